@@ -1,0 +1,1 @@
+"""kube-scheduler's decision making, served over the scheduler-extender HTTP API."""

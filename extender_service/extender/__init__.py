@@ -1,0 +1,1 @@
+"""The scheduler-extender HTTP API: its wire types, its verbs, its application."""

@@ -1,0 +1,1 @@
+"""The plugin framework: extension points, registry, and the runtime that runs a profile."""

@@ -1,0 +1,1 @@
+"""Kubernetes as such: objects, quantities, selectors, and the API server."""

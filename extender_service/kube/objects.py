@@ -1,0 +1,224 @@
+"""Kubernetes objects, reduced to the fields that scheduling reads.
+
+Every type is a frozen msgspec Struct: fields not listed are skipped while decoding, and equal values compare and hash
+equal, so that the cluster can keep repeated ones once. Names and meanings are those of the Kubernetes API types
+(k8s.io/api core/v1). `gc=False` keeps the garbage collector from walking hundreds of thousands of objects; it is safe
+because these types cannot form cycles.
+"""
+
+from typing import TypeVar
+
+import msgspec
+
+# A quantity as it is written: usually a string, but a manifest may hold a bare number.
+RawQuantity = str | int | float
+ResourceList = dict[str, RawQuantity]
+
+
+class Object(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """Base of all object types: camelCase on the wire, immutable, invisible to the garbage collector."""
+
+
+class OwnerReference(Object):
+    """metav1.OwnerReference."""
+
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool = False
+
+
+class ObjectMeta(Object):
+    """metav1.ObjectMeta; timestamps stay RFC 3339 text in UTC, which sorts as time does."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    owner_references: tuple[OwnerReference, ...] = ()
+    creation_timestamp: str = ""
+    deletion_timestamp: str = ""
+
+
+class SelectorRequirement(Object):
+    """One requirement of a label selector (metav1.LabelSelectorRequirement) or node selector term."""
+
+    key: str = ""
+    operator: str = ""
+    values: tuple[str, ...] = ()
+
+
+class LabelSelector(Object):
+    """metav1.LabelSelector."""
+
+    match_labels: dict[str, str] = {}
+    match_expressions: tuple[SelectorRequirement, ...] = ()
+
+
+class NodeSelectorTerm(Object):
+    """Requirements on labels and fields of a node, all of which must hold; an empty term matches nothing."""
+
+    match_expressions: tuple[SelectorRequirement, ...] = ()
+    match_fields: tuple[SelectorRequirement, ...] = ()
+
+
+class NodeSelector(Object):
+    """Terms of which at least one must match."""
+
+    node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
+
+
+class PreferredSchedulingTerm(Object):
+    """A node selector term that is worth `weight` points; here an empty term matches every node."""
+
+    weight: int = 0
+    preference: NodeSelectorTerm = NodeSelectorTerm()
+
+
+class NodeAffinity(Object):
+    """Which nodes a pod needs and prefers."""
+
+    required: NodeSelector | None = msgspec.field(name="requiredDuringSchedulingIgnoredDuringExecution", default=None)
+    preferred: tuple[PreferredSchedulingTerm, ...] = msgspec.field(
+        name="preferredDuringSchedulingIgnoredDuringExecution", default=()
+    )
+
+
+class PodAffinityTerm(Object):
+    """Pods, by labels and namespaces, and the topology in which they are looked for."""
+
+    topology_key: str = ""
+    label_selector: LabelSelector | None = None
+    namespaces: tuple[str, ...] = ()
+    namespace_selector: LabelSelector | None = None
+
+
+class WeightedPodAffinityTerm(Object):
+    """A pod affinity term that is worth `weight` points."""
+
+    weight: int = 0
+    pod_affinity_term: PodAffinityTerm = PodAffinityTerm()
+
+
+class PodAffinity(Object):
+    """v1.PodAffinity and v1.PodAntiAffinity, which have the same fields."""
+
+    required: tuple[PodAffinityTerm, ...] = msgspec.field(
+        name="requiredDuringSchedulingIgnoredDuringExecution", default=()
+    )
+    preferred: tuple[WeightedPodAffinityTerm, ...] = msgspec.field(
+        name="preferredDuringSchedulingIgnoredDuringExecution", default=()
+    )
+
+
+class Affinity(Object):
+    """v1.Affinity."""
+
+    node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+class Toleration(Object):
+    """v1.Toleration; an empty key, value or effect matches as in Kubernetes, an empty operator is Equal."""
+
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class Taint(Object):
+    """v1.Taint."""
+
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class ContainerPort(Object):
+    """v1.ContainerPort, as far as it concerns the host."""
+
+    host_port: int = 0
+    host_ip: str = msgspec.field(name="hostIP", default="")
+    protocol: str = ""
+
+
+class ResourceRequirements(Object):
+    """v1.ResourceRequirements; only requests count for scheduling."""
+
+    requests: ResourceList = {}
+
+
+class Container(Object):
+    """v1.Container."""
+
+    image: str = ""
+    ports: tuple[ContainerPort, ...] = ()
+    resources: ResourceRequirements = ResourceRequirements()
+    restart_policy: str = ""
+
+
+class PodSchedulingGate(Object):
+    """v1.PodSchedulingGate."""
+
+    name: str = ""
+
+
+class PodSpec(Object):
+    """v1.PodSpec."""
+
+    node_name: str = ""
+    scheduler_name: str = ""
+    node_selector: dict[str, str] = {}
+    affinity: Affinity | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    overhead: ResourceList = {}
+    priority: int = 0
+    preemption_policy: str = ""
+    scheduling_gates: tuple[PodSchedulingGate, ...] = ()
+
+
+class PodStatus(Object):
+    """v1.PodStatus."""
+
+    phase: str = ""
+    nominated_node_name: str = ""
+    start_time: str = ""
+
+
+class Pod(Object):
+    """v1.Pod."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+
+class NodeSpec(Object):
+    """v1.NodeSpec."""
+
+    unschedulable: bool = False
+    taints: tuple[Taint, ...] = ()
+
+
+class NodeStatus(Object):
+    """v1.NodeStatus."""
+
+    allocatable: ResourceList = {}
+
+
+class Node(Object):
+    """v1.Node."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+
+T = TypeVar("T", bound=Object)
