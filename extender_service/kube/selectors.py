@@ -1,0 +1,311 @@
+"""Label and node selectors, parsed once and then matched often.
+
+Label selectors follow labels.Requirement (k8s.io/apimachinery/pkg/labels), node selectors the package
+k8s.io/component-helpers/scheduling/corev1/nodeaffinity. Parsed selectors are immutable, and equal ones compare and hash
+equal however they were written, so that they serve as cache keys.
+"""
+
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Self
+
+import msgspec
+
+from extender_service.kube import objects
+from extender_service.kube.validation import (
+    aggregate,
+    child,
+    invalid,
+    label_key_faults,
+    label_value_faults,
+    not_supported,
+    quoted,
+)
+
+# The only field that a node selector can look at.
+NODE_NAME_FIELD = "metadata.name"
+
+_INT64 = re.compile(r"[+-]?[0-9]+")
+_MOST_INT64_CHARACTERS = 4000
+
+
+class SelectorError(ValueError):
+    """A selector that Kubernetes refuses; the text is Kubernetes' own, of all `errors` together."""
+
+    def __init__(self, errors: list[str]) -> None:
+        super().__init__(aggregate(errors))
+        self.errors = errors
+
+
+class Operator(StrEnum):
+    """How a requirement relates a label's value to its own (metav1.LabelSelectorOperator, v1.NodeSelectorOperator)."""
+
+    IN = "In"
+    NOT_IN = "NotIn"
+    EXISTS = "Exists"
+    DOES_NOT_EXIST = "DoesNotExist"
+    GT = "Gt"
+    LT = "Lt"
+
+
+_LABEL_OPERATORS = frozenset({Operator.IN, Operator.NOT_IN, Operator.EXISTS, Operator.DOES_NOT_EXIST})
+_NODE_OPERATORS = tuple(Operator)
+_FIELD_OPERATORS = (Operator.IN, Operator.NOT_IN)
+
+
+class _Parsed(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
+    """Base of the parsed types: immutable, hashed once, invisible to the garbage collector."""
+
+
+class Requirement(_Parsed, frozen=True):
+    """What one label must be. `values` is sorted, each once; `bound` is the number that Gt and Lt compare with."""
+
+    key: str
+    operator: Operator
+    values: tuple[str, ...] = ()
+    bound: int | None = None
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Tell whether the labels satisfy this (labels.Requirement.Matches)."""
+        return self.matches_value(labels.get(self.key))
+
+    def matches_value(self, value: str | None) -> bool:
+        """Tell whether a label of this value, or with None an absent one, satisfies this."""
+        match self.operator:
+            case Operator.IN:
+                return value is not None and value in self.values
+            case Operator.NOT_IN:
+                return value is None or value not in self.values
+            case Operator.EXISTS:
+                return value is not None
+            case Operator.DOES_NOT_EXIST:
+                return value is None
+            case Operator.GT | Operator.LT:
+                number = None if value is None else parse_int64(value)
+                if number is None or self.bound is None:
+                    return False
+                return number > self.bound if self.operator is Operator.GT else number < self.bound
+
+
+class Selector(_Parsed, frozen=True):
+    """Requirements on labels, all of which must hold, by key; `nothing` marks the one that selects no object."""
+
+    requirements: tuple[Requirement, ...] = ()
+    nothing: bool = False
+
+    @classmethod
+    def of(cls, requirements: list[Requirement]) -> Self:
+        """The selector with these requirements, whatever their order."""
+        distinct = sorted(set(requirements), key=lambda item: (item.key, item.operator, item.values))
+        return cls(tuple(distinct))
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Tell whether an object with these labels is selected."""
+        if self.nothing:
+            return False
+        return all(requirement.matches_value(labels.get(requirement.key)) for requirement in self.requirements)
+
+
+EVERYTHING = Selector()
+NOTHING = Selector(nothing=True)
+
+
+class FieldRequirement(_Parsed, frozen=True):
+    """What a node's field must be (`operator` In) or not be (NotIn). Fields other than metadata.name are empty."""
+
+    key: str
+    operator: Operator
+    value: str
+
+    def matches(self, node_name: str) -> bool:
+        """Tell whether the node of this name satisfies this."""
+        actual = node_name if self.key == NODE_NAME_FIELD else ""
+        return (actual == self.value) is (self.operator is Operator.IN)
+
+
+class NodeTerm(_Parsed, frozen=True):
+    """A parsed v1.NodeSelectorTerm: requirements on a node's labels and fields, all of which must hold."""
+
+    labels: Selector = EVERYTHING
+    fields: tuple[FieldRequirement, ...] = ()
+
+    def matches(self, labels: Mapping[str, str], node_name: str) -> bool:
+        """Tell whether the node is selected."""
+        return self.labels.matches(labels) and all(field.matches(node_name) for field in self.fields)
+
+
+class NodeSelector(_Parsed, frozen=True):
+    """A parsed v1.NodeSelector: terms of which one must hold; with no term, it matches no node.
+
+    Terms with an error match nothing and are left out, and the others still count; `error` is then the text of all
+    errors (nodeaffinity.LazyErrorNodeSelector). A caller that tolerates none raises it (nodeaffinity.NewNodeSelector).
+    """
+
+    terms: tuple[NodeTerm, ...]
+    error: str = ""
+
+    def matches(self, labels: Mapping[str, str], node_name: str) -> bool:
+        """Tell whether the node is selected."""
+        return any(term.matches(labels, node_name) for term in self.terms)
+
+
+class WeightedNodeTerm(_Parsed, frozen=True):
+    """A parsed v1.PreferredSchedulingTerm."""
+
+    weight: int
+    term: NodeTerm
+
+
+class PreferredSchedulingTerms(_Parsed, frozen=True):
+    """Parsed v1.PreferredSchedulingTerms (nodeaffinity.PreferredSchedulingTerms)."""
+
+    terms: tuple[WeightedNodeTerm, ...]
+
+    def score(self, labels: Mapping[str, str], node_name: str) -> int:
+        """Add up the weights of the terms that select the node."""
+        return sum(preferred.weight for preferred in self.terms if preferred.term.matches(labels, node_name))
+
+
+class RequiredNodeAffinity(_Parsed, frozen=True):
+    """What a pod demands of its node's labels and name (nodeaffinity.RequiredNodeAffinity)."""
+
+    node_selector: Selector = EVERYTHING
+    affinity: NodeSelector | None = None
+
+    def matches(self, labels: Mapping[str, str], node_name: str) -> bool:
+        """Tell whether the node is one that the pod may run on."""
+        if not self.node_selector.matches(labels):
+            return False
+        return self.affinity is None or self.affinity.matches(labels, node_name)
+
+
+def parse_label_selector(selector: objects.LabelSelector | None) -> Selector:
+    """Parse as metav1.LabelSelectorAsSelector: None selects nothing, an empty selector everything.
+
+    Raises SelectorError for the first invalid requirement.
+    """
+    if selector is None:
+        return NOTHING
+    requirements = [_checked_requirement(key, "In", (value,)) for key, value in selector.match_labels.items()]
+    for expression in selector.match_expressions:
+        if expression.operator not in _LABEL_OPERATORS:
+            raise SelectorError([f"{quoted(expression.operator)} is not a valid label selector operator"])
+        requirements.append(_checked_requirement(expression.key, expression.operator, expression.values))
+    return Selector.of(requirements)
+
+
+def label_set_selector(labels: Mapping[str, str]) -> Selector:
+    """Select objects that have all these labels; nothing is validated (labels.SelectorFromSet)."""
+    return Selector.of([_requirement(key, "In", (value,)) for key, value in labels.items()])
+
+
+def parse_node_selector(selector: objects.NodeSelector) -> NodeSelector:
+    """Parse as nodeaffinity.NewLazyErrorNodeSelector: empty terms are dropped, errors are kept in the result."""
+    terms: list[NodeTerm] = []
+    errors: list[str] = []
+    for index, term in enumerate(selector.node_selector_terms):
+        if not _is_empty(term):
+            try:
+                terms.append(_node_term(term, f"nodeSelectorTerms[{index}]"))
+            except SelectorError as error:
+                errors += error.errors
+    return NodeSelector(tuple(terms), aggregate(errors))
+
+
+def parse_preferred_terms(preferred: tuple[objects.PreferredSchedulingTerm, ...]) -> PreferredSchedulingTerms:
+    """Parse as nodeaffinity.NewPreferredSchedulingTerms: terms of no weight and empty ones are dropped unread.
+
+    Raises SelectorError with the errors of all other terms.
+    """
+    terms: list[WeightedNodeTerm] = []
+    errors: list[str] = []
+    for index, term in enumerate(preferred):
+        if term.weight != 0 and not _is_empty(term.preference):
+            try:
+                terms.append(WeightedNodeTerm(term.weight, _node_term(term.preference, f"[{index}]")))
+            except SelectorError as error:
+                errors += error.errors
+    if errors:
+        raise SelectorError(errors)
+    return PreferredSchedulingTerms(tuple(terms))
+
+
+def required_node_affinity(spec: objects.PodSpec) -> RequiredNodeAffinity:
+    """What a pod's nodeSelector and required node affinity demand (nodeaffinity.GetRequiredNodeAffinity)."""
+    affinity = spec.affinity.node_affinity if spec.affinity is not None else None
+    required = affinity.required if affinity is not None else None
+    return RequiredNodeAffinity(
+        label_set_selector(spec.node_selector), None if required is None else parse_node_selector(required)
+    )
+
+
+def parse_int64(text: str) -> int | None:
+    """Read a decimal number as Go's strconv.ParseInt does; None where that fails or int64 cannot hold it."""
+    if len(text) > _MOST_INT64_CHARACTERS or not _INT64.fullmatch(text):
+        return None
+    number = int(text)
+    return number if -(2**63) <= number < 2**63 else None
+
+
+def _requirement(key: str, operator: str, values: tuple[str, ...]) -> Requirement:
+    bound = parse_int64(values[0]) if operator in (Operator.GT, Operator.LT) and len(values) == 1 else None
+    return Requirement(key, Operator(operator), tuple(sorted(set(values))), bound)
+
+
+def _checked_requirement(key: str, operator: str, values: tuple[str, ...], path: str = "") -> Requirement:
+    """The requirement, or SelectorError with what labels.NewRequirement finds wrong, in its order."""
+    errors = []
+    if faults := label_key_faults(key):
+        errors.append(invalid(child(path, "key"), key, "; ".join(faults)))
+    values_path = child(path, "values")
+    match operator:
+        case Operator.IN | Operator.NOT_IN if not values:
+            errors.append(invalid(values_path, values, "for 'in', 'notin' operators, values set can't be empty"))
+        case Operator.EXISTS | Operator.DOES_NOT_EXIST if values:
+            errors.append(invalid(values_path, values, "values set must be empty for exists and does not exist"))
+        case Operator.GT | Operator.LT:
+            if len(values) != 1:
+                errors.append(invalid(values_path, values, "for 'Gt', 'Lt' operators, exactly one value is required"))
+            errors += [
+                invalid(f"{values_path}[{index}]", value, "for 'Gt', 'Lt' operators, the value must be an integer")
+                for index, value in enumerate(values)
+                if parse_int64(value) is None
+            ]
+    for index, value in enumerate(values):
+        if faults := label_value_faults(value):
+            errors.append(invalid(f"{values_path}[{index}][{key}]", value, "; ".join(faults)))
+    if errors:
+        raise SelectorError(errors)
+    return _requirement(key, operator, values)
+
+
+def _is_empty(term: objects.NodeSelectorTerm) -> bool:
+    return not term.match_expressions and not term.match_fields
+
+
+def _node_term(term: objects.NodeSelectorTerm, path: str) -> NodeTerm:
+    """The parsed term, or SelectorError with all that is wrong with it."""
+    requirements: list[Requirement] = []
+    fields: list[FieldRequirement] = []
+    errors: list[str] = []
+    for index, expression in enumerate(term.match_expressions):
+        here = f"{path}.matchExpressions[{index}]"
+        if expression.operator not in _NODE_OPERATORS:
+            errors.append(not_supported(f"{here}.operator", expression.operator, _NODE_OPERATORS))
+            continue
+        try:
+            requirements.append(_checked_requirement(expression.key, expression.operator, expression.values, here))
+        except SelectorError as error:
+            errors += error.errors
+    for index, expression in enumerate(term.match_fields):
+        here = f"{path}.matchFields[{index}]"
+        if expression.operator not in _FIELD_OPERATORS:
+            errors.append(not_supported(f"{here}.operator", expression.operator, _FIELD_OPERATORS))
+        elif len(expression.values) != 1:
+            errors.append(invalid(f"{here}.values", expression.values, "must have one element"))
+        else:
+            fields.append(FieldRequirement(expression.key, Operator(expression.operator), expression.values[0]))
+    if errors:
+        raise SelectorError(errors)
+    return NodeTerm(Selector.of(requirements), tuple(fields))

@@ -1,0 +1,111 @@
+"""Label syntax and the wording of field errors, as apimachinery's util/validation prints them.
+
+Users search for these texts and kube-scheduler's messages contain them, so they are Kubernetes' to the letter.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+
+_NAME = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_LABEL_VALUE = rf"({_NAME})?"
+_DNS_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN = rf"{_DNS_LABEL}(\.{_DNS_LABEL})*"
+_MOST_NAME_BYTES = 63
+_MOST_SUBDOMAIN_BYTES = 253
+
+_NAME_RULE = (
+    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character "
+    f"(e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '{_NAME}')"
+)
+_LABEL_VALUE_RULE = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
+    "end with an alphanumeric character "
+    f"(e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '{_LABEL_VALUE}')"
+)
+_SUBDOMAIN_RULE = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
+    f"end with an alphanumeric character (e.g. 'example.com', regex used for validation is '{_SUBDOMAIN}')"
+)
+_name_syntax = re.compile(_NAME)
+_label_value_syntax = re.compile(_LABEL_VALUE)
+_subdomain_syntax = re.compile(_SUBDOMAIN)
+
+_ESCAPES = {"\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v"}
+_ESCAPES |= {'"': '\\"', "\\": "\\\\"}
+
+
+def label_key_faults(key: str) -> list[str]:
+    """What is wrong with a label's key (validation.IsQualifiedName); nothing for a valid one."""
+    prefix, slash, name = key.rpartition("/")
+    if "/" in prefix:
+        return [
+            f"a qualified name {_NAME_RULE} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        ]
+    faults = []
+    if slash and not prefix:
+        faults.append("prefix part must be non-empty")
+    elif slash:
+        if len(prefix.encode()) > _MOST_SUBDOMAIN_BYTES:
+            faults.append(f"prefix part must be no more than {_MOST_SUBDOMAIN_BYTES} characters")
+        if not _subdomain_syntax.fullmatch(prefix):
+            faults.append(f"prefix part {_SUBDOMAIN_RULE}")
+    if not name:
+        faults.append("name part must be non-empty")
+    elif len(name.encode()) > _MOST_NAME_BYTES:
+        faults.append(f"name part must be no more than {_MOST_NAME_BYTES} characters")
+    if not _name_syntax.fullmatch(name):
+        faults.append(f"name part {_NAME_RULE}")
+    return faults
+
+
+def label_value_faults(value: str) -> list[str]:
+    """What is wrong with a label's value (validation.IsValidLabelValue); nothing for a valid one."""
+    faults = []
+    if len(value.encode()) > _MOST_NAME_BYTES:
+        faults.append(f"must be no more than {_MOST_NAME_BYTES} characters")
+    if not _label_value_syntax.fullmatch(value):
+        faults.append(_LABEL_VALUE_RULE)
+    return faults
+
+
+def child(path: str, name: str) -> str:
+    """The path of a field below a path, which is empty at the root (field.Path)."""
+    return f"{path}.{name}" if path else name
+
+
+def invalid(path: str, value: str | Sequence[str], detail: str) -> str:
+    """The text of field.Invalid for a string or a []string."""
+    if isinstance(value, str):
+        shown = quoted(value)
+    elif value:
+        shown = f"[]string{{{', '.join(map(quoted, value))}}}"
+    else:
+        shown = "[]string(nil)"
+    return f"{path}: Invalid value: {shown}: {detail}"
+
+
+def not_supported(path: str, value: str, supported: Iterable[str]) -> str:
+    """The text of field.NotSupported."""
+    return f"{path}: Unsupported value: {quoted(value)}: supported values: {', '.join(map(quoted, supported))}"
+
+
+def aggregate(errors: Iterable[str]) -> str:
+    """Several errors in one text, each once, as errors.Aggregate prints them; empty for none."""
+    distinct = list(dict.fromkeys(errors))
+    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]" if distinct else ""
+
+
+def quoted(text: str) -> str:
+    """The text as Go's %q prints it."""
+    return f'"{"".join(map(_quoted_character, text))}"'
+
+
+def _quoted_character(character: str) -> str:
+    if character in _ESCAPES:
+        return _ESCAPES[character]
+    if character.isprintable():
+        return character
+    code = ord(character)
+    if code < ord(" ") or code == 0x7F:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
