@@ -1,0 +1,49 @@
+"""Fixtures of the end-to-end tests: a real control plane, started for a test or for a test file.
+
+    def test_something(control_plane: ControlPlane) -> None:
+        control_plane.api.create(node("a"), pod("p", requests={"cpu": "1"}))
+        control_plane.start_scheduler({"profiles": [{"schedulerName": "default-scheduler"}]})
+        wait_until(lambda: control_plane.api.get("Pod", "p", namespace="default")["spec"].get("nodeName"), "a node")
+
+Without Go these tests are skipped; with CI=true in the environment they fail.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e import controlplane_binary
+from tests.e2e.control_plane import ControlPlane
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Don't count the first build of the control plane, which takes minutes, towards a test's time-out."""
+    for item in items:
+        if "controlplane" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.timeout(300, func_only=True))
+
+
+@pytest.fixture(scope="session")
+def controlplane() -> Path:
+    """The binary, built once for each state of its sources."""
+    if controlplane_binary.has_go():
+        return controlplane_binary.build()
+    if os.environ.get("CI") == "true":
+        pytest.fail("end-to-end tests need Go, and CI=true lets none be skipped", pytrace=False)
+    pytest.skip("end-to-end tests need Go (https://go.dev/dl) to build a real control plane")
+
+
+@pytest.fixture
+def control_plane(controlplane: Path, tmp_path: Path) -> Iterator[ControlPlane]:
+    """A control plane of this test's own, empty. Starts in about 3 s; its files are in the test's tmp_path."""
+    with ControlPlane(controlplane, tmp_path) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def shared_control_plane(controlplane: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """One control plane for all tests of a file that ask for it: each leaves behind what it creates."""
+    with ControlPlane(controlplane, tmp_path_factory.mktemp("shared")) as running:
+        yield running
