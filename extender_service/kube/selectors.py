@@ -27,7 +27,7 @@ from extender_service.kube.validation import (
 NODE_NAME_FIELD = "metadata.name"
 
 _INT64 = re.compile(r"[+-]?[0-9]+")
-_MOST_INT64_CHARACTERS = 4000
+_MOST_INTEGER_CHARACTERS = 4000
 
 
 class SelectorError(ValueError):
@@ -82,7 +82,7 @@ class Requirement(_Parsed, frozen=True):
             case Operator.DOES_NOT_EXIST:
                 return value is None
             case Operator.GT | Operator.LT:
-                number = None if value is None else parse_int64(value)
+                number = None if value is None else parse_label_integer(value)
                 if number is None or self.bound is None:
                     return False
                 return number > self.bound if self.operator is Operator.GT else number < self.bound
@@ -240,16 +240,16 @@ def required_node_affinity(spec: objects.PodSpec) -> RequiredNodeAffinity:
     )
 
 
-def parse_int64(text: str) -> int | None:
+def parse_label_integer(text: str) -> int | None:
     """Read a decimal number as Go's strconv.ParseInt does; None where that fails or int64 cannot hold it."""
-    if len(text) > _MOST_INT64_CHARACTERS or not _INT64.fullmatch(text):
+    if len(text) > _MOST_INTEGER_CHARACTERS or not _INT64.fullmatch(text):
         return None
     number = int(text)
     return number if -(2**63) <= number < 2**63 else None
 
 
 def _requirement(key: str, operator: str, values: tuple[str, ...]) -> Requirement:
-    bound = parse_int64(values[0]) if operator in (Operator.GT, Operator.LT) and len(values) == 1 else None
+    bound = parse_label_integer(values[0]) if operator in (Operator.GT, Operator.LT) and len(values) == 1 else None
     return Requirement(key, Operator(operator), tuple(sorted(set(values))), bound)
 
 
@@ -270,7 +270,7 @@ def _checked_requirement(key: str, operator: str, values: tuple[str, ...], path:
             errors += [
                 invalid(f"{values_path}[{index}]", value, "for 'Gt', 'Lt' operators, the value must be an integer")
                 for index, value in enumerate(values)
-                if parse_int64(value) is None
+                if parse_label_integer(value) is None
             ]
     for index, value in enumerate(values):
         if faults := label_value_faults(value):

@@ -19,7 +19,7 @@ from extender_service.kube.selectors import (
     SelectorError,
     WeightedNodeTerm,
     label_set_selector,
-    parse_int64,
+    parse_label_integer,
     parse_label_selector,
     parse_node_selector,
     parse_preferred_terms,
@@ -185,9 +185,9 @@ def test_errors_of_preferred_terms_are_told_together_each_once() -> None:
 
 @given(st.integers(-(2**65), 2**65))
 def test_numbers_are_read_within_int64(number: int) -> None:
-    assert parse_int64(str(number)) == (number if -(2**63) <= number < 2**63 else None)
+    assert parse_label_integer(str(number)) == (number if -(2**63) <= number < 2**63 else None)
 
 
 @pytest.mark.parametrize("text", ["", "+", "1_000", "٣", " 1", "1 ", "1\n", "0x1", "1.0", "1" * 5000])
 def test_what_python_reads_as_a_number_but_go_does_not_is_refused(text: str) -> None:
-    assert parse_int64(text) is None
+    assert parse_label_integer(text) is None
