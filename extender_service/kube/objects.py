@@ -6,7 +6,7 @@ equal, so that the cluster can keep repeated ones once. Names and meanings are t
 because these types cannot form cycles.
 """
 
-from typing import TypeVar
+from typing import dataclass_transform
 
 import msgspec
 
@@ -15,6 +15,7 @@ RawQuantity = str | int | float
 ResourceList = dict[str, RawQuantity]
 
 
+@dataclass_transform(frozen_default=True, field_specifiers=(msgspec.field,))
 class Object(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """Base of all object types: camelCase on the wire, immutable, invisible to the garbage collector."""
 
@@ -173,7 +174,7 @@ class PodSpec(Object):
 
     node_name: str = ""
     scheduler_name: str = ""
-    node_selector: dict[str, str] = {}
+    node_selector: dict[str, str] | None = None
     affinity: Affinity | None = None
     tolerations: tuple[Toleration, ...] = ()
     containers: tuple[Container, ...] = ()
@@ -219,6 +220,3 @@ class Node(Object):
     metadata: ObjectMeta = ObjectMeta()
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
-
-
-T = TypeVar("T", bound=Object)

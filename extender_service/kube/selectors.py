@@ -236,7 +236,7 @@ def required_node_affinity(spec: objects.PodSpec) -> RequiredNodeAffinity:
     affinity = spec.affinity.node_affinity if spec.affinity is not None else None
     required = affinity.required if affinity is not None else None
     return RequiredNodeAffinity(
-        label_set_selector(spec.node_selector), None if required is None else parse_node_selector(required)
+        label_set_selector(spec.node_selector or {}), None if required is None else parse_node_selector(required)
     )
 
 

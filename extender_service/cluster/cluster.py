@@ -1,0 +1,161 @@
+"""What the scheduler knows of the cluster: nodes, pods, and the placements that are ahead of the watch."""
+
+import time
+from collections.abc import Callable, Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from extender_service.cluster.events import ClusterEvent, ClusterEvents
+from extender_service.cluster.nodes import NodeTable
+from extender_service.cluster.occupancy import Occupancy
+from extender_service.cluster.placements import Placements
+from extender_service.cluster.pods import NO_ROW, PodFacts, PodKey
+from extender_service.cluster.view import NodeView
+from extender_service.kube.objects import Node, Pod
+
+# kube-scheduler's default bindTimeoutSeconds.
+EXPECTED_SECONDS = 600.0
+
+_TERMINAL_PHASES = ("Succeeded", "Failed")
+
+
+def pod_uid(pod: Pod) -> str:
+    """What a pod is known by: its UID, or namespace/name where somebody left that out."""
+    return pod.metadata.uid or f"{pod.metadata.namespace}/{pod.metadata.name}"
+
+
+class Cluster:
+    """The cluster as one thread reads and writes it. Objects may come in any order: a pod before its node, too.
+
+    Like kube-scheduler's cache it leaves out pods that have succeeded or failed.
+    """
+
+    def __init__(
+        self, *, clock: Callable[[], float] = time.monotonic, expected_seconds: float = EXPECTED_SECONDS
+    ) -> None:
+        self._occupancy = Occupancy()
+        self._slot_by_uid: dict[str, int] = {}
+        self._slot_by_key: dict[PodKey, int] = {}
+        self.events = ClusterEvents()
+        self.placements = Placements(self._occupancy, self._slot_by_uid.__contains__, clock, expected_seconds)
+
+    @property
+    def nodes(self) -> NodeTable:
+        """The table of nodes, for reading."""
+        return self._occupancy.nodes
+
+    @property
+    def node_count(self) -> int:
+        """Nodes that exist."""
+        return self.nodes.count
+
+    @property
+    def pod_count(self) -> int:
+        """Pods that the watch knows."""
+        return len(self._slot_by_uid)
+
+    def apply_node(self, node: Node) -> None:
+        """Add or update a node. Raises QuantityError for a malformed quantity, and changes nothing then."""
+        row = self.nodes.row_of.get(node.metadata.name, -1)
+        was_known = row >= 0 and bool(self.nodes.exists[row])
+        if self.nodes.apply(node):
+            self.events.notify(ClusterEvent.NODE_UPDATED if was_known else ClusterEvent.NODE_ADDED)
+
+    def remove_node(self, name: str) -> None:
+        """Forget a node; pods on it count again if it comes back."""
+        self.nodes.remove(name)
+
+    def node_names(self) -> list[str]:
+        """Names of the nodes that exist, in row order."""
+        return [node.metadata.name for node in self.nodes.objects if node is not None]
+
+    def apply_pod(self, pod: Pod) -> None:
+        """Add or update a pod. Raises QuantityError for a malformed quantity, and changes nothing then."""
+        key = (pod.metadata.namespace, pod.metadata.name)
+        if pod.status.phase in _TERMINAL_PHASES:
+            self.remove_pod(key)
+            return
+        uid = pod_uid(pod)
+        node_name = pod.spec.node_name
+        old_slot = self._slot_by_key.get(key)
+        if old_slot is not None and self._occupancy.pods.is_same(old_slot, pod, uid):
+            return
+        slot = self._occupancy.add(pod, uid, node_name)
+        if old_slot is not None:
+            self._forget(old_slot)
+        self._slot_by_key[key] = self._slot_by_uid[uid] = slot
+        if node_name:
+            self._settle(uid, node_name)
+            self.events.notify(ClusterEvent.POD_ADDED)
+
+    def remove_pod(self, key: PodKey) -> None:
+        """Forget a pod, and any placement of it."""
+        slot = self._slot_by_key.get(key)
+        if slot is None:
+            return
+        facts = self._forget(slot)
+        placement = self.placements.drop(facts.uid)
+        if facts.node_name or placement is not None:
+            self.events.notify(ClusterEvent.POD_REMOVED)
+
+    def pod_keys(self) -> list[PodKey]:
+        """Namespace and name of all pods that the watch knows."""
+        return list(self._slot_by_key)
+
+    def pod(self, uid: str) -> PodFacts | None:
+        """What the watch says of a pod."""
+        slot = self._slot_by_uid.get(uid)
+        return None if slot is None else self._occupancy.pods[slot]
+
+    def slot_on(self, uid: str, node_name: str) -> int | None:
+        """Return the slot of a pod if it counts on this node, as a fact or as a placement."""
+        row = self.nodes.row_of.get(node_name, NO_ROW)
+        placement = self.placements.get(uid)
+        for slot in (self._slot_by_uid.get(uid), None if placement is None else placement.slot):
+            if slot is not None and self._occupancy.pods.row[slot] == row != NO_ROW:
+                return slot
+        return None
+
+    def drop_placement(self, uid: str) -> None:
+        """Drop what is expected of a pod."""
+        if self.placements.drop(uid) is not None:
+            self.events.notify(ClusterEvent.POD_REMOVED)
+
+    def expire(self) -> None:
+        """Drop expectations whose time is up."""
+        if self.placements.expire():
+            self.events.notify(ClusterEvent.POD_REMOVED)
+
+    def view(self, rows: NDArray[np.intp] | None, table: NodeTable | None = None) -> NodeView:
+        """Return the nodes at `rows` (None: the whole table), of this cluster's table or of a changed copy of it."""
+        return NodeView(table or self.nodes, self._occupancy.pods, rows)
+
+    def with_nodes(self, nodes: Iterable[Node]) -> NodeTable:
+        """Return a copy of the node table in which these nodes are as given.
+
+        Raises QuantityError for a malformed quantity.
+        """
+        table = self.nodes.copy()
+        for node in nodes:
+            table.apply(node)
+        return table
+
+    def _forget(self, slot: int) -> PodFacts:
+        facts = self._occupancy.pods[slot]
+        self._occupancy.remove(slot)
+        # A successor of the same name, or an object without a UID, may have taken either entry.
+        if self._slot_by_uid.get(facts.uid) == slot:
+            del self._slot_by_uid[facts.uid]
+        if self._slot_by_key.get(facts.key) == slot:
+            del self._slot_by_key[facts.key]
+        return facts
+
+    def _settle(self, uid: str, node_name: str) -> None:
+        placement = self.placements.get(uid)
+        if placement is None:
+            return
+        if placement.node_name == node_name:
+            self.placements.fulfil(uid)
+        else:
+            self.placements.drop(uid)

@@ -1,0 +1,51 @@
+"""The dimensions in which nodes fill up, as rows of a matrix."""
+
+from extender_service.cluster.interning import Interner
+from extender_service.cluster.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
+
+# Dimensions that always exist. The nonzero ones are what pods weigh in scoring, where a pod without requests counts.
+CPU_MILLI = 0
+MEMORY_BYTES = 1
+EPHEMERAL_STORAGE_BYTES = 2
+POD_COUNT = 3
+NONZERO_CPU_MILLI = 4
+NONZERO_MEMORY_BYTES = 5
+FIRST_SCALAR = 6
+
+FIXED = {CPU: CPU_MILLI, MEMORY: MEMORY_BYTES, EPHEMERAL_STORAGE: EPHEMERAL_STORAGE_BYTES, PODS: POD_COUNT}
+
+
+class Dimensions:
+    """Which row of the matrices of amounts stands for which resource; scalar resources get theirs when first seen."""
+
+    def __init__(self) -> None:
+        self._scalars: Interner[str] = Interner()
+
+    @property
+    def size(self) -> int:
+        """One more than the highest dimension in use."""
+        return FIRST_SCALAR + self._scalars.size
+
+    def find(self, resource: str) -> int:
+        """Return a resource's dimension, or -1 if nobody offers or requests it."""
+        fixed = FIXED.get(resource)
+        if fixed is not None:
+            return fixed
+        number = self._scalars.number_of(resource)
+        return number if number < 0 else FIRST_SCALAR + number
+
+    def hold(self, resource: str) -> int:
+        """Return a resource's dimension, which is kept until released as often."""
+        fixed = FIXED.get(resource)
+        return FIRST_SCALAR + self._scalars.hold(resource) if fixed is None else fixed
+
+    def release(self, resource: str) -> None:
+        """Let go of a dimension once."""
+        if resource not in FIXED:
+            self._scalars.release(self._scalars.number_of(resource))
+
+    def copy(self) -> "Dimensions":
+        """Return dimensions that can be changed without changing these."""
+        twin = Dimensions()
+        twin._scalars = self._scalars.copy()
+        return twin

@@ -1,0 +1,42 @@
+"""What happened in the cluster, for those who wait for room."""
+
+import asyncio
+import enum
+
+
+class ClusterEvent(enum.Flag):
+    """Kinds of change that can turn a refusal into a fit (framework.ClusterEvent)."""
+
+    NODE_ADDED = enum.auto()
+    NODE_UPDATED = enum.auto()
+    POD_ADDED = enum.auto()
+    POD_REMOVED = enum.auto()
+
+    NODE = NODE_ADDED | NODE_UPDATED
+    POD = POD_ADDED | POD_REMOVED
+    ANY = NODE | POD
+
+
+class ClusterEvents:
+    """Tells waiting decisions of changes; costs nothing while nobody waits."""
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[ClusterEvent, asyncio.Future[None]]] = []
+
+    def notify(self, event: ClusterEvent) -> None:
+        """Wake those who wait for this kind of change."""
+        for wanted, future in self._waiting:
+            if wanted & event and not future.done():
+                future.set_result(None)
+
+    async def wait(self, events: ClusterEvent, timeout_seconds: float) -> bool:
+        """Wait for one of these changes; returns whether one came in time."""
+        waiter = (events, asyncio.get_running_loop().create_future())
+        self._waiting.append(waiter)
+        try:
+            await asyncio.wait_for(waiter[1], timeout_seconds)
+        except TimeoutError:
+            return False
+        finally:
+            self._waiting.remove(waiter)
+        return True

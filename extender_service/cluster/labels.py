@@ -1,0 +1,92 @@
+"""Node labels as columns: one per label key that somebody asked for."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from extender_service.cluster.interning import Interner
+from extender_service.kube.selectors import parse_label_integer
+
+ABSENT = -1
+
+
+class LabelColumn:
+    """The values of one label key: per row, the number of its value in `values`, or ABSENT."""
+
+    __slots__ = ("_integers", "_version", "numbers", "values")
+
+    def __init__(self, capacity: int) -> None:
+        self.numbers: NDArray[np.intp] = np.full(capacity, ABSENT, np.intp)
+        self.values: Interner[str] = Interner()
+        self._integers: tuple[NDArray[np.int64], NDArray[np.bool_]] | None = None
+        self._version = -1
+
+    def set(self, row: int, value: str | None) -> None:
+        """Give a row a value, or none."""
+        old = int(self.numbers[row])
+        self.numbers[row] = ABSENT if value is None else self.values.hold(value)
+        if old != ABSENT:
+            self.values.release(old)
+
+    def grow(self, capacity: int) -> None:
+        """Make room for more rows."""
+        self.numbers = np.concatenate([self.numbers, np.full(capacity - len(self.numbers), ABSENT, np.intp)])
+
+    def integers(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Values read as integers, by value number, and whether they are integers; Gt and Lt compare these."""
+        if self._integers is None or self._version != self.values.version:
+            parsed = [None if value is None else parse_label_integer(value) for value in self.values.values]
+            self._integers = (
+                np.array([number or 0 for number in parsed], np.int64),
+                np.array([number is not None for number in parsed], np.bool_),
+            )
+            self._version = self.values.version
+        return self._integers
+
+    def copy(self) -> "LabelColumn":
+        """Return a column that can be changed without changing this one."""
+        twin = LabelColumn(0)
+        twin.numbers = self.numbers.copy()
+        twin.values = self.values.copy()
+        return twin
+
+
+class LabelColumns:
+    """Columns by label key, made when a key is first asked for and kept current from then on.
+
+    At most `limit` are kept, the least recently asked for goes first: a pod may name any key.
+    """
+
+    def __init__(self, limit: int = 256) -> None:
+        self._limit = limit
+        self._columns: dict[str, LabelColumn] = {}
+
+    def column(self, key: str, labels: Sequence[Mapping[str, str]], capacity: int) -> LabelColumn:
+        """Return the column of `key`; `labels` are those of each row, of which there may be `capacity`."""
+        column = self._columns.pop(key, None)
+        if column is None:
+            column = LabelColumn(capacity)
+            for row, of_row in enumerate(labels):
+                if key in of_row:
+                    column.set(row, of_row[key])
+            if len(self._columns) >= self._limit:
+                del self._columns[next(iter(self._columns))]
+        self._columns[key] = column
+        return column
+
+    def set(self, row: int, labels: Mapping[str, str]) -> None:
+        """Take over the labels of a row."""
+        for key, column in self._columns.items():
+            column.set(row, labels.get(key))
+
+    def grow(self, capacity: int) -> None:
+        """Make room for more rows."""
+        for column in self._columns.values():
+            column.grow(capacity)
+
+    def copy(self) -> "LabelColumns":
+        """Return columns that can be changed without changing these."""
+        twin = LabelColumns(self._limit)
+        twin._columns = {key: column.copy() for key, column in self._columns.items()}
+        return twin

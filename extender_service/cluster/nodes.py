@@ -1,0 +1,215 @@
+"""The table of nodes: one row per node, one column per fact that plugins read."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from extender_service.cluster.dimensions import POD_COUNT, Dimensions
+from extender_service.cluster.interning import Interner
+from extender_service.cluster.labels import LabelColumn, LabelColumns
+from extender_service.cluster.resources import HostPort, node_allocatable
+from extender_service.kube.objects import Node, Taint
+
+_FIRST_CAPACITY = 64
+_NO_LABELS: Mapping[str, str] = {}
+
+
+class NodeTable:
+    """Rows of nodes. A row keeps its number while its node or a pod on it is known, and is reused afterwards.
+
+    Columns have room for `capacity` rows, of which `size` have been used:
+
+    - `exists`: the node itself is known (a pod may come before its node, and stay after it)
+    - `allocatable`, `requested`: int64, dimension by row (see `dimensions`)
+    - `unschedulable`; `taint_set`, `port_set`: numbers in `taint_sets` and `port_sets`
+    - label columns, through `label_column`
+    """
+
+    def __init__(self, dimensions: Dimensions | None = None) -> None:
+        self.dimensions = dimensions or Dimensions()
+        self.size = 0
+        self.count = 0
+        self.names: list[str] = []
+        self.row_of: dict[str, int] = {}
+        self.objects: list[Node | None] = []
+        self.exists = np.zeros(_FIRST_CAPACITY, np.bool_)
+        self.unschedulable = np.zeros(_FIRST_CAPACITY, np.bool_)
+        self.allocatable = np.zeros((self.dimensions.size, _FIRST_CAPACITY), np.int64)
+        self.requested = np.zeros((self.dimensions.size, _FIRST_CAPACITY), np.int64)
+        self.taint_sets: Interner[tuple[Taint, ...]] = Interner()
+        self.port_sets: Interner[frozenset[HostPort]] = Interner()
+        self._no_taints = self.taint_sets.hold(())
+        self._no_ports = self.port_sets.hold(frozenset())
+        self.taint_set = np.full(_FIRST_CAPACITY, self._no_taints, np.intp)
+        self.port_set = np.full(_FIRST_CAPACITY, self._no_ports, np.intp)
+        self._ports: dict[int, Counter[HostPort]] = {}
+        self._labels: list[Mapping[str, str]] = []
+        self._label_columns = LabelColumns()
+        self._free: list[int] = []
+
+    @property
+    def capacity(self) -> int:
+        """Rows that the columns have room for."""
+        return len(self.exists)
+
+    def apply(self, node: Node) -> bool:
+        """Add or update a node; returns whether anything changed that scheduling reads.
+
+        Raises QuantityError for a malformed quantity, and changes nothing then.
+        """
+        name = node.metadata.name
+        row = self.row_of.get(name, -1)
+        old = self.objects[row] if row >= 0 else None
+        if old is not None and _same_facts(old, node):
+            self.objects[row] = node
+            return False
+        allocatable = node_allocatable(node.status.allocatable)
+        if row < 0:
+            row = self.row_for(name)
+        if old is None:
+            self.count += 1
+            self.exists[row] = True
+        self.objects[row] = node
+        self._set_allocatable(row, old, allocatable)
+        self.unschedulable[row] = node.spec.unschedulable
+        before = int(self.taint_set[row])
+        self.taint_set[row] = self.taint_sets.hold(node.spec.taints)
+        self.taint_sets.release(before)
+        self._set_labels(row, node.metadata.labels)
+        return True
+
+    def remove(self, name: str) -> bool:
+        """Forget a node, though not the pods on it; returns whether it was known."""
+        row = self.row_of.get(name, -1)
+        old = self.objects[row] if row >= 0 else None
+        if old is None:
+            return False
+        self.count -= 1
+        self.exists[row] = False
+        self.objects[row] = None
+        self._set_allocatable(row, old, {})
+        self.unschedulable[row] = False
+        self.taint_sets.release(int(self.taint_set[row]))
+        self.taint_set[row] = self.taint_sets.hold(())
+        self._set_labels(row, _NO_LABELS)
+        self._free_if_unused(row)
+        return True
+
+    def row_for(self, name: str) -> int:
+        """Return the row of a node, known or not yet; a new one holds nothing until a pod or the node comes."""
+        row = self.row_of.get(name, -1)
+        if row >= 0:
+            return row
+        if self._free:
+            row = self._free.pop()
+            self.names[row] = name
+        else:
+            row = self.size
+            if row == self.capacity:
+                self._grow(2 * row)
+            self.size += 1
+            self.names.append(name)
+            self.objects.append(None)
+            self._labels.append(_NO_LABELS)
+            self.port_sets.hold(frozenset())
+            self.taint_sets.hold(())
+        self.row_of[name] = row
+        return row
+
+    def add_pod(self, row: int, amounts: NDArray[np.int64], ports: frozenset[HostPort]) -> None:
+        """Count a pod on a row; `amounts` hold what it requests by dimension."""
+        if len(amounts) > len(self.requested):
+            self._widen()
+        self.requested[: len(amounts), row] += amounts
+        if ports:
+            self._ports.setdefault(row, Counter()).update(ports)
+            self._set_ports(row)
+
+    def remove_pod(self, row: int, amounts: NDArray[np.int64], ports: frozenset[HostPort]) -> None:
+        """Take a pod off a row that it was added to."""
+        self.requested[: len(amounts), row] -= amounts
+        if ports:
+            self._ports[row].subtract(ports)
+            self._ports[row] = +self._ports[row]
+            self._set_ports(row)
+        self._free_if_unused(row)
+
+    def rows_named(self, names: Iterable[str]) -> NDArray[np.intp]:
+        """Return the row of each name, -1 for a node that does not exist."""
+        get = self.row_of.get
+        rows = np.array([get(name, -1) for name in names], np.intp)
+        if self.size == 0:
+            return np.full(len(rows), -1, np.intp)
+        return np.where((rows >= 0) & self.exists[rows], rows, -1)
+
+    def is_node(self, name: str) -> bool:
+        """Tell whether a node of this name exists."""
+        row = self.row_of.get(name, -1)
+        return row >= 0 and bool(self.exists[row])
+
+    def label_column(self, key: str) -> LabelColumn:
+        """Return the column of a label key."""
+        return self._label_columns.column(key, self._labels, self.capacity)
+
+    def copy(self) -> "NodeTable":
+        """Return a table that can be changed without changing this one, for nodes that a request brings along."""
+        twin = NodeTable(self.dimensions.copy())
+        twin.size, twin.count = self.size, self.count
+        twin.names, twin.row_of = self.names.copy(), self.row_of.copy()
+        twin.objects, twin._labels = self.objects.copy(), self._labels.copy()
+        for column in ("exists", "unschedulable", "allocatable", "requested", "taint_set", "port_set"):
+            setattr(twin, column, getattr(self, column).copy())
+        twin.taint_sets, twin.port_sets = self.taint_sets.copy(), self.port_sets.copy()
+        twin._ports = {row: ports.copy() for row, ports in self._ports.items()}
+        twin._label_columns = self._label_columns.copy()
+        twin._free = self._free.copy()
+        return twin
+
+    def _set_allocatable(self, row: int, old: Node | None, allocatable: Mapping[str, int]) -> None:
+        dimensions = {self.dimensions.hold(resource): amount for resource, amount in allocatable.items()}
+        if self.dimensions.size > len(self.allocatable):
+            self._widen()
+        self.allocatable[:, row] = 0
+        for dimension, amount in dimensions.items():
+            self.allocatable[dimension, row] = amount
+        if old is not None:
+            for resource in node_allocatable(old.status.allocatable):
+                self.dimensions.release(resource)
+
+    def _set_labels(self, row: int, labels: Mapping[str, str]) -> None:
+        self._labels[row] = labels
+        self._label_columns.set(row, labels)
+
+    def _set_ports(self, row: int) -> None:
+        if not self._ports[row]:
+            del self._ports[row]
+        before = int(self.port_set[row])
+        self.port_set[row] = self.port_sets.hold(frozenset(self._ports.get(row, ())))
+        self.port_sets.release(before)
+
+    def _free_if_unused(self, row: int) -> None:
+        if self.objects[row] is None and self.requested[POD_COUNT, row] == 0:
+            del self.row_of[self.names[row]]
+            self.names[row] = ""
+            self._free.append(row)
+
+    def _grow(self, capacity: int) -> None:
+        more = capacity - self.capacity
+        self.exists = np.concatenate([self.exists, np.zeros(more, np.bool_)])
+        self.unschedulable = np.concatenate([self.unschedulable, np.zeros(more, np.bool_)])
+        self.taint_set = np.concatenate([self.taint_set, np.full(more, self._no_taints, np.intp)])
+        self.port_set = np.concatenate([self.port_set, np.full(more, self._no_ports, np.intp)])
+        self.allocatable = np.pad(self.allocatable, ((0, 0), (0, more)))
+        self.requested = np.pad(self.requested, ((0, 0), (0, more)))
+        self._label_columns.grow(capacity)
+
+    def _widen(self) -> None:
+        more = self.dimensions.size - len(self.allocatable)
+        self.allocatable = np.pad(self.allocatable, ((0, more), (0, 0)))
+        self.requested = np.pad(self.requested, ((0, more), (0, 0)))
+
+
+def _same_facts(old: Node, new: Node) -> bool:
+    return old.spec == new.spec and old.status == new.status and old.metadata.labels == new.metadata.labels

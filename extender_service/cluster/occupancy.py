@@ -1,0 +1,33 @@
+"""Pods on nodes: keeps the sums of the node table equal to the pods that count on each row."""
+
+from extender_service.cluster.nodes import NodeTable
+from extender_service.cluster.pods import NO_ROW, PodTable
+from extender_service.kube.objects import Pod
+
+
+class Occupancy:
+    """The node table and the pod table, which change together."""
+
+    def __init__(self) -> None:
+        self.nodes = NodeTable()
+        self.pods = PodTable(self.nodes.dimensions)
+
+    def add(self, pod: Pod, uid: str, node_name: str) -> int:
+        """Take a pod in, counting on `node_name` unless that is empty; returns its slot.
+
+        Raises QuantityError for a malformed quantity, and changes nothing then.
+        """
+        slot = self.pods.add(pod, uid, node_name)
+        if node_name:
+            row = self.nodes.row_for(node_name)
+            self.nodes.add_pod(row, self.pods.amounts_of(slot), self.pods.ports_of(slot))
+            self.pods.row[slot] = row
+        return slot
+
+    def remove(self, slot: int) -> None:
+        """Forget a pod."""
+        row = int(self.pods.row[slot])
+        if row != NO_ROW:
+            self.pods.row[slot] = NO_ROW
+            self.nodes.remove_pod(row, self.pods.amounts_of(slot), self.pods.ports_of(slot))
+        self.pods.remove(slot)

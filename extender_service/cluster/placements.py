@@ -1,0 +1,124 @@
+"""Pods that count on a node before the watch says so: expected there, or assumed because we bound them.
+
+They are kept apart from the facts of the watch, so that dropping one leaves no trace.
+"""
+
+import heapq
+import itertools
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from extender_service.cluster.occupancy import Occupancy
+from extender_service.kube.objects import Pod
+
+# kube-scheduler asks about a pod as soon as its own watch shows it; ours is never this much later.
+UNKNOWN_SECONDS = 5.0
+
+
+class Placement(msgspec.Struct, eq=False):
+    """One pod that counts on a node ahead of the watch.
+
+    `on_drop` is called when the placement is dropped rather than fulfilled.
+    """
+
+    pod: Pod
+    uid: str
+    node_name: str
+    slot: int
+    assumed: bool
+    on_drop: Callable[[], None] | None
+
+
+class Placements:
+    """Expected and assumed pods by UID, at most one for each.
+
+    An expectation ends by itself: after UNKNOWN_SECONDS if the watch does not know the pod (`is_known`), and after
+    `expected_seconds`. An assumed pod stays until somebody fulfils or drops it. `clock` gives seconds that only grow.
+    """
+
+    def __init__(
+        self,
+        occupancy: Occupancy,
+        is_known: Callable[[str], bool],
+        clock: Callable[[], float],
+        expected_seconds: float,
+    ) -> None:
+        self._occupancy = occupancy
+        self._is_known = is_known
+        self._clock = clock
+        self._expected_seconds = expected_seconds
+        self._by_uid: dict[str, Placement] = {}
+        self._deadlines: list[tuple[float, int, bool, Placement]] = []
+        self._order = itertools.count()
+
+    def __len__(self) -> int:
+        return len(self._by_uid)
+
+    def __iter__(self) -> Iterator[Placement]:
+        return iter(self._by_uid.values())
+
+    def get(self, uid: str) -> Placement | None:
+        """Return the placement of a pod, if there is one."""
+        return self._by_uid.get(uid)
+
+    def expect(self, pod: Pod, uid: str, node_name: str, on_drop: Callable[[], None] | None = None) -> Placement:
+        """Count a pod on the node that was chosen for it, in place of any earlier placement.
+
+        Raises QuantityError for a malformed quantity.
+        """
+        placement = self._place(pod, uid, node_name, assumed=False, on_drop=on_drop)
+        seconds = min(UNKNOWN_SECONDS, self._expected_seconds)
+        is_last = seconds == self._expected_seconds
+        heapq.heappush(self._deadlines, (self._clock() + seconds, next(self._order), is_last, placement))
+        return placement
+
+    def assume(self, pod: Pod, uid: str, node_name: str) -> Placement:
+        """Count a pod on the node that it is being bound to; an expectation on that node turns into this.
+
+        Raises QuantityError for a malformed quantity.
+        """
+        expected = self._by_uid.get(uid)
+        if expected is not None and expected.node_name == node_name:
+            expected.assumed = True
+            return expected
+        return self._place(pod, uid, node_name, assumed=True, on_drop=None)
+
+    def fulfil(self, uid: str) -> Placement | None:
+        """End a placement because the watch shows the pod on that node; the caller counts it as a fact from now on."""
+        placement = self._by_uid.pop(uid, None)
+        if placement is not None:
+            self._occupancy.remove(placement.slot)
+        return placement
+
+    def drop(self, uid: str) -> Placement | None:
+        """End a placement that came to nothing."""
+        placement = self.fulfil(uid)
+        if placement is not None and placement.on_drop is not None:
+            placement.on_drop()
+        return placement
+
+    def expire(self) -> list[Placement]:
+        """Drop the expectations whose time is up, and return them."""
+        now = self._clock()
+        dropped = []
+        while self._deadlines and self._deadlines[0][0] <= now:
+            made_after, order, is_last, placement = heapq.heappop(self._deadlines)
+            if placement.assumed or self._by_uid.get(placement.uid) is not placement:
+                continue
+            if is_last or not self._is_known(placement.uid):
+                self.drop(placement.uid)
+                dropped.append(placement)
+            else:
+                rest = self._expected_seconds - UNKNOWN_SECONDS
+                heapq.heappush(self._deadlines, (made_after + rest, order, True, placement))
+        return dropped
+
+    def _place(
+        self, pod: Pod, uid: str, node_name: str, *, assumed: bool, on_drop: Callable[[], None] | None
+    ) -> Placement:
+        self.drop(uid)
+        slot = self._occupancy.add(pod, uid, node_name)
+        placement = Placement(pod, uid, node_name, slot, assumed, on_drop)
+        self._by_uid[uid] = placement
+        return placement

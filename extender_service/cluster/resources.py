@@ -1,0 +1,199 @@
+"""What a pod requests and a node offers, in whole units.
+
+Amounts are summed exactly in nano units and rounded up once, after summing, as kube-scheduler does
+(pkg/api/v1/resource/helpers.go, pkg/scheduler/framework/types.go).
+"""
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+
+import msgspec
+
+from extender_service.kube.objects import PodSpec, RawQuantity, ResourceList
+from extender_service.kube.quantity import milli_value, parse_quantity, whole_value
+
+CPU = "cpu"
+MEMORY = "memory"
+EPHEMERAL_STORAGE = "ephemeral-storage"
+PODS = "pods"
+
+# What scoring assumes for a container that requests nothing (pkg/scheduler/util/pod_resources.go).
+DEFAULT_CPU_MILLI = 100
+DEFAULT_MEMORY_BYTES = 200 * 1024 * 1024
+_DEFAULT_NANOS = {CPU: DEFAULT_CPU_MILLI * 10**6, MEMORY: DEFAULT_MEMORY_BYTES * 10**9}
+
+_QUALIFIED_NAME_PART = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
+_DNS_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+
+Nanos = dict[str, int]
+
+
+@lru_cache(maxsize=4096)
+def is_extended_resource(name: str) -> bool:
+    """Tell whether `name` is an extended resource: outside kubernetes.io, and a qualified name as a quota writes it."""
+    if "/" not in name or "kubernetes.io/" in name or name.startswith("requests."):
+        return False
+    prefix, _, rest = f"requests.{name}".partition("/")
+    return (
+        len(prefix) <= 253
+        and _DNS_SUBDOMAIN.fullmatch(prefix) is not None
+        and len(rest) <= 63
+        and _QUALIFIED_NAME_PART.fullmatch(rest) is not None
+    )
+
+
+@lru_cache(maxsize=4096)
+def is_scalar_resource(name: str) -> bool:
+    """Tell whether scheduling counts `name` beside cpu, memory and ephemeral storage (util.IsScalarResourceName)."""
+    return (
+        is_extended_resource(name) or name.startswith(("hugepages-", "attachable-volumes-")) or "kubernetes.io/" in name
+    )
+
+
+def _is_counted(name: str) -> bool:
+    return name in (CPU, MEMORY, EPHEMERAL_STORAGE) or is_scalar_resource(name)
+
+
+def whole_amount(name: str, nanos: int) -> int:
+    """Round an exact amount up to the unit that scheduling counts in: milli-CPU for cpu, whole units otherwise."""
+    return milli_value(nanos) if name == CPU else whole_value(nanos)
+
+
+def node_allocatable(resources: ResourceList) -> dict[str, int]:
+    """Amounts by resource name that a node offers to pods, `pods` among them; names that do not count are left out."""
+    return {
+        name: whole_amount(name, parse_quantity(raw))
+        for name, raw in resources.items()
+        if name == PODS or _is_counted(name)
+    }
+
+
+class RequestShape(msgspec.Struct, frozen=True, gc=False):
+    """The part of a pod spec that its requests follow from; most pods share it with others, so sums are kept by it.
+
+    Each container is its requests as (name, raw quantity) pairs; an init container also says whether it is a sidecar.
+    """
+
+    containers: tuple[tuple[tuple[str, RawQuantity], ...], ...]
+    init_containers: tuple[tuple[bool, tuple[tuple[str, RawQuantity], ...]], ...]
+    overhead: tuple[tuple[str, RawQuantity], ...]
+
+
+class PodRequests(msgspec.Struct, frozen=True, gc=False):
+    """What one pod takes from its node.
+
+    `amounts` hold whole units by resource name (cpu in milli-CPU), explicit zeros included, for the names that
+    scheduling counts. `nonzero_cpu_milli` and `nonzero_memory_bytes` are what the pod weighs when nodes are scored.
+    """
+
+    amounts: tuple[tuple[str, int], ...]
+    nonzero_cpu_milli: int
+    nonzero_memory_bytes: int
+
+
+def request_shape(spec: PodSpec) -> RequestShape:
+    """Take from a pod spec what its requests follow from."""
+    return RequestShape(
+        tuple(tuple(container.resources.requests.items()) for container in spec.containers),
+        tuple(
+            (container.restart_policy == "Always", tuple(container.resources.requests.items()))
+            for container in spec.init_containers
+        ),
+        tuple(spec.overhead.items()),
+    )
+
+
+@lru_cache(maxsize=4096)
+def pod_requests(shape: RequestShape) -> PodRequests:
+    """Add up what a pod takes from its node (calculateResource in framework/types.go).
+
+    Raises QuantityError for a malformed quantity.
+    """
+    totals = total_requests(shape)
+    overhead = dict(shape.overhead)
+    return PodRequests(
+        tuple((name, whole_amount(name, nanos)) for name, nanos in totals.items() if _is_counted(name)),
+        *(
+            _nonzero(shape, name, default)
+            + (whole_amount(name, parse_quantity(overhead[name])) if name in overhead else 0)
+            for name, default in ((CPU, DEFAULT_CPU_MILLI), (MEMORY, DEFAULT_MEMORY_BYTES))
+        ),
+    )
+
+
+@lru_cache(maxsize=4096)
+def total_requests(shape: RequestShape, *, fill_missing: bool = False) -> Mapping[str, int]:
+    """Add up a pod's requests in nano units by resource name (resource.PodRequests).
+
+    Containers run together and sidecars beside them; every other init container runs after the sidecars before it and
+    alone. With `fill_missing`, a container without a cpu or memory request counts with scoring's default.
+    Raises QuantityError for a malformed quantity.
+    """
+    totals: Nanos = {}
+    for requests in shape.containers:
+        _add(totals, _nanos(requests, fill_missing=fill_missing))
+    sidecars: Nanos = {}
+    peak: Nanos = {}
+    for is_sidecar, requests in shape.init_containers:
+        nanos = _nanos(requests, fill_missing=fill_missing)
+        if is_sidecar:
+            _add(totals, nanos)
+            _add(sidecars, nanos)
+            _raise_to(peak, sidecars)
+        else:
+            _add(nanos, sidecars)
+            _raise_to(peak, nanos)
+    _raise_to(totals, peak)
+    _add(totals, _nanos(shape.overhead, fill_missing=False))
+    return totals
+
+
+def _nonzero(shape: RequestShape, name: str, default: int) -> int:
+    # Here every container is rounded up on its own, and sidecars count only against init containers.
+    total = sum(_weight(name, _nanos(requests, fill_missing=False), default) for requests in shape.containers)
+    peak = 0
+    sidecars: Nanos = {}
+    for is_sidecar, requests in shape.init_containers:
+        nanos = _nanos(requests, fill_missing=False)
+        if is_sidecar:
+            _add(sidecars, nanos)
+            nanos = sidecars
+        else:
+            _add(nanos, sidecars)
+        peak = max(peak, _weight(name, nanos, default))
+    return max(total, peak)
+
+
+def _weight(name: str, nanos: Nanos, default: int) -> int:
+    return whole_amount(name, nanos[name]) if name in nanos else default
+
+
+def _nanos(requests: tuple[tuple[str, RawQuantity], ...], *, fill_missing: bool) -> Nanos:
+    nanos = {name: parse_quantity(raw) for name, raw in requests}
+    return _DEFAULT_NANOS | nanos if fill_missing else nanos
+
+
+def _add(totals: Nanos, more: Mapping[str, int]) -> None:
+    for name, nanos in more.items():
+        totals[name] = totals.get(name, 0) + nanos
+
+
+def _raise_to(totals: Nanos, minimum: Mapping[str, int]) -> None:
+    for name, nanos in minimum.items():
+        if name not in totals or totals[name] < nanos:
+            totals[name] = nanos
+
+
+HostPort = tuple[str, str, int]
+EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - the API's word for a host port on every address
+
+
+def host_ports(spec: PodSpec) -> frozenset[HostPort]:
+    """Host ports as (ip, protocol, port) with Kubernetes' defaults filled in; init containers' ports do not count."""
+    return frozenset(
+        (port.host_ip or EVERY_ADDRESS, port.protocol or "TCP", port.host_port)
+        for container in spec.containers
+        for port in container.ports
+        if port.host_port > 0
+    )

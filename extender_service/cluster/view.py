@@ -1,0 +1,175 @@
+"""Nodes as a plugin sees them in one decision: columns at the rows that were asked for."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from extender_service.cluster.labels import LabelColumn
+from extender_service.cluster.nodes import NodeTable
+from extender_service.cluster.pods import PodTable
+from extender_service.cluster.resources import HostPort
+from extender_service.kube.objects import Taint
+
+
+class RowChanges:
+    """Pods added to or taken from single nodes of a view; each node is then judged in its own changed world.
+
+    Three arrays of the same length: the position of the node in the view, the slot of the pod, and +1 or -1.
+    """
+
+    __slots__ = ("positions", "signs", "slots")
+
+    def __init__(self, positions: Sequence[int], slots: Sequence[int], signs: Sequence[int]) -> None:
+        self.positions = np.asarray(positions, np.intp)
+        self.slots = np.asarray(slots, np.intp)
+        self.signs = np.asarray(signs, np.int64)
+
+    def at(self, positions: NDArray[np.intp], size: int) -> "RowChanges":
+        """Return the changes of some positions of a view of `size` nodes, numbered as in the narrower view."""
+        renumbered = np.full(size, -1, np.intp)
+        renumbered[positions] = np.arange(len(positions))
+        moved = renumbered[self.positions]
+        kept = moved >= 0
+        changes = RowChanges((), (), ())
+        changes.positions, changes.slots, changes.signs = moved[kept], self.slots[kept], self.signs[kept]
+        return changes
+
+
+class NodeView:
+    """Some rows of the node table, in a given order; every array that it returns has one entry per node, in that order.
+
+    Arrays may be those of the table itself: plugins must not write to them. With `rows` None it is the whole table up
+    to its last used row, which needs no copying; `exists` tells which of these rows are nodes.
+    """
+
+    def __init__(
+        self, table: NodeTable, pods: PodTable, rows: NDArray[np.intp] | None, changes: RowChanges | None = None
+    ) -> None:
+        self._table = table
+        self._pods = pods
+        self._rows = rows
+        self._size = table.size if rows is None else len(rows)
+        self._changes = changes
+        self._requested: dict[int, NDArray[np.int64]] = {}
+        self._allocatable: dict[int, NDArray[np.int64]] = {}
+
+    def __len__(self) -> int:
+        return self._size
+
+    @property
+    def rows(self) -> NDArray[np.intp]:
+        """The row of each node in the table."""
+        return np.arange(self._size) if self._rows is None else self._rows
+
+    @property
+    def names(self) -> list[str]:
+        """The nodes' names."""
+        names = self._table.names
+        return names[: self._size] if self._rows is None else [names[row] for row in self._rows]
+
+    @property
+    def exists(self) -> NDArray[np.bool_]:
+        """Which of them are nodes."""
+        return self._at(self._table.exists)
+
+    @property
+    def unschedulable(self) -> NDArray[np.bool_]:
+        """Which of them are cordoned."""
+        return self._at(self._table.unschedulable)
+
+    @property
+    def taint_set(self) -> NDArray[np.intp]:
+        """The number of each node's taints in `taint_sets`."""
+        return self._at(self._table.taint_set)
+
+    @property
+    def taint_sets(self) -> list[tuple[Taint, ...] | None]:
+        """Distinct taint sets by number; None where a number is unused."""
+        return self._table.taint_sets.values
+
+    def port_sets(self) -> tuple[NDArray[np.intp], Sequence[frozenset[HostPort] | None]]:
+        """The number of each node's host ports in use, and the distinct sets by number; None for an unused number."""
+        numbers, sets = self._at(self._table.port_set), self._table.port_sets.values
+        if self._changes is None:
+            return numbers, sets
+        return _with_changed_ports(numbers, sets, self._changes, self._pods)
+
+    def label(self, key: str) -> tuple[NDArray[np.intp], LabelColumn]:
+        """The number of each node's value of a label, or ABSENT, and the column that has the values."""
+        column = self._table.label_column(key)
+        return self._at(column.numbers), column
+
+    def is_named(self, names: Iterable[str]) -> NDArray[np.bool_]:
+        """Which of them have one of these names."""
+        row_of = self._table.row_of
+        wanted = np.zeros(self._table.capacity, np.bool_)
+        wanted[[row_of[name] for name in names if name in row_of]] = True
+        return self._at(wanted)
+
+    def dimension(self, resource: str) -> int:
+        """Return the dimension of a resource, or -1 if no node offers it and no pod requests it."""
+        return self._table.dimensions.find(resource)
+
+    def allocatable(self, dimension: int) -> NDArray[np.int64]:
+        """What each node offers to pods; zeros for dimension -1."""
+        known = self._allocatable.get(dimension)
+        if known is None:
+            known = self._allocatable[dimension] = self._amounts(self._table.allocatable, dimension)
+        return known
+
+    def requested(self, dimension: int) -> NDArray[np.int64]:
+        """What the pods on each node take of it; zeros for dimension -1."""
+        known = self._requested.get(dimension)
+        if known is None:
+            known = self._amounts(self._table.requested, dimension)
+            if self._changes is not None:
+                known = known + self._change_of(dimension)
+            self._requested[dimension] = known
+        return known
+
+    def at(self, positions: NDArray[np.intp]) -> "NodeView":
+        """Return the nodes at some positions of this view."""
+        rows = positions if self._rows is None else self._rows[positions]
+        changes = None if self._changes is None else self._changes.at(positions, self._size)
+        return NodeView(self._table, self._pods, rows, changes)
+
+    def changed(self, changes: RowChanges) -> "NodeView":
+        """Return the same nodes, each in its own world: with pods added to it or taken from it."""
+        return NodeView(self._table, self._pods, self._rows, changes)
+
+    def _at(self, column: NDArray[np.generic]) -> NDArray:  # type: ignore[type-arg]
+        return column[: self._size] if self._rows is None else column[self._rows]
+
+    def _amounts(self, matrix: NDArray[np.int64], dimension: int) -> NDArray[np.int64]:
+        if 0 <= dimension < len(matrix):
+            return self._at(matrix[dimension])
+        return np.zeros(self._size, np.int64)
+
+    def _change_of(self, dimension: int) -> NDArray[np.int64]:
+        assert self._changes is not None
+        change = np.zeros(self._size, np.int64)
+        if 0 <= dimension < self._pods.amounts.shape[1]:
+            taken = self._pods.amounts[self._pods.requests[self._changes.slots], dimension]
+            np.add.at(change, self._changes.positions, self._changes.signs * taken)
+        return change
+
+
+def _with_changed_ports(
+    numbers: NDArray[np.intp],
+    sets: Sequence[frozenset[HostPort] | None],
+    changes: RowChanges,
+    pods: PodTable,
+) -> tuple[NDArray[np.intp], Sequence[frozenset[HostPort] | None]]:
+    """Apply pods' ports to the sets of their nodes. A set does not count: as in kube-scheduler, taking one of two pods
+    with the same port off a node frees the port (HostPortInfo in framework/types.go)."""
+    changed_numbers = numbers.copy()
+    changed_sets = list(sets)
+    for position, slot, sign in zip(changes.positions, changes.slots, changes.signs, strict=True):
+        ports = pods.ports_of(int(slot))
+        if ports:
+            before = changed_sets[changed_numbers[position]]
+            assert before is not None
+            changed_numbers[position] = len(changed_sets)
+            changed_sets.append(before | ports if sign > 0 else before - ports)
+    return changed_numbers, changed_sets

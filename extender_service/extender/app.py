@@ -1,0 +1,151 @@
+"""The FastAPI application: one route a verb, plus the description of the API."""
+
+import logging
+import time
+from collections.abc import Awaitable, Callable
+
+import msgspec
+from fastapi import FastAPI
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from extender_service.extender.bind import Binder, BindError
+from extender_service.extender.description import describe
+from extender_service.extender.filter import filter_nodes
+from extender_service.extender.observation import Observation, Observer, Verb
+from extender_service.extender.preempt import preempt
+from extender_service.extender.prioritize import prioritize
+from extender_service.extender.service import ExtenderService, pod_name
+from extender_service.extender.wire import (
+    ArgsDecoder,
+    ErrorResult,
+    ExtenderArgs,
+    ExtenderBindingArgs,
+    ExtenderBindingResult,
+    ExtenderFilterResult,
+    ExtenderPreemptionArgs,
+    error_text,
+)
+from extender_service.framework.runtime import CycleError
+from extender_service.kube.decoding import DecodeError
+from extender_service.kube.objects import Pod
+from extender_service.kube.quantity import QuantityError
+
+log = logging.getLogger(__name__)
+
+_encode = msgspec.json.Encoder().encode
+
+# A verb's body -> its answer, and what there is to tell about the call.
+VerbHandler = Callable[[bytes, Request], Awaitable[tuple[object, Observation]]]
+
+
+def create_app(service: ExtenderService, binder: Binder, observe: Observer) -> FastAPI:
+    """Make the application that answers kube-scheduler."""
+    app = FastAPI(title="extender-service")
+    app.openapi = describe  # type: ignore[method-assign]
+    verbs = _Verbs(service, binder)
+    for verb, handler, failed in (
+        ("filter", verbs.filter, lambda error: (200, ExtenderFilterResult(error=error))),
+        # These two answers have no room for an error; kube-scheduler reads only the status.
+        ("prioritize", verbs.prioritize, lambda error: (400, ErrorResult(error))),
+        ("preempt", verbs.preempt, lambda error: (400, ErrorResult(error))),
+        ("bind", verbs.bind, lambda error: (200, ExtenderBindingResult(error))),
+    ):
+        app.router.routes.append(Route(f"/{verb}", _endpoint(verb, handler, failed, observe), methods=["POST"]))
+    return app
+
+
+def _endpoint(
+    verb: Verb, handler: VerbHandler, failed: Callable[[str], tuple[int, object]], observe: Observer
+) -> Callable[[Request], Awaitable[Response]]:
+    async def endpoint(request: Request) -> Response:
+        started = time.perf_counter()
+        status = 200
+        try:
+            answer, observation = await handler(await request.body(), request)
+        except (DecodeError, QuantityError, CycleError, BindError) as error:
+            message = error_text(str(error))
+            status, answer = failed(message)
+            observation = Observation(verb=verb, pod=getattr(error, "pod", ""), seconds=0, error=message)
+        except Exception as error:
+            log.exception("a call failed", extra={"verb": verb})
+            message = error_text(f"internal error: {type(error).__name__}: {error}")
+            status, answer = failed(message)
+            observation = Observation(verb=verb, pod="", seconds=0, error=message)
+        response = Response(_encode(answer), status, media_type="application/json")
+        observation.seconds = time.perf_counter() - started
+        observe(observation)
+        return response
+
+    return endpoint
+
+
+class _Verbs:
+    """The verbs, from a request body to an answer."""
+
+    def __init__(self, service: ExtenderService, binder: Binder) -> None:
+        self._service = service
+        self._binder = binder
+        self._nodes_args = ArgsDecoder(ExtenderArgs)
+        self._preemption_args = ArgsDecoder(ExtenderPreemptionArgs)
+        self._binding_args = ArgsDecoder(ExtenderBindingArgs)
+
+    async def filter(self, body: bytes, request: Request) -> tuple[object, Observation]:
+        args = self._nodes_args.decode(body)
+        pod = _required_pod(args.pod)
+        _require_nodes(args)
+        outcome = await filter_nodes(self._service, self._binder, pod, args, request.is_disconnected)
+        return outcome.result, Observation(
+            verb="filter",
+            pod=pod_name(pod),
+            seconds=0,
+            asked=outcome.asked,
+            passed=outcome.passed,
+            reasons=outcome.reasons,
+            node_name=outcome.node_name,
+            looked_again=outcome.looked_again,
+        )
+
+    async def prioritize(self, body: bytes, _request: Request) -> tuple[object, Observation]:
+        args = self._nodes_args.decode(body)
+        pod = _required_pod(args.pod)
+        _require_nodes(args)
+        priorities = prioritize(self._service, pod, args)
+        return priorities, Observation(
+            verb="prioritize", pod=pod_name(pod), seconds=0, asked=len(priorities), passed=len(priorities)
+        )
+
+    async def preempt(self, body: bytes, _request: Request) -> tuple[object, Observation]:
+        args = self._preemption_args.decode(body)
+        pod = _required_pod(args.pod)
+        result = preempt(self._service, pod, args)
+        asked = len(args.node_name_to_meta_victims or args.node_name_to_victims or ())
+        return result, Observation(
+            verb="preempt",
+            pod=pod_name(pod),
+            seconds=0,
+            asked=asked,
+            passed=len(result.node_name_to_meta_victims),
+        )
+
+    async def bind(self, body: bytes, _request: Request) -> tuple[object, Observation]:
+        args = self._binding_args.decode(body)
+        for field, value in (("PodName", args.pod_name), ("PodNamespace", args.pod_namespace), ("Node", args.node)):
+            if not value:
+                raise DecodeError(f"{field} is missing")
+        await self._binder.bind(args)
+        return ExtenderBindingResult(), Observation(
+            verb="bind", pod=f"{args.pod_namespace}/{args.pod_name}", seconds=0, asked=1, passed=1, node_name=args.node
+        )
+
+
+def _required_pod(pod: Pod | None) -> Pod:
+    if pod is None:
+        raise DecodeError("Pod is missing: send the pod that is to be placed")
+    return pod
+
+
+def _require_nodes(args: ExtenderArgs) -> None:
+    if args.node_names is None and args.nodes is None:
+        raise DecodeError("NodeNames is missing: send the names of the nodes in question, or the nodes as Nodes.items")

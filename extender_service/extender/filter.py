@@ -1,0 +1,149 @@
+"""The filter verb: which nodes a pod may go to; in `replace` mode, the one it is to go to."""
+
+from collections import Counter
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from extender_service.cluster.cluster import pod_uid
+from extender_service.cluster.events import ClusterEvent
+from extender_service.extender.bind import Binder
+from extender_service.extender.candidates import Candidates, candidates
+from extender_service.extender.service import ExtenderService, pod_name
+from extender_service.extender.wire import ExtenderArgs, ExtenderFilterResult, ResultNodeList
+from extender_service.framework.profile import Profile
+from extender_service.framework.runtime import CycleError, Decision, decide
+from extender_service.framework.status import Code
+from extender_service.kube.objects import Pod
+
+UNKNOWN_NODE = "node(s) not known to extender-service yet"
+
+
+class FilterOutcome(msgspec.Struct):
+    """The answer, and what there is to tell about it."""
+
+    result: ExtenderFilterResult
+    asked: int
+    passed: int
+    reasons: Counter[str]
+    node_name: str = ""
+    looked_again: bool = False
+
+
+async def filter_nodes(
+    service: ExtenderService, binder: Binder, pod: Pod, args: ExtenderArgs, hung_up: Callable[[], Awaitable[bool]]
+) -> FilterOutcome:
+    """Answer which nodes pass.
+
+    In `replace` mode one of them is chosen, and the pod is expected there unless the caller has hung up.
+    Raises CycleError, DecodeError or QuantityError for what cannot be decided.
+    """
+    profile = service.profile_for(pod)
+    service.cluster.expire()
+    held = await _held_by_binding(service, binder, pod, args)
+    if held is not None:
+        return held
+    service.cluster.drop_placement(pod_uid(pod))
+    found, decision, looked_again = await _decide(service, profile, pod, args)
+    passed = len(decision.feasible)
+    if service.mode == "replace" and passed:
+        outcome = _one(found, found.index_of(decision.choose()), passed)
+        if service.is_live and not await hung_up():
+            service.cluster.placements.expect(pod, pod_uid(pod), outcome.node_name)
+    else:
+        outcome = _all(found, decision)
+    outcome.looked_again = looked_again
+    return outcome
+
+
+async def _held_by_binding(
+    service: ExtenderService, binder: Binder, pod: Pod, args: ExtenderArgs
+) -> FilterOutcome | None:
+    """Answer with the node that the pod is being bound to, or was bound to without our watch showing it yet.
+
+    Where that node is not among those asked, the binding must come to nothing first. Raises CycleError if it did not.
+    """
+    placement = service.cluster.placements.get(pod_uid(pod))
+    if placement is None or not placement.assumed:
+        return None
+    found = candidates(service.cluster, args)
+    if placement.node_name in found.names and placement.node_name not in found.unknown:
+        return _one(found, found.names.index(placement.node_name), 1)
+    bound_to = await binder.settle(pod_uid(pod))
+    if bound_to is not None:
+        raise CycleError(f"pod {pod_name(pod)} is already bound to {bound_to}")
+    return None
+
+
+async def _decide(
+    service: ExtenderService, profile: Profile, pod: Pod, args: ExtenderArgs
+) -> tuple[Candidates, Decision, bool]:
+    """Decide; before refusing every node, wait a moment for the watch and decide again, whole."""
+    must_score = service.mode == "replace"
+    found = candidates(service.cluster, args)
+    decision = decide(profile, pod, found.view, found.asked, score=must_score)
+    if len(decision.feasible) or not _may_look_again(service, pod, found):
+        return found, decision, False
+    give_up_at = service.clock() + service.wait_budget.allowance()
+    looked_again = False
+    while not len(decision.feasible):
+        started = service.clock()
+        if started >= give_up_at:
+            break
+        looked_again = True
+        came = await service.cluster.events.wait(_helpful(profile, found, decision), give_up_at - started)
+        service.wait_budget.spend(service.clock() - started)
+        if not came:
+            break
+        found = candidates(service.cluster, args)
+        decision = decide(profile, pod, found.view, found.asked, score=must_score)
+    return found, decision, looked_again
+
+
+def _may_look_again(service: ExtenderService, pod: Pod, found: Candidates) -> bool:
+    asks_only_nominated = list(found.names) == [pod.status.nominated_node_name]
+    return service.is_live and len(found.names) > 0 and not asks_only_nominated
+
+
+def _helpful(profile: Profile, found: Candidates, decision: Decision) -> ClusterEvent:
+    """The changes that could make one of the plugins that refused pass a node."""
+    events = ClusterEvent.NODE_ADDED if found.unknown else ClusterEvent(0)
+    refusing = decision.verdicts.rejecting_plugins()
+    for plugin in profile.filter:
+        if plugin.name in refusing:
+            events |= plugin.retry_on
+    return events or ClusterEvent.ANY
+
+
+def _one(found: Candidates, index: int, passed: int) -> FilterOutcome:
+    name = found.names[index]
+    if found.items is None:
+        result = ExtenderFilterResult(node_names=[name])
+    else:
+        result = ExtenderFilterResult(nodes=ResultNodeList([found.items[index]]))
+    return FilterOutcome(result, len(found.names), passed, Counter(), name)
+
+
+def _all(found: Candidates, decision: Decision) -> FilterOutcome:
+    verdicts = decision.verdicts
+    indexes = found.indexes(verdicts.passing)
+    failed: dict[str, str] = {}
+    unresolvable = dict.fromkeys(found.unknown, UNKNOWN_NODE)
+    reasons: Counter[str] = Counter()
+    if unresolvable:
+        reasons[UNKNOWN_NODE] = len(unresolvable)
+    view_names = found.view.names
+    for status, positions in verdicts.groups():
+        into = unresolvable if status.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE else failed
+        message = status.message
+        for position in positions.tolist():
+            into[view_names[position]] = message
+        for reason in status.reasons:
+            reasons[reason] += len(positions)
+    result = ExtenderFilterResult(
+        nodes=None if found.items is None else ResultNodeList([found.items[index] for index in indexes]),
+        node_names=[found.names[index] for index in indexes] if found.items is None else None,
+        failed_nodes=failed,
+        failed_and_unresolvable_nodes=unresolvable,
+    )
+    return FilterOutcome(result, len(found.names), len(indexes), reasons)

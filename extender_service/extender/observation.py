@@ -1,0 +1,29 @@
+"""What is told about each call, for logs and metrics; the rooms above decide what becomes of it."""
+
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+import msgspec
+
+Verb = Literal["filter", "prioritize", "preempt", "bind"]
+
+
+class Observation(msgspec.Struct, kw_only=True, gc=False):
+    """One call of a verb and what came of it.
+
+    `asked` and `passed` count nodes; `reasons` counts nodes by reason text; `node_name` is the one chosen or bound to;
+    `error` is empty unless the call ended with one.
+    """
+
+    verb: Verb
+    pod: str
+    seconds: float
+    asked: int = 0
+    passed: int = 0
+    reasons: Mapping[str, int] = {}
+    node_name: str = ""
+    looked_again: bool = False
+    error: str = ""
+
+
+Observer = Callable[[Observation], None]

@@ -1,0 +1,43 @@
+"""The prioritize verb: how good each feasible node is."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from extender_service.extender.candidates import candidates
+from extender_service.extender.service import ExtenderService
+from extender_service.extender.wire import ExtenderArgs, HostPriority
+from extender_service.framework.interface import CycleState
+from extender_service.framework.profile import Profile
+from extender_service.framework.runtime import run_pre_filter, run_scores
+from extender_service.kube.objects import Pod
+
+# The range that kube-scheduler expects beside its own scores (MaxExtenderPriority in extender/v1/types.go).
+MAX_PRIORITY = 10
+
+
+def prioritize(service: ExtenderService, pod: Pod, args: ExtenderArgs) -> list[HostPriority]:
+    """Score the nodes of a request, in their order; a node that is not known scores 0.
+
+    Beside kube-scheduler's own scores: 0..10. In `replace` mode, where there are no others: the weighted totals of the
+    framework, which tell more nodes apart. Raises CycleError, DecodeError or QuantityError for what cannot be scored.
+    """
+    profile = service.profile_for(pod)
+    service.cluster.expire()
+    found = candidates(service.cluster, args)
+    state = CycleState(pod)
+    run_pre_filter(profile, state, pod)
+    known = np.flatnonzero(found.asked)
+    totals = np.zeros(len(found.view), np.int64)
+    if len(known):
+        nodes = found.view if len(known) == len(found.view) else found.view.at(known)
+        scored = run_scores(profile, state, pod, nodes).totals
+        totals[known] = scored if service.mode == "replace" else _to_priorities(profile, scored)
+    by_index = np.where(found.positions >= 0, totals[found.positions], 0) if len(totals) else np.zeros(len(found.names))
+    return [HostPriority(name, int(score)) for name, score in zip(found.names, by_index.tolist(), strict=True)]
+
+
+def _to_priorities(profile: Profile, totals: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Scale totals from 0..max_total to 0..10, rounded to the nearest."""
+    highest = max(profile.max_total, 1)
+    scaled: NDArray[np.int64] = (2 * MAX_PRIORITY * totals + highest) // (2 * highest)
+    return scaled

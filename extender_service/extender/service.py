@@ -1,0 +1,60 @@
+"""What all verbs share: the profiles, the cluster, and how this service is run beside kube-scheduler."""
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+from extender_service.cluster.cluster import Cluster
+from extender_service.extender.second_look import WaitBudget
+from extender_service.framework.profile import Profile
+from extender_service.kube.objects import Pod
+
+log = logging.getLogger(__name__)
+
+Mode = Literal["beside", "replace"]
+
+
+class ExtenderService:
+    """The state behind the verbs.
+
+    `profiles` are by scheduler name, the first of them for pods of an unknown one. With `is_live`, the cluster follows
+    an API server; otherwise it is a file, where nothing is expected to happen by itself.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        profiles: Mapping[str, Profile],
+        *,
+        mode: Mode,
+        is_live: bool,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.cluster = cluster
+        self.profiles = profiles
+        self.mode: Mode = mode
+        self.is_live = is_live
+        self.clock = clock
+        self.wait_budget = WaitBudget(clock)
+        self._unknown_names: set[str] = set()
+
+    def profile_for(self, pod: Pod) -> Profile:
+        """Return the profile of a pod's scheduler name; the first one, with a word in the log, if it has none."""
+        name = pod.spec.scheduler_name
+        profile = self.profiles.get(name)
+        if profile is not None:
+            return profile
+        profile = next(iter(self.profiles.values()))
+        if name not in self._unknown_names and len(self._unknown_names) < 100:
+            self._unknown_names.add(name)
+            log.warning(
+                "no profile for this scheduler name, using the first",
+                extra={"asked": name, "used": profile.scheduler_name},
+            )
+        return profile
+
+
+def pod_name(pod: Pod) -> str:
+    """Return namespace/name."""
+    return f"{pod.metadata.namespace}/{pod.metadata.name}"

@@ -1,0 +1,210 @@
+"""What a plugin is: the extension points, and what a plugin is given.
+
+A plugin subclasses the extension points that it serves. It is called once for all nodes, not once per node: it gets
+their facts as columns (`NodeView`) and answers with arrays, one entry per node in the same order.
+The points and their contracts are those of k8s.io/kubernetes/pkg/scheduler/framework/interface.go.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.events import ClusterEvent
+from extender_service.cluster.resources import RequestShape, request_shape
+from extender_service.cluster.view import NodeView
+from extender_service.framework.status import Rejections, Status
+from extender_service.kube.objects import Pod
+
+MIN_NODE_SCORE = 0
+MAX_NODE_SCORE = 100
+
+
+class PluginError(Exception):
+    """Raised by a plugin to end the cycle with this message, where that is no fault of the plugin itself."""
+
+
+class CycleState:
+    """What plugins tell themselves and each other during one decision about one pod."""
+
+    def __init__(self, pod: Pod) -> None:
+        self.pod = pod
+        self.skipped_filters: set[str] = set()
+        self.skipped_scores: set[str] = set()
+        self._by_key: dict[object, Any] = {}
+
+    @cached_property
+    def request_shape(self) -> RequestShape:
+        """What the pod's requests follow from; several plugins sum it up, each in its own way."""
+        return request_shape(self.pod.spec)
+
+    def __getitem__(self, key: object) -> Any:
+        return self._by_key[key]
+
+    def __setitem__(self, key: object, value: Any) -> None:
+        self._by_key[key] = value
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._by_key
+
+    def read(self, key: str, doing: str) -> Any:
+        """Return what an earlier extension point wrote.
+
+        Raises PluginError in kube-scheduler's words, starting with `doing`, where that point was switched off.
+        """
+        if key not in self._by_key:
+            raise PluginError(f'{doing} "{key}" from cycleState: not found')
+        return self._by_key[key]
+
+
+class Handle:
+    """What a plugin may reach beyond its arguments."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+
+
+class Plugin(ABC):
+    """Base of all plugins. `name` is the one used in configurations; `args` is an `args_type`, or None without one."""
+
+    name: ClassVar[str]
+    args_type: ClassVar[type | None] = None
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        self.args = args
+        self.handle = handle
+
+
+class PreEnqueue(Plugin):
+    """Keeps a pod out of the queue."""
+
+    @abstractmethod
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        """Return why the pod may not be queued, or None."""
+
+
+class QueueSort(Plugin):
+    """Orders the queue."""
+
+    @abstractmethod
+    def less(self, first: Pod, second: Pod) -> bool:
+        """Tell whether `first` is to be scheduled before `second`."""
+
+
+class PreFilter(Plugin):
+    """Looks at the pod before nodes are filtered."""
+
+    @abstractmethod
+    def pre_filter(self, state: CycleState, pod: Pod) -> Status | Collection[str] | None:
+        """Return None to go on, SKIP to leave out this plugin's Filter, a rejection of the pod as a whole, or the names
+        of the only nodes that come into question. An exception ends the cycle with an error."""
+
+
+class Filter(Plugin):
+    """Rejects nodes that cannot run the pod."""
+
+    # Changes that can make a node fit which this plugin rejected (EventsToRegister).
+    retry_on: ClassVar[ClusterEvent] = ClusterEvent.ANY
+
+    @abstractmethod
+    def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
+        """Return which nodes are rejected and why; None if all pass. An exception ends the cycle with an error."""
+
+
+class PostFilter(Plugin):
+    """Runs when no node fits."""
+
+    @abstractmethod
+    def post_filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Status:
+        """Try to make room, and say how that went."""
+
+
+class PreScore(Plugin):
+    """Looks at the pod and the feasible nodes before these are scored."""
+
+    @abstractmethod
+    def pre_score(self, state: CycleState, pod: Pod, nodes: NodeView) -> Status | None:
+        """Return None to go on, or SKIP to leave out this plugin's Score. An exception ends the cycle with an error."""
+
+
+class Score(Plugin):
+    """Ranks the feasible nodes."""
+
+    @abstractmethod
+    def score(self, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
+        """Return a score per node. An exception ends the cycle with an error."""
+
+    def normalize(self, state: CycleState, pod: Pod, nodes: NodeView, scores: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Bring all scores together into MIN_NODE_SCORE..MAX_NODE_SCORE (NormalizeScore)."""
+        del state, pod, nodes
+        return scores
+
+
+class Reserve(Plugin):
+    """Sets things aside for a pod on the node that was chosen for it."""
+
+    @abstractmethod
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """Set aside; a status other than None undoes the reservations of all plugins."""
+
+    @abstractmethod
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        """Give back; called also if `reserve` was not, and more than once. Must not fail."""
+
+
+class Permit(Plugin):
+    """Lets a pod go on to be bound, refuses, or makes it wait."""
+
+    @abstractmethod
+    def permit(self, state: CycleState, pod: Pod, node_name: str) -> tuple[Status | None, float]:
+        """Return None or a refusal, or a WAIT status with the seconds to wait at most."""
+
+
+class PreBind(Plugin):
+    """Does what must be done before a pod is bound, such as providing its volumes."""
+
+    @abstractmethod
+    async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """Prepare; a status other than None stops the binding."""
+
+
+class Bind(Plugin):
+    """Binds a pod to its node."""
+
+    @abstractmethod
+    async def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """Return None when bound, SKIP to leave it to the next plugin, or why it failed."""
+
+
+class PostBind(Plugin):
+    """Hears of pods that were bound."""
+
+    @abstractmethod
+    def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        """Note that the pod was bound."""
+
+
+# Extension points by their names in a configuration, in the order of the KubeSchedulerConfiguration type.
+EXTENSION_POINTS: dict[str, type[Plugin]] = {
+    "preEnqueue": PreEnqueue,
+    "queueSort": QueueSort,
+    "preFilter": PreFilter,
+    "filter": Filter,
+    "postFilter": PostFilter,
+    "preScore": PreScore,
+    "score": Score,
+    "reserve": Reserve,
+    "permit": Permit,
+    "preBind": PreBind,
+    "bind": Bind,
+    "postBind": PostBind,
+}
+
+
+def extension_points(plugin: type[Plugin]) -> set[str]:
+    """Return the names of the extension points that a plugin serves."""
+    return {name for name, point in EXTENSION_POINTS.items() if issubclass(plugin, point)}

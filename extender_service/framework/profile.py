@@ -1,0 +1,35 @@
+"""A profile: the plugins of one scheduler name, made and sorted by extension point."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from extender_service.framework.interface import (
+    Filter,
+    Plugin,
+    PreFilter,
+    PreScore,
+    Score,
+)
+
+P = TypeVar("P", bound=Plugin)
+
+
+class Profile:
+    """The plugins that decide about pods of one scheduler name, in the order in which they run."""
+
+    def __init__(self, scheduler_name: str, plugins: Mapping[str, Sequence[tuple[Plugin, int]]]) -> None:
+        """`plugins` are (plugin, weight) by the configuration's name of the extension point."""
+        self.scheduler_name = scheduler_name
+        self.pre_filter = _serving(PreFilter, plugins.get("preFilter", ()))
+        self.filter = _serving(Filter, plugins.get("filter", ()))
+        self.pre_score = _serving(PreScore, plugins.get("preScore", ()))
+        self.score = tuple((plugin, weight) for plugin, weight in plugins.get("score", ()) if isinstance(plugin, Score))
+
+    @property
+    def max_total(self) -> int:
+        """The highest total that a node can be given."""
+        return 100 * sum(weight for _, weight in self.score)
+
+
+def _serving(point: type[P], plugins: Iterable[tuple[Plugin, int]]) -> tuple[P, ...]:
+    return tuple(plugin for plugin, _ in plugins if isinstance(plugin, point))

@@ -1,0 +1,179 @@
+"""Runs a profile's plugins: one decision about one pod.
+
+Statuses, their merging and their texts follow kube-scheduler (framework/runtime/framework.go, schedule_one.go).
+"""
+
+import logging
+import random
+from collections.abc import Callable, Collection
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from extender_service.cluster.view import NodeView
+from extender_service.framework.interface import MAX_NODE_SCORE, MIN_NODE_SCORE, CycleState, PluginError
+from extender_service.framework.profile import Profile
+from extender_service.framework.status import Code, Rejections, Status, unresolvable
+from extender_service.framework.verdicts import Verdicts
+from extender_service.kube.objects import Pod
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class CycleError(Exception):
+    """The cycle ended because something went wrong, not because the pod does not fit; says what, in which plugin."""
+
+
+class PreFilterOutcome:
+    """What PreFilter found: a rejection of the pod as a whole, or the only nodes in question (None: all)."""
+
+    def __init__(self, rejection: Status | None, node_names: set[str] | None, restricting: list[str]) -> None:
+        self.rejection = rejection
+        self.node_names = node_names
+        self._restricting = restricting
+
+    @property
+    def elsewhere(self) -> Status:
+        """The status of nodes that do not come into question."""
+        return unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(self._restricting))}]")
+
+
+class Scores:
+    """Scores of the nodes of a view: `weighted` by plugin, and their `totals`, one entry per node each."""
+
+    def __init__(self, size: int) -> None:
+        self.weighted: dict[str, NDArray[np.int64]] = {}
+        self.totals = np.zeros(size, np.int64)
+
+
+class Decision:
+    """What was decided about a pod: `verdicts` on all nodes; the feasible ones, by position, with their `totals`."""
+
+    def __init__(self, verdicts: Verdicts, feasible: NDArray[np.intp], totals: NDArray[np.int64] | None) -> None:
+        self.verdicts = verdicts
+        self.feasible = feasible
+        self.totals = totals
+
+    def choose(self) -> int:
+        """Return the position of a feasible node with the highest total, any of them with the same chance."""
+        if self.totals is None:
+            return int(random.choice(self.feasible))  # noqa: S311 - balances load, keeps no secret
+        best = self.feasible[self.totals == self.totals.max()]
+        return int(best[random.randrange(len(best))])  # noqa: S311
+
+
+def decide(profile: Profile, pod: Pod, nodes: NodeView, asked: NDArray[np.bool_], *, score: bool) -> Decision:
+    """Decide about a pod: every asked node gets a verdict and, if `score`, every feasible one a total.
+
+    Raises CycleError where kube-scheduler would end the cycle with an error.
+    """
+    state = CycleState(pod)
+    found = run_pre_filter(profile, state, pod)
+    verdicts = run_filter(profile, state, pod, nodes, asked, found)
+    feasible = np.flatnonzero(verdicts.passing)
+    if not score or len(feasible) < 2 or not profile.score:
+        return Decision(verdicts, feasible, None)
+    candidates = nodes if len(feasible) == len(nodes) else nodes.at(feasible)
+    return Decision(verdicts, feasible, run_scores(profile, state, pod, candidates).totals)
+
+
+def run_pre_filter(profile: Profile, state: CycleState, pod: Pod) -> PreFilterOutcome:
+    """Run PreFilter; a plugin that skips has its Filter skipped (RunPreFilterPlugins)."""
+    names: set[str] | None = None
+    restricting: list[str] = []
+    rejection: Status | None = None
+    for plugin in profile.pre_filter:
+        answer = _call(f'running PreFilter plugin "{plugin.name}"', plugin.pre_filter, state, pod)
+        if isinstance(answer, Status):
+            if answer.code == Code.SKIP:
+                state.skipped_filters.add(plugin.name)
+                continue
+            if not answer.is_rejection:
+                raise CycleError(f'running PreFilter plugin "{plugin.name}": {answer.message}')
+            rejection = answer.given_by(plugin.name)
+            if answer.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+                return PreFilterOutcome(rejection, None, restricting)
+        elif answer is not None:
+            restricting.append(plugin.name)
+            names = set(answer) if names is None else names & set(answer)
+            if not names:
+                return PreFilterOutcome(_nothing_in_common(restricting), names, restricting)
+    return PreFilterOutcome(rejection, names, restricting)
+
+
+def run_filter(
+    profile: Profile,
+    state: CycleState,
+    pod: Pod,
+    nodes: NodeView,
+    asked: NDArray[np.bool_],
+    found: PreFilterOutcome,
+) -> Verdicts:
+    """Run Filter on the asked nodes, each plugin once, until none is left."""
+    verdicts = Verdicts(nodes, asked)
+    if found.rejection is not None:
+        verdicts.reject(found.rejection.plugin, Rejections.where(np.ones(len(nodes), np.bool_), found.rejection))
+        return verdicts
+    if found.node_names is not None:
+        verdicts.reject("", Rejections.where(~nodes.is_named(found.node_names), found.elsewhere))
+    for plugin in profile.filter:
+        if not verdicts.left:
+            break
+        if plugin.name in state.skipped_filters:
+            continue
+        rejections = _call(f'running "{plugin.name}" filter plugin', plugin.filter, state, pod, verdicts.remaining)
+        if rejections is not None:
+            verdicts.reject(plugin.name, rejections)
+    error = verdicts.first_error()
+    if error is not None:
+        raise CycleError(f'running "{error.plugin}" filter plugin: {error.message}')
+    return verdicts
+
+
+def run_scores(profile: Profile, state: CycleState, pod: Pod, nodes: NodeView) -> Scores:
+    """Run PreScore, Score and NormalizeScore on feasible nodes, and weigh the scores."""
+    for pre_score in profile.pre_score:
+        status = _call(f'running PreScore plugin "{pre_score.name}"', pre_score.pre_score, state, pod, nodes)
+        if status is not None:
+            if status.code != Code.SKIP:
+                raise CycleError(f'running PreScore plugin "{pre_score.name}": {status.message}')
+            state.skipped_scores.add(pre_score.name)
+    scores = Scores(len(nodes))
+    for plugin, weight in profile.score:
+        if plugin.name in state.skipped_scores:
+            continue
+        failed = f'plugin "{plugin.name}" failed with'
+        raw = _call(f"running Score plugins: {failed}", plugin.score, state, pod, nodes)
+        normalized = _call(f"running Normalize on Score plugins: {failed}", plugin.normalize, state, pod, nodes, raw)
+        _check_range(plugin.name, normalized)
+        scores.weighted[plugin.name] = normalized * weight
+        scores.totals += scores.weighted[plugin.name]
+    return scores
+
+
+def _call(doing: str, method: Callable[..., T], *args: object) -> T:
+    try:
+        return method(*args)
+    except PluginError as error:
+        raise CycleError(f"{doing}: {error}") from error
+    except Exception as error:
+        log.exception("a plugin failed", extra={"doing": doing})
+        raise CycleError(f"{doing}: {type(error).__name__}: {error}") from error
+
+
+def _check_range(plugin: str, scores: NDArray[np.int64]) -> None:
+    wrong = scores[(scores > MAX_NODE_SCORE) | (scores < MIN_NODE_SCORE)]
+    if len(wrong):
+        raise CycleError(
+            f'applying score defaultWeights on Score plugins: plugin "{plugin}" returns an invalid score {wrong[0]}, '
+            f"it should in the range of [{MIN_NODE_SCORE}, {MAX_NODE_SCORE}] after normalizing"
+        )
+
+
+def _nothing_in_common(restricting: Collection[str]) -> Status:
+    if len(restricting) == 1:
+        return unresolvable(f"node(s) didn't satisfy plugin {next(iter(restricting))}")
+    return unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(restricting))}] simultaneously")

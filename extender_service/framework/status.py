@@ -1,0 +1,118 @@
+"""Statuses that plugins answer with, for one node or for many at once."""
+
+import enum
+from collections.abc import Callable, Sequence
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Code(enum.IntEnum):
+    """framework.Code; `label` is the name that Kubernetes prints."""
+
+    SUCCESS = 0
+    ERROR = 1
+    UNSCHEDULABLE = 2
+    UNSCHEDULABLE_AND_UNRESOLVABLE = 3
+    WAIT = 4
+    SKIP = 5
+    PENDING = 6
+
+    @property
+    def label(self) -> str:
+        """The code as Kubernetes writes it."""
+        return "".join(word.capitalize() for word in self.name.split("_"))
+
+
+class Status(msgspec.Struct, frozen=True):
+    """framework.Status: a code, the reasons for it, and the plugin that gave it ("" for the framework itself)."""
+
+    code: Code
+    reasons: tuple[str, ...] = ()
+    plugin: str = ""
+
+    @property
+    def message(self) -> str:
+        """All reasons in one line."""
+        return ", ".join(self.reasons)
+
+    @property
+    def is_rejection(self) -> bool:
+        """Whether the pod does not fit, as opposed to something having gone wrong."""
+        return self.code in (Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING)
+
+    def given_by(self, plugin: str) -> "Status":
+        """Return the same status under a plugin's name."""
+        return Status(self.code, self.reasons, plugin)
+
+
+SKIP = Status(Code.SKIP)
+
+
+def unschedulable(*reasons: str) -> Status:
+    """The pod does not fit, but taking pods away could help."""
+    return Status(Code.UNSCHEDULABLE, reasons)
+
+
+def unresolvable(*reasons: str) -> Status:
+    """The pod does not fit, and taking pods away would not help."""
+    return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reasons)
+
+
+class Rejections:
+    """A verdict per node: 0 where the node passes, else a key that stands for the same status wherever it occurs.
+
+    Status texts are made from keys at the very end, once per distinct key.
+    """
+
+    __slots__ = ("_status_of", "keys")
+
+    def __init__(self, keys: NDArray[np.int64], status_of: Callable[[int], Status]) -> None:
+        self.keys = keys
+        self._status_of = status_of
+
+    def status_of(self, key: int) -> Status:
+        """Return the status that a key other than 0 stands for."""
+        return self._status_of(key)
+
+    @classmethod
+    def where(cls, rejected: NDArray[np.bool_], status: Status) -> "Rejections":
+        """Reject the marked nodes, all with one status."""
+        return cls(rejected.astype(np.int64), lambda _: status)
+
+    @classmethod
+    def per_value(cls, numbers: NDArray[np.intp], statuses: Sequence[Status | None]) -> "Rejections":
+        """Reject nodes by the number of a value that they have: `statuses` by that number, None where it passes."""
+        rejected = np.array([0 if status is None else number + 1 for number, status in enumerate(statuses)], np.int64)
+
+        def status_of(key: int) -> Status:
+            status = statuses[key - 1]
+            assert status is not None
+            return status
+
+        return cls(rejected[numbers], status_of)
+
+    @classmethod
+    def per_reason(cls, code: Code, checks: Sequence[tuple[str, NDArray[np.bool_]]], size: int) -> "Rejections":
+        """Reject nodes with all the reasons that hold there, in the order of `checks`: (reason, where it holds)."""
+        keys = np.zeros(size, np.int64)
+        if len(checks) <= _BITS:
+            for bit, (_, holds) in enumerate(checks):
+                keys |= holds.astype(np.int64) << bit
+            masks: Sequence[int] | None = None
+        else:
+            packed = np.packbits(np.stack([holds for _, holds in checks], axis=1), axis=1, bitorder="little")
+            distinct, inverse = np.unique(packed, axis=0, return_inverse=True)
+            masks = [int.from_bytes(bits.tobytes(), "little") for bits in distinct]
+            keys = np.where(np.array([mask != 0 for mask in masks])[inverse], inverse + 1, 0)
+
+        def status_of(key: int) -> Status:
+            mask = key if masks is None else masks[key - 1]
+            return Status(code, tuple(reason for bit, (reason, _) in enumerate(checks) if mask >> bit & 1))
+
+        return cls(keys, status_of)
+
+
+# Reasons that fit in a key as single bits.
+_BITS = 62

@@ -1,0 +1,80 @@
+"""Which nodes are still in question during a decision, and why the others are not."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from extender_service.cluster.view import NodeView
+from extender_service.framework.status import Code, Rejections, Status
+
+
+class Verdicts:
+    """The outcome of Filter for each node of a view; the first plugin that rejects a node settles it.
+
+    `passing` has one entry per node of the view. Nodes that do not pass and have no status were never in question.
+    """
+
+    def __init__(self, view: NodeView, in_question: NDArray[np.bool_]) -> None:
+        self.view = view
+        self.passing = in_question.copy()
+        self._rejections: list[tuple[str, Rejections]] = []
+        self._by = np.full(len(view), -1, np.intp)
+        self._keys = np.zeros(len(view), np.int64)
+        self._left = int(np.count_nonzero(self.passing))
+        self._positions: NDArray[np.intp] | None = None
+        self._remaining = view
+        self._narrow()
+
+    @property
+    def left(self) -> int:
+        """How many nodes pass so far."""
+        return self._left
+
+    @property
+    def remaining(self) -> NodeView:
+        """The nodes that the next plugin is to judge: all that pass, and perhaps others, which then do not matter."""
+        return self._remaining
+
+    def reject(self, plugin: str, rejections: Rejections) -> None:
+        """Take a plugin's verdict on `remaining`."""
+        rejected = np.zeros(len(self.view), np.bool_)
+        keys = rejections.keys
+        if self._positions is None:
+            rejected = (keys != 0) & self.passing
+            self._keys[rejected] = keys[rejected]
+        else:
+            judged = self._positions[keys != 0]
+            rejected[judged] = self.passing[judged]
+            self._keys[judged] = np.where(rejected[judged], keys[keys != 0], self._keys[judged])
+        newly = int(np.count_nonzero(rejected))
+        if not newly:
+            return
+        self._by[rejected] = len(self._rejections)
+        self._rejections.append((plugin, rejections))
+        self.passing &= ~rejected
+        self._left -= newly
+        self._narrow()
+
+    def groups(self) -> Iterator[tuple[Status, NDArray[np.intp]]]:
+        """Iterate over the distinct statuses of rejected nodes, each with the positions that have it."""
+        for number, (plugin, rejections) in enumerate(self._rejections):
+            positions = np.flatnonzero(self._by == number)
+            keys = self._keys[positions]
+            for key in np.unique(keys).tolist():
+                yield rejections.status_of(key).given_by(plugin), positions[keys == key]
+
+    def first_error(self) -> Status | None:
+        """Return the status of the first node on which a plugin failed, as opposed to rejecting the node."""
+        errors = [(positions[0], status) for status, positions in self.groups() if status.code == Code.ERROR]
+        return min(errors, key=lambda error: int(error[0]))[1] if errors else None
+
+    def rejecting_plugins(self) -> set[str]:
+        """Names of the plugins that settled at least one node."""
+        return {plugin for plugin, _ in self._rejections}
+
+    def _narrow(self) -> None:
+        # Looking at all nodes costs less than copying columns, until most of them are out.
+        if 0 < 4 * self._left <= len(self._remaining):
+            self._positions = np.flatnonzero(self.passing)
+            self._remaining = self.view.at(self._positions)

@@ -1,0 +1,20 @@
+"""The one list of the in-tree plugins."""
+
+from extender_service.framework.interface import Plugin
+from extender_service.plugins.node_affinity import NodeAffinity
+from extender_service.plugins.node_name import NodeName
+from extender_service.plugins.node_ports import NodePorts
+from extender_service.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
+from extender_service.plugins.node_resources_fit import NodeResourcesFit
+from extender_service.plugins.node_unschedulable import NodeUnschedulable
+from extender_service.plugins.taint_toleration import TaintToleration
+
+IN_TREE: tuple[type[Plugin], ...] = (
+    NodeUnschedulable,
+    NodeName,
+    TaintToleration,
+    NodeAffinity,
+    NodePorts,
+    NodeResourcesFit,
+    NodeResourcesBalancedAllocation,
+)

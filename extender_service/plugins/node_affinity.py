@@ -1,0 +1,110 @@
+"""NodeAffinity: a pod goes only to nodes that it, or the configuration, selects; some of them it prefers."""
+
+from collections.abc import Collection
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from extender_service.cluster.events import ClusterEvent
+from extender_service.cluster.view import NodeView
+from extender_service.config.plugin_args import NodeAffinityArgs
+from extender_service.framework.interface import CycleState, Filter, Handle, PluginError, PreFilter, PreScore, Score
+from extender_service.framework.status import SKIP, Rejections, Status, unresolvable
+from extender_service.kube.objects import NodeSelector, Pod
+from extender_service.kube.selectors import (
+    NODE_NAME_FIELD,
+    Operator,
+    PreferredSchedulingTerms,
+    SelectorError,
+    parse_node_selector,
+    parse_preferred_terms,
+    required_node_affinity,
+)
+from extender_service.plugins.node_matching import matches_affinity, matches_node_selector, preference
+from extender_service.plugins.normalization import scale_to_max
+
+NO_MATCH = unresolvable("node(s) didn't match Pod's node affinity/selector")
+NOT_ENFORCED = unresolvable("node(s) didn't match scheduler-enforced node affinity")
+CONFLICT = unresolvable("pod affinity terms conflict")
+
+_REQUIRED = "PreFilterNodeAffinity"
+_PREFERRED = "PreScoreNodeAffinity"
+
+
+class NodeAffinity(PreFilter, Filter, PreScore, Score):
+    """Rejects nodes that the pod's selector and required affinity, or `addedAffinity`, do not match; scores by the
+    weights of the preferred terms that do."""
+
+    name: ClassVar[str] = "NodeAffinity"
+    args_type: ClassVar[type | None] = NodeAffinityArgs
+    retry_on: ClassVar[ClusterEvent] = ClusterEvent.NODE
+
+    def __init__(self, args: NodeAffinityArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        added = args.added_affinity
+        self._enforced = parse_node_selector(added.required) if added is not None and added.required else None
+        self._added = parse_preferred_terms(added.preferred) if added is not None and added.preferred else None
+
+    def pre_filter(self, state: CycleState, pod: Pod) -> Status | Collection[str] | None:
+        """Parse what the pod requires; where every term names nodes, only those come into question."""
+        affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
+        required = affinity.required if affinity is not None else None
+        if required is None and self._enforced is None and pod.spec.node_selector is None:
+            return SKIP
+        state[_REQUIRED] = required_node_affinity(pod.spec)
+        named = _named_nodes(required)
+        return CONFLICT if named is not None and not named else named
+
+    def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
+        """Reject nodes that do not match, first by what the configuration enforces."""
+        required = state[_REQUIRED] if _REQUIRED in state else required_node_affinity(pod.spec)
+        numbers = np.where(matches_affinity(nodes, required), 0, 1)
+        if self._enforced is not None:
+            numbers[~matches_node_selector(nodes, self._enforced)] = 2
+        return Rejections.per_value(numbers, [None, NO_MATCH, NOT_ENFORCED]) if numbers.any() else None
+
+    def pre_score(self, state: CycleState, pod: Pod, nodes: NodeView) -> Status | None:
+        """Parse what the pod prefers; a malformed preference ends the cycle."""
+        state[_PREFERRED] = preferred = _preferred(pod)
+        return SKIP if preferred is None and self._added is None else None
+
+    def score(self, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
+        """Add up the weights of the terms that match."""
+        preferred = state[_PREFERRED] if _PREFERRED in state else _preferred(pod)
+        scores = np.zeros(len(nodes), np.int64)
+        for terms in (self._added, preferred):
+            if terms is not None:
+                scores += preference(nodes, terms)
+        return scores
+
+    def normalize(self, state: CycleState, pod: Pod, nodes: NodeView, scores: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Give the node with the most weight the most points."""
+        return scale_to_max(scores)
+
+
+def _preferred(pod: Pod) -> PreferredSchedulingTerms | None:
+    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
+    if affinity is None or not affinity.preferred:
+        return None
+    try:
+        return parse_preferred_terms(affinity.preferred)
+    except SelectorError as error:
+        raise PluginError(str(error)) from error
+
+
+def _named_nodes(required: NodeSelector | None) -> set[str] | None:
+    """The only nodes that the terms leave, or None if a term does not name any (PreFilter in node_affinity.go)."""
+    if required is None or not required.node_selector_terms:
+        return None
+    names: set[str] = set()
+    for term in required.node_selector_terms:
+        named = [
+            set(field.values)
+            for field in term.match_fields
+            if field.key == NODE_NAME_FIELD and field.operator == Operator.IN
+        ]
+        if not named:
+            return None
+        names |= set.intersection(*named)
+    return names

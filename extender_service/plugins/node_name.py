@@ -1,0 +1,24 @@
+"""NodeName: a pod that names its node goes nowhere else."""
+
+from typing import ClassVar
+
+from extender_service.cluster.events import ClusterEvent
+from extender_service.cluster.view import NodeView
+from extender_service.framework.interface import CycleState, Filter
+from extender_service.framework.status import Rejections, unresolvable
+from extender_service.kube.objects import Pod
+
+OTHER_NODE = unresolvable("node(s) didn't match the requested node name")
+
+
+class NodeName(Filter):
+    """Rejects every node but the one in spec.nodeName, where that is set."""
+
+    name: ClassVar[str] = "NodeName"
+    retry_on: ClassVar[ClusterEvent] = ClusterEvent.NODE
+
+    def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
+        """Reject the other nodes."""
+        if not pod.spec.node_name:
+            return None
+        return Rejections.where(~nodes.is_named([pod.spec.node_name]), OTHER_NODE)

@@ -1,0 +1,51 @@
+"""NodePorts: two pods on one node cannot have the same host port."""
+
+from collections.abc import Collection
+from typing import ClassVar
+
+from extender_service.cluster.events import ClusterEvent
+from extender_service.cluster.resources import EVERY_ADDRESS, HostPort, host_ports
+from extender_service.cluster.view import NodeView
+from extender_service.framework.interface import CycleState, Filter, PreFilter
+from extender_service.framework.status import SKIP, Rejections, Status, unschedulable
+from extender_service.kube.objects import Pod
+
+PORTS_TAKEN = unschedulable("node(s) didn't have free ports for the requested pod ports")
+
+_WANTED = "PreFilterNodePorts"
+
+
+class NodePorts(PreFilter, Filter):
+    """Rejects nodes on which a host port of the pod is taken."""
+
+    name: ClassVar[str] = "NodePorts"
+    retry_on: ClassVar[ClusterEvent] = ClusterEvent.NODE | ClusterEvent.POD_REMOVED
+
+    def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:
+        """Note the pod's host ports; without any there is nothing to filter."""
+        wanted = host_ports(pod.spec)
+        if not wanted:
+            return SKIP
+        state[_WANTED] = wanted
+        return None
+
+    def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
+        """Reject nodes where a wanted port is in use."""
+        wanted = state.read(_WANTED, "reading")
+        numbers, sets = nodes.port_sets()
+        conflicts = [bool(used) and conflict(wanted, used or ()) for used in sets]
+        if not any(conflicts):
+            return None
+        return Rejections.per_value(numbers, [PORTS_TAKEN if conflicts_here else None for conflicts_here in conflicts])
+
+
+def conflict(wanted: Collection[HostPort], used: Collection[HostPort]) -> bool:
+    """Tell whether one of the wanted ports is in use (HostPortInfo.CheckConflict): the same protocol and port, on the
+    same address or where either takes every address."""
+    return any(
+        protocol == used_protocol
+        and port == used_port
+        and (address == used_address or EVERY_ADDRESS in (address, used_address))
+        for address, protocol, port in wanted
+        for used_address, used_protocol, used_port in used
+    )

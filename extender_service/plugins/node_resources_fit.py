@@ -1,0 +1,175 @@
+"""NodeResourcesFit: a pod goes only where what it requests is left; a strategy says which of those nodes is best."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from extender_service.cluster.dimensions import POD_COUNT
+from extender_service.cluster.events import ClusterEvent
+from extender_service.cluster.resources import (
+    CPU,
+    EPHEMERAL_STORAGE,
+    MEMORY,
+    is_extended_resource,
+    is_scalar_resource,
+    pod_requests,
+)
+from extender_service.cluster.view import NodeView
+from extender_service.config.plugin_args import NodeResourcesFitArgs
+from extender_service.framework.interface import MAX_NODE_SCORE, CycleState, Filter, Handle, PreFilter, PreScore, Score
+from extender_service.framework.status import Code, Rejections, Status
+from extender_service.kube.objects import Pod
+from extender_service.plugins.resource_scoring import Usage, WeightedResource, pod_amounts, usages
+
+_REQUESTS = "PreFilterNodeResourcesFit"
+_AMOUNTS = "PreScoreNodeResourcesFit"
+
+# The highest score of a point of a requestedToCapacityRatio shape (config.MaxCustomPriorityScore).
+MAX_SHAPE_SCORE = 10
+
+Strategy = Callable[[Sequence[Usage], int], NDArray[np.int64]]
+
+
+class NodeResourcesFit(PreFilter, Filter, PreScore, Score):
+    """Rejects nodes without room for what the pod requests, and scores by how full the rest would be."""
+
+    name: ClassVar[str] = "NodeResourcesFit"
+    args_type: ClassVar[type | None] = NodeResourcesFitArgs
+    retry_on: ClassVar[ClusterEvent] = ClusterEvent.NODE | ClusterEvent.POD_REMOVED
+
+    def __init__(self, args: NodeResourcesFitArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._ignored = frozenset(args.ignored_resources)
+        self._ignored_groups = frozenset(args.ignored_resource_groups)
+        strategy = args.scoring_strategy
+        self._resources = [WeightedResource(resource.name, resource.weight) for resource in strategy.resources]
+        self._strategy = _strategy(args)
+
+    def pre_filter(self, state: CycleState, pod: Pod) -> None:
+        """Add up what the pod requests."""
+        state[_REQUESTS] = dict(pod_requests(state.request_shape).amounts)
+
+    def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
+        """Reject nodes that lack something, with every resource that they lack as a reason."""
+        requests = state.read(_REQUESTS, "error reading")
+        checks = [("Too many pods", nodes.requested(POD_COUNT) >= nodes.allocatable(POD_COUNT))]
+        for resource in self._checked(requests):
+            dimension = nodes.dimension(resource)
+            left = nodes.allocatable(dimension) - nodes.requested(dimension)
+            checks.append((f"Insufficient {resource}", left < requests[resource]))
+        failed = [(reason, lacking) for reason, lacking in checks if lacking.any()]
+        return Rejections.per_reason(Code.UNSCHEDULABLE, failed, len(nodes)) if failed else None
+
+    def pre_score(self, state: CycleState, pod: Pod, nodes: NodeView) -> Status | None:
+        """Add up what the pod weighs in scoring."""
+        state[_AMOUNTS] = self._amounts(state)
+        return None
+
+    def score(self, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
+        """Score by the configured strategy."""
+        amounts = state[_AMOUNTS] if _AMOUNTS in state else self._amounts(state)
+        return self._strategy(list(usages(nodes, self._resources, amounts, nonzero=True)), len(nodes))
+
+    def _amounts(self, state: CycleState) -> list[int]:
+        return pod_amounts(state, self._resources, nonzero=True)
+
+    def _checked(self, requests: Mapping[str, int]) -> list[str]:
+        """The requested resources that a node must have, in the order of their reasons."""
+        first = [name for name in (CPU, MEMORY, EPHEMERAL_STORAGE) if requests.get(name, 0) > 0]
+        # kube-scheduler gives scalar resources in random order; by name they are at least always the same.
+        return first + sorted(
+            name
+            for name, amount in requests.items()
+            if amount != 0 and is_scalar_resource(name) and not self._is_ignored(name)
+        )
+
+    def _is_ignored(self, name: str) -> bool:
+        return is_extended_resource(name) and (name in self._ignored or name.partition("/")[0] in self._ignored_groups)
+
+
+def _strategy(args: NodeResourcesFitArgs) -> Strategy:
+    strategy = args.scoring_strategy
+    if strategy.type == "LeastAllocated":
+        return least_allocated
+    if strategy.type == "MostAllocated":
+        return most_allocated
+    assert strategy.requested_to_capacity_ratio is not None
+    points = [(point.utilization, point.score) for point in strategy.requested_to_capacity_ratio.shape]
+    by_percent = broken_linear([(percent, score * (MAX_NODE_SCORE // MAX_SHAPE_SCORE)) for percent, score in points])
+    return lambda of_nodes, size: requested_to_capacity_ratio(by_percent, of_nodes, size)
+
+
+def least_allocated(of_nodes: Sequence[Usage], size: int) -> NDArray[np.int64]:
+    """Score the weighted share that stays free; a resource that would be overfull counts as full."""
+    return _weighted_mean(
+        [
+            (
+                usage,
+                np.where(
+                    usage.requested > usage.allocatable,
+                    0,
+                    (usage.allocatable - usage.requested) * MAX_NODE_SCORE // usage.allocatable,
+                ),
+            )
+            for usage in of_nodes
+        ],
+        size,
+    )
+
+
+def most_allocated(of_nodes: Sequence[Usage], size: int) -> NDArray[np.int64]:
+    """Score the weighted share that would be in use; a resource that would be overfull counts as full."""
+    return _weighted_mean(
+        [
+            (usage, np.minimum(usage.requested, usage.allocatable) * MAX_NODE_SCORE // usage.allocatable)
+            for usage in of_nodes
+        ],
+        size,
+    )
+
+
+def requested_to_capacity_ratio(
+    by_percent: NDArray[np.int64], of_nodes: Sequence[Usage], size: int
+) -> NDArray[np.int64]:
+    """Score the share in use through a function of it; resources that score nothing do not count at all."""
+    total = np.zeros(size, np.int64)
+    weights = np.zeros(size, np.int64)
+    for usage in of_nodes:
+        percent = np.where(usage.requested > usage.allocatable, 100, usage.requested * 100 // usage.allocatable)
+        scores = by_percent[np.where(usage.counts, percent, 0)]
+        counts = usage.counts & (scores > 0)
+        total += np.where(counts, scores * usage.weight, 0)
+        weights += np.where(counts, usage.weight, 0)
+    mean = total / np.maximum(weights, 1)
+    whole = np.floor(mean)
+    rounded: NDArray[np.int64] = (whole + (mean - whole >= 0.5)).astype(np.int64)
+    return rounded
+
+
+def broken_linear(points: Sequence[tuple[int, int]]) -> NDArray[np.int64]:
+    """Return the values at 0..100 of the function made of straight lines between points, flat outside them
+    (plugins/helper/shape_score.go); Go divides towards zero."""
+    values = []
+    for percent in range(101):
+        after = next((index for index, (x, _) in enumerate(points) if percent <= x), None)
+        if after is None:
+            values.append(points[-1][1])
+        elif after == 0:
+            values.append(points[0][1])
+        else:
+            (x0, y0), (x1, y1) = points[after - 1], points[after]
+            rise = (y1 - y0) * (percent - x0)
+            values.append(y0 + (abs(rise) // (x1 - x0)) * (1 if rise >= 0 else -1))
+    return np.array(values, np.int64)
+
+
+def _weighted_mean(scored: Sequence[tuple[Usage, NDArray[np.int64]]], size: int) -> NDArray[np.int64]:
+    total = np.zeros(size, np.int64)
+    weights = np.zeros(size, np.int64)
+    for usage, scores in scored:
+        total += np.where(usage.counts, scores * usage.weight, 0)
+        weights += np.where(usage.counts, usage.weight, 0)
+    mean: NDArray[np.int64] = total // np.maximum(weights, 1)
+    return mean

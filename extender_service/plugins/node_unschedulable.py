@@ -1,0 +1,27 @@
+"""NodeUnschedulable: nodes that are cordoned take no new pods."""
+
+from typing import ClassVar
+
+from extender_service.cluster.events import ClusterEvent
+from extender_service.cluster.view import NodeView
+from extender_service.framework.interface import CycleState, Filter
+from extender_service.framework.status import Rejections, unresolvable
+from extender_service.kube.objects import Pod, Taint
+from extender_service.plugins.tolerations import NO_SCHEDULE, is_tolerated
+
+UNSCHEDULABLE = unresolvable("node(s) were unschedulable")
+_CORDON = Taint("node.kubernetes.io/unschedulable", "", NO_SCHEDULE)
+
+
+class NodeUnschedulable(Filter):
+    """Rejects cordoned nodes, unless the pod tolerates the taint that stands for it."""
+
+    name: ClassVar[str] = "NodeUnschedulable"
+    retry_on: ClassVar[ClusterEvent] = ClusterEvent.NODE
+
+    def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
+        """Reject cordoned nodes."""
+        cordoned = nodes.unschedulable
+        if not cordoned.any() or is_tolerated(_CORDON, pod.spec.tolerations):
+            return None
+        return Rejections.where(cordoned, UNSCHEDULABLE)

@@ -1,0 +1,59 @@
+"""TaintToleration: a pod goes only where it tolerates the taints; the fewer it merely endures, the better."""
+
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from extender_service.cluster.events import ClusterEvent
+from extender_service.cluster.view import NodeView
+from extender_service.framework.interface import CycleState, Filter, PreScore, Score
+from extender_service.framework.status import Rejections, Status, unresolvable
+from extender_service.kube.objects import Pod, Taint
+from extender_service.plugins.normalization import scale_to_max
+from extender_service.plugins.tolerations import PREFER_NO_SCHEDULE, first_untolerated, is_tolerated
+
+_TOLERATIONS = "PreScoreTaintToleration"
+
+
+class TaintToleration(Filter, PreScore, Score):
+    """Rejects nodes with a NoSchedule or NoExecute taint that the pod does not tolerate, and scores by the number of
+    PreferNoSchedule taints that it does not."""
+
+    name: ClassVar[str] = "TaintToleration"
+    retry_on: ClassVar[ClusterEvent] = ClusterEvent.NODE
+
+    def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
+        """Reject by the first taint that is not tolerated."""
+        # Nodes share few distinct taint sets: one verdict per set, then one look-up per node.
+        untolerated = [first_untolerated(taints or (), pod.spec.tolerations) for taints in nodes.taint_sets]
+        if not any(untolerated):
+            return None
+        return Rejections.per_value(nodes.taint_set, [_rejection(taint) for taint in untolerated])
+
+    def pre_score(self, state: CycleState, pod: Pod, nodes: NodeView) -> Status | None:
+        """Pick the tolerations that concern taints that merely discourage."""
+        state[_TOLERATIONS] = [
+            toleration for toleration in pod.spec.tolerations if toleration.effect in ("", PREFER_NO_SCHEDULE)
+        ]
+        return None
+
+    def score(self, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
+        """Count the discouraging taints that are not tolerated."""
+        tolerations = state.read(_TOLERATIONS, "failed to read")
+        endured = [
+            sum(taint.effect == PREFER_NO_SCHEDULE and not is_tolerated(taint, tolerations) for taint in taints or ())
+            for taints in nodes.taint_sets
+        ]
+        scores: NDArray[np.int64] = np.array(endured, np.int64)[nodes.taint_set]
+        return scores
+
+    def normalize(self, state: CycleState, pod: Pod, nodes: NodeView, scores: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Give the node with the fewest the most points."""
+        return scale_to_max(scores, reverse=True)
+
+
+def _rejection(taint: Taint | None) -> Status | None:
+    if taint is None:
+        return None
+    return unresolvable(f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}")
