@@ -1,3 +1,5 @@
+// The Go programs that tests build, all from one set of versions: those of Kubernetes v1.31.1. A new program is a new
+// folder below this one, with its own package main.
 module extender-service/tests
 
 go 1.22.0

@@ -17,6 +17,8 @@ import pytest
 from tests.e2e import controlplane_binary
 from tests.e2e.control_plane import ControlPlane
 
+NEEDS_GO = "end-to-end tests need Go (https://go.dev/dl) to build a real control plane"
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Don't count the first build of the control plane, which takes minutes, towards a test's time-out."""
@@ -25,14 +27,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(300, func_only=True))
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say in one line why tests were skipped, also when nobody asked for reasons."""
+    skipped = [report for report in terminalreporter.stats.get("skipped", ()) if NEEDS_GO in str(report.longrepr)]
+    if skipped:
+        terminalreporter.write_line(f"Skipped {len(skipped)}: {NEEDS_GO}")
+
+
 @pytest.fixture(scope="session")
 def controlplane() -> Path:
     """The binary, built once for each state of its sources."""
     if controlplane_binary.has_go():
         return controlplane_binary.build()
     if os.environ.get("CI") == "true":
-        pytest.fail("end-to-end tests need Go, and CI=true lets none be skipped", pytrace=False)
-    pytest.skip("end-to-end tests need Go (https://go.dev/dl) to build a real control plane")
+        pytest.fail(f"{NEEDS_GO}, and with CI=true none may be skipped", pytrace=False)
+    pytest.skip(NEEDS_GO)
 
 
 @pytest.fixture

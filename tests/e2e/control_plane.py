@@ -122,7 +122,7 @@ class ControlPlane:
             raise RuntimeError(f"kubectl {' '.join(map(str, arguments))}: {done.stderr}")
         return done.stdout
 
-    def user_kubeconfig(self, user: str, group: str = "") -> Path:
+    def user_kubeconfig(self, user: str, group: str | None = None) -> Path:
         """A kubeconfig for any user name, by client certificate. The user has the rights that RBAC gives, no others."""
         return self._write_kubeconfig(user, kubeconfigs.certificate_user(self._ca, user, group))
 

@@ -11,14 +11,8 @@ MODULE = Path(__file__).parents[1]
 PACKAGE = Path(__file__).with_name("controlplane")
 
 # The command packages take their version from the linker, as in Kubernetes' own build.
-VERSION_PACKAGE = "k8s.io/component-base/version"
-LINKER_FLAGS = " ".join(
-    ["-s", "-w"]
-    + [
-        f"-X {VERSION_PACKAGE}.{name}={value}"
-        for name, value in {"gitVersion": "v1.31.1", "gitMajor": "1", "gitMinor": "31"}.items()
-    ]
-)
+VERSION = "k8s.io/component-base/version"
+LINKER_FLAGS = f"-s -w -X {VERSION}.gitVersion=v1.31.1 -X {VERSION}.gitMajor=1 -X {VERSION}.gitMinor=31"
 
 
 def has_go() -> bool:

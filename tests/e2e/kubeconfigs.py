@@ -13,7 +13,7 @@ def token_user(token: str) -> dict[str, str]:
     return {"token": token}
 
 
-def certificate_user(ca: trustme.CA, name: str, group: str) -> dict[str, str]:
+def certificate_user(ca: trustme.CA, name: str, group: str | None) -> dict[str, str]:
     """A user who shows a client certificate. Kubernetes reads the name from its CN and the group from its O."""
     certificate = ca.issue_cert(f"{name}@users.test", common_name=name, organization_name=group)
     chain = b"".join(part.bytes() for part in certificate.cert_chain_pems)
