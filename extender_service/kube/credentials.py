@@ -1,0 +1,171 @@
+"""Where the API server is, and how to prove who we are.
+
+Written here because no library does it: of lightkube, kr8s, pykube-ng and kubernetes none serves exec plugins as
+client-go does (v1, cluster information, expiry, client certificates) or impersonates, and importing kubernetes takes
+most of the time that this service has to become ready.
+"""
+
+import os
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+import msgspec
+
+from extender_service.kube.credentials_error import CredentialsError
+from extender_service.kube.exec_credentials import ExecPlugin
+from extender_service.kube.identity import CurrentIdentity, ExecUser, Identity, KubeconfigUser, read_file
+from extender_service.kube.kubeconfig import Cluster, Selection, User, load_kubeconfig
+from extender_service.kube.proxy import environment_proxy
+from extender_service.kube.tls import ServerTrust, client_context
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """Access to one API server.
+
+    `server`: its URL without a trailing slash. `proxy`: the URL of the proxy that leads there, or empty.
+    `headers`: impersonation headers for every request. `identity`: who we are.
+    """
+
+    server: str
+    proxy: str
+    headers: tuple[tuple[str, str], ...]
+    identity: CurrentIdentity
+    trust: ServerTrust
+    user_origin: str
+
+    def ssl_context(self, identity: Identity) -> ssl.SSLContext:
+        """Return a TLS context that knows the server and shows this identity's certificate; raises CredentialsError."""
+        return client_context(self.trust, identity.certificate_pem, identity.key_pem, self.user_origin)
+
+
+def load_credentials(
+    kubeconfig: Path | None = None, master: str = "", *, service_account: Path = SERVICE_ACCOUNT
+) -> Credentials:
+    """Find the API server and the identity to use there.
+
+    In this order: the `kubeconfig` file; the API server at the URL `master`, with no identity; a pod's service account;
+    the files in KUBECONFIG; ~/.kube/config. With both arguments, `master` replaces the server's URL of the file and
+    its tls-server-name, as in kube-scheduler. Raises CredentialsError.
+    """
+    return _credentials(_select(kubeconfig, master, service_account))
+
+
+def _select(kubeconfig: Path | None, master: str, service_account: Path) -> Selection:
+    if kubeconfig:
+        selection = load_kubeconfig([kubeconfig], must_exist=True)
+        if not master:
+            return selection
+        cluster = msgspec.structs.replace(selection.cluster, server=master, tls_server_name="")
+        return msgspec.structs.replace(selection, cluster=cluster)
+    if master:
+        return Selection(Cluster(server=master), "--master", User(), "--master")
+    if in_cluster := _in_cluster(service_account):
+        return in_cluster
+    paths = dict.fromkeys(Path(part) for part in os.environ.get("KUBECONFIG", "").split(os.pathsep) if part)
+    if paths:
+        return load_kubeconfig(list(paths), must_exist=False)
+    default = Path("~/.kube/config").expanduser()
+    if default.exists():
+        return load_kubeconfig([default], must_exist=True)
+    raise CredentialsError(
+        f"no API server is configured: there is no service account in {service_account}, KUBECONFIG is not set"
+        f" and {default} does not exist; give --kubeconfig FILE"
+    )
+
+
+def _in_cluster(service_account: Path) -> Selection | None:
+    """Return what a pod has: the API server in the environment, a token, an authority (client-go: InClusterConfig)."""
+    host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT")
+    token, authority = service_account / "token", service_account / "ca.crt"
+    if not host or not port or not token.exists():
+        return None
+    server = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+    origin = f"service account {service_account}"
+    return Selection(
+        Cluster(server=server, certificate_authority=str(authority)), origin, User(token_file=str(token)), origin
+    )
+
+
+def _credentials(selection: Selection) -> Credentials:
+    cluster, user, origin = selection.cluster, selection.user, selection.cluster_origin
+    server = _checked_url(cluster.server, ("https", "http"), f"{origin}: server").rstrip("/")
+    proxy = cluster.proxy_url or environment_proxy(server)
+    if proxy:
+        _checked_url(proxy, ("http", "https", "socks5"), f"{origin}: proxy-url")
+    authority = cluster.certificate_authority_data or read_file(
+        cluster.certificate_authority, f"{origin}: certificate-authority"
+    )
+    if authority and cluster.insecure_skip_tls_verify:
+        raise CredentialsError(f"{origin}: set certificate-authority or insecure-skip-tls-verify, not both")
+    if not server.startswith("https:"):
+        user = _without_secrets(user)
+    trust = ServerTrust(authority, cluster.tls_server_name, cluster.insecure_skip_tls_verify, origin)
+    source = _identity_source(user, selection.user_origin, cluster, authority)
+    # Certificates that cannot be used are told now, not with the first request.
+    known = source.last if isinstance(source, KubeconfigUser) else Identity()
+    client_context(trust, known.certificate_pem, known.key_pem, selection.user_origin)
+    return Credentials(
+        server=server,
+        proxy=proxy,
+        headers=_impersonation(user, selection.user_origin),
+        identity=CurrentIdentity(source),
+        trust=trust,
+        user_origin=selection.user_origin,
+    )
+
+
+def _checked_url(url: str, schemes: tuple[str, ...], what: str) -> str:
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in schemes and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        good = False
+    if not good:
+        # Not the URL itself, that of a proxy may hold a password.
+        raise CredentialsError(f"{what} must be a URL that starts with {' or '.join(f'{s}://' for s in schemes)}")
+    return parts._replace(query="", fragment="").geturl()
+
+
+def _without_secrets(user: User) -> User:
+    """Return what may be said without TLS: whom to impersonate, nothing that proves who we are (as client-go does)."""
+    return User(
+        impersonate=user.impersonate,
+        impersonate_uid=user.impersonate_uid,
+        impersonate_groups=user.impersonate_groups,
+        impersonate_extra=user.impersonate_extra,
+    )
+
+
+def _identity_source(user: User, origin: str, cluster: Cluster, authority: bytes) -> KubeconfigUser | ExecUser:
+    if user.auth_provider:
+        raise CredentialsError(
+            f'{origin}: auth-provider "{user.auth_provider.name}" is gone since Kubernetes 1.26; use an exec plugin'
+        )
+    fields = KubeconfigUser(user, origin)
+    if user.exec and fields.last == Identity():
+        return ExecUser(ExecPlugin(user.exec, cluster, authority, origin))
+    return fields
+
+
+def _impersonation(user: User, origin: str) -> tuple[tuple[str, str], ...]:
+    """Return the headers of client-go's impersonating round tripper."""
+    if not user.impersonate:
+        if user.impersonate_uid or user.impersonate_groups or user.impersonate_extra:
+            raise CredentialsError(f"{origin}: as-uid, as-groups and as-user-extra need as, the name of a user")
+        return ()
+    headers = [("Impersonate-User", user.impersonate)]
+    if user.impersonate_uid:
+        headers.append(("Impersonate-Uid", user.impersonate_uid))
+    headers += [("Impersonate-Group", group) for group in user.impersonate_groups]
+    # Header names are bytes of a small set; the API server decodes what is percent-encoded in this one.
+    headers += [
+        (f"Impersonate-Extra-{quote(key, safe='')}", value)
+        for key, values in user.impersonate_extra.items()
+        for value in values
+    ]
+    return tuple(headers)

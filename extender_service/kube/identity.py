@@ -1,0 +1,132 @@
+"""What proves to the API server who we are, and how it is kept fresh."""
+
+import asyncio
+import base64
+import logging
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from extender_service.kube.credentials_error import CredentialsError
+from extender_service.kube.exec_credentials import ExecPlugin
+from extender_service.kube.kubeconfig import User
+
+logger = logging.getLogger(__name__)
+
+# How often tokens and certificates are read again from their files (client-go: transport/token_source.go).
+_REREAD_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Identity:
+    """An Authorization header, a client certificate with its key (PEM), both, or neither."""
+
+    authorization: str = field(default="", repr=False)
+    certificate_pem: bytes = field(default=b"", repr=False)
+    key_pem: bytes = field(default=b"", repr=False)
+
+
+class IdentitySource(Protocol):
+    """Where an identity comes from."""
+
+    async def read(self) -> tuple[Identity, float]:
+        """Return the identity and when to read it again (seconds since the epoch); raises CredentialsError."""
+
+
+class KubeconfigUser:
+    """The identity in the fields of a kubeconfig user and in the files that they name; `last` is what was read last.
+
+    Raises CredentialsError where it is made, too: what cannot be read at the start is told at the start.
+    """
+
+    def __init__(self, user: User, origin: str, now: Callable[[], float] = time.time) -> None:
+        self._user = user
+        self._origin = origin
+        self._now = now
+        self.last = self._read_fields()
+
+    async def read(self) -> tuple[Identity, float]:
+        """Read the fields and files; a file that cannot be read now leaves what it said before."""
+        try:
+            self.last = self._read_fields()
+        except CredentialsError as error:
+            logger.warning("%s; going on with what was read before", error)
+        user = self._user
+        from_files = user.token_file or user.client_certificate or user.client_key
+        return self.last, self._now() + _REREAD_SECONDS if from_files else math.inf
+
+    def _read_fields(self) -> Identity:
+        user, origin = self._user, self._origin
+        certificate = user.client_certificate_data or read_file(
+            user.client_certificate, f"{origin}: client-certificate"
+        )
+        key = user.client_key_data or read_file(user.client_key, f"{origin}: client-key")
+        if bool(certificate) != bool(key):
+            raise CredentialsError(
+                f"{origin}: set both, client-certificate and client-key (or their -data), or neither"
+            )
+        token = user.token or read_file(user.token_file, f"{origin}: tokenFile").decode(errors="replace").strip()
+        if user.token_file and not token:
+            raise CredentialsError(f"{origin}: tokenFile {user.token_file}: the file is empty")
+        basic = user.username or user.password
+        if token and basic:
+            raise CredentialsError(f"{origin}: set a token or username and password, not both")
+        authorization = f"Bearer {token}" if token else ""
+        if basic:
+            authorization = "Basic " + base64.b64encode(f"{user.username}:{user.password}".encode()).decode()
+        return Identity(authorization, certificate, key)
+
+
+class ExecUser:
+    """The identity that an exec plugin answers with."""
+
+    def __init__(self, plugin: ExecPlugin) -> None:
+        self._plugin = plugin
+
+    async def read(self) -> tuple[Identity, float]:
+        """Run the plugin."""
+        status = await self._plugin.run()
+        identity = Identity(
+            f"Bearer {status.token}" if status.token else "",
+            status.client_certificate_data.encode(),
+            status.client_key_data.encode(),
+        )
+        return identity, status.expiration_timestamp.timestamp() if status.expiration_timestamp else math.inf
+
+
+class CurrentIdentity:
+    """The identity of a source, read again when it expires and when the API server rejects it."""
+
+    def __init__(self, source: IdentitySource, now: Callable[[], float] = time.time) -> None:
+        self._source = source
+        self._now = now
+        self._identity: Identity | None = None
+        self._read_again_at = 0.0
+        self._reading = asyncio.Lock()
+
+    async def get(self) -> Identity:
+        """Return a valid identity; raises CredentialsError."""
+        async with self._reading:
+            if self._identity is None or self._now() >= self._read_again_at:
+                self._identity, self._read_again_at = await self._source.read()
+            return self._identity
+
+    async def renew(self, rejected: Identity) -> Identity:
+        """Return another identity than the rejected one, or the same if there is none; raises CredentialsError."""
+        async with self._reading:
+            if self._identity == rejected:  # otherwise another request has renewed it already
+                self._identity, self._read_again_at = await self._source.read()
+            return self._identity or rejected
+
+
+def read_file(path: str, what: str) -> bytes:
+    """Return the file's content, nothing for no path; raises CredentialsError, which starts with `what` it is."""
+    if not path:
+        return b""
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise CredentialsError(f"{what} {path}: {error.strerror}") from error

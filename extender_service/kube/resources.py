@@ -1,0 +1,76 @@
+"""The API resources that this service reads: where they are served and which type they decode to."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Generic, Protocol, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from extender_service.kube.decoding import Decoder
+from extender_service.kube.objects import Node, ObjectMeta, Pod
+
+Key = tuple[str, str]
+"""Namespace and name; the namespace of cluster-scoped objects is empty."""
+
+
+class ApiObject(Protocol):
+    """Anything with metav1.ObjectMeta."""
+
+    @property
+    def metadata(self) -> ObjectMeta:
+        """The object's metadata."""
+
+
+T = TypeVar("T", bound=ApiObject)
+
+
+class ListMeta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """metav1.ListMeta; `next_token`, on the wire continue, asks for the next page and is empty on the last."""
+
+    resource_version: str = ""
+    next_token: str = msgspec.field(name="continue", default="")
+
+
+class ObjectList(msgspec.Struct, Generic[T], frozen=True, gc=False):
+    """A page of a list, such as v1.PodList."""
+
+    metadata: ListMeta = ListMeta()
+    items: tuple[T, ...] = ()
+
+
+@dataclass(frozen=True)
+class Resource(Generic[T]):
+    """A resource of the API: group (empty for the core group), version, plural name, and the type of its objects."""
+
+    group: str
+    version: str
+    plural: str
+    type: type[T]
+
+    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """Return the URL path of the collection, of an object in it, or of that object's subresource."""
+        parts = ["apis", self.group, self.version] if self.group else ["api", self.version]
+        if namespace:
+            parts += ["namespaces", namespace]
+        parts += [part for part in (self.plural, name, subresource) if part]
+        return "/" + "/".join(quote(part, safe="") for part in parts)
+
+    @cached_property
+    def decoder(self) -> Decoder[T]:
+        """Decodes one object."""
+        return Decoder(self.type)
+
+    @cached_property
+    def list_decoder(self) -> Decoder[ObjectList[T]]:
+        """Decodes a page of a list."""
+        return Decoder(ObjectList[self.type])  # type: ignore[name-defined]
+
+
+PODS = Resource("", "v1", "pods", Pod)
+NODES = Resource("", "v1", "nodes", Node)
+
+
+def key_of(obj: ApiObject) -> Key:
+    """Return the namespace and name of an object."""
+    return obj.metadata.namespace, obj.metadata.name
