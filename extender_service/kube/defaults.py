@@ -1,0 +1,134 @@
+"""What an API server fills in before scheduling sees an object, for objects that come from elsewhere.
+
+The source is pkg/apis/core/v1/defaults.go of the reference. Some defaults follow from fields that scheduling does not
+read otherwise, so they are taken from the object's JSON.
+"""
+
+from msgspec import Raw, structs
+
+from extender_service.kube.decoding import DecodeError, Decoder
+from extender_service.kube.objects import (
+    Container,
+    ContainerPort,
+    Node,
+    Object,
+    ObjectMeta,
+    Pod,
+    ResourceList,
+    ResourceRequirements,
+)
+from extender_service.kube.quantity import QuantityError, milli_value, parse_quantity
+
+DEFAULT_NAMESPACE = "default"
+DEFAULT_SCHEDULER_NAME = "default-scheduler"
+
+_NANOS_PER_MILLI = 10**6
+
+
+class _Limits(Object):
+    limits: ResourceList = {}
+
+
+class _Port(Object):
+    container_port: int = 0
+
+
+class _Container(Object):
+    resources: _Limits = _Limits()
+    ports: tuple[_Port, ...] = ()
+
+
+class _PodSpec(Object):
+    host_network: bool = False
+    containers: tuple[_Container, ...] = ()
+    init_containers: tuple[_Container, ...] = ()
+
+
+class _Pod(Object):
+    spec: _PodSpec = _PodSpec()
+
+
+class _NodeStatus(Object):
+    allocatable: ResourceList | None = None
+    capacity: ResourceList = {}
+
+
+class _Node(Object):
+    status: _NodeStatus = _NodeStatus()
+
+
+_pods = Decoder(_Pod)
+_nodes = Decoder(_Node)
+
+
+def default_metadata(metadata: ObjectMeta, *, namespaced: bool) -> ObjectMeta:
+    """Fill in the namespace and the UID, which is then the object's "namespace/name", the same at each reading."""
+    namespace = (metadata.namespace or DEFAULT_NAMESPACE) if namespaced else ""
+    uid = metadata.uid or (f"{namespace}/{metadata.name}" if namespaced else metadata.name)
+    return structs.replace(metadata, namespace=namespace, uid=uid)
+
+
+def default_pod(pod: Pod, source: Raw) -> Pod:
+    """Fill in a pod's scheduler, requests (from limits) and, on the host's network, host ports (from container ports).
+
+    `source` is the pod's JSON. Raises DecodeError for a malformed quantity.
+    """
+    spec, more = pod.spec, _pods.decode(source).spec
+    spec = structs.replace(
+        spec,
+        scheduler_name=spec.scheduler_name or DEFAULT_SCHEDULER_NAME,
+        containers=_default_containers(spec.containers, more.containers, more, "$.spec.containers"),
+        init_containers=_default_containers(spec.init_containers, more.init_containers, more, "$.spec.initContainers"),
+        overhead=_round_to_milli(spec.overhead, "$.spec.overhead"),
+    )
+    return structs.replace(pod, spec=spec)
+
+
+def default_node(node: Node, source: Raw) -> Node:
+    """Fill in a node's allocatable resources, which are its capacity where they are missing.
+
+    `source` is the node's JSON. Raises DecodeError for a malformed quantity.
+    """
+    more = _nodes.decode(source).status
+    if more.allocatable is None:
+        allocatable = _round_to_milli(more.capacity, "$.status.capacity")
+    else:
+        allocatable = _round_to_milli(more.allocatable, "$.status.allocatable")
+    return structs.replace(node, status=structs.replace(node.status, allocatable=allocatable))
+
+
+def _default_containers(
+    containers: tuple[Container, ...], more: tuple[_Container, ...], spec: _PodSpec, path: str
+) -> tuple[Container, ...]:
+    return tuple(
+        structs.replace(
+            container,
+            resources=_default_requests(container.resources, limits.resources, f"{path}[{index}].resources"),
+            ports=_default_host_ports(container.ports, limits.ports) if spec.host_network else container.ports,
+        )
+        for index, (container, limits) in enumerate(zip(containers, more, strict=True))
+    )
+
+
+def _default_requests(resources: ResourceRequirements, more: _Limits, path: str) -> ResourceRequirements:
+    limits = _round_to_milli(more.limits, f"{path}.limits")
+    return ResourceRequirements(limits | _round_to_milli(resources.requests, f"{path}.requests"))
+
+
+def _default_host_ports(ports: tuple[ContainerPort, ...], more: tuple[_Port, ...]) -> tuple[ContainerPort, ...]:
+    return tuple(
+        structs.replace(port, host_port=port.host_port or container.container_port)
+        for port, container in zip(ports, more, strict=True)
+    )
+
+
+def _round_to_milli(resources: ResourceList, path: str) -> ResourceList:
+    """The resources with amounts finer than milli rounded up, as the API server keeps them."""
+    rounded: ResourceList = {}
+    for name, raw in resources.items():
+        try:
+            nanos = parse_quantity(raw)
+        except QuantityError as error:
+            raise DecodeError(f"{error} - at `{path}[{name}]`") from error
+        rounded[name] = f"{milli_value(nanos)}m" if nanos % _NANOS_PER_MILLI else raw
+    return rounded

@@ -1,0 +1,202 @@
+"""Cluster files: Kubernetes manifests in YAML or JSON.
+
+YAML is turned into JSON first, as Kubernetes' own tools do, so that both are decoded in the same way.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar, cast
+
+import msgspec
+import yaml
+from msgspec import Raw, structs
+from yaml.composer import Composer
+
+from extender_service.kube.decoding import DecodeError, Decoder
+from extender_service.kube.defaults import DEFAULT_NAMESPACE, default_metadata, default_node, default_pod
+from extender_service.kube.objects import Node, Object, Pod
+
+T = TypeVar("T", bound=Object)
+
+# The kinds that are read, by apiVersion and kind.
+KINDS: dict[tuple[str, str], type[Object]] = {("v1", "Node"): Node, ("v1", "Pod"): Pod}
+# Those of them that have no namespace.
+CLUSTER_SCOPED: frozenset[type[Object]] = frozenset({Node})
+
+_decoders: dict[type[Object], Decoder[Any]] = {kind: Decoder(kind) for kind in KINDS.values()}
+_fill_in: dict[type[Object], Callable[[Any, Raw], Object]] = {Node: default_node, Pod: default_pod}
+
+
+class ManifestError(ValueError):
+    """A file that cannot be read; one line that names the file, the document in it, the object and the field."""
+
+
+class Manifests:
+    """The objects of one or more files; an object that comes again replaces the earlier one, as with kubectl apply.
+
+    `unknown` counts the objects of other kinds, which are left out, by apiVersion and kind.
+    """
+
+    def __init__(self) -> None:
+        self._objects: dict[type[Object], dict[str, Object]] = {}
+        self.unknown: Counter[tuple[str, str]] = Counter()
+
+    def of(self, object_type: type[T]) -> dict[str, T]:
+        """The objects of a type by "namespace/name", or by name where the kind has no namespace."""
+        return cast("dict[str, T]", self._objects.get(object_type, {}))
+
+    def add(self, key: str, item: Object) -> None:
+        """Take in an object."""
+        self._objects.setdefault(type(item), {})[key] = item
+
+
+def read_manifests(paths: Iterable[Path]) -> Manifests:
+    """Read files, each a manifest or a List in JSON, or any number of them in YAML; defaults are filled in.
+
+    Raises ManifestError.
+    """
+    manifests = Manifests()
+    for path in paths:
+        for place, document in _documents(path):
+            _read_document(document, f"{path}: document {place}", manifests)
+    return manifests
+
+
+class _Name(Object):
+    name: str = ""
+    namespace: str = ""
+
+
+class _Head(Object):
+    """What tells how to read the rest."""
+
+    api_version: str = ""
+    kind: str = ""
+    metadata: _Name = _Name()
+
+
+class _List(Object):
+    items: tuple[Raw, ...] = ()
+
+
+_heads = Decoder(_Head)
+_lists = Decoder(_List)
+
+
+class _Element(NamedTuple):
+    """An object in a document, with what the list around it says about its type."""
+
+    source: Raw
+    place: str
+    api_version: str = ""
+    kind: str = ""
+
+
+def _read_document(document: Raw, place: str, manifests: Manifests) -> None:
+    pending = [_Element(document, place)]
+    while pending:
+        element = pending.pop()
+        subject = ""
+        try:
+            head = _heads.decode(element.source)
+            api_version, kind = head.api_version or element.api_version, head.kind or element.kind
+            if not api_version or not kind:
+                raise DecodeError("apiVersion and kind must be given")
+            if kind.endswith("List"):
+                pending += _elements(element, api_version, kind)
+                continue
+            object_type = KINDS.get((api_version, kind))
+            if object_type is None:
+                manifests.unknown[api_version, kind] += 1
+                continue
+            key = _key(head.metadata, namespaced=object_type not in CLUSTER_SCOPED)
+            subject = f"{kind} {key}: "
+            manifests.add(key, _read_object(element.source, object_type))
+        except DecodeError as error:
+            raise ManifestError(f"{element.place}: {subject}{_with_hint(str(error))}") from error
+
+
+def _elements(parent: _Element, api_version: str, kind: str) -> list[_Element]:
+    """The elements of a list, last first. A typed list (PodList) tells its elements' type, which they may then omit."""
+    inherited = ("", "") if kind == "List" else (api_version, kind.removesuffix("List"))
+    items = _lists.decode(parent.source).items
+    return [_Element(item, f"{parent.place}, item {index}", *inherited) for index, item in enumerate(items, 1)][::-1]
+
+
+def _key(metadata: _Name, *, namespaced: bool) -> str:
+    if not metadata.name:
+        raise DecodeError("metadata.name must be given")
+    return f"{metadata.namespace or DEFAULT_NAMESPACE}/{metadata.name}" if namespaced else metadata.name
+
+
+def _read_object(source: Raw, object_type: type[Object]) -> Object:
+    item = _decoders[object_type].decode(source)
+    metadata = default_metadata(item.metadata, namespaced=object_type not in CLUSTER_SCOPED)
+    return _fill_in[object_type](structs.replace(item, metadata=metadata), source)
+
+
+def _with_hint(message: str) -> str:
+    if re.search("Expected `str`, got `(bool|int|float)`", message):
+        return f"{message} (in YAML, text that looks like a number or a truth value needs quotes)"
+    return message
+
+
+class _Loader(Composer, yaml.CSafeLoader):
+    """Safe; fails cleanly on deep nesting, where the composer in C crashes; and reads plain scalars as Kubernetes' YAML
+    reader does: 2001-01-01 and 12:30 are text.
+    """
+
+    def __init__(self, stream: bytes) -> None:
+        yaml.CSafeLoader.__init__(self, stream)
+        Composer.__init__(self)
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [resolver for resolver in resolvers if resolver[0].rpartition(":")[2] in {"bool", "null", "merge"}]
+    for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:int",
+    re.compile(r"[-+]?(?:0b[01_]+|0x[0-9a-fA-F_]+|0[0-7_]*|[1-9][0-9_]*)$"),
+    list("-+0123456789"),
+)
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$"),
+    list("-+.0123456789"),
+)
+
+
+def _documents(path: Path) -> Iterator[tuple[int, Raw]]:
+    """The documents of a file in JSON, with their numbers from 1; empty ones are left out but counted."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ManifestError(f"{path}: cannot be read: {error.strerror}") from error
+    # As in apimachinery's util/yaml, what starts with a brace is JSON.
+    if content.lstrip().startswith(b"{"):
+        yield 1, Raw(content)
+        return
+    for number, document in enumerate(_yaml_documents(path, content), 1):
+        if document is not None:
+            try:
+                yield number, Raw(msgspec.json.encode(document))
+            except RecursionError as error:
+                raise ManifestError(f"{path}: document {number}: the document contains itself") from error
+            except TypeError as error:
+                raise ManifestError(f"{path}: document {number}: {error}") from error
+
+
+def _yaml_documents(path: Path, content: bytes) -> Iterator[object]:
+    try:
+        yield from yaml.load_all(content, _Loader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        raise ManifestError(f"{path}: {where}{error.problem}") from error
+    except (yaml.YAMLError, ValueError) as error:
+        raise ManifestError(f"{path}: {' '.join(str(error).split())}") from error
+    except RecursionError as error:
+        raise ManifestError(f"{path}: the YAML is nested too deeply") from error

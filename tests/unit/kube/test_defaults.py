@@ -1,0 +1,76 @@
+from typing import Any
+
+import msgspec
+import pytest
+
+from extender_service.kube.decoding import DecodeError
+from extender_service.kube.defaults import default_metadata, default_node, default_pod
+from extender_service.kube.objects import Node, ObjectMeta, Pod
+
+
+def filled_in_pod(spec: dict[str, Any]) -> Pod:
+    source = msgspec.Raw(msgspec.json.encode({"spec": spec}))
+    return default_pod(msgspec.json.decode(source, type=Pod), source)
+
+
+def filled_in_node(status: dict[str, Any]) -> Node:
+    source = msgspec.Raw(msgspec.json.encode({"status": status}))
+    return default_node(msgspec.json.decode(source, type=Node), source)
+
+
+def test_the_uid_is_the_same_at_each_reading() -> None:
+    metadata = default_metadata(ObjectMeta(name="web"), namespaced=True)
+    assert metadata == ObjectMeta(name="web", namespace="default", uid="default/web")
+    assert default_metadata(ObjectMeta(name="node"), namespaced=False) == ObjectMeta(name="node", uid="node")
+
+
+def test_what_is_given_stays() -> None:
+    metadata = ObjectMeta(name="web", namespace="shop", uid="5f0c", labels={"app": "web"})
+    assert default_metadata(metadata, namespaced=True) == metadata
+    assert filled_in_pod({"schedulerName": "mine"}).spec.scheduler_name == "mine"
+
+
+def test_the_scheduler_is_the_default_one() -> None:
+    assert filled_in_pod({}).spec.scheduler_name == "default-scheduler"
+
+
+@pytest.mark.parametrize("field", ["containers", "initContainers"])
+def test_requests_come_from_limits_where_they_are_missing(field: str) -> None:
+    resources = {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "100m", "example.com/gpu": 1}}
+    spec = filled_in_pod({field: [{"resources": resources}, {"image": "nginx"}]}).spec
+    first, second = spec.containers or spec.init_containers
+    assert first.resources.requests == {"cpu": "100m", "memory": "1Gi", "example.com/gpu": 1}
+    assert second.resources.requests == {}
+
+
+def test_amounts_are_kept_to_milli() -> None:
+    spec = filled_in_pod(
+        {
+            "containers": [{"resources": {"requests": {"cpu": "100u"}, "limits": {"memory": "1.0001"}}}],
+            "overhead": {"cpu": "1n"},
+        }
+    ).spec
+    assert spec.containers[0].resources.requests == {"memory": "1001m", "cpu": "1m"}
+    assert spec.overhead == {"cpu": "1m"}
+
+
+def test_on_the_hosts_network_container_ports_are_host_ports() -> None:
+    ports = [{"containerPort": 80}, {"containerPort": 443, "hostPort": 8443}]
+    containers = [{"ports": ports, "image": "nginx"}]
+    shared = filled_in_pod({"hostNetwork": True, "containers": containers}).spec.containers[0]
+    assert [port.host_port for port in shared.ports] == [80, 8443]
+    own = filled_in_pod({"containers": containers}).spec.containers[0]
+    assert [port.host_port for port in own.ports] == [0, 8443]
+
+
+def test_a_nodes_capacity_is_allocatable_unless_told_otherwise() -> None:
+    assert filled_in_node({"capacity": {"cpu": 4}}).status.allocatable == {"cpu": 4}
+    assert filled_in_node({"capacity": {"cpu": 4}, "allocatable": {}}).status.allocatable == {}
+    assert filled_in_node({"capacity": {"cpu": 4}, "allocatable": {"cpu": 3}}).status.allocatable == {"cpu": 3}
+
+
+def test_a_malformed_quantity_is_named() -> None:
+    with pytest.raises(DecodeError, match=r"'lots' .* - at `\$\.status\.capacity\[cpu\]`"):
+        filled_in_node({"capacity": {"cpu": "lots"}})
+    with pytest.raises(DecodeError, match=r"at `\$\.spec\.initContainers\[0\]\.resources\.limits\[cpu\]`"):
+        filled_in_pod({"initContainers": [{"resources": {"limits": {"cpu": "1x"}}}]})
