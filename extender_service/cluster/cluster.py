@@ -73,18 +73,23 @@ class Cluster:
     def apply_pod(self, pod: Pod) -> None:
         """Add or update a pod. Raises QuantityError for a malformed quantity, and changes nothing then."""
         key = (pod.metadata.namespace, pod.metadata.name)
+        uid = pod_uid(pod)
         if pod.status.phase in _TERMINAL_PHASES:
             self.remove_pod(key)
+            self.drop_placement(uid)
             return
-        uid = pod_uid(pod)
         node_name = pod.spec.node_name
         old_slot = self._slot_by_key.get(key)
         if old_slot is not None and self._occupancy.pods.is_same(old_slot, pod, uid):
             return
         slot = self._occupancy.add(pod, uid, node_name)
-        if old_slot is not None:
-            self._forget(old_slot)
+        old = None if old_slot is None else self._forget(old_slot)
         self._slot_by_key[key] = self._slot_by_uid[uid] = slot
+        if old is not None:
+            if old.uid != uid:
+                self.drop_placement(old.uid)
+            if old.node_name:
+                self.events.notify(ClusterEvent.POD_REMOVED)
         if node_name:
             self._settle(uid, node_name)
             self.events.notify(ClusterEvent.POD_ADDED)
@@ -153,9 +158,7 @@ class Cluster:
 
     def _settle(self, uid: str, node_name: str) -> None:
         placement = self.placements.get(uid)
-        if placement is None:
-            return
-        if placement.node_name == node_name:
+        if placement is not None and placement.node_name == node_name:
             self.placements.fulfil(uid)
         else:
-            self.placements.drop(uid)
+            self.drop_placement(uid)

@@ -115,8 +115,10 @@ def pod_requests(shape: RequestShape) -> PodRequests:
     return PodRequests(
         tuple((name, whole_amount(name, nanos)) for name, nanos in totals.items() if _is_counted(name)),
         *(
-            _nonzero(shape, name, default)
-            + (whole_amount(name, parse_quantity(overhead[name])) if name in overhead else 0)
+            _as_int64(
+                _nonzero(shape, name, default)
+                + (whole_amount(name, parse_quantity(overhead[name])) if name in overhead else 0)
+            )
             for name, default in ((CPU, DEFAULT_CPU_MILLI), (MEMORY, DEFAULT_MEMORY_BYTES))
         ),
     )
@@ -162,11 +164,16 @@ def _nonzero(shape: RequestShape, name: str, default: int) -> int:
         else:
             _add(nanos, sidecars)
         peak = max(peak, _weight(name, nanos, default))
-    return max(total, peak)
+    return max(_as_int64(total), peak)
 
 
 def _weight(name: str, nanos: Nanos, default: int) -> int:
     return whole_amount(name, nanos[name]) if name in nanos else default
+
+
+def _as_int64(total: int) -> int:
+    """What Go is left with where a sum is beyond int64."""
+    return (total + 2**63) % 2**64 - 2**63
 
 
 def _nanos(requests: tuple[tuple[str, RawQuantity], ...], *, fill_missing: bool) -> Nanos:

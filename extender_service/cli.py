@@ -1,0 +1,153 @@
+"""The command line: reads options, and hands them to what they are for."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import NoReturn
+
+from extender_service.options import ServeOptions
+
+PROGRAM = "extender-service"
+ENVIRONMENT_PREFIX = "EXTENDER_SERVICE_"
+
+LOG_LEVELS = ("debug", "info", "warning", "error")
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says in one line what is wrong, and where to read more."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; returns the exit status."""
+    options = parser().parse_args(arguments)
+    if options.command == "version":
+        print(f"{PROGRAM} {version(PROGRAM)}")  # noqa: T201 - it is what was asked for
+        return 0
+    from extender_service.serve import StartError, serve  # noqa: PLC0415 - `version` needs none of it
+
+    try:
+        serve(_serve_options(options))
+    except StartError as error:
+        print(f"{PROGRAM}: {error}", file=sys.stderr)  # noqa: T201 - the one line that says what is wrong
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line; every option's default may come from the environment."""
+    top = _Parser(prog=PROGRAM, description="kube-scheduler's decision making over the scheduler-extender HTTP API")
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
+    commands.add_parser("version", help="print the version")
+    serve = commands.add_parser(
+        "serve",
+        help="answer kube-scheduler",
+        description="Answer kube-scheduler. Each option may also be given as an environment variable: "
+        f"--bind-address as {ENVIRONMENT_PREFIX}BIND_ADDRESS, and so on.",
+    )
+    add = _Options(serve)
+    add("--config", type=_file, metavar="FILE", help="KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1)")
+    add(
+        "--kubeconfig",
+        type=_file,
+        metavar="FILE",
+        help="how to reach the API server (default: the pod's service account, else KUBECONFIG, else ~/.kube/config)",
+    )
+    add("--master", default="", metavar="URL", help="the API server's URL, in place of the kubeconfig's")
+    add(
+        "--cluster-file",
+        type=_file,
+        action="append",
+        metavar="FILE",
+        help="nodes and pods as Kubernetes manifests, in place of an API server; read again when it changes; repeatable",
+    )
+    add(
+        "--mode",
+        choices=("beside", "replace"),
+        default="beside",
+        help="whether this service adds to kube-scheduler's own plugins or decides in their place (default: beside)",
+    )
+    add("--bind-address", default="127.0.0.1", metavar="ADDRESS", help="the address to listen on (default: 127.0.0.1)")
+    add("--port", type=_port, default=8888, metavar="PORT", help="the port to listen on, 0 for any (default: 8888)")
+    add(
+        "-v",
+        "--log-level",
+        type=_log_level,
+        default="info",
+        metavar="LEVEL",
+        help=f"{', '.join(LOG_LEVELS)}, or a number as for kube-scheduler (default: info)",
+    )
+    add("--log-format", choices=("text", "json"), default="text", help="(default: text)")
+    return top
+
+
+class _Options:
+    """Adds options whose defaults come from the environment, checked like those of the command line."""
+
+    def __init__(self, to: argparse.ArgumentParser) -> None:
+        self._to = to
+
+    def __call__(self, *names: str, **facts: object) -> None:
+        variable = ENVIRONMENT_PREFIX + names[-1].removeprefix("--").replace("-", "_").upper()
+        value = os.environ.get(variable)
+        if value:
+            facts["default"] = self._checked(variable, value, facts)
+        self._to.add_argument(*names, **facts)  # type: ignore[arg-type]
+
+    def _checked(self, variable: str, value: str, facts: dict[str, object]) -> object:
+        parse = facts.get("type", str)
+        choices = facts.get("choices")
+        assert callable(parse)
+        try:
+            if facts.get("action") == "append":
+                return [parse(part) for part in value.split(os.pathsep)]
+            parsed = parse(value)
+        except argparse.ArgumentTypeError as error:
+            self._to.error(f"environment variable {variable}: {error}")
+        if isinstance(choices, tuple) and parsed not in choices:
+            self._to.error(f"environment variable {variable}: {value!r} is not one of {', '.join(choices)}")
+        return parsed
+
+
+def _file(text: str) -> Path:
+    path = Path(text)
+    if path.is_dir():
+        raise argparse.ArgumentTypeError(f"{text} is a folder, not a file")
+    if not path.exists():
+        raise argparse.ArgumentTypeError(f"there is no file {text}")
+    return path
+
+
+def _port(text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port: give a number from 0 to 65535")
+    return int(text)
+
+
+def _log_level(text: str) -> str:
+    if text.isascii() and text.isdecimal():
+        return "info" if int(text) < 4 else "debug"
+    if text.lower() not in LOG_LEVELS:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a level: give one of {', '.join(LOG_LEVELS)}, or a number")
+    return text.lower()
+
+
+def _serve_options(options: argparse.Namespace) -> ServeOptions:
+    return ServeOptions(
+        config=options.config,
+        kubeconfig=options.kubeconfig,
+        master=options.master,
+        cluster_files=options.cluster_file or [],
+        mode=options.mode,
+        bind_address=options.bind_address,
+        port=options.port,
+        log_level=options.log_level,
+        log_format=options.log_format,
+    )

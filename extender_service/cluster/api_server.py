@@ -1,0 +1,99 @@
+"""A cluster that an API server describes: lists and watches, and the few things that are read and written by name."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+
+from extender_service.cluster.cluster import Cluster
+from extender_service.kube.api_errors import ApiError, KubeError
+from extender_service.kube.client import KubeClient
+from extender_service.kube.credentials_error import CredentialsError
+from extender_service.kube.objects import Node, Pod
+from extender_service.kube.quantity import QuantityError
+from extender_service.kube.reflector import Reflector
+from extender_service.kube.resources import NODES, PODS, Key
+
+log = logging.getLogger(__name__)
+
+# As in kube-scheduler, pods that have ended are not even sent.
+NOT_ENDED = "status.phase!=Succeeded,status.phase!=Failed"
+
+
+class ApiServer:
+    """Keeps a cluster equal to what the API server says."""
+
+    def __init__(self, cluster: Cluster, client: KubeClient) -> None:
+        self._client = client
+        self.nodes = Reflector(client, NODES, NodeStore(cluster))
+        self.pods = Reflector(client, PODS, PodStore(cluster), field_selector=NOT_ENDED)
+
+    async def follow(self) -> None:
+        """List and watch for as long as this runs; trouble is logged, shows in the states, and is tried again."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.nodes.run())
+            tasks.create_task(self.pods.run())
+
+    async def get_pod(self, namespace: str, name: str) -> Pod | None:
+        """Return a pod as it is now, None if there is none. Raises KubeError."""
+        try:
+            return await self._client.get(PODS, namespace, name)
+        except ApiError as error:
+            if error.status_code == 404:
+                return None
+            raise
+        except CredentialsError as error:
+            raise KubeError(str(error)) from error
+
+    async def bind_pod(self, namespace: str, name: str, uid: str, node_name: str) -> None:
+        """Bind a pod, with its UID as precondition. Raises KubeError; the pod may be bound all the same."""
+        try:
+            await self._client.bind(namespace, name, uid, node_name)
+        except CredentialsError as error:
+            raise KubeError(str(error)) from error
+
+
+class NodeStore:
+    """Takes nodes into the cluster."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def apply(self, obj: Node) -> None:
+        """Add or update a node."""
+        _unless_malformed(obj.metadata.name, lambda: self._cluster.apply_node(obj))
+
+    def remove(self, key: Key) -> None:
+        """Forget a node."""
+        self._cluster.remove_node(key[1])
+
+    def keys(self) -> Iterable[Key]:
+        """The nodes that the cluster has."""
+        return [("", name) for name in self._cluster.node_names()]
+
+
+class PodStore:
+    """Takes pods into the cluster."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def apply(self, obj: Pod) -> None:
+        """Add or update a pod."""
+        name = f"{obj.metadata.namespace}/{obj.metadata.name}"
+        _unless_malformed(name, lambda: self._cluster.apply_pod(obj))
+
+    def remove(self, key: Key) -> None:
+        """Forget a pod."""
+        self._cluster.remove_pod(key)
+
+    def keys(self) -> Iterable[Key]:
+        """The pods that the cluster has."""
+        return self._cluster.pod_keys()
+
+
+def _unless_malformed(name: str, apply: Callable[[], None]) -> None:
+    # The API server validates quantities; one that slips through must not stop the watch of everything else.
+    try:
+        apply()
+    except QuantityError as error:
+        log.error("an object with a malformed quantity is left as it was", extra={"object": name, "error": str(error)})

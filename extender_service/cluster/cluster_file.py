@@ -1,0 +1,97 @@
+"""A cluster that is described by files instead of an API server."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import structs
+
+from extender_service.cluster.cluster import Cluster, pod_uid
+from extender_service.kube.api_errors import ApiError, Status
+from extender_service.kube.manifests import ManifestError, Manifests, read_manifests
+from extender_service.kube.objects import Node, Pod
+
+log = logging.getLogger(__name__)
+
+POLL_SECONDS = 1.0
+
+
+class ClusterFile:
+    """Keeps a cluster equal to what its files say, and stands in for the API server where pods are read and bound.
+
+    A pod that is bound here stays bound until a file is changed.
+    """
+
+    def __init__(self, cluster: Cluster, paths: Sequence[Path]) -> None:
+        self._cluster = cluster
+        self._paths = paths
+        self._pods: dict[str, Pod] = {}
+        self._stamps = self._read_stamps()
+
+    def load(self) -> None:
+        """Read the files and take over what they say. Raises ManifestError, and changes nothing then."""
+        self._stamps = self._read_stamps()
+        manifests = read_manifests(self._paths)
+        self._apply(manifests)
+        for (api_version, kind), count in manifests.unknown.items():
+            extra = {"kind": f"{api_version}/{kind}", "count": count}
+            log.info("objects of a kind that scheduling does not read", extra=extra)
+
+    async def follow(self) -> None:
+        """Read the files again whenever one changes; what cannot be read is logged, and the last good state kept."""
+        while True:
+            await asyncio.sleep(POLL_SECONDS)
+            if self._read_stamps() == self._stamps:
+                continue
+            try:
+                self.load()
+            except ManifestError as error:
+                log.error("the cluster file cannot be read, its last good state stays: %s", error)
+            else:
+                log.info(
+                    "the cluster file has changed",
+                    extra={"nodes": self._cluster.node_count, "pods": self._cluster.pod_count},
+                )
+
+    async def get_pod(self, namespace: str, name: str) -> Pod | None:
+        """Return a pod of the files."""
+        return self._pods.get(f"{namespace}/{name}")
+
+    async def bind_pod(self, namespace: str, name: str, uid: str, node_name: str) -> None:
+        """Bind a pod of the files. Raises ApiError as an API server would."""
+        pod = self._pods.get(f"{namespace}/{name}")
+        if pod is None:
+            raise ApiError(Status(404, "NotFound", f'pods "{name}" not found'))
+        if uid not in ("", pod_uid(pod)):
+            raise ApiError(Status(409, "Conflict", f"the UID of pod {name} is {pod_uid(pod)}, not {uid}"))
+        if not self._cluster.nodes.is_node(node_name):
+            raise ApiError(Status(404, "NotFound", f'nodes "{node_name}" not found'))
+        bound = structs.replace(pod, spec=structs.replace(pod.spec, node_name=node_name))
+        self._pods[f"{namespace}/{name}"] = bound
+        self._cluster.apply_pod(bound)
+
+    def _apply(self, manifests: Manifests) -> None:
+        nodes, pods = manifests.of(Node), manifests.of(Pod)
+        for node in nodes.values():
+            self._cluster.apply_node(node)
+        for pod in pods.values():
+            self._cluster.apply_pod(pod)
+        for name in self._cluster.node_names():
+            if name not in nodes:
+                self._cluster.remove_node(name)
+        for key in self._cluster.pod_keys():
+            if "/".join(key) not in pods:
+                self._cluster.remove_pod(key)
+        self._pods = pods
+
+    def _read_stamps(self) -> list[tuple[int, int] | None]:
+        return [_stamp(path) for path in self._paths]
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return (status.st_mtime_ns, status.st_size)

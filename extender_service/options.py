@@ -1,0 +1,20 @@
+"""What `extender-service serve` was told."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class ServeOptions:
+    """The options of `serve`, checked one by one; see `extender-service serve --help` for what they mean."""
+
+    config: Path | None
+    kubeconfig: Path | None
+    master: str
+    cluster_files: list[Path]
+    mode: Literal["beside", "replace"]
+    bind_address: str
+    port: int
+    log_level: str
+    log_format: Literal["text", "json"]

@@ -1,0 +1,72 @@
+"""What a first-time user is shown: curl commands for each verb, made of what is in the cluster file."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from extender_service.kube.objects import Node, Pod
+
+_SHOWN_PODS = 2
+
+
+def welcome(url: str, nodes: Sequence[Node], pods: Sequence[Pod]) -> str:
+    """Return a text with commands to paste; `url` is where the service listens."""
+    names = [node.metadata.name for node in nodes]
+    waiting = sorted((pod for pod in pods if not pod.spec.node_name), key=lambda pod: pod.spec.priority)
+    lines = [f"extender-service answers on {url} (docs: {url}/docs)"]
+    if not waiting or not names:
+        return lines[0]
+    lines.append(f"The cluster has {len(names)} nodes, and {len(waiting)} pods wait for one. Try, in another terminal:")
+    first, last = waiting[0], waiting[-1]
+    for pod in waiting[:_SHOWN_PODS]:
+        lines += _command(f"Which nodes may {_name(pod)} go to?", url, "filter", {"Pod": pod, "NodeNames": names})
+    lines += _command(f"How good is each of them for {_name(first)}?", url, "prioritize", {"Pod": first, "NodeNames": names})
+    victims = _victims(last, pods)
+    if victims:
+        question = f"On which nodes would {_name(last)} fit if kube-scheduler deleted these pods?"
+        lines += _command(question, url, "preempt", {"Pod": last, "NodeNameToMetaVictims": victims})
+    binding = {
+        "PodName": first.metadata.name,
+        "PodNamespace": first.metadata.namespace,
+        "PodUID": first.metadata.uid,
+        "Node": names[0],
+    }
+    lines += _command(f"Bind {_name(first)} to {names[0]} (in memory; the file stays as it is).", url, "bind", binding)
+    return "\n".join(lines)
+
+
+def _command(question: str, url: str, verb: str, body: Mapping[str, object]) -> list[str]:
+    return ["", f"# {question}", f"curl -s {url}/{verb} -d {shlex.quote(_json(body))}"]
+
+
+def _json(body: Mapping[str, object]) -> str:
+    return msgspec.json.encode({key: _brief(value) for key, value in body.items()}).decode()
+
+
+def _brief(value: object) -> object:
+    """Leave out of an object what says nothing."""
+    built = msgspec.to_builtins(value)
+    return _without_empty(built) if isinstance(value, Pod) else built
+
+
+def _without_empty(value: object) -> object:
+    if isinstance(value, dict):
+        kept = {key: _without_empty(member) for key, member in value.items()}
+        return {key: member for key, member in kept.items() if member not in ("", 0, None, False, {}, [])}
+    if isinstance(value, list):
+        return [_without_empty(member) for member in value]
+    return value
+
+
+def _victims(pod: Pod, pods: Sequence[Pod]) -> dict[str, object]:
+    """All pods of less priority, by node."""
+    victims: dict[str, list[dict[str, str]]] = {}
+    for other in pods:
+        if other.spec.node_name and other.spec.priority < pod.spec.priority:
+            victims.setdefault(other.spec.node_name, []).append({"UID": other.metadata.uid})
+    return {name: {"Pods": uids, "NumPDBViolations": 0} for name, uids in victims.items()}
+
+
+def _name(pod: Pod) -> str:
+    return f"{pod.metadata.namespace}/{pod.metadata.name}"

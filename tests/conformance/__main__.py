@@ -1,0 +1,45 @@
+"""Compare this project's verdicts with the reference's: python -m tests.conformance CASES.jsonl [VERDICTS.jsonl]."""
+
+import argparse
+import sys
+from collections import Counter
+from pathlib import Path
+
+from tests.conformance import oracle
+from tests.conformance.cases import read_cases, read_lines, read_verdicts
+from tests.conformance.judgement import Judgement, judge
+
+
+def main() -> int:
+    """Print the counts per family, the first differences, and the sum; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m tests.conformance", description=__doc__)
+    parser.add_argument("cases", type=Path, help="cases as tests/oracle/generate.py writes them; also .gz")
+    parser.add_argument("verdicts", type=Path, nargs="?", help="the reference's verdicts; without them it is asked")
+    parser.add_argument("--only", default="", metavar="PLUGIN[,PLUGIN]", help="compare what these plugins say")
+    parser.add_argument("--show", type=int, default=5, metavar="N", help="print the first N cases that differ")
+    options = parser.parse_args()
+
+    lines = list(read_lines(options.cases))
+    given = read_lines(options.verdicts) if options.verdicts else iter(oracle.ask(b"".join(lines)).splitlines())
+    only = [name for name in options.only.split(",") if name]
+    judgements = judge(read_cases(iter(lines)), read_verdicts(given), only)
+    _report(judgements, options.show)
+    return 0 if judgements and all(judgement.agrees for judgement in judgements) else 1
+
+
+def _report(judgements: list[Judgement], show: int) -> None:
+    failed = [judgement for judgement in judgements if not judgement.agrees]
+    for judgement in failed[:show]:
+        print(f"{judgement.name}:")
+        for difference in judgement.differences[:10]:
+            print(f"  {difference}")
+    counts: dict[str, Counter[bool]] = {}
+    for judgement in judgements:
+        counts.setdefault(judgement.family, Counter())[judgement.agrees] += 1
+    for family, count in counts.items():
+        print(f"{family}: {count[True]} passed, {count[False]} failed")
+    print(f"{len(judgements) - len(failed)} passed, {len(failed)} failed")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,156 @@
+"""This project's verdict on a case, in the oracle's form."""
+
+from typing import Any
+
+import numpy as np
+
+from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.view import NodeView
+from extender_service.config.load import read_config
+from extender_service.framework.interface import CycleState, Handle
+from extender_service.framework.profile import Profile
+from extender_service.framework.registry import Registry
+from extender_service.framework.runtime import CycleError, PreFilterOutcome, run_filter, run_pre_filter, run_scores
+from extender_service.framework.status import Code, Status
+from extender_service.framework.verdicts import Verdicts
+from extender_service.kube.decoding import Decoder
+from extender_service.kube.manifests import KINDS
+from extender_service.kube.objects import Node, Object, Pod
+from extender_service.plugins.default_plugins import IN_TREE
+from msgspec import structs
+
+from tests.conformance.cases import Case, Verdict
+
+
+class _Head(Object):
+    api_version: str = ""
+    kind: str = ""
+
+
+_heads = Decoder(_Head)
+_decoders: dict[type[Object], Decoder[Any]] = {kind: Decoder(kind) for kind in KINDS.values()}
+
+
+class Evaluation:
+    """One case, set up: a cluster, the pod, and the profile that decides."""
+
+    def __init__(self, case: Case) -> None:
+        self.cluster = Cluster()
+        self.node_names: list[str] = []
+        for raw in case.objects:
+            head = _heads.decode(raw)
+            kind = KINDS.get((head.api_version, head.kind))
+            if kind is not None:
+                self._apply(_decoders[kind].decode(raw))
+        self.pod = _with_identity(_decoders[Pod].decode(case.pod))
+        profiles = Registry(IN_TREE).profiles(read_config(case.config), Handle(self.cluster))
+        self.profile: Profile = profiles[self.pod.spec.scheduler_name]
+        self.nodes: NodeView = self.cluster.view(None)
+
+    def _apply(self, item: Object) -> None:
+        if isinstance(item, Node):
+            self.node_names.append(item.metadata.name)
+            self.cluster.apply_node(item)
+        elif isinstance(item, Pod):
+            self.cluster.apply_pod(_with_identity(item))
+
+
+def evaluate(case: Case, feasible: list[str] | None = None) -> Verdict:
+    """Evaluate a case; with `feasible`, those nodes are scored, whatever Filter says."""
+    evaluation = Evaluation(case)
+    state = CycleState(evaluation.pod)
+    verdict: Verdict = {"name": case.name, "feasible": [], "preScore": None, "raw": None, "score": None, "total": None}
+    try:
+        found = run_pre_filter(evaluation.profile, state, evaluation.pod)
+        verdict["preFilter"] = _pre_filter(found, state)
+        verdict["filter"] = None
+        if found.rejection is None:
+            verdicts = run_filter(
+                evaluation.profile, state, evaluation.pod, evaluation.nodes, evaluation.nodes.exists, found
+            )
+            verdict["filter"] = _filter(evaluation, verdicts)
+            passing = {evaluation.nodes.names[position] for position in np.flatnonzero(verdicts.passing)}
+            verdict["feasible"] = [name for name in evaluation.node_names if name in passing]
+        verdict["filterByPlugin"] = _filter_by_plugin(evaluation, state, found)
+        to_score = verdict["feasible"] if feasible is None else feasible
+        if to_score:
+            verdict |= _scores(evaluation, state, to_score)
+    except CycleError as error:
+        verdict["cycleError"] = str(error)
+        verdict["feasible"] = verdict["feasible"] if "preScore" in str(error) else verdict["feasible"]
+    return verdict
+
+
+def _pre_filter(found: PreFilterOutcome, state: CycleState) -> dict[str, Any]:
+    status = found.rejection or Status(Code.SUCCESS)
+    return {
+        **_plugin_status(status),
+        "nodeNames": None if found.node_names is None else sorted(found.node_names),
+        "skipped": sorted(state.skipped_filters),
+    }
+
+
+def _filter(evaluation: Evaluation, verdicts: Verdicts) -> dict[str, Any]:
+    names = evaluation.nodes.names
+    return {
+        names[position]: _plugin_status(status)
+        for status, positions in verdicts.groups()
+        if status.plugin
+        for position in positions
+    }
+
+
+def _filter_by_plugin(evaluation: Evaluation, state: CycleState, found: PreFilterOutcome) -> dict[str, Any] | None:
+    if found.rejection is not None and found.rejection.code != Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+        return None
+    if found.rejection is not None:
+        return None
+    names = evaluation.nodes.names
+    by_plugin: dict[str, Any] = {}
+    for plugin in evaluation.profile.filter:
+        if plugin.name in state.skipped_filters:
+            continue
+        rejections = plugin.filter(state, evaluation.pod, evaluation.nodes)
+        exists = evaluation.nodes.exists
+        by_plugin[plugin.name] = {
+            names[position]: _status(rejections.status_of(key))
+            for position, key in enumerate(rejections.keys.tolist() if rejections is not None else ())
+            if rejections is not None and key and exists[position]
+        }
+    return by_plugin
+
+
+def _scores(evaluation: Evaluation, state: CycleState, names: list[str]) -> dict[str, Any]:
+    nodes = evaluation.cluster.view(evaluation.cluster.nodes.rows_named(names))
+    scores = run_scores(evaluation.profile, state, evaluation.pod, nodes)
+    return {
+        "preScore": {"code": Code.SUCCESS.label, "reasons": [], "skipped": sorted(state.skipped_scores)},
+        "raw": {
+            plugin.name: dict(zip(names, plugin.score(state, evaluation.pod, nodes).tolist(), strict=True))
+            for plugin, _ in evaluation.profile.score
+            if plugin.name not in state.skipped_scores
+        },
+        "score": {
+            plugin: dict(zip(names, weighted.tolist(), strict=True)) for plugin, weighted in scores.weighted.items()
+        },
+        "total": dict(zip(names, scores.totals.tolist(), strict=True)),
+    }
+
+
+def _status(status: Status) -> dict[str, Any]:
+    return {"code": status.code.label, "reasons": list(status.reasons)}
+
+
+def _plugin_status(status: Status) -> dict[str, Any]:
+    return {"plugin": status.plugin or None, **_status(status)}
+
+
+def _with_identity(pod: Pod) -> Pod:
+    """Fill in what the oracle fills in."""
+    namespace = pod.metadata.namespace or "default"
+    uid = pod.metadata.uid or f"{namespace}/{pod.metadata.name}"
+    return structs.replace(
+        pod,
+        metadata=structs.replace(pod.metadata, namespace=namespace, uid=uid),
+        spec=structs.replace(pod.spec, scheduler_name=pod.spec.scheduler_name or "default-scheduler"),
+    )
