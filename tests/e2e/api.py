@@ -54,7 +54,7 @@ class API:
         self._http.close()
 
     def create(self, *objects: Object) -> list[Object]:
-        """Create them. A node keeps its status, every other kind loses it (patch the subresource `status`)."""
+        """Create them. A node keeps the status that it comes with; a pod starts Pending (patch its `status`)."""
         return self._all(lambda wanted: self.request("POST", self._collection_path(wanted), wanted), objects)
 
     def get(self, kind: str, name: str, *, namespace: str = "", api_version: str = "v1") -> Object:

@@ -10,6 +10,7 @@ There is no kube-controller-manager and no kubelet, so a test is the only one th
 The namespaces default and kube-system, the system-* priority classes and Kubernetes' own RBAC roles are there.
 """
 
+import itertools
 import secrets
 import shutil
 import socket
@@ -34,7 +35,8 @@ class ControlPlane:
     - `url`: the API server's, https. It stays the same when the API server is started anew.
     - `kubeconfig`: an administrator's, by token.
     - `api`: a client for many objects at once, as that administrator.
-    - `etcd`, `api_server`: their processes, with `log`, `stop()` and `kill()`.
+    - `etcd`, `api_server`: their processes, with `log`, `kill()` and `stop()`. Stopping an API server that has watchers
+      takes it about 10 s, in which it drains them.
 
     It is a context manager, which starts and stops it. Logs stay in `directory`.
     """
@@ -43,7 +45,8 @@ class ControlPlane:
         self.directory = directory
         self._binary = binary
         self._ca = trustme.CA()
-        self._schedulers: list[Process] = []
+        self._processes: list[Process] = []
+        self._scheduler_numbers = itertools.count(1)
 
         # Held for as long as this lives, so that nobody else gets the port while the API server is down. The API server
         # shares it by --permit-port-sharing; a socket that doesn't listen gets no connections.
@@ -68,9 +71,8 @@ class ControlPlane:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        for process in [*self._schedulers, getattr(self, "api_server", None), getattr(self, "etcd", None)]:
-            if process:
-                process.kill()
+        for process in reversed(self._processes):
+            process.kill()
         self.api.__exit__(kind, error, tb)
         self._port_reservation.close()
         shutil.rmtree(self.directory / "etcd", ignore_errors=True)
@@ -106,12 +108,10 @@ class ControlPlane:
             "leaderElection": {"leaderElect": False, **wanted.get("leaderElection", {})},
             "clientConnection": {**connection, **wanted.get("clientConnection", {})},
         }
-        name = f"kube-scheduler-{len(self._schedulers) + 1}"
+        name = f"kube-scheduler-{next(self._scheduler_numbers)}"
         file = self.directory / f"{name}.yaml"
         file.write_text(yaml.safe_dump(complete))
-        scheduler = self._start(name, "kube-scheduler", f"--config={file}", "--secure-port=0", "--v=4")
-        self._schedulers.append(scheduler)
-        return scheduler
+        return self._start(name, "kube-scheduler", f"--config={file}", "--secure-port=0", "--v=4")
 
     def kubectl(self, *arguments: str | Path, stdin: str | None = None) -> str:
         """Run kubectl as administrator and return what it prints. Raises RuntimeError with its error text."""
@@ -134,7 +134,9 @@ class ControlPlane:
         return self._write_kubeconfig(f"{namespace}:{name}", kubeconfigs.token_user(token))
 
     def _start(self, name: str, program: str, *options: str) -> Process:
-        return Process([self._binary, program, *options], self.directory / f"{name}.log")
+        process = Process([self._binary, program, *options], self.directory / f"{name}.log")
+        self._processes.append(process)
+        return process
 
     def _start_etcd(self) -> Process:
         return self._start(
