@@ -81,6 +81,8 @@ class Cluster:
         node_name = pod.spec.node_name
         old_slot = self._slot_by_key.get(key)
         if old_slot is not None and self._occupancy.pods.is_same(old_slot, pod, uid):
+            if node_name:
+                self._settle(uid, node_name)
             return
         slot = self._occupancy.add(pod, uid, node_name)
         old = None if old_slot is None else self._forget(old_slot)
