@@ -1,0 +1,242 @@
+"""Keeps a store equal to what the API server has: list, then watch, then whatever a fault makes necessary.
+
+The rules are those of client-go's reflector (tools/cache/reflector.go), with these differences: lists are always paged
+and read the latest state, a watch that could not be opened is tried again without a new list unless the server asks for
+one, and one that was cut after a while is opened again at once.
+"""
+
+import asyncio
+import logging
+import random
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+from extender_service.kube.api_errors import ApiError, KubeError, SilentWatchError, UnreachableError
+from extender_service.kube.backoff import Backoff
+from extender_service.kube.client import KubeClient
+from extender_service.kube.credentials_error import CredentialsError
+from extender_service.kube.resources import Key, Resource, T, key_of
+from extender_service.kube.watch import Event
+
+logger = logging.getLogger(__name__)
+
+_T_contra = TypeVar("_T_contra", contravariant=True)
+
+
+class Store(Protocol[_T_contra]):
+    """What a reflector fills. The same change may come twice, and an object again under another UID."""
+
+    def apply(self, obj: _T_contra) -> None:
+        """Take in an object that is new, changed or unchanged."""
+
+    def remove(self, key: Key) -> None:
+        """Drop the object with this key, if there is one."""
+
+    def keys(self) -> Iterable[Key]:
+        """Return the keys of all objects held."""
+
+
+@dataclass
+class WatchState:
+    """How far a store can be trusted, at any time; times are seconds of `time.monotonic`.
+
+    `synced`: the first list has been applied in full. `stale_since`: when the connection to the truth was lost, None
+    while a watch is open and healthy. `last_error`: why, None while a watch is open. The counters are for metrics;
+    `relists` counts the lists that an expired resource version made necessary.
+    """
+
+    stale_since: float | None
+    synced: bool = False
+    last_error: str | None = None
+    last_resource_version: str = ""
+    lists: int = 0
+    watches: int = 0
+    relists: int = 0
+    events: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Sizes and times. Without a byte for `idle_seconds` a watch counts as dead; bookmarks come about once a minute.
+
+    The server is asked to end a watch after `watch_seconds` to twice that. A watch shorter than `short_watch_seconds`
+    counts as a failure. Between slices of `slice_seconds`, a list that is being applied lets other tasks run.
+    """
+
+    page_size: int = 500
+    slice_seconds: float = 0.002
+    watch_seconds: float = 300.0
+    short_watch_seconds: float = 1.0
+    idle_seconds: float = 150.0
+
+
+class Reflector(Generic[T]):
+    """Fills one store with one resource; `state` says at any time how good the store is."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        resource: Resource[T],
+        store: Store[T],
+        *,
+        field_selector: str = "",
+        limits: Limits = Limits(),
+        backoff: Backoff | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._client = client
+        self._resource = resource
+        self._store = store
+        self._field_selector = field_selector
+        self._limits = limits
+        self._backoff = backoff or Backoff()
+        self._clock = clock
+        self._sleep = sleep
+        self._synced = asyncio.Event()
+        self._must_list = True
+        self._watch_opened_at: float | None = None
+        self.state = WatchState(stale_since=clock())
+
+    async def wait_synced(self) -> None:
+        """Return once the first list has been applied in full."""
+        await self._synced.wait()
+
+    async def run(self) -> None:
+        """List and watch until cancelled; only what the store raises ends it otherwise."""
+        try:
+            while True:
+                failure: KubeError | CredentialsError | None = None
+                try:
+                    if self._must_list:
+                        await self._list()
+                    await self._watch()
+                except (KubeError, CredentialsError) as error:
+                    failure = error
+                await self._recover(failure)
+        finally:
+            self._lost(self._clock())
+
+    async def _list(self) -> None:
+        """Bring the store to the server's present state: apply all that is there, then remove what is not."""
+        started = self._clock()
+        self._watch_opened_at = None
+        self.state.lists += 1
+        slices = _Slices(self._limits.slice_seconds, self._clock)
+        listed: set[Key] = set()
+        version = ""
+        async for page in self._client.list_pages(
+            self._resource, field_selector=self._field_selector, limit=self._limits.page_size
+        ):
+            version = page.resource_version
+            for obj in page.items:
+                self._store.apply(obj)
+                listed.add(key_of(obj))
+                await slices.rest()
+        for key in list(self._store.keys()):
+            if key not in listed:
+                self._store.remove(key)
+            await slices.rest()
+        self._must_list = False
+        self.state.last_resource_version = version
+        self.state.synced = True
+        self._synced.set()
+        seconds = self._clock() - started
+        logger.info("%s: listed %d at version %s in %.1f s", self._resource.plural, len(listed), version, seconds)
+
+    async def _watch(self) -> None:
+        """Follow the changes until the watch ends."""
+        self._watch_opened_at = None
+        self.state.watches += 1
+        seconds = int(self._limits.watch_seconds * random.uniform(1.0, 2.0))  # noqa: S311  # spreads load, no secret
+        async with self._client.watch(
+            self._resource,
+            self.state.last_resource_version,
+            field_selector=self._field_selector,
+            timeout_seconds=seconds,
+            idle_seconds=self._limits.idle_seconds,
+        ) as events:
+            self._found()
+            try:
+                async for event in events:
+                    self._take(event)
+            except SilentWatchError:
+                self._lost(events.last_byte_at)
+                raise
+            except ApiError:
+                self.state.events["ERROR"] += 1
+                raise
+            finally:
+                self._lost(self._clock())
+
+    def _take(self, event: Event[T]) -> None:
+        obj = event.object
+        if event.type == "DELETED":
+            self._store.remove(key_of(obj))
+        elif event.type != "BOOKMARK":
+            self._store.apply(obj)
+        self.state.events[event.type] += 1
+        self.state.last_resource_version = obj.metadata.resource_version
+
+    async def _recover(self, failure: KubeError | CredentialsError | None) -> None:
+        """After the end of a watch (no failure) or a failure: decide what comes next, and wait as long as it must."""
+        delay = self._delay(failure)
+        if failure is not None:
+            if isinstance(failure, ApiError) and self._needs_list(failure):
+                self._must_list = True
+                self.state.relists += failure.expired or failure.too_large_resource_version
+            text = str(failure)
+            level = logging.DEBUG if text == self.state.last_error else logging.WARNING
+            step = "list" if self._must_list else "watch"
+            logger.log(level, "%s: %s; next %s in %.1f s", self._resource.plural, text, step, delay)
+            self.state.last_error = text
+        await self._sleep(delay)
+
+    def _needs_list(self, refusal: ApiError) -> bool:
+        """Whether watching cannot go on from where it was."""
+        if refusal.expired or refusal.too_large_resource_version:
+            return True
+        code = refusal.status_code
+        if self._watch_opened_at is None:
+            return code not in (401, 403, 429) and code < 500
+        # An ERROR event: as in client-go, only being throttled says nothing about the stream.
+        return code != 429
+
+    def _delay(self, failure: KubeError | CredentialsError | None) -> float:
+        """Return the seconds to wait: none where a watch had been fine for a while and was only cut or has expired."""
+        opened_at = self._watch_opened_at
+        was_fine = opened_at is not None and self._clock() - opened_at >= self._limits.short_watch_seconds
+        cut = failure is None or isinstance(failure, UnreachableError)
+        if was_fine and (cut or (isinstance(failure, ApiError) and failure.expired)):
+            return 0.0
+        asked = failure.retry_after_seconds if isinstance(failure, ApiError) else None
+        return max(self._backoff.next_delay(), asked or 0.0)
+
+    def _found(self) -> None:
+        now = self._watch_opened_at = self._clock()
+        if self.state.last_error is not None and self.state.stale_since is not None:
+            logger.info("%s: watching again after %.1f s", self._resource.plural, now - self.state.stale_since)
+        self.state.stale_since = None
+        self.state.last_error = None
+
+    def _lost(self, at: float) -> None:
+        if self.state.stale_since is None:
+            self.state.stale_since = at
+
+
+class _Slices:
+    """Cuts work that is done in one go into slices, between which other tasks run."""
+
+    def __init__(self, seconds: float, clock: Callable[[], float]) -> None:
+        self._seconds = seconds
+        self._clock = clock
+        self._end = clock() + seconds
+
+    async def rest(self) -> None:
+        """Let other tasks run, if this slice is over."""
+        if self._clock() >= self._end:
+            await asyncio.sleep(0)
+            self._end = self._clock() + self._seconds

@@ -1,0 +1,460 @@
+import asyncio
+import itertools
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from extender_service.kube.backoff import Backoff
+from extender_service.kube.client import KubeClient
+from extender_service.kube.credentials import load_credentials
+from extender_service.kube.objects import Pod
+from extender_service.kube.reflector import Limits, Reflector
+from extender_service.kube.resources import PODS, Key, key_of
+from tests.unit.kube.fake_api_server import (
+    BREAKS,
+    EXPIRED,
+    FORBIDDEN,
+    REFUSALS,
+    THROTTLED,
+    TOO_LARGE,
+    UNAUTHORIZED,
+    FakeApiServer,
+)
+from tests.unit.kube.http_server import http_server
+
+
+@dataclass
+class PodStore:
+    """Holds pods by key and remembers what was done to it."""
+
+    pods: dict[Key, Pod] = field(default_factory=dict)
+    log: list[str] = field(default_factory=list)
+
+    def apply(self, pod: Pod) -> None:
+        self.pods[key_of(pod)] = pod
+        self.log.append(f"apply {pod.metadata.name}")
+
+    def remove(self, key: Key) -> None:
+        self.pods.pop(key, None)
+        self.log.append(f"remove {key[1]}")
+
+    def keys(self) -> Iterable[Key]:
+        return self.pods.keys()
+
+
+@dataclass
+class Setup:
+    server: FakeApiServer
+    store: PodStore
+    reflector: Reflector[Pod]
+    waits: list[float]
+
+    def in_step(self) -> bool:
+        """Whether the store equals the server's state, object for object."""
+        held = {key: (pod.metadata.uid, pod.metadata.resource_version) for key, pod in self.store.pods.items()}
+        return held == {
+            key: (pod["metadata"]["uid"], pod["metadata"]["resourceVersion"]) for key, pod in self.server.pods.items()
+        }
+
+    def watching(self) -> bool:
+        return self.reflector.state.stale_since is None
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():  # noqa: ASYNC110  # any condition will do
+            await asyncio.sleep(0.001)
+
+
+@asynccontextmanager
+async def running(
+    server: FakeApiServer, *, idle_seconds: float = 30.0, short_watch_seconds: float = 0.0
+) -> AsyncIterator[Setup]:
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        await asyncio.sleep(min(seconds, 0.001))
+
+    async with http_server(server) as url, KubeClient(load_credentials(master=url)) as client:
+        store = PodStore()
+        reflector = Reflector(
+            client,
+            PODS,
+            store,
+            limits=Limits(page_size=3, idle_seconds=idle_seconds, short_watch_seconds=short_watch_seconds),
+            backoff=Backoff(uniform=lambda low, high: low),
+            sleep=sleep,
+        )
+        task = asyncio.create_task(reflector.run())
+        try:
+            yield Setup(server, store, reflector, waits)
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+def test_lists_in_pages_and_follows_changes() -> None:
+    async def test() -> None:
+        server = FakeApiServer()
+        for number in range(8):
+            server.put(f"pod-{number}")
+        async with running(server) as setup:
+            await setup.reflector.wait_synced()
+            assert setup.in_step()
+            assert setup.reflector.state.synced
+            assert [query.get("limit") for query in server.requests[:3]] == ["3", "3", "3"]
+            await until(setup.watching)
+            assert server.requests[3]["allowWatchBookmarks"] == "true"
+            assert 300 <= int(server.requests[3]["timeoutSeconds"]) <= 600
+
+            server.put("pod-new")
+            server.put("pod-0")
+            server.delete("pod-1")
+            server.put("pod-2", recreate=True)
+            await until(setup.in_step)
+            state = setup.reflector.state
+            assert state.events == {"ADDED": 2, "MODIFIED": 1, "DELETED": 2}
+            assert state.last_resource_version == str(server.version)
+            assert (state.lists, state.watches, state.relists, state.last_error) == (1, 1, 0, None)
+
+    asyncio.run(test())
+
+
+def test_an_empty_cluster_is_synced_too() -> None:
+    async def test() -> None:
+        async with running(FakeApiServer()) as setup:
+            await setup.reflector.wait_synced()
+            await until(setup.watching)
+            assert setup.store.pods == {}
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize("how", BREAKS)
+def test_goes_on_after_a_watch_breaks(how: str) -> None:
+    async def test() -> None:
+        server = FakeApiServer()
+        server.put("old")
+        server.put("gone-meanwhile")
+        async with running(server, idle_seconds=0.3 if how == "stall" else 30.0) as setup:
+            await until(setup.watching)
+            server.break_watches(how)
+            server.put("new")
+            server.delete("gone-meanwhile")
+            await until(setup.in_step)
+            assert setup.reflector.state.watches == 2
+            must_list = how in ("expired", "internal error")
+            assert setup.reflector.state.lists == (2 if must_list else 1)
+            assert setup.reflector.state.relists == (1 if how == "expired" else 0)
+            assert setup.reflector.state.synced
+            await until(setup.watching)
+            assert setup.reflector.state.last_error is None
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize("how", ["garbage", "internal error", "throttled"])
+def test_waits_before_it_asks_a_server_again_that_sends_errors(how: str) -> None:
+    async def test() -> None:
+        server = FakeApiServer()
+        async with running(server) as setup:
+            await until(setup.watching)
+            server.break_watches(how)
+            await until(lambda: setup.reflector.state.watches == 2)
+            assert setup.waits == [0.8]
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize("how", ["close", "cut", "expired"])
+def test_opens_a_healthy_watch_again_at_once(how: str) -> None:
+    async def test() -> None:
+        server = FakeApiServer()
+        async with running(server) as setup:
+            await until(setup.watching)
+            server.break_watches(how)
+            await until(lambda: setup.reflector.state.watches == 2)
+            assert setup.waits == [0.0]
+
+    asyncio.run(test())
+
+
+def test_watches_that_end_as_soon_as_they_begin_are_not_opened_in_a_tight_loop() -> None:
+    async def test() -> None:
+        server = FakeApiServer()
+        async with running(server, short_watch_seconds=3600.0) as setup:
+            for number in range(1, 4):
+                await until(lambda: setup.watching() and setup.reflector.state.watches == number)  # noqa: B023
+                server.break_watches("close")
+            await until(lambda: setup.reflector.state.watches == 4)
+            assert setup.waits == [0.8, 1.6, 3.2]
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: str(refusal["reason"]))
+def test_a_refused_watch_is_reported_and_tried_again(refusal: dict[str, Any]) -> None:
+    async def test() -> None:
+        server = FakeApiServer()
+        server.put("old")
+        server.watch_refusals = [refusal]
+        reported: list[str | None] = []
+        async with running(server) as setup:
+            await until(lambda: bool(setup.waits))
+            reported.append(setup.reflector.state.last_error)
+            assert not setup.watching()
+            server.put("new")
+            await until(lambda: setup.in_step() and setup.watching())
+            assert setup.waits == [0.8]
+            must_list = refusal in (EXPIRED, TOO_LARGE)
+            assert setup.reflector.state.lists == (2 if must_list else 1)
+            assert setup.reflector.state.relists == (1 if must_list else 0)
+        assert reported[0] is None or refusal["message"] in reported[0]
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: str(refusal["reason"]))
+def test_a_refused_list_is_reported_and_tried_again(refusal: dict[str, Any]) -> None:
+    async def test() -> None:
+        server = FakeApiServer()
+        server.put("pod")
+        server.list_refusals = [refusal] * 3
+        async with running(server) as setup:
+            await until(lambda: len(setup.waits) == 1)
+            assert not setup.reflector.state.synced
+            assert refusal["message"] in (setup.reflector.state.last_error or "")
+            await setup.reflector.wait_synced()
+            assert setup.in_step()
+            assert setup.waits == [0.8, 1.6, 3.2]
+
+    asyncio.run(test())
+
+
+def test_waits_as_long_as_the_server_asks_for() -> None:
+    async def test() -> None:
+        server = FakeApiServer()
+        server.list_refusals = [THROTTLED]
+        server.retry_after = "17"
+        async with running(server) as setup:
+            await setup.reflector.wait_synced()
+            assert setup.waits == [17.0]
+
+    asyncio.run(test())
+
+
+def test_a_list_whose_continue_token_expires_starts_again_and_leaves_nothing_behind() -> None:
+    async def test() -> None:
+        server = FakeApiServer()
+        for number in range(7):
+            server.put(f"pod-{number}")
+        server.page_refusals = [EXPIRED]
+        async with running(server) as setup:
+            await until(lambda: len(setup.store.pods) == 3)
+            server.delete("pod-0")
+            await setup.reflector.wait_synced()
+            await until(setup.in_step)
+            assert ("default", "pod-0") not in setup.store.pods
+            assert setup.reflector.state.relists == 1
+
+    asyncio.run(test())
+
+
+def test_a_bookmark_moves_the_version_from_which_a_watch_resumes() -> None:
+    async def test() -> None:
+        server = FakeApiServer()
+        server.put("pod")
+        async with running(server) as setup:
+            await until(setup.watching)
+            server.bookmark()
+            await until(lambda: setup.reflector.state.events["BOOKMARK"] == 1)
+            server.compact()  # what was known at the list is forgotten, what the bookmark told is not
+            server.break_watches("cut")
+            server.put("new")
+            await until(setup.in_step)
+            assert server.requests[-1]["resourceVersion"] == str(server.version - 1)
+            assert setup.reflector.state.lists == 1
+            assert setup.store.log == ["apply pod", "apply new"]
+
+    asyncio.run(test())
+
+
+def test_a_restored_etcd_is_listed_anew() -> None:
+    async def test() -> None:
+        server = FakeApiServer()
+        server.put("lost")
+        server.put("kept")
+        async with running(server) as setup:
+            await until(setup.watching)
+            server.restore(["kept", "from the backup"])
+            server.watch_refusals = [TOO_LARGE]
+            server.break_watches("cut")
+            await until(lambda: setup.in_step() and setup.watching())
+            assert int(setup.reflector.state.last_resource_version) < 100
+            assert setup.reflector.state.relists == 1
+
+    asyncio.run(test())
+
+
+def test_a_connection_that_falls_silent_is_stale_since_its_last_byte() -> None:
+    async def test() -> None:
+        server = FakeApiServer()
+        async with running(server, idle_seconds=0.3) as setup:
+            await until(setup.watching)
+            server.put("pod")
+            await until(setup.in_step)
+            last_byte = time.monotonic()
+            server.watch_refusals = [FORBIDDEN] * 1000  # and it does not come back
+            server.break_watches("stall")
+            await until(lambda: not setup.watching())
+            noticed = time.monotonic()
+            stale_since = setup.reflector.state.stale_since
+            assert stale_since is not None
+            assert stale_since <= last_byte < noticed - 0.2
+
+    asyncio.run(test())
+
+
+def test_state_before_the_first_list_is_stale_and_not_synced() -> None:
+    async def test() -> None:
+        server = FakeApiServer()
+        server.list_refusals = [UNAUTHORIZED] * 1000
+        started = time.monotonic()
+        async with running(server) as setup:
+            await until(lambda: len(setup.waits) > 2)
+            state = setup.reflector.state
+            assert not state.synced
+            assert state.stale_since is not None
+            assert started <= state.stale_since <= time.monotonic()
+            assert "Unauthorized" in (state.last_error or "")
+
+    asyncio.run(test())
+
+
+def test_a_server_that_is_not_there_is_waited_for(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with http_server(FakeApiServer()) as url:
+            pass
+        async with KubeClient(load_credentials(master=url)) as client:
+            reflector = Reflector(client, PODS, PodStore(), backoff=Backoff(initial_seconds=0.001))
+            task = asyncio.create_task(reflector.run())
+            await until(lambda: reflector.state.lists > 2)
+            assert url in (reflector.state.last_error or "")
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(test())
+
+
+def test_a_long_list_lets_other_tasks_run() -> None:
+    async def test() -> None:
+        server = FakeApiServer()
+        for number in range(3):
+            server.put(f"pod-{number}")
+        readings = itertools.count()
+        turns: list[int] = []
+        async with http_server(server) as url, KubeClient(load_credentials(master=url)) as client:
+
+            class CountingStore(PodStore):
+                def apply(self, pod: Pod) -> None:
+                    super().apply(pod)
+                    asyncio.get_running_loop().call_soon(turns.append, len(self.log))
+
+            # This clock moves on by a slice with every reading, so that each object fills a slice.
+            reflector = Reflector(client, PODS, CountingStore(), clock=lambda: 0.002 * next(readings))
+            task = asyncio.create_task(reflector.run())
+            await reflector.wait_synced()
+            assert turns == [1, 2, 3]  # each saw the store between two objects
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(test())
+
+
+def test_a_store_that_raises_ends_the_reflector_and_leaves_it_stale() -> None:
+    async def test() -> None:
+        server = FakeApiServer()
+
+        class BrokenStore(PodStore):
+            def apply(self, pod: Pod) -> None:
+                raise RuntimeError("a defect")
+
+        async with http_server(server) as url, KubeClient(load_credentials(master=url)) as client:
+            reflector = Reflector(client, PODS, BrokenStore())
+            task = asyncio.create_task(reflector.run())
+            await until(lambda: reflector.state.stale_since is None)
+            server.put("pod")
+            with pytest.raises(RuntimeError, match="a defect"):
+                await task
+            assert reflector.state.stale_since is not None
+
+    asyncio.run(test())
+
+
+def test_logs_one_line_for_each_change_of_state_and_none_for_events(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", logger="extender_service")
+
+    async def test() -> None:
+        server = FakeApiServer()
+        server.list_refusals = [FORBIDDEN] * 5
+        async with running(server) as setup:
+            await until(setup.watching)
+            for number in range(20):
+                server.put(f"pod-{number}")
+            await until(setup.in_step)
+
+    asyncio.run(test())
+    assert [message.split(":")[1].split()[0] for message in caplog.messages] == ["pods", "listed", "watching"]
+    assert "pods is forbidden" in caplog.messages[0]
+
+
+names = st.sampled_from(["a", "b", "c", "d", "e", "f"])
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from(["put", "delete", "recreate"]), names),
+        st.tuples(st.just("break"), st.sampled_from(BREAKS)),
+        st.tuples(st.sampled_from(["refuse list", "refuse page", "refuse watch"]), st.sampled_from(REFUSALS)),
+        st.tuples(st.just("repeat events"), st.booleans()),
+        st.tuples(st.sampled_from(["bookmark", "compact", "settle", "pause"]), st.none()),
+    ),
+    max_size=40,
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(steps)
+@example([("put", "a"), ("settle", None), ("break", "cut"), ("delete", "a"), ("compact", None), ("settle", None)])
+def test_whatever_happens_the_store_ends_up_as_the_server(steps: list[tuple[str, Any]]) -> None:
+    async def test() -> None:
+        server = FakeApiServer()
+        async with running(server, idle_seconds=0.1) as setup:
+            actions: dict[str, Callable[[Any], None]] = {
+                "put": server.put,
+                "recreate": lambda name: server.put(name, recreate=True),
+                "delete": server.delete,
+                "break": server.break_watches,
+                "refuse list": server.list_refusals.append,
+                "refuse page": server.page_refusals.append,
+                "refuse watch": server.watch_refusals.append,
+                "bookmark": lambda _: server.bookmark(),
+                "compact": lambda _: server.compact(),
+                "repeat events": lambda on: setattr(server, "repeats_events", on),
+            }
+            for step, what in steps:
+                if step == "settle":
+                    await until(lambda: setup.in_step() and setup.watching())
+                elif step == "pause":
+                    await asyncio.sleep(0.002)
+                else:
+                    actions[step](what)
+            await until(lambda: setup.in_step() and setup.watching() and setup.reflector.state.synced)
+
+    asyncio.run(test())
