@@ -1,6 +1,7 @@
 """The command line: reads options, and hands them to what they are for."""
 
 import argparse
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -8,12 +9,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NoReturn
 
+from extender_service.observability.logs import parse_log_level
 from extender_service.options import ServeOptions
 
 PROGRAM = "extender-service"
 ENVIRONMENT_PREFIX = "EXTENDER_SERVICE_"
-
-LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -66,7 +66,7 @@ def parser() -> argparse.ArgumentParser:
         type=_file,
         action="append",
         metavar="FILE",
-        help="nodes and pods as Kubernetes manifests, in place of an API server; read again when it changes; repeatable",
+        help="nodes and pods as Kubernetes manifests, instead of an API server; read again when changed; repeatable",
     )
     add(
         "--mode",
@@ -80,9 +80,9 @@ def parser() -> argparse.ArgumentParser:
         "-v",
         "--log-level",
         type=_log_level,
-        default="info",
+        default=logging.INFO,
         metavar="LEVEL",
-        help=f"{', '.join(LOG_LEVELS)}, or a number as for kube-scheduler (default: info)",
+        help="debug, info, warning, error, or a number as for kube-scheduler (default: info)",
     )
     add("--log-format", choices=("text", "json"), default="text", help="(default: text)")
     return top
@@ -131,12 +131,11 @@ def _port(text: str) -> int:
     return int(text)
 
 
-def _log_level(text: str) -> str:
-    if text.isascii() and text.isdecimal():
-        return "info" if int(text) < 4 else "debug"
-    if text.lower() not in LOG_LEVELS:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a level: give one of {', '.join(LOG_LEVELS)}, or a number")
-    return text.lower()
+def _log_level(text: str) -> int:
+    try:
+        return parse_log_level(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _serve_options(options: argparse.Namespace) -> ServeOptions:

@@ -16,5 +16,5 @@ class ServeOptions:
     mode: Literal["beside", "replace"]
     bind_address: str
     port: int
-    log_level: str
+    log_level: int
     log_format: Literal["text", "json"]

@@ -21,7 +21,9 @@ def welcome(url: str, nodes: Sequence[Node], pods: Sequence[Pod]) -> str:
     first, last = waiting[0], waiting[-1]
     for pod in waiting[:_SHOWN_PODS]:
         lines += _command(f"Which nodes may {_name(pod)} go to?", url, "filter", {"Pod": pod, "NodeNames": names})
-    lines += _command(f"How good is each of them for {_name(first)}?", url, "prioritize", {"Pod": first, "NodeNames": names})
+    lines += _command(
+        f"How good is each of them for {_name(first)}?", url, "prioritize", {"Pod": first, "NodeNames": names}
+    )
     victims = _victims(last, pods)
     if victims:
         question = f"On which nodes would {_name(last)} fit if kube-scheduler deleted these pods?"

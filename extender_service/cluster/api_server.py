@@ -10,7 +10,7 @@ from extender_service.kube.client import KubeClient
 from extender_service.kube.credentials_error import CredentialsError
 from extender_service.kube.objects import Node, Pod
 from extender_service.kube.quantity import QuantityError
-from extender_service.kube.reflector import Reflector
+from extender_service.kube.reflector import Reflector, WatchState
 from extender_service.kube.resources import NODES, PODS, Key
 
 log = logging.getLogger(__name__)
@@ -26,6 +26,16 @@ class ApiServer:
         self._client = client
         self.nodes = Reflector(client, NODES, NodeStore(cluster))
         self.pods = Reflector(client, PODS, PodStore(cluster), field_selector=NOT_ENDED)
+
+    @property
+    def states(self) -> dict[str, WatchState]:
+        """How far each resource can be trusted, by name."""
+        return {"nodes": self.nodes.state, "pods": self.pods.state}
+
+    async def wait_synced(self) -> None:
+        """Return once everything has been listed."""
+        await self.nodes.wait_synced()
+        await self.pods.wait_synced()
 
     async def follow(self) -> None:
         """List and watch for as long as this runs; trouble is logged, shows in the states, and is tried again."""
@@ -96,4 +106,6 @@ def _unless_malformed(name: str, apply: Callable[[], None]) -> None:
     try:
         apply()
     except QuantityError as error:
-        log.error("an object with a malformed quantity is left as it was", extra={"object": name, "error": str(error)})
+        log.warning(
+            "an object with a malformed quantity is left as it was", extra={"object": name, "error": str(error)}
+        )

@@ -26,8 +26,19 @@ class ClusterFile:
     def __init__(self, cluster: Cluster, paths: Sequence[Path]) -> None:
         self._cluster = cluster
         self._paths = paths
+        self._nodes: dict[str, Node] = {}
         self._pods: dict[str, Pod] = {}
         self._stamps = self._read_stamps()
+
+    @property
+    def nodes(self) -> list[Node]:
+        """The nodes of the files."""
+        return list(self._nodes.values())
+
+    @property
+    def pods(self) -> list[Pod]:
+        """The pods of the files."""
+        return list(self._pods.values())
 
     def load(self) -> None:
         """Read the files and take over what they say. Raises ManifestError, and changes nothing then."""
@@ -47,7 +58,7 @@ class ClusterFile:
             try:
                 self.load()
             except ManifestError as error:
-                log.error("the cluster file cannot be read, its last good state stays: %s", error)
+                log.warning("the cluster file cannot be read, its last good state stays: %s", error)
             else:
                 log.info(
                     "the cluster file has changed",
@@ -83,7 +94,7 @@ class ClusterFile:
         for key in self._cluster.pod_keys():
             if "/".join(key) not in pods:
                 self._cluster.remove_pod(key)
-        self._pods = pods
+        self._nodes, self._pods = nodes, pods
 
     def _read_stamps(self) -> list[tuple[int, int] | None]:
         return [_stamp(path) for path in self._paths]

@@ -45,13 +45,14 @@ def create_app(service: ExtenderService, binder: Binder, observe: Observer) -> F
     app = FastAPI(title="extender-service")
     app.openapi = describe  # type: ignore[method-assign]
     verbs = _Verbs(service, binder)
-    for verb, handler, failed in (
+    routes: tuple[tuple[Verb, VerbHandler, Callable[[str], tuple[int, object]]], ...] = (
         ("filter", verbs.filter, lambda error: (200, ExtenderFilterResult(error=error))),
         # These two answers have no room for an error; kube-scheduler reads only the status.
         ("prioritize", verbs.prioritize, lambda error: (400, ErrorResult(error))),
         ("preempt", verbs.preempt, lambda error: (400, ErrorResult(error))),
         ("bind", verbs.bind, lambda error: (200, ExtenderBindingResult(error))),
-    ):
+    )
+    for verb, handler, failed in routes:
         app.router.routes.append(Route(f"/{verb}", _endpoint(verb, handler, failed, observe), methods=["POST"]))
     return app
 

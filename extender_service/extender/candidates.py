@@ -42,7 +42,7 @@ class Candidates:
     @property
     def unknown(self) -> list[str]:
         """Names of nodes that the cache does not have."""
-        return [self.names[index] for index in np.flatnonzero(self.positions < 0)]
+        return [self.names[index] for index in np.flatnonzero(self.positions < 0).tolist()]
 
     def indexes(self, chosen: NDArray[np.bool_]) -> list[int]:
         """Return the indexes, in the order of the request, of the nodes whose positions are marked."""

@@ -24,7 +24,7 @@ _VICTIMS = {"node-c": {"Pods": [{"UID": "0c0d3a4e-93a5-4b52-8c9f-1d3f7f6f7c1a"}]
 _VERBS: dict[str, dict[str, Any]] = {
     "filter": {
         "summary": "Which nodes a pod may go to",
-        "description": "Beside kube-scheduler's own plugins, all nodes that pass are listed, the others with the reason. "
+        "description": "Beside kube-scheduler's own plugins, all nodes that pass are listed, the others with why not. "
         "In their place (`--mode replace`), the one node that was chosen is listed, if any fits.",
         "body": wire.ExtenderArgs,
         "example": _NODES_ARGS,

@@ -8,7 +8,7 @@ from extender_service.extender.service import ExtenderService
 from extender_service.extender.wire import ExtenderArgs, HostPriority
 from extender_service.framework.interface import CycleState
 from extender_service.framework.profile import Profile
-from extender_service.framework.runtime import run_pre_filter, run_scores
+from extender_service.framework.runtime import run_pre_filter, run_pre_score, run_score
 from extender_service.kube.objects import Pod
 
 # The range that kube-scheduler expects beside its own scores (MaxExtenderPriority in extender/v1/types.go).
@@ -30,7 +30,8 @@ def prioritize(service: ExtenderService, pod: Pod, args: ExtenderArgs) -> list[H
     totals = np.zeros(len(found.view), np.int64)
     if len(known):
         nodes = found.view if len(known) == len(found.view) else found.view.at(known)
-        scored = run_scores(profile, state, pod, nodes).totals
+        run_pre_score(profile, state, pod, nodes)
+        scored = run_score(profile, state, pod, nodes).totals
         totals[known] = scored if service.mode == "replace" else _to_priorities(profile, scored)
     by_index = np.where(found.positions >= 0, totals[found.positions], 0) if len(totals) else np.zeros(len(found.names))
     return [HostPriority(name, int(score)) for name, score in zip(found.names, by_index.tolist(), strict=True)]

@@ -77,7 +77,8 @@ def decide(profile: Profile, pod: Pod, nodes: NodeView, asked: NDArray[np.bool_]
     if not score or len(feasible) < 2 or not profile.score:
         return Decision(verdicts, feasible, None)
     candidates = nodes if len(feasible) == len(nodes) else nodes.at(feasible)
-    return Decision(verdicts, feasible, run_scores(profile, state, pod, candidates).totals)
+    run_pre_score(profile, state, pod, candidates)
+    return Decision(verdicts, feasible, run_score(profile, state, pod, candidates).totals)
 
 
 def run_pre_filter(profile: Profile, state: CycleState, pod: Pod) -> PreFilterOutcome:
@@ -133,14 +134,18 @@ def run_filter(
     return verdicts
 
 
-def run_scores(profile: Profile, state: CycleState, pod: Pod, nodes: NodeView) -> Scores:
-    """Run PreScore, Score and NormalizeScore on feasible nodes, and weigh the scores."""
+def run_pre_score(profile: Profile, state: CycleState, pod: Pod, nodes: NodeView) -> None:
+    """Run PreScore on feasible nodes; a plugin that skips has its Score skipped (RunPreScorePlugins)."""
     for pre_score in profile.pre_score:
         status = _call(f'running PreScore plugin "{pre_score.name}"', pre_score.pre_score, state, pod, nodes)
         if status is not None:
             if status.code != Code.SKIP:
                 raise CycleError(f'running PreScore plugin "{pre_score.name}": {status.message}')
             state.skipped_scores.add(pre_score.name)
+
+
+def run_score(profile: Profile, state: CycleState, pod: Pod, nodes: NodeView) -> Scores:
+    """Run Score and NormalizeScore on feasible nodes, and weigh the scores (RunScorePlugins)."""
     scores = Scores(len(nodes))
     for plugin, weight in profile.score:
         if plugin.name in state.skipped_scores:

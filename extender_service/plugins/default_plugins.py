@@ -18,3 +18,18 @@ IN_TREE: tuple[type[Plugin], ...] = (
     NodeResourcesFit,
     NodeResourcesBalancedAllocation,
 )
+
+# The others that kube-scheduler has, with the extension points that they serve there.
+ABSENT: dict[str, tuple[str, ...]] = {
+    "SchedulingGates": ("preEnqueue",),
+    "PrioritySort": ("queueSort",),
+    "VolumeRestrictions": ("preFilter", "filter"),
+    "NodeVolumeLimits": ("preFilter", "filter"),
+    "VolumeBinding": ("preFilter", "filter", "preScore", "score", "reserve", "preBind"),
+    "VolumeZone": ("preFilter", "filter"),
+    "PodTopologySpread": ("preFilter", "filter", "preScore", "score"),
+    "InterPodAffinity": ("preFilter", "filter", "preScore", "score"),
+    "DefaultPreemption": ("postFilter",),
+    "ImageLocality": ("score",),
+    "DefaultBinder": ("bind",),
+}

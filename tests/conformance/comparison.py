@@ -40,9 +40,7 @@ def _restricted(verdict: Verdict, reference: Verdict, only: Collection[str]) -> 
         "filterByPlugin": filter_by_plugin and _of(filter_by_plugin, only),
         "filter": verdict.get("filter")
         and {
-            node: verdict["filter"].get(node)
-            for node, status in reference_filter.items()
-            if status["plugin"] in only
+            node: verdict["filter"].get(node) for node, status in reference_filter.items() if status["plugin"] in only
         },
         "preScore": pre_score and {"skipped": [name for name in pre_score["skipped"] if name in only]},
         "raw": verdict.get("raw") and _of(verdict["raw"], only),

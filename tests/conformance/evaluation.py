@@ -2,23 +2,31 @@
 
 from typing import Any
 
+import msgspec
 import numpy as np
+from msgspec import structs
 
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.view import NodeView
-from extender_service.config.load import read_config
+from extender_service.config.load import default_config, parse_config
+from extender_service.config.types import KubeSchedulerConfiguration
 from extender_service.framework.interface import CycleState, Handle
 from extender_service.framework.profile import Profile
 from extender_service.framework.registry import Registry
-from extender_service.framework.runtime import CycleError, PreFilterOutcome, run_filter, run_pre_filter, run_scores
+from extender_service.framework.runtime import (
+    CycleError,
+    PreFilterOutcome,
+    run_filter,
+    run_pre_filter,
+    run_pre_score,
+    run_score,
+)
 from extender_service.framework.status import Code, Status
 from extender_service.framework.verdicts import Verdicts
 from extender_service.kube.decoding import Decoder
 from extender_service.kube.manifests import KINDS
 from extender_service.kube.objects import Node, Object, Pod
-from extender_service.plugins.default_plugins import IN_TREE
-from msgspec import structs
-
+from extender_service.plugins.default_plugins import ABSENT, IN_TREE
 from tests.conformance.cases import Case, Verdict
 
 
@@ -43,7 +51,7 @@ class Evaluation:
             if kind is not None:
                 self._apply(_decoders[kind].decode(raw))
         self.pod = _with_identity(_decoders[Pod].decode(case.pod))
-        profiles = Registry(IN_TREE).profiles(read_config(case.config), Handle(self.cluster))
+        profiles = Registry(IN_TREE, ABSENT).profiles(_config(case), Handle(self.cluster))
         self.profile: Profile = profiles[self.pod.spec.scheduler_name]
         self.nodes: NodeView = self.cluster.view(None)
 
@@ -77,7 +85,6 @@ def evaluate(case: Case, feasible: list[str] | None = None) -> Verdict:
             verdict |= _scores(evaluation, state, to_score)
     except CycleError as error:
         verdict["cycleError"] = str(error)
-        verdict["feasible"] = verdict["feasible"] if "preScore" in str(error) else verdict["feasible"]
     return verdict
 
 
@@ -122,7 +129,12 @@ def _filter_by_plugin(evaluation: Evaluation, state: CycleState, found: PreFilte
 
 def _scores(evaluation: Evaluation, state: CycleState, names: list[str]) -> dict[str, Any]:
     nodes = evaluation.cluster.view(evaluation.cluster.nodes.rows_named(names))
-    scores = run_scores(evaluation.profile, state, evaluation.pod, nodes)
+    try:
+        run_pre_score(evaluation.profile, state, evaluation.pod, nodes)
+    except CycleError as error:
+        failed = {"code": Code.ERROR.label, "reasons": [str(error)], "skipped": sorted(state.skipped_scores)}
+        return {"preScore": failed, "cycleError": str(error)}
+    scores = run_score(evaluation.profile, state, evaluation.pod, nodes)
     return {
         "preScore": {"code": Code.SUCCESS.label, "reasons": [], "skipped": sorted(state.skipped_scores)},
         "raw": {
@@ -143,6 +155,10 @@ def _status(status: Status) -> dict[str, Any]:
 
 def _plugin_status(status: Status) -> dict[str, Any]:
     return {"plugin": status.plugin or None, **_status(status)}
+
+
+def _config(case: Case) -> KubeSchedulerConfiguration:
+    return default_config() if case.config is None else parse_config(msgspec.json.encode(case.config).decode())
 
 
 def _with_identity(pod: Pod) -> Pod:

@@ -19,5 +19,6 @@ def ask(cases: bytes) -> bytes:
 
 def generate(seed: int, count: int, families: list[str]) -> bytes:
     """Return random cases, `count` of each family."""
-    command = [sys.executable, ORACLE / "generate.py", f"--seed={seed}", f"--count={count}"]
-    return subprocess.run([*command, *(f"--family={family}" for family in families)], stdout=subprocess.PIPE, check=True).stdout
+    chosen = [f"--family={family}" for family in families]
+    command: list[str | Path] = [sys.executable, ORACLE / "generate.py", f"--seed={seed}", f"--count={count}", *chosen]
+    return subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout

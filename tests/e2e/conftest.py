@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e import controlplane_binary
+from tests import go_programs
 from tests.e2e.control_plane import ControlPlane
 
 NEEDS_GO = "end-to-end tests need Go (https://go.dev/dl) to build a real control plane"
@@ -37,8 +37,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.fixture(scope="session")
 def controlplane() -> Path:
     """The binary, built once for each state of its sources."""
-    if controlplane_binary.has_go():
-        return controlplane_binary.build()
+    if go_programs.has_go():
+        return go_programs.build(Path(__file__).with_name("controlplane"))
     if os.environ.get("CI") == "true":
         pytest.fail(f"{NEEDS_GO}, and with CI=true none may be skipped", pytrace=False)
     pytest.skip(NEEDS_GO)

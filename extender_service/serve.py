@@ -1,0 +1,189 @@
+"""Builds the parts of the service from its options, and runs them."""
+
+import asyncio
+import errno
+import gc
+import logging
+import socket
+from collections.abc import Mapping
+from importlib.metadata import version
+from types import FrameType
+
+import uvicorn
+import uvloop
+
+from extender_service.cluster.api_server import ApiServer
+from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.cluster_file import ClusterFile
+from extender_service.config.errors import ConfigError
+from extender_service.config.load import default_config, load_config
+from extender_service.extender.app import create_app
+from extender_service.extender.bind import Binder
+from extender_service.extender.service import ExtenderService
+from extender_service.framework.interface import Handle
+from extender_service.framework.profile import Profile
+from extender_service.framework.registry import Registry
+from extender_service.kube.client import KubeClient
+from extender_service.kube.credentials import load_credentials
+from extender_service.kube.credentials_error import CredentialsError
+from extender_service.kube.manifests import ManifestError
+from extender_service.observability.health import Health, watch_checks
+from extender_service.observability.logs import configure_logging
+from extender_service.observability.metrics import Metrics
+from extender_service.observability.observer import observer
+from extender_service.observability.operations import operations_routes
+from extender_service.options import ServeOptions
+from extender_service.plugins.default_plugins import ABSENT, IN_TREE
+from extender_service.welcome import welcome
+
+log = logging.getLogger(__name__)
+
+# Go's client keeps idle connections for 90 s: whoever closes first can lose a request, so it must not be us.
+KEEP_ALIVE_SECONDS = 130
+# How long calls and bindings under way may take to finish once the service is told to stop.
+GRACE_SECONDS = 20
+# How often expectations whose time is up are looked for when nobody calls.
+EXPIRY_SECONDS = 1.0
+
+
+class StartError(Exception):
+    """The service cannot start; one line that says what is wrong and what to do."""
+
+
+def serve(options: ServeOptions) -> None:
+    """Run the service until it is told to stop. Raises StartError."""
+    configure_logging(options.log_level, options.log_format)
+    uvloop.run(_serve(options))
+
+
+async def _serve(options: ServeOptions) -> None:
+    cluster = Cluster()
+    profiles = _profiles(options, cluster)
+    listener = _listen(options)
+    url = f"http://{_host(options)}:{listener.getsockname()[1]}"
+    if options.cluster_files:
+        await _serve_files(options, cluster, profiles, listener, url)
+    else:
+        await _serve_api_server(options, cluster, profiles, listener, url)
+
+
+async def _serve_files(
+    options: ServeOptions, cluster: Cluster, profiles: Mapping[str, Profile], listener: socket.socket, url: str
+) -> None:
+    files = ClusterFile(cluster, options.cluster_files)
+    try:
+        files.load()
+    except ManifestError as error:
+        raise StartError(str(error)) from error
+    log.info("listening", extra={"url": url, "nodes": cluster.node_count, "pods": cluster.pod_count})
+    print(welcome(url, files.nodes, files.pods), flush=True)  # noqa: T201 - for whoever tries the service
+    service = ExtenderService(cluster, profiles, mode=options.mode, is_live=False)
+    binder = Binder(cluster, files)
+    metrics = Metrics(version("extender-service"), cluster, {})
+    async with asyncio.TaskGroup() as tasks:
+        following = tasks.create_task(files.follow())
+        await _answer(service, binder, metrics, Health({}), listener)
+        following.cancel()
+
+
+async def _serve_api_server(
+    options: ServeOptions, cluster: Cluster, profiles: Mapping[str, Profile], listener: socket.socket, url: str
+) -> None:
+    try:
+        credentials = load_credentials(options.kubeconfig, options.master)
+    except CredentialsError as error:
+        raise StartError(str(error)) from error
+    log.info("listening", extra={"url": url, "mode": options.mode, "api_server": credentials.server})
+    if options.mode == "beside" and options.config is None:
+        log.warning(
+            "without --config the whole default profile runs beside kube-scheduler's own plugins, and refuses nodes by "
+            "a state that is a little older: enable only plugins that kube-scheduler lacks"
+        )
+    async with KubeClient(credentials) as client:
+        api_server = ApiServer(cluster, client)
+        service = ExtenderService(cluster, profiles, mode=options.mode, is_live=True)
+        binder = Binder(cluster, api_server)
+        metrics = Metrics(version("extender-service"), cluster, api_server.states)
+        async with asyncio.TaskGroup() as tasks:
+            background = [
+                tasks.create_task(api_server.follow()),
+                tasks.create_task(_tell_when_synced(cluster, api_server)),
+                tasks.create_task(_expire(cluster)),
+            ]
+            await _answer(service, binder, metrics, Health(watch_checks(api_server.states)), listener)
+            for task in background:
+                task.cancel()
+
+
+async def _answer(
+    service: ExtenderService, binder: Binder, metrics: Metrics, health: Health, listener: socket.socket
+) -> None:
+    """Answer until SIGTERM or SIGINT; then finish the calls and bindings under way."""
+    app = create_app(service, binder, observer(metrics))
+    app.router.routes.extend(operations_routes(health, metrics))
+    server = _Server(
+        uvicorn.Config(
+            app,
+            http="httptools",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=GRACE_SECONDS,
+        ),
+        health,
+    )
+    await server.serve(sockets=[listener])
+    await binder.close()
+
+
+class _Server(uvicorn.Server):
+    """Is not ready any more from the moment that it is told to stop."""
+
+    def __init__(self, config: uvicorn.Config, health: Health) -> None:
+        super().__init__(config)
+        self._health = health
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._health.draining = True
+        super().handle_exit(sig, frame)
+
+
+def _profiles(options: ServeOptions, cluster: Cluster) -> dict[str, Profile]:
+    try:
+        config = load_config(options.config) if options.config else default_config()
+        return Registry(IN_TREE, ABSENT).profiles(config, Handle(cluster))
+    except ConfigError as error:
+        raise StartError(f"--config: {error}") from error
+
+
+def _listen(options: ServeOptions) -> socket.socket:
+    family = socket.AF_INET6 if ":" in options.bind_address else socket.AF_INET
+    try:
+        return socket.create_server((options.bind_address, options.port), family=family, backlog=1024)
+    except OSError as error:
+        where = f"{_host(options)}:{options.port}"
+        if error.errno == errno.EADDRINUSE:
+            raise StartError(
+                f"--port: {where} is in use by another program; give another port, or 0 for any"
+            ) from error
+        raise StartError(f"--bind-address, --port: cannot listen on {where}: {error.strerror or error}") from error
+
+
+def _host(options: ServeOptions) -> str:
+    return f"[{options.bind_address}]" if ":" in options.bind_address else options.bind_address
+
+
+async def _tell_when_synced(cluster: Cluster, api_server: ApiServer) -> None:
+    await api_server.wait_synced()
+    # What is there now stays for long: the garbage collector need not look at it again.
+    gc.collect()
+    gc.freeze()
+    log.info("synced", extra={"nodes": cluster.node_count, "pods": cluster.pod_count})
+
+
+async def _expire(cluster: Cluster) -> None:
+    while True:
+        await asyncio.sleep(EXPIRY_SECONDS)
+        cluster.expire()
