@@ -1,0 +1,64 @@
+"""Short ways to write nodes and pods in tests."""
+
+from collections.abc import Mapping, Sequence
+
+from extender_service.kube.objects import (
+    Container,
+    ContainerPort,
+    Node,
+    NodeSpec,
+    NodeStatus,
+    ObjectMeta,
+    Pod,
+    PodSpec,
+    PodStatus,
+    ResourceList,
+    ResourceRequirements,
+    Taint,
+)
+
+
+def make_node(
+    name: str,
+    allocatable: ResourceList | None = None,
+    *,
+    labels: Mapping[str, str] | None = None,
+    taints: Sequence[Taint] = (),
+    unschedulable: bool = False,
+    resource_version: str = "",
+) -> Node:
+    """A node that offers the resources given, by name."""
+    return Node(
+        ObjectMeta(name=name, labels=dict(labels or {}), resource_version=resource_version),
+        NodeSpec(unschedulable=unschedulable, taints=tuple(taints)),
+        NodeStatus({"cpu": "4", "memory": "8Gi", "pods": "110"} if allocatable is None else allocatable),
+    )
+
+
+def make_container(
+    requests: ResourceList | None = None, *, ports: Sequence[int | ContainerPort] = (), restart_policy: str = ""
+) -> Container:
+    """A container; ports given as numbers are host ports on every address."""
+    return Container(
+        ports=tuple(ContainerPort(host_port=port) if isinstance(port, int) else port for port in ports),
+        resources=ResourceRequirements(requests or {}),
+        restart_policy=restart_policy,
+    )
+
+
+def make_pod(
+    name: str,
+    node: str = "",
+    *,
+    uid: str | None = None,
+    phase: str = "",
+    requests: ResourceList | None = None,
+    ports: Sequence[int] = (),
+    nominated: str = "",
+) -> Pod:
+    """A pod of one container in namespace default; its UID is made from its name unless given."""
+    return Pod(
+        ObjectMeta(name=name, namespace="default", uid=f"uid-of-{name}" if uid is None else uid),
+        PodSpec(node_name=node, containers=(make_container(requests, ports=ports),)),
+        PodStatus(phase=phase, nominated_node_name=nominated),
+    )

@@ -1,0 +1,40 @@
+from extender_service.cluster.dimensions import CPU_MILLI, FIRST_SCALAR, MEMORY_BYTES, POD_COUNT, Dimensions
+
+
+def test_cpu_memory_and_pods_always_have_their_dimension() -> None:
+    dimensions = Dimensions()
+    found = [dimensions.find("cpu"), dimensions.find("memory"), dimensions.find("pods")]
+    assert found == [CPU_MILLI, MEMORY_BYTES, POD_COUNT]
+    assert dimensions.hold("cpu") == CPU_MILLI
+    dimensions.release("cpu")
+    assert dimensions.find("cpu") == CPU_MILLI
+
+
+def test_an_extended_resource_has_a_dimension_while_somebody_offers_or_requests_it() -> None:
+    dimensions = Dimensions()
+    assert dimensions.find("nvidia.com/gpu") == -1
+    dimensions.hold("nvidia.com/gpu")
+    assert dimensions.hold("nvidia.com/gpu") == dimensions.find("nvidia.com/gpu") == FIRST_SCALAR
+    dimensions.release("nvidia.com/gpu")
+    assert dimensions.find("nvidia.com/gpu") == FIRST_SCALAR
+    dimensions.release("nvidia.com/gpu")
+    assert dimensions.find("nvidia.com/gpu") == -1
+
+
+def test_dimensions_of_vanished_resources_are_reused() -> None:
+    dimensions = Dimensions()
+    dimensions.hold("nvidia.com/gpu")
+    dimensions.release("nvidia.com/gpu")
+    assert dimensions.hold("example.com/fpga") == FIRST_SCALAR
+    assert dimensions.size == FIRST_SCALAR + 1
+
+
+def test_a_copy_changes_on_its_own() -> None:
+    dimensions = Dimensions()
+    dimensions.hold("nvidia.com/gpu")
+    twin = dimensions.copy()
+    twin.release("nvidia.com/gpu")
+    twin.hold("example.com/fpga")
+    assert dimensions.find("nvidia.com/gpu") == FIRST_SCALAR
+    assert dimensions.find("example.com/fpga") == -1
+    assert twin.find("nvidia.com/gpu") == -1

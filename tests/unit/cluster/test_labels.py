@@ -1,0 +1,89 @@
+import numpy as np
+
+from extender_service.cluster.labels import ABSENT, LabelColumn, LabelColumns
+
+
+def values_of(column: LabelColumn, rows: int) -> list[str | None]:
+    return [None if number == ABSENT else column.values.values[number] for number in column.numbers[:rows]]
+
+
+def test_a_column_holds_the_value_of_each_row_and_equal_values_share_a_number() -> None:
+    column = LabelColumns().column("zone", [{"zone": "a"}, {"arch": "arm64"}, {"zone": "b"}, {"zone": "a"}], 8)
+    assert values_of(column, 8) == ["a", None, "b", "a", None, None, None, None]
+    assert column.numbers[0] == column.numbers[3]
+
+
+def test_an_empty_value_is_a_value() -> None:
+    column = LabelColumns().column("role", [{"role": ""}, {}], 2)
+    assert values_of(column, 2) == ["", None]
+
+
+def test_columns_that_were_asked_for_follow_the_labels_of_a_row() -> None:
+    columns = LabelColumns()
+    column = columns.column("zone", [{"zone": "a"}, {"zone": "b"}], 2)
+    columns.set(0, {"zone": "c"})
+    columns.set(1, {"arch": "arm64"})
+    assert values_of(column, 2) == ["c", None]
+    assert {value for _, value in column.values} == {"c"}
+
+
+def test_asking_again_for_a_key_gives_the_same_column() -> None:
+    columns = LabelColumns()
+    assert columns.column("zone", [{"zone": "a"}], 1) is columns.column("zone", [{"zone": "a"}], 1)
+
+
+def test_columns_grow_with_the_table() -> None:
+    columns = LabelColumns()
+    column = columns.column("zone", [{"zone": "a"}], 1)
+    columns.grow(3)
+    columns.set(2, {"zone": "b"})
+    assert values_of(column, 3) == ["a", None, "b"]
+
+
+def test_the_column_that_nobody_asked_for_longest_goes_first() -> None:
+    columns = LabelColumns(limit=2)
+    labels = [{"zone": "a", "arch": "arm64", "disk": "ssd"}]
+    zone = columns.column("zone", labels, 1)
+    arch = columns.column("arch", labels, 1)
+    assert columns.column("zone", labels, 1) is zone
+    columns.column("disk", labels, 1)
+    assert columns.column("zone", labels, 1) is zone
+    assert columns.column("arch", labels, 1) is not arch
+
+
+def test_a_column_that_comes_back_holds_the_labels_of_today() -> None:
+    columns = LabelColumns(limit=1)
+    columns.column("zone", [{"zone": "a"}], 1)
+    columns.column("arch", [{"zone": "a"}], 1)
+    columns.set(0, {"zone": "b"})
+    assert values_of(columns.column("zone", [{"zone": "b"}], 1), 1) == ["b"]
+
+
+def test_values_are_read_as_integers_for_gt_and_lt() -> None:
+    column = LabelColumns().column("cores", [{"cores": "16"}, {"cores": "many"}, {"cores": "-4"}, {}], 4)
+    integers, is_integer = column.integers()
+    assert is_integer[column.numbers[:3]].tolist() == [True, False, True]
+    assert integers[column.numbers[[0, 2]]].tolist() == [16, -4]
+
+
+def test_integers_follow_when_a_number_gets_another_value() -> None:
+    columns = LabelColumns()
+    column = columns.column("cores", [{"cores": "16"}], 1)
+    column.integers()
+    columns.set(0, {})
+    columns.set(0, {"cores": "32"})
+    integers, is_integer = column.integers()
+    assert (int(integers[column.numbers[0]]), bool(is_integer[column.numbers[0]])) == (32, True)
+
+
+def test_a_copy_changes_on_its_own() -> None:
+    columns = LabelColumns()
+    labels = [{"zone": "a"}, {"zone": "b"}]
+    column = columns.column("zone", labels, 2)
+    before = column.numbers.copy()
+    twin = columns.copy()
+    twin.set(0, {"zone": "c"})
+    twin.grow(4)
+    assert values_of(twin.column("zone", [], 4), 4) == ["c", "b", None, None]
+    assert values_of(column, 2) == ["a", "b"]
+    assert np.array_equal(column.numbers, before)
