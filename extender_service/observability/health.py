@@ -1,0 +1,82 @@
+"""Whether this process is alive and may be asked, reported as in k8s.io/apiserver/pkg/server/healthz."""
+
+import json
+import time
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from typing import NamedTuple
+
+from extender_service.kube.reflector import WatchState
+
+# How long decisions may rest on what was last seen of the cluster.
+STALE_LIMIT_SECONDS = 30.0
+
+Check = Callable[[], str | None]
+"""Says what is wrong in one line; None if nothing is."""
+
+
+class Report(NamedTuple):
+    """The outcome of some checks; `text` lists them one a line, and then the outcome."""
+
+    passed: bool
+    text: str
+
+
+class Health:
+    """The checks by name: `liveness` tells whether this process is alive, `readiness` whether it may be asked.
+
+    Ready takes the checks given and those that every process has. Set `draining` once the process is to end: it is not
+    ready any more, though still alive.
+    """
+
+    def __init__(self, readiness: Mapping[str, Check]) -> None:
+        self.draining = False
+        # An answer is all that this check needs: a process whose event loop is stuck gives none.
+        self.liveness: Mapping[str, Check] = {"ping": lambda: None}
+        self.readiness: Mapping[str, Check] = {**self.liveness, **readiness, "shutdown": self._shutdown}
+
+    def _shutdown(self) -> str | None:
+        return "process is shutting down" if self.draining else None
+
+
+def watch_checks(
+    watches: Mapping[str, WatchState],
+    *,
+    stale_limit_seconds: float = STALE_LIMIT_SECONDS,
+    clock: Callable[[], float] = time.monotonic,
+) -> dict[str, Check]:
+    """Return a check per resource: its list is here, and its watch has not been lost for longer than the limit."""
+    return {
+        f"watch-{resource}": partial(_watch_problem, state, stale_limit_seconds, clock)
+        for resource, state in watches.items()
+    }
+
+
+def run_checks(name: str, checks: Mapping[str, Check], excluded: Collection[str] = ()) -> Report:
+    """Run the checks but for those `excluded` by name; `name` is what their outcome is reported as."""
+    lines = []
+    passed = True
+    for check_name, check in checks.items():
+        if check_name in excluded:
+            lines.append(f"[+]{check_name} excluded: ok")
+            continue
+        problem = check()
+        lines.append(f"[+]{check_name} ok" if problem is None else f"[-]{check_name} failed: {problem}")
+        passed = passed and problem is None
+    unknown = sorted(set(excluded) - set(checks))
+    if unknown:
+        names = ",".join(json.dumps(check_name) for check_name in unknown)
+        lines.append(f"warn: some health checks cannot be excluded: no matches for {names}")
+    lines.append(f"{name} check {'passed' if passed else 'failed'}\n")
+    return Report(passed, "\n".join(lines))
+
+
+def _watch_problem(state: WatchState, stale_limit_seconds: float, clock: Callable[[], float]) -> str | None:
+    if not state.synced:
+        problem = "not synced yet"
+    elif state.stale_since is not None and clock() - state.stale_since > stale_limit_seconds:
+        problem = f"stale for {clock() - state.stale_since:.0f} s"
+    else:
+        return None
+    # The error may quote what a server or proxy sent; a check has one line.
+    return f"{problem}: {' '.join(state.last_error.split())}" if state.last_error else problem

@@ -1,0 +1,82 @@
+"""Metrics that are read from the state of the service when somebody asks for them."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.dimensions import POD_COUNT
+from extender_service.kube.reflector import WatchState
+
+
+class ClusterCollector(Collector):
+    """Sizes of what is known of the cluster."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics as they are now."""
+        cluster = self._cluster
+        assumed = sum(placement.assumed for placement in cluster.placements)
+        expected = len(cluster.placements) - assumed
+        on_nodes = int(cluster.nodes.requested[POD_COUNT].sum())
+        # updateMetrics in pkg/scheduler/internal/cache/cache.go: pods are those bound or assumed.
+        cache = GaugeMetricFamily(
+            "scheduler_scheduler_cache_size",
+            "Number of nodes, pods, and assumed (bound) pods in the scheduler cache.",
+            labels=["type"],
+        )
+        cache.add_metric(["nodes"], cluster.node_count)
+        cache.add_metric(["pods"], on_nodes - expected)
+        cache.add_metric(["assumed_pods"], assumed)
+        yield cache
+        yield GaugeMetricFamily(
+            "extender_service_expected_pods", "Pods that count on the node that this service chose for them.", expected
+        )
+        yield GaugeMetricFamily(
+            "extender_service_known_pods", "Pods that the cluster is known to have, bound or not.", cluster.pod_count
+        )
+
+
+class WatchCollector(Collector):
+    """How well each watch keeps up. `clock` is the one that the states go by."""
+
+    def __init__(self, watches: Mapping[str, WatchState], clock: Callable[[], float]) -> None:
+        self._watches = watches
+        self._clock = clock
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics as they are now."""
+        now = self._clock()
+        gauge, counter = GaugeMetricFamily, CounterMetricFamily
+        yield self._family(gauge, "synced", "1 once the first list has been applied.", lambda state: state.synced)
+        yield self._family(
+            gauge,
+            "stale_seconds",
+            "How long the watch has been lost, 0 while it is healthy.",
+            lambda state: 0.0 if state.stale_since is None else now - state.stale_since,
+        )
+        yield self._family(counter, "lists", "Lists begun.", lambda state: state.lists)
+        yield self._family(
+            counter, "relists", "Lists that an expired version made necessary.", lambda state: state.relists
+        )
+        yield self._family(counter, "opened", "Watches begun.", lambda state: state.watches)
+        events = CounterMetricFamily("extender_service_watch_events", "Events received.", labels=["resource", "type"])
+        for resource, state in self._watches.items():
+            for event_type, count in sorted(state.events.items()):
+                events.add_metric([resource, event_type], count)
+        yield events
+
+    def _family(
+        self,
+        kind: type[GaugeMetricFamily | CounterMetricFamily],
+        name: str,
+        documentation: str,
+        value: Callable[[WatchState], float],
+    ) -> Metric:
+        family = kind(f"extender_service_watch_{name}", documentation, labels=["resource"])
+        for resource, state in self._watches.items():
+            family.add_metric([resource], value(state))
+        return family

@@ -1,0 +1,97 @@
+import asyncio
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+
+from extender_service.cluster.cluster import Cluster
+from extender_service.kube.reflector import WatchState
+from extender_service.observability.health import Health, watch_checks
+from extender_service.observability.metrics import Metrics
+from extender_service.observability.operations import operations_routes
+
+
+class Service:
+    """The operations' routes of a service that follows nodes."""
+
+    def __init__(self) -> None:
+        self.nodes = WatchState(stale_since=None)
+        watches = {"nodes": self.nodes}
+        self.health = Health(watch_checks(watches))
+        self.app = Starlette(routes=operations_routes(self.health, Metrics("1.2.3", Cluster(), watches)))
+
+    def request(self, method: str, path: str, headers: dict[str, str] | None = None) -> httpx.Response:
+        async def send() -> httpx.Response:
+            transport = httpx.ASGITransport(self.app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+                return await client.request(method, path, headers=headers)
+
+        return asyncio.run(send())
+
+    def get(self, path: str, headers: dict[str, str] | None = None) -> httpx.Response:
+        return self.request("GET", path, headers)
+
+
+@pytest.fixture
+def service() -> Service:
+    return Service()
+
+
+def test_ready_once_the_watches_are_synced(service: Service) -> None:
+    answer = service.get("/readyz")
+    assert answer.status_code == 500
+    assert "[-]watch-nodes failed: not synced yet" in answer.text
+    service.nodes.synced = True
+    answer = service.get("/readyz")
+    assert (answer.status_code, answer.text) == (200, "ok")
+
+
+def test_verbose_lists_the_checks(service: Service) -> None:
+    service.nodes.synced = True
+    answer = service.get("/readyz?verbose")
+    assert answer.status_code == 200
+    assert answer.text.splitlines() == ["[+]ping ok", "[+]watch-nodes ok", "[+]shutdown ok", "readyz check passed"]
+
+
+def test_checks_can_be_excluded(service: Service) -> None:
+    assert service.get("/readyz?exclude=watch-nodes&exclude=ping").text == "ok"
+
+
+def test_not_ready_while_draining(service: Service) -> None:
+    service.nodes.synced = True
+    service.health.draining = True
+    assert service.get("/readyz").status_code == 500
+    assert service.get("/livez").status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/livez"])
+def test_alive_whatever_becomes_of_the_watches(service: Service, path: str) -> None:
+    answer = service.get(path)
+    assert (answer.status_code, answer.text) == (200, "ok")
+    assert service.get(f"{path}?verbose").text == f"[+]ping ok\n{path[1:]} check passed\n"
+
+
+def test_health_answers_plain_text(service: Service) -> None:
+    answer = service.get("/readyz?exclude=<script>")
+    assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+def test_metrics_in_the_format_that_is_asked_for(service: Service) -> None:
+    answer = service.get("/metrics")
+    assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    assert 'extender_service_watch_synced{resource="nodes"} 0.0\n' in answer.text
+    answer = service.get("/metrics", {"accept": "application/openmetrics-text; version=1.0.0"})
+    assert answer.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
+    assert answer.text.endswith("# EOF\n")
+
+
+def test_a_strange_accept_header_is_no_error(service: Service) -> None:
+    assert service.get("/metrics", {"accept": "text/plain;version=1.x;escaping,;;=,text/html"}).status_code == 200
+    assert service.get("/metrics", {"accept": "application/openmetrics-text;version=x.1"}).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz", "/metrics"])
+def test_only_get_and_head_are_answered(service: Service, path: str) -> None:
+    assert service.request("POST", path).status_code == 405
+    assert service.request("HEAD", path).text == ""

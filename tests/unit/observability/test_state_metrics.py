@@ -1,0 +1,78 @@
+from collections import Counter
+from collections.abc import Callable
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.registry import Collector
+
+from extender_service.cluster.cluster import Cluster
+from extender_service.kube.objects import Node, NodeStatus, ObjectMeta, Pod, PodSpec
+from extender_service.kube.reflector import WatchState
+from extender_service.observability.state_metrics import ClusterCollector, WatchCollector
+
+CACHE_SIZE = "scheduler_scheduler_cache_size"
+
+
+def reader(collector: Collector) -> Callable[..., float | None]:
+    registry = CollectorRegistry()
+    registry.register(collector)
+    return lambda name, **labels: registry.get_sample_value(name, labels)
+
+
+def node(name: str) -> Node:
+    return Node(ObjectMeta(name=name), status=NodeStatus(allocatable={"cpu": "4", "pods": "110"}))
+
+
+def pod(name: str, node_name: str = "") -> Pod:
+    return Pod(ObjectMeta(name=name, namespace="default", uid=f"uid-{name}"), PodSpec(node_name=node_name))
+
+
+def test_the_cache_is_measured_as_kube_scheduler_measures_its_own() -> None:
+    cluster = Cluster()
+    value = reader(ClusterCollector(cluster))
+    for name in ("node-1", "node-2"):
+        cluster.apply_node(node(name))
+    for known in (pod("bound", "node-1"), pod("pending"), pod("chosen"), pod("binding")):
+        cluster.apply_pod(known)
+    cluster.placements.expect(pod("chosen"), "uid-chosen", "node-1")
+    cluster.placements.assume(pod("binding"), "uid-binding", "node-2")
+    assert value(CACHE_SIZE, type="nodes") == 2
+    # One that is bound, one that is assumed.
+    assert value(CACHE_SIZE, type="pods") == 2
+    assert value(CACHE_SIZE, type="assumed_pods") == 1
+    assert value("extender_service_expected_pods") == 1
+    assert value("extender_service_known_pods") == 4
+
+
+def test_a_placement_that_the_watch_confirms_is_a_fact() -> None:
+    cluster = Cluster()
+    value = reader(ClusterCollector(cluster))
+    cluster.apply_node(node("node-1"))
+    cluster.placements.assume(pod("web"), "uid-web", "node-1")
+    cluster.apply_pod(pod("web", "node-1"))
+    assert value(CACHE_SIZE, type="pods") == 1
+    assert value(CACHE_SIZE, type="assumed_pods") == 0
+
+
+def test_watches_tell_how_well_they_keep_up() -> None:
+    nodes = WatchState(stale_since=None, synced=True, lists=2, relists=1, watches=7, events=Counter(ADDED=3, ERROR=1))
+    pods = WatchState(stale_since=90.0)
+    value = reader(WatchCollector({"nodes": nodes, "pods": pods}, lambda: 100.0))
+    prefix = "extender_service_watch"
+    assert value(f"{prefix}_synced", resource="nodes") == 1
+    assert value(f"{prefix}_synced", resource="pods") == 0
+    assert value(f"{prefix}_stale_seconds", resource="nodes") == 0
+    assert value(f"{prefix}_stale_seconds", resource="pods") == 10
+    assert value(f"{prefix}_lists_total", resource="nodes") == 2
+    assert value(f"{prefix}_relists_total", resource="nodes") == 1
+    assert value(f"{prefix}_opened_total", resource="nodes") == 7
+    assert value(f"{prefix}_events_total", resource="nodes", type="ADDED") == 3
+    assert value(f"{prefix}_events_total", resource="nodes", type="ERROR") == 1
+    assert value(f"{prefix}_events_total", resource="pods", type="ADDED") is None
+
+
+def test_the_metrics_follow_the_state() -> None:
+    state = WatchState(stale_since=90.0)
+    value = reader(WatchCollector({"pods": state}, lambda: 100.0))
+    assert value("extender_service_watch_stale_seconds", resource="pods") == 10
+    state.stale_since = None
+    assert value("extender_service_watch_stale_seconds", resource="pods") == 0
