@@ -1,0 +1,91 @@
+"""Defaults that depend on other fields (kube-scheduler's apis/config/v1/defaults.go and default_plugins.go)."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from extender_service.config.plugin_args import ARGS_TYPES, UtilizationShapePoint, VolumeBindingArgs
+from extender_service.config.types import (
+    KubeSchedulerConfiguration,
+    KubeSchedulerProfile,
+    PluginConfig,
+    PluginRef,
+    Plugins,
+    PluginSet,
+)
+
+DEFAULT_SCHEDULER_NAME = "default-scheduler"
+ALL = "*"
+
+# The plugins of a profile that says nothing, in the order in which they run; a weight of 0 counts as 1.
+DEFAULT_PLUGINS = (
+    PluginRef(name="SchedulingGates"),
+    PluginRef(name="PrioritySort"),
+    PluginRef(name="NodeUnschedulable"),
+    PluginRef(name="NodeName"),
+    PluginRef(name="TaintToleration", weight=3),
+    PluginRef(name="NodeAffinity", weight=2),
+    PluginRef(name="NodePorts"),
+    PluginRef(name="NodeResourcesFit", weight=1),
+    PluginRef(name="VolumeRestrictions"),
+    PluginRef(name="NodeVolumeLimits"),
+    PluginRef(name="VolumeBinding"),
+    PluginRef(name="VolumeZone"),
+    PluginRef(name="PodTopologySpread", weight=2),
+    PluginRef(name="InterPodAffinity", weight=2),
+    PluginRef(name="DefaultPreemption"),
+    PluginRef(name="NodeResourcesBalancedAllocation", weight=1),
+    PluginRef(name="ImageLocality", weight=1),
+    PluginRef(name="DefaultBinder"),
+)
+_DEFAULT_SHAPE = (UtilizationShapePoint(utilization=0, score=0), UtilizationShapePoint(utilization=100, score=10))
+
+
+def set_defaults(config: KubeSchedulerConfiguration, *, volume_capacity_priority: bool) -> KubeSchedulerConfiguration:
+    """Fill in what the file left out. `volume_capacity_priority` is the feature gate VolumeCapacityPriority."""
+    profiles = config.profiles or (KubeSchedulerProfile(),)
+    if len(profiles) == 1 and "scheduler_name" not in profiles[0].model_fields_set:
+        profiles = (profiles[0].model_copy(update={"scheduler_name": DEFAULT_SCHEDULER_NAME}),)
+    changes: dict[str, Any] = {
+        "profiles": tuple(_profile(profile, volume_capacity_priority=volume_capacity_priority) for profile in profiles)
+    }
+    if "enable_contention_profiling" not in config.model_fields_set:
+        changes["enable_contention_profiling"] = config.enable_profiling
+    return config.model_copy(update=changes)
+
+
+def _profile(profile: KubeSchedulerProfile, *, volume_capacity_priority: bool) -> KubeSchedulerProfile:
+    plugins = _merge_plugins(profile.plugins)
+    given = {each.name for each in profile.plugin_config}
+    added = [PluginConfig(name=name) for name in sorted(plugins.enabled_names() & ARGS_TYPES.keys() - given)]
+    plugin_config = (*profile.plugin_config, *added)
+    if volume_capacity_priority:
+        plugin_config = tuple(map(_with_shape, plugin_config))
+    return profile.model_copy(update={"plugins": plugins, "plugin_config": plugin_config})
+
+
+def _with_shape(plugin_config: PluginConfig) -> PluginConfig:
+    args = plugin_config.args
+    if not isinstance(args, VolumeBindingArgs) or args.shape:
+        return plugin_config
+    return plugin_config.model_copy(update={"args": args.model_copy(update={"shape": _DEFAULT_SHAPE})})
+
+
+def _merge_plugins(custom: Plugins) -> Plugins:
+    # Only multiPoint has defaults; at the other points there is nothing to merge with.
+    return custom.model_copy(update={"multi_point": _merge_with_defaults(custom.multi_point)})
+
+
+def _merge_with_defaults(custom: PluginSet) -> PluginSet:
+    """Defaults first, those that are not turned off, with the weights given anew; then what else is enabled."""
+    disabled = _names(custom.disabled)
+    defaults = () if ALL in disabled else tuple(each for each in DEFAULT_PLUGINS if each.name not in disabled)
+    # Where a name is given twice, the last one replaces the default, and the other stays for the check that follows.
+    last = {plugin.name: index for index, plugin in enumerate(custom.enabled)}
+    replaced = {last[plugin.name] for plugin in defaults if plugin.name in last}
+    kept = (custom.enabled[last[plugin.name]] if plugin.name in last else plugin for plugin in defaults)
+    added = (plugin for index, plugin in enumerate(custom.enabled) if index not in replaced)
+    return PluginSet(enabled=(*kept, *added), disabled=tuple(PluginRef(name=each.name) for each in custom.disabled))
+
+
+def _names(plugins: Iterable[PluginRef]) -> set[str]:
+    return {plugin.name for plugin in plugins}

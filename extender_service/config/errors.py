@@ -1,0 +1,62 @@
+"""What is wrong with a configuration, as paths and messages in the form of apimachinery's field.Error."""
+
+import json
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from extender_service.kube.validation import quoted
+
+
+class Problem(NamedTuple):
+    """One thing wrong. `path` names the field as `profiles[1].schedulerName`; it is empty for the file as a whole."""
+
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
+
+
+class ConfigError(ValueError):
+    """A configuration that kube-scheduler would refuse. Its text has one line for each of its `problems`."""
+
+    def __init__(self, problems: Iterable[Problem], source: str = "") -> None:
+        self.problems = list(problems)
+        self.source = source
+        prefix = f"{source}: " if source else ""
+        super().__init__("\n".join(f"{prefix}{problem}" for problem in self.problems))
+
+
+def required(path: str, detail: str = "") -> Problem:
+    """A value that must be given and is not."""
+    return Problem(path, _worded("Required value", detail))
+
+
+def invalid(path: str, value: object, detail: str) -> Problem:
+    """A value that cannot be."""
+    return Problem(path, _worded(f"Invalid value: {_shown(value)}", detail))
+
+
+def duplicate(path: str, value: object) -> Problem:
+    """A value that another field has already and that must be unique."""
+    return Problem(path, f"Duplicate value: {_shown(value)}")
+
+
+def not_supported(path: str, value: object, supported: Iterable[str]) -> Problem:
+    """A value that is not one of a few."""
+    values = ", ".join(quoted(each) for each in supported)
+    return Problem(path, f"Unsupported value: {_shown(value)}: supported values: {values}")
+
+
+def forbidden(path: str, detail: str) -> Problem:
+    """A value that must not be given."""
+    return Problem(path, _worded("Forbidden", detail))
+
+
+def _worded(kind: str, detail: str) -> str:
+    return f"{kind}: {detail}" if detail else kind
+
+
+def _shown(value: object) -> str:
+    """A value as Go prints it if it is simple, else as JSON."""
+    return quoted(value) if isinstance(value, str) else json.dumps(value, default=str)

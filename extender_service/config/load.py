@@ -1,0 +1,86 @@
+"""Loads a configuration: decode, set defaults, validate, complete, as kube-scheduler does when it starts."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from extender_service.config.decoding import decode
+from extender_service.config.defaults import set_defaults
+from extender_service.config.errors import ConfigError, Problem
+from extender_service.config.plugin_args import NodeResourcesFitArgs
+from extender_service.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile, PluginConfig
+from extender_service.config.validation import validate, validate_node_resources_fit
+
+
+def load_config(path: Path, *, volume_capacity_priority: bool = False) -> KubeSchedulerConfiguration:
+    """Return the effective configuration of a YAML or JSON file.
+
+    `volume_capacity_priority` is the feature gate VolumeCapacityPriority, which VolumeBinding's shape needs and which
+    is off in v1.31. Raises ConfigError, with one line for each problem, each naming the file and the field.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise ConfigError([Problem("", f"cannot be read: {reason}")], str(path)) from None
+    try:
+        return parse_config(text, volume_capacity_priority=volume_capacity_priority)
+    except ConfigError as error:
+        raise ConfigError(error.problems, str(path)) from None
+
+
+def parse_config(text: str, *, volume_capacity_priority: bool = False) -> KubeSchedulerConfiguration:
+    """Return the effective configuration of a file's text, as `load_config` does. Raises ConfigError."""
+    config = set_defaults(decode(text), volume_capacity_priority=volume_capacity_priority)
+    problems = [
+        *validate(config, volume_capacity_priority=volume_capacity_priority),
+        *_check_fit_is_there(config),
+    ]
+    config = _ignore_managed_resources(config)
+    problems += validate_node_resources_fit(config)
+    if problems:
+        raise ConfigError(problems)
+    return _completed(config)
+
+
+def default_config() -> KubeSchedulerConfiguration:
+    """Return the configuration that holds without a file."""
+    return _completed(set_defaults(KubeSchedulerConfiguration(), volume_capacity_priority=False))
+
+
+def _check_fit_is_there(config: KubeSchedulerConfiguration) -> Iterator[Problem]:
+    """Resources can only be ignored where NodeResourcesFit has arguments (scheduler.go, buildExtenders)."""
+    if not config.ignored_extended_resources():
+        return
+    for index, profile in enumerate(config.profiles):
+        if profile.args("NodeResourcesFit") is None:
+            detail = "can't find NodeResourcesFitArgs in plugin config: an extender's ignoredByScheduler needs them"
+            yield Problem(f"profiles[{index}].pluginConfig", detail)
+
+
+def _ignore_managed_resources(config: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
+    """Let NodeResourcesFit ignore what extenders say instead of what its own arguments say."""
+    ignored = config.ignored_extended_resources()
+    if not ignored:
+        return config
+
+    def ignoring(each: PluginConfig) -> PluginConfig:
+        if not isinstance(each.args, NodeResourcesFitArgs):
+            return each
+        return each.model_copy(update={"args": each.args.model_copy(update={"ignored_resources": ignored})})
+
+    profiles = tuple(
+        profile.model_copy(update={"plugin_config": tuple(map(ignoring, profile.plugin_config))})
+        for profile in config.profiles
+    )
+    return config.model_copy(update={"profiles": profiles})
+
+
+def _completed(config: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
+    return config.model_copy(update={"profiles": tuple(map(_completed_profile, config.profiles))})
+
+
+def _completed_profile(profile: KubeSchedulerProfile) -> KubeSchedulerProfile:
+    """Keep only the arguments of plugins that are on, by name, as the framework does."""
+    names = profile.plugins.enabled_names()
+    used = [each for each in profile.plugin_config if each.name in names and each.args is not None]
+    return profile.model_copy(update={"plugin_config": tuple(sorted(used, key=lambda each: each.name))})

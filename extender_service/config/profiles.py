@@ -1,0 +1,166 @@
+"""Which plugins run at which extension point (kube-scheduler's framework/runtime, NewFramework, and profile.NewMap)."""
+
+from collections.abc import Collection, Iterator, Mapping
+
+from extender_service.config.defaults import ALL
+from extender_service.config.errors import ConfigError, Problem
+from extender_service.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile, PluginRef, PluginSet
+
+# The plugins of each extension point, named as in a configuration (preFilter), in the order in which they run.
+EffectivePlugins = dict[str, tuple[PluginRef, ...]]
+# The extension points that each known plugin implements, by the plugin's name.
+PointsOf = Mapping[str, Collection[str]]
+
+_MULTI_POINT = "multiPoint"
+_UNSUPPORTED = {
+    "DynamicResources": "not supported: the feature gate DynamicResourceAllocation is off in v1.31, remove the plugin"
+}
+
+
+def effective_profiles(config: KubeSchedulerConfiguration, points_of: PointsOf) -> dict[str, EffectivePlugins]:
+    """Return the effective plugins of every profile by scheduler name. Raises ConfigError with all problems."""
+    problems: list[Problem] = []
+    effective: dict[str, EffectivePlugins] = {}
+    for index, profile in enumerate(config.profiles):
+        try:
+            effective[profile.scheduler_name] = effective_plugins(profile, points_of, f"profiles[{index}]")
+        except ConfigError as error:
+            problems += error.problems
+    if not problems:
+        problems += _check_queue_sort(config, effective)
+    if problems:
+        raise ConfigError(problems)
+    return effective
+
+
+def effective_plugins(profile: KubeSchedulerProfile, points_of: PointsOf, path: str) -> EffectivePlugins:
+    """Return the plugins of a profile at each extension point; score plugins have their weight, all others 0.
+
+    `path` is the profile's place in the configuration. Raises ConfigError for what kube-scheduler does not start with.
+    """
+    path = f"{path}.plugins"
+    sets = profile.plugins.sets()
+    multi_point = sets.pop(_MULTI_POINT).enabled
+    problems = [
+        *_check_known(multi_point, points_of, f"{path}.{_MULTI_POINT}"),
+        *(problem for point, plugins in sets.items() for problem in _check(point, plugins, points_of, path)),
+        *_check_twice(sets, multi_point, points_of, path),
+    ]
+    if problems:
+        raise ConfigError(problems)
+    names = {point: _expand(point, plugins, multi_point, points_of) for point, plugins in sets.items()}
+    weights = _weights((*sets["score"].enabled, *multi_point), points_of)
+    problems += _check_complete(profile, names, path)
+    problems += _check_total(weights, path)
+    if problems:
+        raise ConfigError(problems)
+    return {
+        point: tuple(PluginRef(name=name, weight=weights[name] if point == "score" else 0) for name in order)
+        for point, order in names.items()
+    }
+
+
+def _expand(point: str, plugins: PluginSet, multi_point: tuple[PluginRef, ...], points_of: PointsOf) -> list[str]:
+    """Names in the order of expandMultiPointPlugins.
+
+    A plugin that the point names itself keeps the point's order. Those that multiPoint has too come first, then
+    multiPoint's others, then the point's own.
+    """
+    own = [plugin.name for plugin in plugins.enabled]
+    disabled = {plugin.name for plugin in plugins.disabled}
+    if ALL in disabled:
+        return own
+    inherited = [each.name for each in multi_point if point in points_of[each.name] and each.name not in disabled]
+    overriding = [name for name in own if name in inherited]
+    return [
+        *overriding,
+        *(name for name in inherited if name not in own),
+        *(name for name in own if name not in overriding),
+    ]
+
+
+def _weights(plugins: tuple[PluginRef, ...], points_of: PointsOf) -> dict[str, int]:
+    """Weights of score plugins. A weight given at the score point is named first and counts more than multiPoint's."""
+    weights: dict[str, int] = {}
+    for plugin in plugins:
+        if "score" in points_of[plugin.name]:
+            weights.setdefault(plugin.name, plugin.weight or 1)
+    return weights
+
+
+def _check_known(plugins: tuple[PluginRef, ...], points_of: PointsOf, path: str) -> Iterator[Problem]:
+    for index, plugin in enumerate(plugins):
+        if plugin.name not in points_of:
+            here = f"{path}.enabled[{index}]"
+            yield Problem(here, _UNSUPPORTED.get(plugin.name, f'plugin "{plugin.name}" does not exist'))
+
+
+def _check(point: str, plugins: PluginSet, points_of: PointsOf, path: str) -> Iterator[Problem]:
+    """What is wrong with the plugins that an extension point names itself."""
+    yield from _check_known(plugins.enabled, points_of, f"{path}.{point}")
+    seen: set[str] = set()
+    for index, plugin in enumerate(plugins.enabled):
+        here = f"{path}.{point}.enabled[{index}]"
+        if plugin.name in points_of and point not in points_of[plugin.name]:
+            yield Problem(here, f'plugin "{plugin.name}" does not extend {_interface(point)} plugin')
+        elif plugin.name in seen:
+            yield Problem(here, f'plugin "{plugin.name}" already registered as "{_interface(point)}"')
+        seen.add(plugin.name)
+
+
+def _check_twice(
+    sets: Mapping[str, PluginSet], multi_point: tuple[PluginRef, ...], points_of: PointsOf, path: str
+) -> Iterator[Problem]:
+    """A plugin may be twice in multiPoint only where each of its extension points names it or has it turned off."""
+    seen: set[str] = set()
+    for index, plugin in enumerate(multi_point):
+        if plugin.name in seen:
+            for point in points_of.get(plugin.name, ()):
+                disabled = {each.name for each in sets[point].disabled}
+                enabled = {each.name for each in sets[point].enabled}
+                if not disabled & {ALL, plugin.name} and plugin.name not in enabled:
+                    message = f'plugin "{plugin.name}" already registered as "{_interface(point)}"'
+                    yield Problem(f"{path}.{_MULTI_POINT}.enabled[{index}]", message)
+                    break
+        seen.add(plugin.name)
+
+
+def _check_complete(profile: KubeSchedulerProfile, names: Mapping[str, list[str]], path: str) -> Iterator[Problem]:
+    whose = f'for profile with scheduler name "{profile.scheduler_name}"'
+    sorting = len(names["queueSort"])
+    if sorting != 1:
+        yield Problem(f"{path}.queueSort", f"only one queue sort plugin required {whose}, but got {sorting}")
+    if not names["bind"]:
+        yield Problem(f"{path}.bind", f"at least one bind plugin is needed {whose}")
+
+
+def _check_total(weights: Mapping[str, int], path: str) -> Iterator[Problem]:
+    """A 32-bit weight is too small to overflow a total, but the reference takes a negative total for an overflow."""
+    total = 0
+    for weight in weights.values():
+        if total < 0:
+            detail = "total score of Score plugins could overflow: give weights above 0"
+            yield Problem(f"{path}.score", detail)
+            return
+        total += weight
+
+
+def _check_queue_sort(
+    config: KubeSchedulerConfiguration, effective: Mapping[str, EffectivePlugins]
+) -> Iterator[Problem]:
+    """All pods wait in one queue, so that all profiles must sort it alike."""
+    first = config.profiles[0]
+    expected = effective[first.scheduler_name]["queueSort"][0].name
+    for index, profile in enumerate(config.profiles):
+        name = effective[profile.scheduler_name]["queueSort"][0].name
+        whose = f'for profile "{profile.scheduler_name}"'
+        if name != expected:
+            message = f'different queue sort plugins {whose}: "{name}", first: "{expected}"'
+            yield Problem(f"profiles[{index}].plugins.queueSort", message)
+        elif profile.args(name) != first.args(name):
+            yield Problem(f"profiles[{index}].pluginConfig", f"different queue sort plugin args {whose}")
+
+
+def _interface(point: str) -> str:
+    """The Go interface of an extension point, which the messages name."""
+    return f"{point[0].upper()}{point[1:]}Plugin"

@@ -1,0 +1,199 @@
+"""KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1, types.go), with the defaults that are constants.
+
+Defaults that depend on other fields, the default plugins above all, are in `defaults`.
+"""
+
+import base64
+import binascii
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+
+from extender_service.config.durations import Duration, DurationText
+from extender_service.config.model import (
+    Float32,
+    Int32,
+    Int64,
+    Many,
+    Model,
+    OmitEmpty,
+    OmitMissing,
+    OptionalBool,
+    OptionalText,
+    zero_means,
+)
+from extender_service.config.plugin_args import API_VERSION, ARGS_TYPES, ApiVersion
+
+KIND: Literal["KubeSchedulerConfiguration"] = "KubeSchedulerConfiguration"
+
+_15_SECONDS = Duration.parse("15s")
+_10_SECONDS = Duration.parse("10s")
+_2_SECONDS = Duration.parse("2s")
+_5_SECONDS = Duration.parse("5s")
+
+
+class LeaderElectionConfiguration(Model):
+    """Which replica is active (component-base/config/v1alpha1)."""
+
+    leader_elect: bool = True
+    lease_duration: Annotated[DurationText, zero_means(_15_SECONDS)] = _15_SECONDS
+    renew_deadline: Annotated[DurationText, zero_means(_10_SECONDS)] = _10_SECONDS
+    retry_period: Annotated[DurationText, zero_means(_2_SECONDS)] = _2_SECONDS
+    resource_lock: Annotated[str, zero_means("leases")] = "leases"
+    resource_name: Annotated[str, zero_means("kube-scheduler")] = "kube-scheduler"
+    resource_namespace: Annotated[str, zero_means("kube-system")] = "kube-system"
+
+
+class ClientConnectionConfiguration(Model):
+    """How the API server is reached (component-base/config/v1alpha1)."""
+
+    kubeconfig: str = ""
+    accept_content_types: str = ""
+    content_type: Annotated[str, zero_means("application/vnd.kubernetes.protobuf")] = (
+        "application/vnd.kubernetes.protobuf"
+    )
+    qps: Annotated[Float32, zero_means(50.0)] = 50.0
+    burst: Annotated[Int32, zero_means(100)] = 100
+
+
+class PluginRef(Model):
+    """A plugin by its name, and its weight if it scores; a weight of 0 counts as 1."""
+
+    name: str = ""
+    weight: Int32 = 0
+
+
+class PluginSet(Model):
+    """The plugins turned on and off at an extension point; `*` among those turned off means all defaults."""
+
+    enabled: Annotated[Many[PluginRef], OmitEmpty] = ()
+    disabled: Annotated[Many[PluginRef], OmitEmpty] = ()
+
+
+class Plugins(Model):
+    """The plugins of a profile, by extension point. `multi_point` stands for all points that a plugin implements."""
+
+    pre_enqueue: PluginSet = PluginSet()
+    queue_sort: PluginSet = PluginSet()
+    pre_filter: PluginSet = PluginSet()
+    filter: PluginSet = PluginSet()
+    post_filter: PluginSet = PluginSet()
+    pre_score: PluginSet = PluginSet()
+    score: PluginSet = PluginSet()
+    reserve: PluginSet = PluginSet()
+    permit: PluginSet = PluginSet()
+    pre_bind: PluginSet = PluginSet()
+    bind: PluginSet = PluginSet()
+    post_bind: PluginSet = PluginSet()
+    multi_point: PluginSet = PluginSet()
+
+    def sets(self) -> dict[str, PluginSet]:
+        """The sets by their names in a configuration, such as preFilter, multiPoint included."""
+        return {str(field.alias): getattr(self, name) for name, field in type(self).model_fields.items()}
+
+    def enabled_names(self) -> set[str]:
+        """The names of all plugins turned on anywhere."""
+        return {plugin.name for plugins in self.sets().values() for plugin in plugins.enabled}
+
+
+class PluginConfig(Model):
+    """A plugin's arguments: those of `ARGS_TYPES` for an in-tree plugin that has some, else what the file holds."""
+
+    name: str = ""
+    args: Any = Field(default=None, validate_default=True)
+
+    @field_validator("args", mode="plain")
+    @classmethod
+    def _read_args(cls, value: object, info: ValidationInfo) -> object:
+        args_type = ARGS_TYPES.get(info.data.get("name", ""))
+        if args_type is None or isinstance(value, args_type):
+            return value
+        return args_type.model_validate(value, by_name=False)
+
+
+class KubeSchedulerProfile(Model):
+    """The plugins for the pods of one `spec.schedulerName`, and their arguments."""
+
+    scheduler_name: str = ""
+    percentage_of_nodes_to_score: Annotated[Int32 | None, OmitMissing] = None
+    plugins: Plugins = Plugins()
+    plugin_config: Annotated[Many[PluginConfig], OmitEmpty] = ()
+
+    def args(self, plugin: str) -> Any:
+        """The arguments of a plugin, see `PluginConfig`; None if it has none."""
+        return next((each.args for each in self.plugin_config if each.name == plugin), None)
+
+
+class ExtenderManagedResource(Model):
+    """An extended resource that an extender manages, and whether NodeResourcesFit leaves it to the extender."""
+
+    name: str = ""
+    ignored_by_scheduler: OptionalBool = False
+
+
+def _check_base64(text: str) -> str:
+    try:
+        base64.b64decode(text, validate=True)
+    except binascii.Error:
+        raise ValueError("must be base64") from None
+    return text
+
+
+Base64Text = Annotated[str, AfterValidator(_check_base64), OmitEmpty]
+
+
+class ExtenderTLSConfig(Model):
+    """How kube-scheduler secures its calls to an extender."""
+
+    insecure: OptionalBool = False
+    server_name: OptionalText = ""
+    cert_file: OptionalText = ""
+    key_file: OptionalText = ""
+    ca_file: OptionalText = ""
+    cert_data: Base64Text = ""
+    key_data: Base64Text = ""
+    ca_data: Base64Text = ""
+
+
+class Extender(Model):
+    """An extender that kube-scheduler calls."""
+
+    url_prefix: str = ""
+    filter_verb: OptionalText = ""
+    preempt_verb: OptionalText = ""
+    prioritize_verb: OptionalText = ""
+    weight: Annotated[Int64, OmitEmpty] = 0
+    bind_verb: OptionalText = ""
+    enable_https: OptionalBool = Field(default=False, alias="enableHTTPS")
+    tls_config: Annotated[ExtenderTLSConfig | None, OmitMissing] = None
+    http_timeout: Annotated[DurationText, zero_means(_5_SECONDS)] = _5_SECONDS
+    node_cache_capable: OptionalBool = False
+    managed_resources: Annotated[Many[ExtenderManagedResource], OmitEmpty] = ()
+    ignorable: OptionalBool = False
+
+
+class KubeSchedulerConfiguration(Model):
+    """Everything that a kube-scheduler, and this service in its place, can be told in a file."""
+
+    api_version: ApiVersion = API_VERSION
+    kind: Literal["KubeSchedulerConfiguration"] = KIND
+    parallelism: Int32 = 16
+    leader_election: LeaderElectionConfiguration = LeaderElectionConfiguration()
+    client_connection: ClientConnectionConfiguration = ClientConnectionConfiguration()
+    enable_profiling: bool = True
+    enable_contention_profiling: bool = True
+    percentage_of_nodes_to_score: Int32 = 0
+    pod_initial_backoff_seconds: Int64 = 1
+    pod_max_backoff_seconds: Int64 = 10
+    profiles: Many[KubeSchedulerProfile] = ()
+    extenders: Annotated[Many[Extender], OmitEmpty] = ()
+    delay_cache_until_active: OptionalBool = False
+
+    def ignored_extended_resources(self) -> tuple[str, ...]:
+        """Names of the resources that NodeResourcesFit leaves to extenders (scheduler.go, buildExtenders)."""
+        return tuple(
+            resource.name
+            for extender in self.extenders
+            for resource in extender.managed_resources
+            if resource.ignored_by_scheduler
+        )

@@ -1,0 +1,159 @@
+"""Rules for a whole configuration (kube-scheduler's apis/config/validation/validation.go), each naming its field."""
+
+from collections.abc import Iterator, Sequence
+
+from extender_service.config.args_validation import CHECKS, check_node_resources_fit, check_volume_binding
+from extender_service.config.errors import Problem, duplicate, invalid, required
+from extender_service.config.plugin_args import API_VERSION, NodeResourcesFitArgs, VolumeBindingArgs
+from extender_service.config.types import (
+    ClientConnectionConfiguration,
+    Extender,
+    KubeSchedulerConfiguration,
+    KubeSchedulerProfile,
+    LeaderElectionConfiguration,
+    PluginSet,
+)
+from extender_service.kube.validation import label_key_faults
+
+# In-tree plugins that a v1 configuration cannot name, other than in multiPoint.
+_REMOVED_PLUGINS = frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"})
+_REMOVED = f'was invalid in version "v1" (KubeSchedulerConfiguration is version "{API_VERSION}")'
+_SAME_QUEUE_SORT = "queueSort must be the same for all profiles"
+_QUOTA_PREFIX = "requests."
+_MOST_PERCENT = 100
+
+
+def validate(config: KubeSchedulerConfiguration, *, volume_capacity_priority: bool) -> Iterator[Problem]:
+    """Check a configuration whose defaults are set; yields all that kube-scheduler would refuse on reading it."""
+    yield from _check_client_connection(config.client_connection)
+    yield from _check_leader_election(config.leader_election)
+    if config.parallelism <= 0:
+        yield invalid("parallelism", config.parallelism, "should be an integer value greater than zero")
+    first_of_name: dict[str, int] = {}
+    for index, profile in enumerate(config.profiles):
+        path = f"profiles[{index}]"
+        yield from _check_profile(profile, path, volume_capacity_priority=volume_capacity_priority)
+        if profile.scheduler_name in first_of_name:
+            yield duplicate(f"{path}.schedulerName", profile.scheduler_name)
+        first_of_name[profile.scheduler_name] = index
+    yield from _check_common_queue_sort(config.profiles)
+    yield from _check_percentage(config.percentage_of_nodes_to_score, "percentageOfNodesToScore")
+    if config.pod_initial_backoff_seconds <= 0:
+        yield invalid("podInitialBackoffSeconds", config.pod_initial_backoff_seconds, "must be greater than 0")
+    if config.pod_max_backoff_seconds < config.pod_initial_backoff_seconds:
+        detail = "must be greater than or equal to PodInitialBackoffSeconds"
+        yield invalid("podMaxBackoffSeconds", config.pod_max_backoff_seconds, detail)
+    yield from _check_extenders(config.extenders)
+
+
+def validate_node_resources_fit(config: KubeSchedulerConfiguration) -> Iterator[Problem]:
+    """Check the arguments of NodeResourcesFit where the plugin is on, as making the plugin does."""
+    for index, profile in enumerate(config.profiles):
+        names = profile.plugins.enabled_names()
+        for position, each in enumerate(profile.plugin_config):
+            if isinstance(each.args, NodeResourcesFitArgs) and each.name in names:
+                yield from check_node_resources_fit(each.args, f"profiles[{index}].pluginConfig[{position}].args")
+
+
+def _check_client_connection(connection: ClientConnectionConfiguration) -> Iterator[Problem]:
+    if connection.burst < 0:
+        yield invalid("clientConnection.burst", connection.burst, "must be non-negative")
+
+
+def _check_leader_election(election: LeaderElectionConfiguration) -> Iterator[Problem]:
+    if not election.leader_elect:
+        return
+    for name, duration in (
+        ("leaseDuration", election.lease_duration),
+        ("renewDeadline", election.renew_deadline),
+        ("retryPeriod", election.retry_period),
+    ):
+        if duration <= 0:
+            yield invalid(f"leaderElection.{name}", duration, "must be greater than zero")
+    if election.lease_duration <= election.renew_deadline:
+        detail = "LeaseDuration must be greater than RenewDeadline"
+        yield invalid("leaderElection.leaseDuration", election.renew_deadline, detail)
+    if election.resource_lock != "leases":
+        detail = 'resourceLock value must be "leases"'
+        yield invalid("leaderElection.resourceLock", election.resource_lock, detail)
+
+
+def _check_profile(profile: KubeSchedulerProfile, path: str, *, volume_capacity_priority: bool) -> Iterator[Problem]:
+    if not profile.scheduler_name:
+        yield required(f"{path}.schedulerName", "give each profile a name")
+    if profile.percentage_of_nodes_to_score is not None:
+        yield from _check_percentage(profile.percentage_of_nodes_to_score, f"{path}.percentageOfNodesToScore")
+    for point, plugins in profile.plugins.sets().items():
+        if point != "multiPoint":
+            yield from _check_removed(plugins, f"{path}.plugins.{point}")
+    seen: set[str] = set()
+    for index, each in enumerate(profile.plugin_config):
+        here = f"{path}.pluginConfig[{index}]"
+        if each.name in seen:
+            yield duplicate(here, each.name)
+        seen.add(each.name)
+        if each.name in _REMOVED_PLUGINS:
+            yield invalid(here, each.name, _REMOVED)
+        elif each.name in CHECKS:
+            yield from CHECKS[each.name](each.args, f"{here}.args")
+        elif isinstance(each.args, VolumeBindingArgs):
+            yield from check_volume_binding(each.args, f"{here}.args", shape_is_on=volume_capacity_priority)
+
+
+def _check_removed(plugins: PluginSet, path: str) -> Iterator[Problem]:
+    for index, plugin in enumerate(plugins.enabled):
+        if plugin.name in _REMOVED_PLUGINS:
+            yield invalid(f"{path}.enabled[{index}]", plugin.name, _REMOVED)
+
+
+def _check_common_queue_sort(profiles: Sequence[KubeSchedulerProfile]) -> Iterator[Problem]:
+    """All pods wait in one queue, so that all profiles must sort it alike."""
+    first = profiles[0]
+    enabled = first.plugins.queue_sort.enabled
+    if len(enabled) > 1:
+        detail = "only one queue sort plugin can be enabled"
+        yield invalid("profiles[0].plugins.queueSort.Enabled", len(enabled), detail)
+    name = enabled[0].name if enabled else ""
+    for index, profile in enumerate(profiles[1:], start=1):
+        queue_sort = profile.plugins.queue_sort
+        if queue_sort != first.plugins.queue_sort:
+            path = f"profiles[{index}].plugins.queueSort"
+            yield invalid(path, queue_sort.model_dump(by_alias=True), _SAME_QUEUE_SORT)
+        for each in profile.plugin_config:
+            if each.name == name and each.args != first.args(name):
+                yield invalid(f"profiles[{index}].pluginConfig.args", each.args, _SAME_QUEUE_SORT)
+
+
+def _check_percentage(percentage: int, path: str) -> Iterator[Problem]:
+    if not 0 <= percentage <= _MOST_PERCENT:
+        yield invalid(path, percentage, f"not in valid range [0-{_MOST_PERCENT}]")
+
+
+def _check_extenders(extenders: Sequence[Extender]) -> Iterator[Problem]:
+    seen: set[str] = set()
+    for index, extender in enumerate(extenders):
+        path = f"extenders[{index}]"
+        if extender.prioritize_verb and extender.weight <= 0:
+            yield invalid(f"{path}.weight", extender.weight, "must have a positive weight applied to it")
+        for position, resource in enumerate(extender.managed_resources):
+            here = f"{path}.managedResources[{position}].name"
+            yield from _check_extended_resource(resource.name, here)
+            if resource.name in seen:
+                yield invalid(here, resource.name, "duplicate extender managed resource name")
+            seen.add(resource.name)
+    binders = sum(bool(extender.bind_verb) for extender in extenders)
+    if binders > 1:
+        found = f"found {binders} extenders implementing bind"
+        yield invalid("extenders", found, "only one extender can implement bind")
+
+
+def _check_extended_resource(name: str, path: str) -> Iterator[Problem]:
+    if faults := label_key_faults(name):
+        yield from (invalid(path, name, fault) for fault in faults)
+    elif (
+        "/" not in name
+        or "kubernetes.io/" in name
+        or name.startswith(_QUOTA_PREFIX)
+        or label_key_faults(_QUOTA_PREFIX + name)
+    ):
+        yield invalid(path, name, "is an invalid extended resource name")

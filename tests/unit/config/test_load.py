@@ -1,0 +1,102 @@
+from pathlib import Path
+
+import pytest
+
+from extender_service.config.errors import ConfigError, Problem
+from extender_service.config.load import default_config, load_config, parse_config
+
+TYPE = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+
+
+def refused(text: str) -> list[Problem]:
+    with pytest.raises(ConfigError) as caught:
+        parse_config(text)
+    return caught.value.problems
+
+
+def test_file_is_loaded_with_every_default(tmp_path: Path) -> None:
+    file = tmp_path / "scheduler.yaml"
+    file.write_text(TYPE)
+    assert load_config(file) == default_config()
+
+
+def test_error_names_file_and_field_in_a_line_each(tmp_path: Path) -> None:
+    file = tmp_path / "scheduler.yaml"
+    file.write_text(TYPE + "parallelism: 0\nprofiles: [{percentageOfNodesToScore: 101}]\n")
+    with pytest.raises(ConfigError) as caught:
+        load_config(file)
+    assert str(caught.value).splitlines() == [
+        f"{file}: parallelism: Invalid value: 0: should be an integer value greater than zero",
+        f"{file}: profiles[0].percentageOfNodesToScore: Invalid value: 101: not in valid range [0-100]",
+    ]
+
+
+def test_missing_file_is_said(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"none\.yaml: cannot be read: No such file or directory"):
+        load_config(tmp_path / "none.yaml")
+
+
+def test_file_that_is_not_text_is_said(tmp_path: Path) -> None:
+    file = tmp_path / "scheduler.yaml"
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match="cannot be read: it is not UTF-8 text"):
+        load_config(file)
+
+
+def test_old_version_is_refused_with_the_one_that_is_right() -> None:
+    [problem] = refused("apiVersion: kubescheduler.config.k8s.io/v1beta3\nkind: KubeSchedulerConfiguration\n")
+    assert str(problem) == (
+        'apiVersion: Unsupported value: "kubescheduler.config.k8s.io/v1beta3": '
+        'supported values: "kubescheduler.config.k8s.io/v1"'
+    )
+
+
+@pytest.mark.parametrize(
+    ("field", "message"),
+    [
+        ("paralellism: 3", "paralellism: unknown field: did you mean parallelism?"),
+        ("xyzzy: 3", "xyzzy: unknown field"),
+        ("parallelism: two", 'parallelism: Invalid value: "two": must be a whole number'),
+        ("parallelism: 3000000000", "parallelism: Invalid value: 3000000000: must be at most 2147483647"),
+        ("profiles: {}", "profiles: Invalid value: must be a list"),
+        ("leaderElection: []", "leaderElection: Invalid value: must be a mapping"),
+        ("enableProfiling: 1", "enableProfiling: Invalid value: 1: must be true or false"),
+        (
+            "extenders: [{urlPrefix: 8080}]",
+            "extenders[0].urlPrefix: Invalid value: 8080: must be text; put it in quotes",
+        ),
+        (
+            "leaderElection: {leaseDuration: '15'}",
+            (
+                'leaderElection.leaseDuration: Invalid value: "15": missing unit in duration "15": '
+                "units are ns, us, ms, s, m and h"
+            ),
+        ),
+    ],
+)
+def test_wrong_field_is_said_with_what_would_be_right(field: str, message: str) -> None:
+    assert [str(problem) for problem in refused(TYPE + field)] == [message]
+
+
+def test_unknown_duplicate_and_mistyped_fields_are_said_together() -> None:
+    problems = refused(TYPE + "parallelism: x\nfoo: 1\nparallelism: y\nprofiles: [{bar: 2}]\n")
+    assert sorted(problem.path for problem in problems) == ["foo", "parallelism", "parallelism", "profiles[0].bar"]
+
+
+def test_resources_that_extenders_ignore_are_ignored_by_every_profile() -> None:
+    config = parse_config(
+        TYPE
+        + "profiles: [{schedulerName: a}, {schedulerName: b}]\n"
+        + "extenders: [{managedResources: [{name: example.com/gpu, ignoredByScheduler: true}, {name: a.com/b}]}]\n"
+    )
+    assert config.ignored_extended_resources() == ("example.com/gpu",)
+    assert [profile.args("NodeResourcesFit").ignored_resources for profile in config.profiles] == [
+        ("example.com/gpu",),
+        ("example.com/gpu",),
+    ]
+
+
+def test_arguments_of_a_plugin_that_is_off_are_dropped() -> None:
+    config = parse_config(TYPE + "profiles: [{plugins: {multiPoint: {disabled: [{name: InterPodAffinity}]}}}]\n")
+    assert config.profiles[0].args("InterPodAffinity") is None
+    assert config.profiles[0].args("NodeAffinity") is not None

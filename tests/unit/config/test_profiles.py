@@ -1,0 +1,48 @@
+import pytest
+
+from extender_service.config.defaults import DEFAULT_PLUGINS
+from extender_service.config.errors import ConfigError, Problem
+from extender_service.config.load import parse_config
+from extender_service.config.profiles import effective_profiles
+
+TYPE = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+POINTS_OF: dict[str, set[str]] = {plugin.name: {"filter", "score"} for plugin in DEFAULT_PLUGINS}
+POINTS_OF |= {"PrioritySort": {"queueSort"}, "DefaultBinder": {"bind"}, "Mine": {"filter", "score"}, "Gate": {"permit"}}
+
+
+def refused(body: str) -> list[Problem]:
+    with pytest.raises(ConfigError) as caught:
+        effective_profiles(parse_config(TYPE + body), POINTS_OF)
+    return caught.value.problems
+
+
+def test_users_plugin_runs_after_the_defaults_with_its_weight() -> None:
+    config = parse_config(TYPE + "profiles: [{plugins: {multiPoint: {enabled: [{name: Mine, weight: 5}]}}}]\n")
+    plugins = effective_profiles(config, POINTS_OF)["default-scheduler"]
+    last = plugins["score"][-1]
+    assert (last.name, last.weight) == ("Mine", 5)
+    assert plugins["filter"][-1].weight == 0
+    assert plugins["permit"] == ()
+
+
+def test_dynamic_resources_is_refused_with_the_reason() -> None:
+    [problem] = refused("profiles: [{plugins: {multiPoint: {enabled: [{name: DynamicResources}]}}}]\n")
+    assert problem.path == "profiles[0].plugins.multiPoint.enabled[18]"
+    assert "feature gate DynamicResourceAllocation is off" in problem.message
+
+
+def test_every_plugin_that_cannot_run_is_said() -> None:
+    problems = refused(
+        "profiles:\n"
+        "- {schedulerName: a, plugins: {filter: {enabled: [{name: Nonesuch}, {name: Gate}]}}}\n"
+        "- {schedulerName: c, plugins: {permit: {enabled: [{name: Gate}, {name: Gate}]}, score: {enabled: [{}]}}}\n"
+        "- {schedulerName: d, plugins: {multiPoint: {disabled: [{name: '*'}]}}}\n"
+    )
+    assert [problem.path for problem in problems] == [
+        "profiles[0].plugins.filter.enabled[0]",
+        "profiles[0].plugins.filter.enabled[1]",
+        "profiles[1].plugins.score.enabled[0]",
+        "profiles[1].plugins.permit.enabled[1]",
+        "profiles[2].plugins.queueSort",
+        "profiles[2].plugins.bind",
+    ]
