@@ -55,8 +55,8 @@ def _brief(value: object) -> object:
 def _without_empty(value: object) -> object:
     if isinstance(value, dict):
         kept = {key: _without_empty(member) for key, member in value.items()}
-        return {key: member for key, member in kept.items() if member not in ("", 0, None, False, {}, [])}
-    if isinstance(value, list):
+        return {key: member for key, member in kept.items() if member}
+    if isinstance(value, (list, tuple)):
         return [_without_empty(member) for member in value]
     return value
 

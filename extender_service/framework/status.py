@@ -63,14 +63,18 @@ def unresolvable(*reasons: str) -> Status:
 class Rejections:
     """A verdict per node: 0 where the node passes, else a key that stands for the same status wherever it occurs.
 
-    Status texts are made from keys at the very end, once per distinct key.
+    Status texts are made from keys at the very end, once per distinct key. With `may_be_errors`, some of them may be
+    errors, which end the cycle.
     """
 
-    __slots__ = ("_status_of", "keys")
+    __slots__ = ("_status_of", "keys", "may_be_errors")
 
-    def __init__(self, keys: NDArray[np.int64], status_of: Callable[[int], Status]) -> None:
+    def __init__(
+        self, keys: NDArray[np.int64], status_of: Callable[[int], Status], *, may_be_errors: bool = False
+    ) -> None:
         self.keys = keys
         self._status_of = status_of
+        self.may_be_errors = may_be_errors
 
     def status_of(self, key: int) -> Status:
         """Return the status that a key other than 0 stands for."""

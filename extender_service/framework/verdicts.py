@@ -61,11 +61,13 @@ class Verdicts:
         for number, (plugin, rejections) in enumerate(self._rejections):
             positions = np.flatnonzero(self._by == number)
             keys = self._keys[positions]
-            for key in np.unique(keys).tolist():
+            for key in _distinct(keys):
                 yield rejections.status_of(key).given_by(plugin), positions[keys == key]
 
     def first_error(self) -> Status | None:
         """Return the status of the first node on which a plugin failed, as opposed to rejecting the node."""
+        if not any(rejections.may_be_errors for _, rejections in self._rejections):
+            return None
         errors = [(positions[0], status) for status, positions in self.groups() if status.code == Code.ERROR]
         return min(errors, key=lambda error: int(error[0]))[1] if errors else None
 
@@ -78,3 +80,10 @@ class Verdicts:
         if 0 < 4 * self._left <= len(self._remaining):
             self._positions = np.flatnonzero(self.passing)
             self._remaining = self.view.at(self._positions)
+
+
+def _distinct(keys: NDArray[np.int64]) -> list[int]:
+    # np.unique imports half of NumPy when it is first called.
+    ordered = np.sort(keys)
+    distinct: list[int] = ordered[np.concatenate(([True], ordered[1:] != ordered[:-1]))].tolist()
+    return distinct
