@@ -59,7 +59,8 @@ class ApiError(KubeError):
         if retry_after_seconds is None and status.details and status.details.retry_after_seconds > 0:
             retry_after_seconds = float(status.details.retry_after_seconds)
         self.retry_after_seconds = retry_after_seconds
-        super().__init__(" ".join(str(part) for part in (self.status_code, self.reason, self.message) if part))
+        code = f"{self.status_code} {self.reason}".strip()
+        super().__init__(f"{self.message} ({code})" if self.message else code)
 
     @property
     def expired(self) -> bool:

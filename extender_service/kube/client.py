@@ -206,8 +206,7 @@ class KubeClient:
         """
         shown = (self._shown.certificate_pem, self._shown.key_pem)
         if self._http is None or shown != (identity.certificate_pem, identity.key_pem):
-            old, self._shown = self._http, identity
-            self._http = httpx.AsyncClient(
+            new = httpx.AsyncClient(
                 transport=httpx.AsyncHTTPTransport(
                     verify=self._credentials.ssl_context(identity),
                     proxy=self._credentials.proxy or None,
@@ -223,6 +222,7 @@ class KubeClient:
                 },
                 trust_env=False,
             )
+            old, self._http, self._shown = self._http, new, identity
             if old:
                 await old.aclose()
         return self._http

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from extender_service.kube.resources import Key
 from tests.unit.kube.http_server import Request, Response
 
 EXPIRED = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version"}
@@ -31,7 +30,7 @@ class FakeApiServer:
     """The API server's part in list and watch of pods: versions, history, pages, bookmarks, and faults on demand."""
 
     def __init__(self) -> None:
-        self.pods: dict[Key, dict[str, Any]] = {}
+        self.pods: dict[tuple[str, str], dict[str, Any]] = {}
         self.version = 100
         self.requests: list[dict[str, str]] = []
         self.list_refusals: list[dict[str, Any]] = []

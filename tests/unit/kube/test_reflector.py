@@ -366,7 +366,7 @@ def test_a_long_list_lets_other_tasks_run() -> None:
             class CountingStore(PodStore):
                 def apply(self, pod: Pod) -> None:
                     super().apply(pod)
-                    asyncio.get_running_loop().call_soon(turns.append, len(self.log))
+                    asyncio.get_running_loop().call_soon(lambda: turns.append(len(self.log)))
 
             # This clock moves on by a slice with every reading, so that each object fills a slice.
             reflector = Reflector(client, PODS, CountingStore(), clock=lambda: 0.002 * next(readings))

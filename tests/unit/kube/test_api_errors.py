@@ -1,0 +1,52 @@
+import json
+from typing import Any
+
+import pytest
+
+from extender_service.kube.api_errors import ApiError, error_from_response
+
+
+def error(status_code: int = 504, **status: Any) -> ApiError:
+    return error_from_response(status_code, {}, json.dumps({"kind": "Status", **status}).encode())
+
+
+@pytest.mark.parametrize("refusal", [error(410), error(200, reason="Expired"), error(200, reason="Gone")])
+def test_expired(refusal: ApiError) -> None:
+    assert refusal.expired
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        error(details={"causes": [{"reason": "ResourceVersionTooLarge", "message": "m"}]}),
+        error(reason="Timeout", details={"causes": [{"message": "Too large resource version"}]}),
+        error(reason="Timeout", message="Too large resource version: 8, current: 7"),
+    ],
+)
+def test_too_large_resource_version_in_each_release(refusal: ApiError) -> None:
+    assert refusal.too_large_resource_version
+    assert not refusal.expired
+
+
+def test_another_time_out_is_neither() -> None:
+    refusal = error(reason="Timeout", message="etcd did not answer")
+    assert not refusal.too_large_resource_version
+    assert not refusal.expired
+
+
+def test_the_page_of_a_proxy_becomes_the_message() -> None:
+    refusal = error_from_response(502, {}, b"<html>\n  <h1>Bad gateway</h1>\n" + b"x" * 1000)
+    assert str(refusal).startswith("<html> <h1>Bad gateway</h1> xxx")
+    assert str(refusal).endswith("x (502)")
+    assert len(str(refusal)) < 220
+
+
+def test_without_a_message_the_code_and_reason_must_do() -> None:
+    assert str(error(503, reason="ServiceUnavailable")) == "503 ServiceUnavailable"
+
+
+def test_a_status_may_ask_for_patience_too() -> None:
+    assert error(429, details={"retryAfterSeconds": 3}).retry_after_seconds == 3.0
+    body = json.dumps({"details": {"retryAfterSeconds": 3}}).encode()
+    assert error_from_response(429, {"Retry-After": "5"}, body).retry_after_seconds == 5.0
+    assert error_from_response(429, {"Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT"}, b"").retry_after_seconds is None

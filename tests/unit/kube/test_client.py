@@ -1,0 +1,239 @@
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from extender_service.kube.api_errors import ApiError, InvalidAnswerError, SilentWatchError, UnreachableError
+from extender_service.kube.client import KubeClient
+from extender_service.kube.credentials import load_credentials
+from extender_service.kube.objects import Node, Pod
+from extender_service.kube.resources import NODES, PODS
+from tests.unit.kube.http_server import Handler, Request, Response, http_server
+from tests.unit.kube.kubeconfig_files import write_kubeconfig
+
+
+@asynccontextmanager
+async def client_of(handler: Handler) -> AsyncIterator[KubeClient]:
+    async with http_server(handler) as url, KubeClient(load_credentials(master=url)) as client:
+        yield client
+
+
+def answer_to(call: Callable[[KubeClient], Awaitable[Any]], status: int, body: Any, **headers: str) -> Any:
+    """Answer every request so; return the request and what the call returned."""
+    requests: list[Request] = []
+
+    async def handler(request: Request, response: Response) -> None:
+        requests.append(request)
+        await response.send_json(status, body, {name.replace("_", "-"): value for name, value in headers.items()})
+
+    async def main() -> Any:
+        async with client_of(handler) as client:
+            return await call(client)
+
+    result = asyncio.run(main())
+    (request,) = requests
+    return request, result
+
+
+POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "ns", "uid": "u"}, "spec": None}
+
+
+def test_gets_an_object() -> None:
+    request, pod = answer_to(lambda client: client.get(PODS, "ns", "p"), 200, POD)
+    assert (request.method, request.path) == ("GET", "/api/v1/namespaces/ns/pods/p")
+    assert isinstance(pod, Pod)
+    assert pod.metadata.uid == "u"
+
+
+def test_gets_a_cluster_scoped_object() -> None:
+    request, node = answer_to(lambda client: client.get(NODES, "", "n"), 200, {"metadata": {"name": "n"}})
+    assert request.path == "/api/v1/nodes/n"
+    assert isinstance(node, Node)
+
+
+def test_says_who_is_calling_and_asks_for_plain_json() -> None:
+    request, _ = answer_to(lambda client: client.get(PODS, "ns", "p"), 200, POD)
+    assert request.header("user-agent") == f"extender-service/{version('extender-service')}"
+    assert request.header("accept") == "application/json"
+    assert request.header("accept-encoding") == "identity"
+    assert request.header("authorization") is None
+
+
+def test_creates_an_object() -> None:
+    request, pod = answer_to(lambda client: client.create(PODS, "ns", {"metadata": {"name": "p"}}), 201, POD)
+    assert (request.method, request.path) == ("POST", "/api/v1/namespaces/ns/pods")
+    assert request.header("content-type") == "application/json"
+    assert json.loads(request.body) == {"metadata": {"name": "p"}}
+    assert pod.metadata.uid == "u"
+
+
+def test_patches_a_subresource() -> None:
+    patch = {"status": {"nominatedNodeName": "n"}}
+    request, pod = answer_to(lambda client: client.patch(PODS, "ns", "p", patch, subresource="status"), 200, POD)
+    assert (request.method, request.path) == ("PATCH", "/api/v1/namespaces/ns/pods/p/status")
+    assert request.header("content-type") == "application/strategic-merge-patch+json"
+    assert json.loads(request.body) == patch
+    assert pod.metadata.name == "p"
+
+
+def test_binds_a_pod_only_if_it_is_still_the_same() -> None:
+    request, _ = answer_to(
+        lambda client: client.bind("ns", "p", "uid-1", "n"), 201, {"kind": "Status", "status": "Success"}
+    )
+    assert (request.method, request.path) == ("POST", "/api/v1/namespaces/ns/pods/p/binding")
+    assert json.loads(request.body) == {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"namespace": "ns", "name": "p", "uid": "uid-1"},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": "n"},
+    }
+
+
+def test_lists_page_by_page_from_the_latest_state() -> None:
+    queries: list[dict[str, str]] = []
+
+    async def handler(request: Request, response: Response) -> None:
+        queries.append(request.query)
+        page = int(request.query.get("continue", "0"))
+        meta = {"resourceVersion": "42", **({"continue": str(page + 1)} if page < 2 else {})}
+        await response.send_json(200, {"metadata": meta, "items": [POD] * (2 - page) or None})
+
+    async def main() -> None:
+        async with client_of(handler) as client:
+            pages = [page async for page in client.list_pages(PODS, field_selector="spec.nodeName!=", limit=2)]
+        assert [len(page.items) for page in pages] == [2, 1, 0]
+        assert {page.resource_version for page in pages} == {"42"}
+        assert all(isinstance(pod, Pod) for page in pages for pod in page.items)
+
+    asyncio.run(main())
+    assert queries == [
+        {"limit": "2", "fieldSelector": "spec.nodeName!="},
+        {"limit": "2", "fieldSelector": "spec.nodeName!=", "continue": "1"},
+        {"limit": "2", "fieldSelector": "spec.nodeName!=", "continue": "2"},
+    ]
+
+
+def test_watches_from_a_version_on() -> None:
+    queries: list[dict[str, str]] = []
+
+    async def handler(request: Request, response: Response) -> None:
+        queries.append(request.query)
+        await response.start_chunks()
+        for kind in ("ADDED", "DELETED"):
+            await response.send_chunk(json.dumps({"type": kind, "object": POD}).encode() + b"\n")
+        await response.end_chunks()
+
+    async def main() -> None:
+        async with (
+            client_of(handler) as client,
+            client.watch(PODS, "42", field_selector="a=b", timeout_seconds=400) as events,
+        ):
+            assert [(event.type, event.object.metadata.name) async for event in events] == [
+                ("ADDED", "p"),
+                ("DELETED", "p"),
+            ]
+
+    asyncio.run(main())
+    assert queries == [
+        {
+            "watch": "1",
+            "resourceVersion": "42",
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": "400",
+            "fieldSelector": "a=b",
+        }
+    ]
+
+
+def test_a_silent_watch_ends() -> None:
+    async def handler(request: Request, response: Response) -> None:
+        await response.start_chunks()
+        await asyncio.sleep(3600)
+
+    async def main() -> None:
+        async with client_of(handler) as client, client.watch(PODS, "42", idle_seconds=0.05) as events:
+            with pytest.raises(SilentWatchError, match=r"nothing came for 0\.05 s"):
+                [event async for event in events]
+
+    asyncio.run(main())
+
+
+def test_an_error_of_the_api_is_told_as_it_is() -> None:
+    status = {
+        "kind": "Status",
+        "code": 409,
+        "reason": "Conflict",
+        "message": "pod p is already assigned to node n",
+        "details": {"causes": [{"reason": "X", "message": "because"}]},
+    }
+    with pytest.raises(ApiError, match=r"^pod p is already assigned to node n \(409 Conflict\)$") as error:
+        answer_to(lambda client: client.bind("ns", "p", "u", "n"), 409, status)
+    assert (error.value.status_code, error.value.reason) == (409, "Conflict")
+    assert error.value.causes[0].message == "because"
+    assert error.value.retry_after_seconds is None
+
+
+def test_retry_after_is_read_from_the_header() -> None:
+    with pytest.raises(ApiError) as error:
+        answer_to(lambda client: client.get(PODS, "ns", "p"), 429, {"reason": "TooManyRequests"}, Retry_After="7")
+    assert error.value.retry_after_seconds == 7.0
+
+
+def test_an_answer_of_another_shape_is_invalid() -> None:
+    with pytest.raises(InvalidAnswerError, match="cannot be decoded"):
+        answer_to(lambda client: client.get(PODS, "ns", "p"), 200, ["not", "a", "pod"])
+
+
+@pytest.mark.parametrize("after", ["nothing", "half a body"])
+def test_a_connection_that_breaks_is_unreachable(after: str) -> None:
+    async def handler(request: Request, response: Response) -> None:
+        if after == "half a body":
+            await response.send_head(200, {"Content-Length": "100"})
+            await response.send_raw(b'{"metadata": ')
+        response.cut()
+
+    async def main() -> None:
+        async with client_of(handler) as client:
+            with pytest.raises(UnreachableError, match=r"http://127\.0\.0\.1"):
+                await client.get(PODS, "ns", "p")
+
+    asyncio.run(main())
+
+
+def test_requests_share_a_connection() -> None:
+    sockets = set()
+
+    async def handler(request: Request, response: Response) -> None:
+        sockets.add(asyncio.current_task())
+        await response.send_json(200, POD)
+
+    async def main() -> None:
+        async with client_of(handler) as client:
+            for _ in range(3):
+                await client.get(PODS, "ns", "p")
+
+    asyncio.run(main())
+    assert len(sockets) == 1
+
+
+def test_impersonates_on_every_request(tmp_path: Path) -> None:
+    seen: list[tuple[str, str]] = []
+
+    async def handler(request: Request, response: Response) -> None:
+        seen.extend(pair for pair in request.headers if pair[0].startswith("impersonate"))
+        await response.send_json(200, POD)
+
+    async def main() -> None:
+        async with http_server(handler) as url:
+            user = {"as": "anna", "as-groups": ["dev", "ops"]}
+            path = write_kubeconfig(tmp_path / "config", cluster={"server": url + "/prefix"}, user=user)
+            async with KubeClient(load_credentials(path)) as client:
+                await client.get(PODS, "ns", "p")
+
+    asyncio.run(main())
+    assert seen == [("impersonate-user", "anna"), ("impersonate-group", "dev"), ("impersonate-group", "ops")]

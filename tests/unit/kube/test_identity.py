@@ -1,0 +1,125 @@
+import asyncio
+import base64
+from pathlib import Path
+
+import pytest
+
+from extender_service.kube.credentials_error import CredentialsError
+from extender_service.kube.identity import CurrentIdentity, Identity, KubeconfigUser
+from extender_service.kube.kubeconfig import User
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.seconds = 1000.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def test_a_token_is_a_bearer_token() -> None:
+    assert KubeconfigUser(User(token="T"), "user u").last == Identity("Bearer T")
+
+
+def test_a_token_wins_over_a_token_file(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("from the file")
+    assert KubeconfigUser(User(token="T", token_file=str(tmp_path / "token")), "user u").last == Identity("Bearer T")
+
+
+def test_username_and_password_are_basic_authentication() -> None:
+    expected = "Basic " + base64.b64encode("anna:päss".encode()).decode()
+    assert KubeconfigUser(User(username="anna", password="päss"), "user u").last == Identity(expected)
+
+
+def test_data_of_certificate_and_key_win_over_files(tmp_path: Path) -> None:
+    (tmp_path / "cert").write_text("file")
+    user = User(client_certificate=str(tmp_path / "cert"), client_certificate_data=b"C", client_key_data=b"K")
+    assert KubeconfigUser(user, "user u").last == Identity("", b"C", b"K")
+
+
+def test_a_token_file_is_read_again_after_a_minute(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("one\n")
+    clock = Clock()
+
+    async def main() -> None:
+        identity = CurrentIdentity(KubeconfigUser(User(token_file=str(token)), "user u", clock), clock)
+        assert await identity.get() == Identity("Bearer one")
+        token.write_text("two\n")
+        clock.seconds += 59
+        assert await identity.get() == Identity("Bearer one")
+        clock.seconds += 1
+        assert await identity.get() == Identity("Bearer two")
+
+    asyncio.run(main())
+
+
+def test_a_rejected_token_is_read_again_at_once_and_only_once(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("one")
+
+    async def main() -> None:
+        identity = CurrentIdentity(KubeconfigUser(User(token_file=str(token)), "user u"))
+        one = await identity.get()
+        token.write_text("two")
+        two = await identity.renew(one)
+        assert two == Identity("Bearer two")
+        token.write_text("three")
+        assert await identity.renew(one) == two  # another request was rejected with the old token
+        assert await identity.get() == two
+
+    asyncio.run(main())
+
+
+def test_certificate_files_are_read_again(tmp_path: Path) -> None:
+    clock = Clock()
+    certificate, key = tmp_path / "cert", tmp_path / "key"
+    certificate.write_text("C1")
+    key.write_text("K1")
+
+    async def main() -> None:
+        user = User(client_certificate=str(certificate), client_key=str(key))
+        identity = CurrentIdentity(KubeconfigUser(user, "user u", clock), clock)
+        assert await identity.get() == Identity("", b"C1", b"K1")
+        certificate.write_text("C2")
+        key.write_text("K2")
+        clock.seconds += 61
+        assert await identity.get() == Identity("", b"C2", b"K2")
+
+    asyncio.run(main())
+
+
+def test_a_file_that_vanishes_leaves_the_token_it_held(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    token = tmp_path / "token"
+    token.write_text("SECRET")
+
+    async def main() -> None:
+        identity = CurrentIdentity(KubeconfigUser(User(token_file=str(token)), "user u"))
+        one = await identity.get()
+        token.unlink()
+        assert await identity.renew(one) == one
+
+    asyncio.run(main())
+    assert f"user u: tokenFile {token}: No such file or directory" in caplog.text
+    assert "SECRET" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("user", "complaint"),
+    [
+        (User(token_file="/nowhere/token"), "user u: tokenFile /nowhere/token: No such file"),
+        (User(token_file="/dev/null"), "user u: tokenFile /dev/null: the file is empty"),
+        (User(client_certificate="/nowhere/crt"), "user u: client-certificate /nowhere/crt: No such file"),
+        (User(client_certificate_data=b"C", client_key="/nowhere/key"), "user u: client-key /nowhere/key: No such"),
+        (User(client_certificate_data=b"C"), "set both, client-certificate and client-key"),
+        (User(client_key_data=b"K"), "set both, client-certificate and client-key"),
+        (User(token="T", password="P"), "set a token or username and password, not both"),
+    ],
+)
+def test_what_is_missing_or_contradictory_is_told_at_the_start(user: User, complaint: str) -> None:
+    with pytest.raises(CredentialsError, match=complaint):
+        KubeconfigUser(user, "user u")
+
+
+def test_an_identity_does_not_print_its_secrets() -> None:
+    assert "SECRET" not in repr(Identity("Bearer SECRET", b"SECRET", b"SECRET"))

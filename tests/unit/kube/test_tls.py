@@ -1,0 +1,292 @@
+"""TLS to a real server, from the kubeconfig to the request."""
+
+import asyncio
+import base64
+import json
+import ssl
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
+
+from extender_service.kube.api_errors import ApiError, UnreachableError
+from extender_service.kube.client import KubeClient
+from extender_service.kube.credentials import load_credentials
+from extender_service.kube.credentials_error import CredentialsError
+from extender_service.kube.resources import NODES
+from extender_service.kube.tls import ServerTrust, client_context
+from tests.unit.kube.http_server import Request, Response, http_server
+from tests.unit.kube.kubeconfig_files import write_kubeconfig
+
+AUTHORITY = trustme.CA()
+
+
+def base64_of(blob: trustme.Blob) -> str:
+    return base64.b64encode(blob.bytes()).decode()
+
+
+TRUSTED = {"certificate-authority-data": base64_of(AUTHORITY.cert_pem)}
+
+
+async def answer_with_caller(request: Request, response: Response) -> None:
+    """Name in the answer whom the client's certificate and token stand for."""
+    subject = dict(pair for part in (request.certificate or {}).get("subject", ()) for pair in part)
+    labels = {"certificate": subject.get("commonName", ""), "authorization": request.header("authorization") or ""}
+    await response.send_json(200, {"metadata": {"name": "n", "labels": labels}})
+
+
+@asynccontextmanager
+async def tls_server(
+    *names: str, asks_for_certificate: bool = False, handler: Any = answer_with_caller
+) -> AsyncIterator[str]:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    AUTHORITY.issue_cert(*names).configure_cert(context)
+    if asks_for_certificate:
+        AUTHORITY.configure_trust(context)
+        context.verify_mode = ssl.CERT_OPTIONAL
+    async with http_server(handler, context) as url:
+        yield url
+
+
+async def call(folder: Path, cluster: Mapping[str, Any], user: Mapping[str, Any] | None = None) -> Mapping[str, str]:
+    """Get a node with these credentials and return whom the server took us for."""
+    credentials = load_credentials(write_kubeconfig(folder / "config", cluster=cluster, user=user))
+    async with KubeClient(credentials) as client:
+        return (await client.get(NODES, "", "n")).metadata.labels
+
+
+def test_trusts_the_authority_of_the_cluster(tmp_path: Path) -> None:
+    AUTHORITY.cert_pem.write_to_path(tmp_path / "ca.crt")
+
+    async def main() -> None:
+        async with tls_server("127.0.0.1") as url:
+            await call(tmp_path, {"server": url, **TRUSTED})
+            await call(tmp_path, {"server": url, "certificate-authority": "ca.crt"})
+
+    asyncio.run(main())
+
+
+def test_trusts_no_other_authority(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with tls_server("127.0.0.1") as url:
+            with pytest.raises(UnreachableError, match="CERTIFICATE_VERIFY_FAILED"):
+                await call(tmp_path, {"server": url})
+            stranger = {"certificate-authority-data": base64_of(trustme.CA().cert_pem)}
+            with pytest.raises(UnreachableError, match="CERTIFICATE_VERIFY_FAILED"):
+                await call(tmp_path, {"server": url, **stranger})
+
+    asyncio.run(main())
+
+
+def test_trusts_anyone_where_told_so(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with tls_server("elsewhere.example.com") as url:
+            await call(tmp_path, {"server": url, "insecure-skip-tls-verify": True})
+
+    asyncio.run(main())
+
+
+def test_the_certificate_must_have_the_servers_name_or_the_one_that_is_configured(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with tls_server("api.example.com") as url:
+            with pytest.raises(UnreachableError, match="IP address mismatch"):
+                await call(tmp_path, {"server": url, **TRUSTED})
+            await call(tmp_path, {"server": url, **TRUSTED, "tls-server-name": "api.example.com"})
+            with pytest.raises(UnreachableError, match="Hostname mismatch"):
+                await call(tmp_path, {"server": url, **TRUSTED, "tls-server-name": "other.example.com"})
+
+    asyncio.run(main())
+
+
+def test_shows_the_client_certificate_from_data_or_files(tmp_path: Path) -> None:
+    me = AUTHORITY.issue_cert("scheduler@example.com", common_name="scheduler")
+    me.cert_chain_pems[0].write_to_path(tmp_path / "me.crt")
+    me.private_key_pem.write_to_path(tmp_path / "me.key")
+    data = {
+        "client-certificate-data": base64_of(me.cert_chain_pems[0]),
+        "client-key-data": base64_of(me.private_key_pem),
+    }
+
+    async def main() -> None:
+        async with tls_server("127.0.0.1", asks_for_certificate=True) as url:
+            cluster = {"server": url, **TRUSTED}
+            assert (await call(tmp_path, cluster))["certificate"] == ""
+            assert (await call(tmp_path, cluster, data))["certificate"] == "scheduler"
+            files = {"client-certificate": "me.crt", "client-key": "me.key"}
+            assert (await call(tmp_path, cluster, files))["certificate"] == "scheduler"
+            both = await call(tmp_path, cluster, {**files, "token": "T"})
+            assert both == {"certificate": "scheduler", "authorization": "Bearer T"}
+
+    asyncio.run(main())
+
+
+def test_a_client_certificate_from_an_exec_plugin_is_replaced_when_it_is_rejected(tmp_path: Path) -> None:
+    for number in (1, 2):
+        me = AUTHORITY.issue_cert("scheduler@example.com", common_name=f"scheduler-{number}")
+        answer = {
+            "apiVersion": "client.authentication.k8s.io/v1",
+            "kind": "ExecCredential",
+            "status": {
+                "clientCertificateData": me.cert_chain_pems[0].bytes().decode(),
+                "clientKeyData": me.private_key_pem.bytes().decode(),
+            },
+        }
+        (tmp_path / f"answer-{number}").write_text(json.dumps(answer))
+    # The plugin gives its first answer once.
+    script = (
+        "import pathlib, sys\n"
+        "folder = pathlib.Path(sys.argv[1])\n"
+        "first = folder / 'answer-1'\n"
+        "print((first if first.exists() else folder / 'answer-2').read_text())\n"
+        "first.unlink(missing_ok=True)\n"
+    )
+    plugin = {
+        "command": sys.executable,
+        "args": ["-c", script, str(tmp_path)],
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "interactiveMode": "IfAvailable",
+    }
+    callers: list[str] = []
+
+    async def handler(request: Request, response: Response) -> None:
+        assert request.certificate
+        callers.append(dict(pair for part in request.certificate["subject"] for pair in part)["commonName"])
+        if callers[-1] == "scheduler-1" and len(callers) > 1:
+            await response.send_json(401, {"reason": "Unauthorized", "message": "the certificate has expired"})
+        else:
+            await answer_with_caller(request, response)
+
+    async def main() -> None:
+        async with tls_server("127.0.0.1", asks_for_certificate=True, handler=handler) as url:
+            path = write_kubeconfig(tmp_path / "config", cluster={"server": url, **TRUSTED}, user={"exec": plugin})
+            async with KubeClient(load_credentials(path)) as client:
+                for _ in range(3):
+                    await client.get(NODES, "", "n")
+
+    asyncio.run(main())
+    assert callers == ["scheduler-1", "scheduler-1", "scheduler-2", "scheduler-2"]
+
+
+def test_a_rotated_token_file_is_used_after_a_refusal(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("old")
+
+    async def handler(request: Request, response: Response) -> None:
+        if request.header("authorization") == "Bearer new":
+            await answer_with_caller(request, response)
+        else:
+            await response.send_json(401, {"reason": "Unauthorized", "message": "Unauthorized"})
+
+    async def main() -> None:
+        async with tls_server("127.0.0.1", handler=handler) as url:
+            path = write_kubeconfig(
+                tmp_path / "config", cluster={"server": url, **TRUSTED}, user={"tokenFile": "token"}
+            )
+            async with KubeClient(load_credentials(path)) as client:
+                with pytest.raises(ApiError, match="401"):
+                    await client.get(NODES, "", "n")
+                token.write_text("new")
+                assert (await client.get(NODES, "", "n")).metadata.labels["authorization"] == "Bearer new"
+
+    asyncio.run(main())
+
+
+async def accept_connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[str, int]:
+    """Return where a client of an HTTP proxy wants to go."""
+    host, _, port = (await reader.readuntil(b"\r\n\r\n")).decode().split(" ")[1].rpartition(":")
+    writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+    return host, int(port)
+
+
+async def accept_socks(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[str, int]:
+    """Return where a client of a SOCKS5 proxy (RFC 1928) wants to go."""
+    await reader.readexactly(3)  # version 5, one method of authentication: none
+    writer.write(b"\5\0")
+    await reader.readexactly(4)  # version 5, connect, reserved, to an IPv4 address
+    host = ".".join(str(byte) for byte in await reader.readexactly(4))
+    port = int.from_bytes(await reader.readexactly(2), "big")
+    writer.write(b"\5\0\0\1" + bytes(6))
+    return host, port
+
+
+@asynccontextmanager
+async def proxy_server(scheme: str, targets: list[str]) -> AsyncIterator[str]:
+    """A proxy that notes where it was asked to connect to."""
+    open_connections: set[asyncio.Task[None]] = set()
+
+    async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while data := await reader.read(65536):
+                writer.write(data)
+                await writer.drain()
+        except ConnectionError:
+            pass
+        finally:
+            writer.transport.abort()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task
+        open_connections.add(task)
+        accept = {"http": accept_connect, "socks5": accept_socks}[scheme]
+        host, port = await accept(reader, writer)
+        targets.append(f"https://{host}:{port}")
+        upstream_reader, upstream_writer = await asyncio.open_connection(host, port)
+        await asyncio.gather(copy(reader, upstream_writer), copy(upstream_reader, writer))
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    try:
+        yield f"{scheme}://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        server.close()
+        await asyncio.gather(*open_connections)
+        await server.wait_closed()
+
+
+@pytest.mark.parametrize("scheme", ["http", "socks5"])
+def test_goes_through_the_proxy_of_the_cluster_and_still_checks_the_configured_name(
+    tmp_path: Path, scheme: str
+) -> None:
+    targets: list[str] = []
+
+    async def main() -> None:
+        async with tls_server("api.example.com") as url, proxy_server(scheme, targets) as proxy:
+            cluster = {"server": url, **TRUSTED, "proxy-url": proxy, "tls-server-name": "api.example.com"}
+            assert (await call(tmp_path, cluster, {"token": "T"}))["authorization"] == "Bearer T"
+            with pytest.raises(UnreachableError, match="Hostname mismatch"):
+                await call(tmp_path, cluster | {"tls-server-name": "other.example.com"})
+            assert targets == [url] * 2
+
+    asyncio.run(main())
+
+
+def test_a_certificate_and_key_that_do_not_fit_are_refused() -> None:
+    one, two = (AUTHORITY.issue_cert("a@example.com") for _ in range(2))
+    with pytest.raises(CredentialsError, match=r"^user u: the client certificate and its key .*MISMATCH"):
+        client_context(ServerTrust(), one.cert_chain_pems[0].bytes(), two.private_key_pem.bytes(), "user u")
+
+
+def test_an_encrypted_key_is_refused_and_nobody_is_asked_for_its_password() -> None:
+    me = AUTHORITY.issue_cert("a@example.com")
+    encrypted = load_pem_private_key(me.private_key_pem.bytes(), None).private_bytes(
+        Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret")
+    )
+    with pytest.raises(CredentialsError, match="must be PEM, unencrypted"):
+        client_context(ServerTrust(), me.cert_chain_pems[0].bytes(), encrypted, "user u")
+
+
+def test_without_a_temporary_folder_the_error_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
+    me = AUTHORITY.issue_cert("a@example.com")
+    with pytest.raises(CredentialsError, match="set TMPDIR"):
+        client_context(ServerTrust(), me.cert_chain_pems[0].bytes(), me.private_key_pem.bytes(), "user u")

@@ -1,0 +1,87 @@
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from extender_service.kube.api_errors import ApiError, InvalidAnswerError
+from extender_service.kube.objects import Pod
+from extender_service.kube.resources import PODS
+from extender_service.kube.watch import Event, EventStream
+
+
+def line(kind: str, obj: dict[str, Any]) -> bytes:
+    return json.dumps({"type": kind, "object": obj}).encode() + b"\n"
+
+
+def pod(name: str) -> dict[str, Any]:
+    return {"metadata": {"name": name, "resourceVersion": "7"}}
+
+
+async def _pieces(pieces: list[bytes]) -> AsyncIterator[bytes]:
+    for piece in pieces:
+        yield piece
+
+
+def events(*pieces: bytes) -> list[Event[Pod]]:
+    async def main() -> list[Event[Pod]]:
+        return [event async for event in EventStream(_pieces(list(pieces)), PODS.decoder)]
+
+    return asyncio.run(main())
+
+
+STREAM = line("ADDED", pod("ä")) + line("MODIFIED", pod("b")) + line("DELETED", pod("c"))
+
+
+@given(st.lists(st.integers(0, len(STREAM))))
+def test_events_are_whole_however_the_stream_is_cut_into_pieces(cuts: list[int]) -> None:
+    edges = [0, *sorted(cuts), len(STREAM)]
+    pieces = [STREAM[start:end] for start, end in pairwise(edges)]
+    assert [(event.type, event.object.metadata.name) for event in events(*pieces)] == [
+        ("ADDED", "ä"),
+        ("MODIFIED", "b"),
+        ("DELETED", "c"),
+    ]
+
+
+def test_a_bookmark_has_a_version_and_nothing_else() -> None:
+    bookmark = {
+        "kind": "Pod",
+        "metadata": {"resourceVersion": "9", "creationTimestamp": None},
+        "spec": {"containers": None},
+    }
+    (event,) = events(line("BOOKMARK", bookmark))
+    assert (event.type, event.object.metadata.resource_version) == ("BOOKMARK", "9")
+
+
+def test_an_error_event_is_raised() -> None:
+    status = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version: 1 (5)"}
+    with pytest.raises(ApiError, match="too old resource version") as error:
+        events(line("ERROR", status))
+    assert error.value.expired
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [b"<html>\n", b"\n", line("REWOUND", pod("a")), line("ADDED", {"metadata": 7}), b'{"type":"ADDED"}\n', STREAM[:-9]],
+    ids=["not JSON", "empty", "unknown type", "not a pod", "no object", "cut short"],
+)
+def test_what_is_not_a_whole_event_is_an_error(bad: bytes) -> None:
+    with pytest.raises(InvalidAnswerError):
+        events(bad)
+
+
+def test_the_time_of_the_last_byte_is_kept() -> None:
+    readings = iter([1.0, 2.0, 3.0])
+
+    async def main() -> float:
+        stream = EventStream(_pieces([STREAM, STREAM]), PODS.decoder, clock=lambda: next(readings))
+        assert stream.last_byte_at == 1.0
+        assert len([event async for event in stream]) == 6
+        return stream.last_byte_at
+
+    assert asyncio.run(main()) == 3.0
