@@ -1,0 +1,321 @@
+import asyncio
+
+import pytest
+
+from extender_service.cluster.cluster import Cluster, pod_uid
+from extender_service.cluster.events import ClusterEvent
+from extender_service.kube.objects import Node, Pod
+from extender_service.kube.quantity import QuantityError
+from tests.unit.cluster.clock import Clock
+from tests.unit.cluster.objects import make_node, make_pod
+
+GPU = "nvidia.com/gpu"
+
+
+class Recorded(Cluster):
+    """A cluster that notes what it would have woken waiting decisions for."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        super().__init__(clock=self.clock)
+        self.seen = ClusterEvent(0)
+        self.events.notify = self._note  # type: ignore[method-assign]
+
+    def _note(self, event: ClusterEvent) -> None:
+        self.seen |= event
+
+    def events_of_node(self, node: Node) -> ClusterEvent:
+        self.seen = ClusterEvent(0)
+        self.apply_node(node)
+        return self.seen
+
+    def events_of_pod(self, pod: Pod) -> ClusterEvent:
+        self.seen = ClusterEvent(0)
+        self.apply_pod(pod)
+        return self.seen
+
+    def expect(self, pod: Pod, node_name: str) -> None:
+        self.placements.expect(pod, pod_uid(pod), node_name)
+
+
+@pytest.fixture
+def cluster() -> Recorded:
+    """An empty cluster that keeps track of its events."""
+    return Recorded()
+
+
+def requested(cluster: Cluster, node_name: str, resource: str = "cpu") -> int:
+    view = cluster.view(cluster.nodes.rows_named([node_name]))
+    assert view.exists.all()
+    return int(view.requested(view.dimension(resource))[0])
+
+
+def is_expected(cluster: Cluster, pod: Pod) -> bool:
+    return cluster.placements.get(pod_uid(pod)) is not None
+
+
+NOTHING = ClusterEvent(0)
+WEB = make_pod("web", requests={"cpu": "1"})
+WEB_ON_A = make_pod("web", "a", requests={"cpu": "1"})
+
+
+def test_nodes_are_known_by_name_in_the_order_of_their_rows(cluster: Cluster) -> None:
+    for name in ("a", "b", "c"):
+        cluster.apply_node(make_node(name))
+    cluster.remove_node("b")
+    cluster.remove_node("b")
+    assert (cluster.node_names(), cluster.node_count) == (["a", "c"], 2)
+    cluster.apply_node(make_node("d"))
+    assert cluster.node_names() == ["a", "d", "c"]
+
+
+def test_a_pod_counts_on_its_node_until_it_is_removed(cluster: Cluster) -> None:
+    cluster.apply_node(make_node("a"))
+    cluster.apply_pod(WEB_ON_A)
+    assert (requested(cluster, "a"), cluster.pod_count, cluster.pod_keys()) == (1000, 1, [("default", "web")])
+    cluster.remove_pod(("default", "web"))
+    cluster.remove_pod(("default", "web"))
+    assert (requested(cluster, "a"), cluster.pod_count, cluster.pod_keys()) == (0, 0, [])
+    assert cluster.pod("uid-of-web") is None
+
+
+def test_a_pod_may_come_before_its_node(cluster: Cluster) -> None:
+    cluster.apply_pod(WEB_ON_A)
+    assert (cluster.node_count, cluster.node_names()) == (0, [])
+    assert not cluster.nodes.is_node("a")
+    cluster.apply_node(make_node("a"))
+    assert requested(cluster, "a") == 1000
+
+
+def test_a_node_may_go_and_come_back_while_pods_stay(cluster: Cluster) -> None:
+    cluster.apply_node(make_node("a"))
+    cluster.apply_pod(WEB_ON_A)
+    cluster.remove_node("a")
+    assert (cluster.node_names(), cluster.pod_count) == ([], 1)
+    cluster.apply_pod(make_pod("db", "a", requests={"cpu": "2"}))
+    cluster.apply_node(make_node("a"))
+    assert requested(cluster, "a") == 3000
+
+
+def test_the_row_of_a_node_that_went_is_reused_clean(cluster: Cluster) -> None:
+    cluster.apply_node(make_node("a", {"cpu": "4", GPU: "8"}))
+    cluster.apply_pod(make_pod("train", "a", requests={GPU: "4"}))
+    cluster.remove_node("a")
+    cluster.remove_pod(("default", "train"))
+    cluster.apply_node(make_node("b", {"cpu": "4", "example.com/fpga": "1"}))
+    assert cluster.nodes.size == 1
+    assert requested(cluster, "b", "example.com/fpga") == requested(cluster, "b", "pods") == 0
+    assert cluster.view(None).dimension(GPU) == -1
+
+
+def test_a_pod_that_is_bound_starts_to_count(cluster: Cluster) -> None:
+    cluster.apply_node(make_node("a"))
+    cluster.apply_pod(WEB)
+    facts = cluster.pod("uid-of-web")
+    assert facts is not None
+    assert (facts.node_name, requested(cluster, "a"), cluster.pod_count) == ("", 0, 1)
+    cluster.apply_pod(WEB_ON_A)
+    assert (requested(cluster, "a"), cluster.pod_count) == (1000, 1)
+
+
+def test_a_pod_that_is_resized_counts_with_its_new_requests(cluster: Cluster) -> None:
+    cluster.apply_node(make_node("a"))
+    cluster.apply_pod(WEB_ON_A)
+    cluster.apply_pod(make_pod("web", "a", requests={"cpu": "3"}))
+    assert (requested(cluster, "a"), requested(cluster, "a", "pods")) == (3000, 1)
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_a_pod_that_has_ended_counts_no_more(cluster: Cluster, phase: str) -> None:
+    cluster.apply_node(make_node("a"))
+    cluster.apply_pod(WEB_ON_A)
+    cluster.apply_pod(make_pod("web", "a", requests={"cpu": "1"}, phase=phase))
+    assert (requested(cluster, "a"), cluster.pod_count) == (0, 0)
+    cluster.apply_pod(make_pod("job", "a", requests={"cpu": "1"}, phase=phase))
+    assert (requested(cluster, "a"), cluster.pod_count) == (0, 0)
+
+
+def test_a_pod_made_again_under_its_name_takes_the_place_of_the_old_one(cluster: Cluster) -> None:
+    cluster.apply_node(make_node("a"))
+    cluster.apply_node(make_node("b"))
+    cluster.apply_pod(make_pod("web-0", "a", requests={"cpu": "1"}, uid="old"))
+    cluster.apply_pod(make_pod("web-0", "b", requests={"cpu": "2"}, uid="new"))
+    assert (requested(cluster, "a"), requested(cluster, "b"), cluster.pod_count) == (0, 2000, 1)
+    assert cluster.pod("old") is None
+    assert cluster.pod("new") is not None
+
+
+def test_a_pod_without_a_uid_is_known_by_its_name(cluster: Cluster) -> None:
+    cluster.apply_node(make_node("a"))
+    pod = make_pod("web", "a", uid="", requests={"cpu": "1"})
+    assert pod_uid(pod) == "default/web"
+    cluster.apply_pod(pod)
+    cluster.apply_pod(make_pod("web", "a", uid="", requests={"cpu": "2"}))
+    assert (requested(cluster, "a"), cluster.pod_count) == (2000, 1)
+    cluster.remove_pod(("default", "web"))
+    assert cluster.pod("default/web") is None
+
+
+def test_malformed_quantities_change_nothing(cluster: Cluster) -> None:
+    cluster.apply_node(make_node("a", {"cpu": "4"}))
+    cluster.apply_pod(WEB_ON_A)
+    with pytest.raises(QuantityError):
+        cluster.apply_pod(make_pod("web", "a", requests={"cpu": "lots"}))
+    with pytest.raises(QuantityError):
+        cluster.apply_pod(make_pod("new", "new", requests={"cpu": "lots"}))
+    with pytest.raises(QuantityError):
+        cluster.apply_node(make_node("a", {"cpu": "lots"}))
+    assert (requested(cluster, "a"), cluster.pod_count, cluster.node_count) == (1000, 1, 1)
+    assert cluster.view(None).allocatable(0).tolist() == [4000]
+
+
+def test_the_slot_of_a_pod_is_told_for_the_node_that_it_counts_on(cluster: Recorded) -> None:
+    cluster.apply_node(make_node("a"))
+    cluster.apply_node(make_node("b"))
+    cluster.apply_pod(WEB)
+    assert cluster.slot_on("uid-of-web", "a") is None
+    cluster.expect(WEB, "b")
+    expected = cluster.slot_on("uid-of-web", "b")
+    assert expected is not None
+    assert cluster.slot_on("uid-of-web", "a") is None
+    cluster.apply_pod(WEB_ON_A)
+    assert cluster.slot_on("uid-of-web", "a") not in (None, expected)
+    assert cluster.slot_on("uid-of-web", "b") is None
+    assert cluster.slot_on("uid-of-web", "never heard of") is None
+    assert cluster.slot_on("never heard of", "a") is None
+
+
+class TestPlacements:
+    """Placements that are ahead of the watch."""
+
+    @pytest.fixture(autouse=True)
+    def two_nodes(self, cluster: Recorded) -> None:
+        """Nodes a and b."""
+        cluster.apply_node(make_node("a"))
+        cluster.apply_node(make_node("b"))
+
+    def test_an_expected_pod_counts_once_when_the_watch_shows_it_bound_there(self, cluster: Recorded) -> None:
+        undone: list[str] = []
+        cluster.apply_pod(WEB)
+        cluster.placements.expect(WEB, "uid-of-web", "a", lambda: undone.append("web"))
+        assert requested(cluster, "a") == 1000
+        cluster.apply_pod(WEB_ON_A)
+        assert (requested(cluster, "a"), len(cluster.placements), undone) == (1000, 0, [])
+
+    def test_an_expected_pod_that_is_bound_elsewhere_counts_there(self, cluster: Recorded) -> None:
+        undone: list[str] = []
+        cluster.placements.expect(WEB, "uid-of-web", "b", lambda: undone.append("web"))
+        assert cluster.events_of_pod(WEB_ON_A) == ClusterEvent.POD_ADDED | ClusterEvent.POD_REMOVED
+        assert (requested(cluster, "a"), requested(cluster, "b"), undone) == (1000, 0, ["web"])
+
+    def test_a_pending_pod_that_the_watch_shows_stays_expected(self, cluster: Recorded) -> None:
+        cluster.expect(WEB, "a")
+        cluster.apply_pod(WEB)
+        cluster.clock.pass_seconds(10)
+        cluster.expire()
+        assert (requested(cluster, "a"), cluster.pod_count, is_expected(cluster, WEB)) == (1000, 1, True)
+
+    def test_a_pod_that_the_watch_never_shows_is_expected_for_five_seconds(self, cluster: Recorded) -> None:
+        cluster.expect(WEB, "a")
+        cluster.seen = NOTHING
+        cluster.clock.pass_seconds(4.9)
+        cluster.expire()
+        assert (requested(cluster, "a"), cluster.seen) == (1000, NOTHING)
+        cluster.clock.pass_seconds(0.1)
+        cluster.expire()
+        assert (requested(cluster, "a"), cluster.seen) == (0, ClusterEvent.POD_REMOVED)
+
+    def test_dropping_a_placement_makes_room(self, cluster: Recorded) -> None:
+        cluster.expect(WEB, "a")
+        cluster.seen = NOTHING
+        cluster.drop_placement("uid-of-web")
+        assert (requested(cluster, "a"), cluster.seen) == (0, ClusterEvent.POD_REMOVED)
+        cluster.seen = NOTHING
+        cluster.drop_placement("uid-of-web")
+        assert cluster.seen is NOTHING
+
+    def test_a_pending_pod_that_is_deleted_is_expected_no_more(self, cluster: Recorded) -> None:
+        cluster.apply_pod(WEB)
+        cluster.expect(WEB, "a")
+        cluster.seen = NOTHING
+        cluster.remove_pod(("default", "web"))
+        assert (requested(cluster, "a"), is_expected(cluster, WEB)) == (0, False)
+        assert cluster.seen == ClusterEvent.POD_REMOVED
+
+    def test_an_assumed_pod_that_has_ended_before_the_watch_showed_it_counts_no_more(self, cluster: Recorded) -> None:
+        cluster.placements.assume(WEB, "uid-of-web", "a")
+        assert cluster.events_of_pod(make_pod("web", "a", phase="Succeeded")) == ClusterEvent.POD_REMOVED
+        assert (requested(cluster, "a"), len(cluster.placements)) == (0, 0)
+
+    def test_an_assumed_pod_whose_name_another_pod_has_taken_counts_no_more(self, cluster: Recorded) -> None:
+        cluster.apply_pod(make_pod("web-0", uid="old"))
+        cluster.placements.assume(make_pod("web-0", uid="old", requests={"cpu": "1"}), "old", "a")
+        assert cluster.events_of_pod(make_pod("web-0", uid="new")) == ClusterEvent.POD_REMOVED
+        assert (requested(cluster, "a"), len(cluster.placements)) == (0, 0)
+
+    def test_a_placement_made_after_the_watch_showed_the_pod_bound_ends_when_it_is_shown_again(
+        self, cluster: Recorded
+    ) -> None:
+        cluster.apply_pod(WEB_ON_A)
+        cluster.placements.assume(WEB, "uid-of-web", "a")
+        cluster.apply_pod(WEB_ON_A)
+        assert (requested(cluster, "a"), len(cluster.placements)) == (1000, 0)
+
+    def test_an_expected_pod_counts_on_a_node_that_goes_and_comes_back(self, cluster: Recorded) -> None:
+        cluster.expect(WEB, "a")
+        cluster.remove_node("a")
+        cluster.apply_node(make_node("a"))
+        assert requested(cluster, "a") == 1000
+        cluster.remove_node("a")
+        cluster.drop_placement("uid-of-web")
+        assert "a" not in cluster.nodes.row_of
+
+
+class TestEvents:
+    """Changes that can turn a refusal into a fit wake those who wait, others do not."""
+
+    def test_nodes_that_come_and_change(self, cluster: Recorded) -> None:
+        assert cluster.events_of_node(make_node("a")) == ClusterEvent.NODE_ADDED
+        assert cluster.events_of_node(make_node("a", unschedulable=True)) == ClusterEvent.NODE_UPDATED
+        assert cluster.events_of_node(make_node("a", labels={"zone": "x"})) == ClusterEvent.NODE_UPDATED
+        assert cluster.events_of_node(make_node("a", {"cpu": "64"})) == ClusterEvent.NODE_UPDATED
+
+    def test_a_heartbeat_is_none(self, cluster: Recorded) -> None:
+        cluster.apply_node(make_node("a", resource_version="1"))
+        assert cluster.events_of_node(make_node("a", resource_version="2")) is NOTHING
+
+    def test_a_node_that_comes_after_its_pods_or_comes_back_is_added(self, cluster: Recorded) -> None:
+        cluster.apply_pod(WEB_ON_A)
+        assert cluster.events_of_node(make_node("a")) == ClusterEvent.NODE_ADDED
+        cluster.remove_node("a")
+        assert cluster.events_of_node(make_node("a")) == ClusterEvent.NODE_ADDED
+
+    def test_pods_that_are_bound_and_go(self, cluster: Recorded) -> None:
+        assert cluster.events_of_pod(WEB) is NOTHING
+        assert cluster.events_of_pod(WEB_ON_A) == ClusterEvent.POD_ADDED
+        assert cluster.events_of_pod(make_pod("web", "a", requests={"cpu": "1"}, phase="Running")) is NOTHING
+        assert cluster.events_of_pod(make_pod("web", "a", phase="Succeeded")) == ClusterEvent.POD_REMOVED
+
+    def test_a_pending_pod_that_goes_is_none(self, cluster: Recorded) -> None:
+        cluster.apply_pod(WEB)
+        cluster.remove_pod(("default", "web"))
+        assert cluster.seen is NOTHING
+
+    def test_a_pod_made_again_leaves_room_where_the_old_one_was(self, cluster: Recorded) -> None:
+        cluster.apply_pod(make_pod("web-0", "a", uid="old"))
+        assert cluster.events_of_pod(make_pod("web-0", uid="new")) == ClusterEvent.POD_REMOVED
+
+    def test_a_pod_that_shrinks_leaves_room(self, cluster: Recorded) -> None:
+        cluster.apply_pod(WEB_ON_A)
+        assert ClusterEvent.POD_REMOVED in cluster.events_of_pod(make_pod("web", "a", requests={"cpu": "500m"}))
+
+
+def test_waiting_decisions_are_woken() -> None:
+    async def woken() -> bool:
+        cluster = Cluster()
+        waiting = asyncio.create_task(cluster.events.wait(ClusterEvent.NODE_ADDED, 5))
+        await asyncio.sleep(0)
+        cluster.apply_node(make_node("a"))
+        return await waiting
+
+    assert asyncio.run(woken())

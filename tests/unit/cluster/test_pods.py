@@ -1,0 +1,127 @@
+import numpy as np
+import pytest
+
+from extender_service.cluster.dimensions import (
+    CPU_MILLI,
+    MEMORY_BYTES,
+    NONZERO_CPU_MILLI,
+    NONZERO_MEMORY_BYTES,
+    POD_COUNT,
+    Dimensions,
+)
+from extender_service.cluster.pods import NO_ROW, PodTable
+from extender_service.cluster.resources import DEFAULT_CPU_MILLI, DEFAULT_MEMORY_BYTES
+from extender_service.kube.objects import Pod, PodSpec
+from extender_service.kube.quantity import QuantityError
+from tests.unit.cluster.objects import make_pod
+
+GPU = "nvidia.com/gpu"
+
+
+def add(pods: PodTable, pod: Pod) -> int:
+    return pods.add(pod, pod.metadata.uid, pod.spec.node_name)
+
+
+def test_a_slot_tells_who_a_pod_is_and_what_it_takes() -> None:
+    pods = PodTable(Dimensions())
+    slot = add(pods, make_pod("web", "a", requests={"cpu": "1", "memory": "1Ki"}, ports=[80], nominated="b"))
+    facts = pods[slot]
+    assert (facts.key, facts.uid, facts.node_name) == (("default", "web"), "uid-of-web", "a")
+    assert facts.nominated_node_name == "b"
+    amounts = pods.amounts_of(slot)
+    assert amounts[[CPU_MILLI, MEMORY_BYTES, POD_COUNT]].tolist() == [1000, 1024, 1]
+    assert amounts[[NONZERO_CPU_MILLI, NONZERO_MEMORY_BYTES]].tolist() == [1000, 1024]
+    assert pods.ports_of(slot) == {("0.0.0.0", "TCP", 80)}
+    assert pods.row[slot] == NO_ROW
+
+
+def test_a_pod_without_requests_weighs_only_in_scoring() -> None:
+    pods = PodTable(Dimensions())
+    amounts = pods.amounts_of(add(pods, make_pod("web")))
+    assert amounts[[CPU_MILLI, MEMORY_BYTES, POD_COUNT]].tolist() == [0, 0, 1]
+    assert amounts[[NONZERO_CPU_MILLI, NONZERO_MEMORY_BYTES]].tolist() == [DEFAULT_CPU_MILLI, DEFAULT_MEMORY_BYTES]
+
+
+def test_pods_that_take_the_same_share_a_number() -> None:
+    pods = PodTable(Dimensions())
+    first, second = (add(pods, make_pod(name, requests={"cpu": "1"}, ports=[80])) for name in ("a", "b"))
+    third = add(pods, make_pod("c", requests={"cpu": "2"}))
+    assert pods.requests[first] == pods.requests[second] != pods.requests[third]
+    assert (len(pods.request_sets), len(pods.port_sets)) == (2, 2)
+
+
+def test_requests_written_differently_are_the_same() -> None:
+    pods = PodTable(Dimensions())
+    slots = [add(pods, make_pod(cpu, requests={"cpu": cpu})) for cpu in ("1", "1000m", "1.0")]
+    assert len({int(pods.requests[slot]) for slot in slots}) == 1
+
+
+def test_slots_are_reused_and_nothing_stays_of_a_pod_that_goes() -> None:
+    pods = PodTable(Dimensions())
+    slot = add(pods, make_pod("web", requests={"cpu": "1", GPU: "1"}, ports=[80]))
+    assert len(pods) == 1
+    pods.remove(slot)
+    assert (len(pods), len(pods.request_sets), len(pods.port_sets)) == (0, 0, 0)
+    assert pods.dimensions.find(GPU) == -1
+    assert add(pods, make_pod("db")) == slot
+    assert pods.amounts_of(slot)[CPU_MILLI] == 0
+
+
+def test_a_resource_that_comes_in_the_place_of_another_shows_none_of_its_amounts() -> None:
+    pods = PodTable(Dimensions())
+    plain = add(pods, make_pod("plain", requests={"cpu": "1"}))
+    pods.remove(add(pods, make_pod("gpu", requests={GPU: "8"})))
+    other = add(pods, make_pod("fpga", requests={"example.com/fpga": "2"}))
+    dimension = pods.dimensions.find("example.com/fpga")
+    assert pods.amounts_of(plain)[dimension] == 0
+    assert pods.amounts_of(other)[dimension] == 2
+
+
+def test_a_malformed_quantity_changes_nothing() -> None:
+    pods = PodTable(Dimensions())
+    with pytest.raises(QuantityError):
+        add(pods, make_pod("web", requests={"cpu": "lots"}))
+    assert (len(pods), len(pods.request_sets)) == (0, 0)
+
+
+def test_amounts_beyond_int64_do_not_stop_the_table() -> None:
+    pods = PodTable(Dimensions())
+    pod = make_pod("web", requests={"memory": "9E"})
+    containers = pod.spec.containers * 2
+    add(pods, Pod(pod.metadata, PodSpec(containers=containers, overhead={"memory": "9E"})))
+    assert len(pods) == 1
+
+
+def test_a_pod_is_the_same_while_nothing_that_is_kept_of_it_changes() -> None:
+    pods = PodTable(Dimensions())
+    slot = add(pods, make_pod("web", "a", requests={"cpu": "1"}, ports=[80]))
+
+    def is_same(pod: Pod) -> bool:
+        return pods.is_same(slot, pod, pod.metadata.uid)
+
+    assert is_same(make_pod("web", "a", requests={"cpu": "1000m"}, ports=[80], phase="Running"))
+    assert not is_same(make_pod("web", "b", requests={"cpu": "1"}, ports=[80]))
+    assert not is_same(make_pod("web", "a", requests={"cpu": "2"}, ports=[80]))
+    assert not is_same(make_pod("web", "a", requests={"cpu": "1"}, ports=[81]))
+    assert not is_same(make_pod("web", "a", requests={"cpu": "1"}, ports=[80], nominated="b"))
+    assert not is_same(make_pod("web", "a", requests={"cpu": "1"}, ports=[80], uid="another"))
+
+
+def test_the_pods_on_a_row_are_found() -> None:
+    pods = PodTable(Dimensions())
+    slots = [add(pods, make_pod(str(number))) for number in range(3)]
+    pods.row[slots[0]] = pods.row[slots[2]] = 7
+    assert pods.on_row(7) == [slots[0], slots[2]]
+    assert pods.on_row(8) == []
+
+
+def test_the_table_grows_past_its_first_capacity() -> None:
+    pods = PodTable(Dimensions())
+    slots = [
+        add(pods, make_pod(str(number), requests={"cpu": f"{number}m", f"example.com/{number}": "1"}))
+        for number in range(600)
+    ]
+    assert len(pods) == 600
+    assert [int(pods.amounts_of(slot)[CPU_MILLI]) for slot in slots] == list(range(600))
+    assert all(pods.amounts_of(slot).sum() == 2 * n + 1 + 1 + DEFAULT_MEMORY_BYTES for n, slot in enumerate(slots))
+    assert np.all(pods.row[slots] == NO_ROW)

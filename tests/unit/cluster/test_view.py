@@ -1,0 +1,237 @@
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.labels import ABSENT
+from extender_service.cluster.resources import HostPort, host_ports, pod_requests, request_shape
+from extender_service.cluster.view import NodeView, RowChanges
+from extender_service.kube.objects import Node, Pod, Taint
+from tests.unit.cluster.objects import make_node, make_pod
+
+GPU = "nvidia.com/gpu"
+RESOURCES = ("cpu", "memory", "pods", GPU, "example.com/nobody-has-this")
+DEDICATED = Taint(key="dedicated", value="ml", effect="NoSchedule")
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    """Nodes a, b and c in rows 0, 1 and 3; row 2 is free, and row 4 is of a node that only a pod names."""
+    cluster = Cluster()
+    cluster.apply_node(make_node("a", {"cpu": "1", "pods": "10"}, labels={"zone": "x"}))
+    cluster.apply_node(make_node("b", {"cpu": "2", GPU: "8"}, labels={"zone": "y"}, taints=[DEDICATED]))
+    cluster.apply_node(make_node("gone"))
+    cluster.apply_node(make_node("c", {"cpu": "3"}, unschedulable=True))
+    cluster.remove_node("gone")
+    cluster.apply_pod(make_pod("web", "a", requests={"cpu": "100m"}, ports=[80]))
+    cluster.apply_pod(make_pod("train", "b", requests={"cpu": "1", GPU: "2"}))
+    cluster.apply_pod(make_pod("filler", "gone", requests={"cpu": "1"}))
+    cluster.apply_pod(make_pod("early", "later", requests={"cpu": "1"}))
+    cluster.remove_pod(("default", "filler"))
+    return cluster
+
+
+def slot_of(cluster: Cluster, pod_name: str) -> int:
+    return cluster._slot_by_key["default", pod_name]
+
+
+def ports_of(view: NodeView) -> list[set[HostPort]]:
+    numbers, sets = view.port_sets()
+    found = [sets[number] for number in numbers]
+    assert None not in found
+    return [set(ports or ()) for ports in found]
+
+
+def taints_of(view: NodeView) -> list[tuple[Taint, ...] | None]:
+    return [view.taint_sets[number] for number in view.taint_set]
+
+
+def labels_of(view: NodeView, key: str) -> list[str | None]:
+    numbers, column = view.label(key)
+    return [None if number == ABSENT else column.values.values[number] for number in numbers]
+
+
+def offered(view: NodeView, resource: str) -> list[int]:
+    amounts: list[int] = view.allocatable(view.dimension(resource)).tolist()
+    return amounts
+
+
+def requested(view: NodeView, resource: str) -> list[int]:
+    amounts: list[int] = view.requested(view.dimension(resource)).tolist()
+    return amounts
+
+
+def test_the_whole_table_is_seen_with_its_free_rows(cluster: Cluster) -> None:
+    view = cluster.view(None)
+    assert len(view) == 5
+    assert view.rows.tolist() == [0, 1, 2, 3, 4]
+    assert view.exists.tolist() == [True, True, False, True, False]
+    assert [name for name, exists in zip(view.names, view.exists, strict=True) if exists] == ["a", "b", "c"]
+    assert offered(view, "cpu") == [1000, 2000, 0, 3000, 0]
+    assert requested(view, "cpu") == [100, 1000, 0, 0, 1000]
+    assert labels_of(view, "zone") == ["x", "y", None, None, None]
+
+
+def test_rows_are_seen_in_the_order_asked_for(cluster: Cluster) -> None:
+    view = cluster.view(cluster.nodes.rows_named(["c", "b"]))
+    assert len(view) == 2
+    assert view.names == ["c", "b"]
+    assert view.exists.all()
+    assert view.unschedulable.tolist() == [True, False]
+    assert taints_of(view) == [(), (DEDICATED,)]
+    assert labels_of(view, "zone") == [None, "y"]
+    assert offered(view, "cpu") == [3000, 2000]
+    assert offered(view, GPU) == [0, 8]
+    assert requested(view, GPU) == [0, 2]
+    assert ports_of(cluster.view(cluster.nodes.rows_named(["c", "a"]))) == [set(), {("0.0.0.0", "TCP", 80)}]
+
+
+def test_a_resource_that_nobody_has_is_zero_everywhere(cluster: Cluster) -> None:
+    view = cluster.view(cluster.nodes.rows_named(["a", "b"]))
+    assert view.dimension("example.com/fpga") == -1
+    assert offered(view, "example.com/fpga") == requested(view, "example.com/fpga") == [0, 0]
+
+
+def test_nodes_are_found_by_name(cluster: Cluster) -> None:
+    assert cluster.view(None).is_named(["c", "a", "nobody"]).tolist() == [True, False, False, True, False]
+    assert cluster.view(cluster.nodes.rows_named(["c", "b"])).is_named(["c"]).tolist() == [True, False]
+    assert not cluster.view(None).is_named([]).any()
+
+
+@pytest.mark.parametrize("names", [None, ["c", "b", "a"]])
+def test_a_narrower_view_shows_the_same_nodes(cluster: Cluster, names: list[str] | None) -> None:
+    view = cluster.view(None if names is None else cluster.nodes.rows_named(names))
+    positions = np.array([3, 1] if names is None else [0, 1])
+    narrow = view.at(positions)
+    assert narrow.names == ["c", "b"]
+    assert offered(narrow, "cpu") == [3000, 2000]
+    assert requested(narrow, "cpu") == [0, 1000]
+    assert requested(narrow.at(np.array([1])), "cpu") == [1000]
+
+
+def test_in_a_changed_world_pods_come_and_go_on_single_nodes(cluster: Cluster) -> None:
+    view = cluster.view(cluster.nodes.rows_named(["a", "b", "c"]))
+    web, train = slot_of(cluster, "web"), slot_of(cluster, "train")
+    changed = view.changed(RowChanges([0, 1, 2, 2], [web, train, web, train], [-1, -1, 1, 1]))
+    assert requested(changed, "cpu") == [0, 0, 1100]
+    assert requested(changed, "pods") == [0, 0, 2]
+    assert requested(changed, GPU) == [0, 0, 2]
+    assert offered(changed, "cpu") == [1000, 2000, 3000]
+    assert ports_of(changed) == [set(), set(), {("0.0.0.0", "TCP", 80)}]
+    assert requested(view, "cpu") == [100, 1000, 0]
+    assert ports_of(view) == [{("0.0.0.0", "TCP", 80)}, set(), set()]
+
+
+def test_changes_go_with_their_node_into_a_narrower_view(cluster: Cluster) -> None:
+    web, train = slot_of(cluster, "web"), slot_of(cluster, "train")
+    changed = cluster.view(None).changed(RowChanges([0, 3], [web, train], [-1, 1]))
+    narrow = changed.at(np.array([3, 1]))
+    assert requested(narrow, "cpu") == [1000, 1000]
+    assert requested(narrow, GPU) == [2, 2]
+    assert requested(narrow.at(np.array([0])), "pods") == [1]
+
+
+def test_taking_one_of_two_pods_with_the_same_host_port_frees_it_as_in_kube_scheduler(cluster: Cluster) -> None:
+    cluster.apply_pod(make_pod("same-port", "a", ports=[80, 81]))
+    view = cluster.view(cluster.nodes.rows_named(["a"]))
+    changed = view.changed(RowChanges([0], [slot_of(cluster, "web")], [-1]))
+    assert ports_of(changed) == [{("0.0.0.0", "TCP", 81)}]
+
+
+def test_nodes_that_came_along_are_seen_in_place_of_the_known_ones(cluster: Cluster) -> None:
+    table = cluster.with_nodes(
+        [make_node("a", {"cpu": "8", "example.com/fpga": "1"}, labels={"zone": "z"}), make_node("new", {"cpu": "5"})]
+    )
+    view = cluster.view(table.rows_named(["new", "a"]), table)
+    assert offered(view, "cpu") == [5000, 8000]
+    assert offered(view, "example.com/fpga") == [0, 1]
+    assert requested(view, "cpu") == [0, 100]
+    assert labels_of(view, "zone") == [None, "z"]
+    changed = view.changed(RowChanges([0], [slot_of(cluster, "train")], [1]))
+    assert requested(changed, GPU) == [2, 0]
+    assert requested(changed, "example.com/fpga") == [0, 0]
+
+    assert cluster.node_names() == ["a", "b", "c"]
+    before = cluster.view(cluster.nodes.rows_named(["a", "new"]))
+    assert offered(before, "cpu")[0] == 1000
+    assert labels_of(before, "zone")[0] == "x"
+    assert cluster.nodes.rows_named(["new"]).tolist() == [-1]
+    assert before.dimension("example.com/fpga") == -1
+
+
+@dataclass
+class World:
+    """One node on its own, and how a view should show it."""
+
+    node: Node
+    pods: list[Pod] = field(default_factory=list)
+    ports: set[HostPort] = field(default_factory=set)
+
+    def add(self, pod: Pod) -> None:
+        self.pods.append(pod)
+        self.ports |= host_ports(pod.spec)
+
+    def take(self, pod: Pod) -> None:
+        self.pods.remove(pod)
+        self.ports -= host_ports(pod.spec)
+
+    def requested(self, resource: str) -> int:
+        if resource == "pods":
+            return len(self.pods)
+        return sum(dict(pod_requests(request_shape(pod.spec)).amounts).get(resource, 0) for pod in self.pods)
+
+
+resource_lists = st.fixed_dictionaries(
+    {}, optional={"cpu": st.sampled_from(["0", "100m", "1"]), GPU: st.sampled_from(["0", "1", "2"])}
+)
+node_numbers = st.integers(0, 4)
+pods = st.lists(
+    st.tuples(node_numbers, resource_lists, st.lists(st.sampled_from([80, 81, 82]), max_size=2, unique=True)),
+    max_size=12,
+)
+
+
+@given(
+    pods,
+    st.lists(st.tuples(st.booleans(), node_numbers, st.integers(0, 11)), max_size=10),
+    st.none() | st.permutations(range(5)),
+    st.lists(node_numbers, unique=True),
+)
+def test_each_node_of_a_changed_view_is_as_if_its_pods_had_been_there_all_the_time(
+    running: list[tuple[int, dict[str, str], list[int]]],
+    wanted_changes: list[tuple[bool, int, int]],
+    order: Sequence[int] | None,
+    narrow_to: list[int],
+) -> None:
+    cluster = Cluster()
+    worlds = [World(make_node(str(number))) for number in range(5)]
+    for world in worlds:
+        cluster.apply_node(world.node)
+    known = []
+    for number, (node, requests, ports) in enumerate(running):
+        pod = make_pod(f"pod-{number}", str(node), requests={**requests}, ports=ports)
+        known.append(pod)
+        cluster.apply_pod(pod)
+        worlds[node].add(pod)
+
+    view = cluster.view(None if order is None else np.array(order))
+    shown = worlds if order is None else [worlds[number] for number in order]
+    positions, slots, signs = [], [], []
+    for is_added, position, number in wanted_changes:
+        if number < len(known) and is_added != (known[number] in shown[position].pods):
+            (shown[position].add if is_added else shown[position].take)(known[number])
+            positions.append(position)
+            slots.append(slot_of(cluster, known[number].metadata.name))
+            signs.append(1 if is_added else -1)
+    view = view.changed(RowChanges(positions, slots, signs))
+
+    narrow = view.at(np.array(narrow_to, np.intp))
+    for seen, expected in ((view, shown), (narrow, [shown[position] for position in narrow_to])):
+        assert seen.names == [world.node.metadata.name for world in expected]
+        assert ports_of(seen) == [world.ports for world in expected]
+        for resource in RESOURCES:
+            assert requested(seen, resource) == [world.requested(resource) for world in expected]
