@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from extender_service.config.durations import Duration
 from extender_service.kube.validation import quoted
 
 
@@ -59,4 +60,6 @@ def _worded(kind: str, detail: str) -> str:
 
 def _shown(value: object) -> str:
     """A value as Go prints it if it is simple, else as JSON."""
+    if isinstance(value, Duration):
+        return str(value)
     return quoted(value) if isinstance(value, str) else json.dumps(value, default=str)

@@ -1,6 +1,5 @@
 """The base of all configuration types: how Kubernetes' strict decoder reads fields, and how Go prints them."""
 
-from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, model_validator
@@ -25,9 +24,9 @@ OptionalText = Annotated[str, OmitEmpty]
 OptionalBool = Annotated[bool, OmitEmpty]
 
 
-def zero_means(default: T) -> Callable[[T], T]:
-    """A validator for fields where zero or empty text stands for a default."""
-    return AfterValidator(lambda value: value or default)  # type: ignore[return-value]  # used as an annotation
+def zero_means(default: object) -> AfterValidator:
+    """Annotate a field where zero or empty text stands for a default."""
+    return AfterValidator(lambda value: value or default)
 
 
 class Model(BaseModel):

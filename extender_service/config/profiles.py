@@ -115,10 +115,10 @@ def _check_twice(
     seen: set[str] = set()
     for index, plugin in enumerate(multi_point):
         if plugin.name in seen:
-            for point in points_of.get(plugin.name, ()):
-                disabled = {each.name for each in sets[point].disabled}
-                enabled = {each.name for each in sets[point].enabled}
-                if not disabled & {ALL, plugin.name} and plugin.name not in enabled:
+            for point, plugins in sets.items():
+                named = {each.name for each in (*plugins.enabled, *plugins.disabled)}
+                everything_is_off = any(each.name == ALL for each in plugins.disabled)
+                if point in points_of.get(plugin.name, ()) and plugin.name not in named and not everything_is_off:
                     message = f'plugin "{plugin.name}" already registered as "{_interface(point)}"'
                     yield Problem(f"{path}.{_MULTI_POINT}.enabled[{index}]", message)
                     break

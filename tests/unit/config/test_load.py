@@ -83,6 +83,11 @@ def test_unknown_duplicate_and_mistyped_fields_are_said_together() -> None:
     assert sorted(problem.path for problem in problems) == ["foo", "parallelism", "parallelism", "profiles[0].bar"]
 
 
+def test_duration_is_shown_as_it_is_written() -> None:
+    [problem] = refused(TYPE + "leaderElection: {retryPeriod: -90s}\n")
+    assert str(problem) == "leaderElection.retryPeriod: Invalid value: -1m30s: must be greater than zero"
+
+
 def test_resources_that_extenders_ignore_are_ignored_by_every_profile() -> None:
     config = parse_config(
         TYPE
