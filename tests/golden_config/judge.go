@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"sort"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
@@ -190,5 +191,7 @@ func each(errs []error) []fault {
 			all = append(all, fault{"", err.Error()})
 		}
 	}
+	// Some rules are checked in the random order of a map.
+	sort.Slice(all, func(i, j int) bool { return all[i].Path+all[i].Message < all[j].Path+all[j].Message })
 	return all
 }
