@@ -2,17 +2,18 @@
 # make test   run all tests
 # make check  lint, format, types, layers, generated files
 # make fix    format, and mend what the linter can
+# make bench  how fast it is
 
 UV := scripts/uv
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check fix openapi
+.PHONY: help run test check fix openapi bench
 
 help:
 	@sed -n 's/^# //p' Makefile
 
 run:
-	@$(UV) sync --quiet --frozen --no-default-groups
+	@$(UV) sync --quiet --frozen --no-default-groups --inexact
 	@exec $(UV) run --quiet --frozen --no-sync extender-service serve --cluster-file examples/demo-cluster.yaml
 
 test:
@@ -32,3 +33,6 @@ fix:
 
 openapi:
 	$(UV) run --frozen python -m extender_service.extender.description > openapi/extender-v1.yaml
+
+bench:
+	$(UV) run --frozen python -m bench.startup
