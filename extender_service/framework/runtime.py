@@ -116,10 +116,11 @@ def run_filter(
     """Run Filter on the asked nodes, each plugin once, until none is left."""
     verdicts = Verdicts(nodes, asked)
     if found.rejection is not None:
-        verdicts.reject(found.rejection.plugin, Rejections.where(np.ones(len(nodes), np.bool_), found.rejection))
+        everywhere = np.ones(len(verdicts.remaining), np.bool_)
+        verdicts.reject(found.rejection.plugin, Rejections.where(everywhere, found.rejection))
         return verdicts
     if found.node_names is not None:
-        verdicts.reject("", Rejections.where(~nodes.is_named(found.node_names), found.elsewhere))
+        verdicts.reject("", Rejections.where(~verdicts.remaining.is_named(found.node_names), found.elsewhere))
     for plugin in profile.filter:
         if not verdicts.left:
             break
