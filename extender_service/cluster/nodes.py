@@ -120,16 +120,14 @@ class NodeTable:
 
     def add_pod(self, row: int, amounts: NDArray[np.int64], ports: frozenset[HostPort]) -> None:
         """Count a pod on a row; `amounts` hold what it requests by dimension."""
-        if len(amounts) > len(self.requested):
-            self._widen()
-        self.requested[: len(amounts), row] += amounts
+        self._add_amounts(row, amounts)
         if ports:
             self._ports.setdefault(row, Counter()).update(ports)
             self._set_ports(row)
 
     def remove_pod(self, row: int, amounts: NDArray[np.int64], ports: frozenset[HostPort]) -> None:
         """Take a pod off a row that it was added to."""
-        self.requested[: len(amounts), row] -= amounts
+        self._add_amounts(row, -amounts)
         if ports:
             self._ports[row].subtract(ports)
             self._ports[row] = +self._ports[row]
@@ -177,6 +175,12 @@ class NodeTable:
         if old is not None:
             for resource in node_allocatable(old.status.allocatable):
                 self.dimensions.release(resource)
+
+    def _add_amounts(self, row: int, amounts: NDArray[np.int64]) -> None:
+        # A pod that counts on no row may have brought a dimension that there is no room for yet.
+        if len(amounts) > len(self.requested):
+            self._widen()
+        self.requested[: len(amounts), row] += amounts
 
     def _set_labels(self, row: int, labels: Mapping[str, str]) -> None:
         self._labels[row] = labels
