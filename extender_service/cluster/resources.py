@@ -4,7 +4,6 @@ Amounts are summed exactly in nano units and rounded up once, after summing, as 
 (pkg/api/v1/resource/helpers.go, pkg/scheduler/framework/types.go).
 """
 
-import re
 from collections.abc import Mapping
 from functools import lru_cache
 
@@ -12,6 +11,7 @@ import msgspec
 
 from extender_service.kube.objects import PodSpec, RawQuantity, ResourceList
 from extender_service.kube.quantity import milli_value, parse_quantity, whole_value
+from extender_service.kube.resource_names import is_scalar_resource
 
 CPU = "cpu"
 MEMORY = "memory"
@@ -23,32 +23,7 @@ DEFAULT_CPU_MILLI = 100
 DEFAULT_MEMORY_BYTES = 200 * 1024 * 1024
 _DEFAULT_NANOS = {CPU: DEFAULT_CPU_MILLI * 10**6, MEMORY: DEFAULT_MEMORY_BYTES * 10**9}
 
-_QUALIFIED_NAME_PART = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
-_DNS_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-
 Nanos = dict[str, int]
-
-
-@lru_cache(maxsize=4096)
-def is_extended_resource(name: str) -> bool:
-    """Tell whether `name` is an extended resource: outside kubernetes.io, and a qualified name as a quota writes it."""
-    if "/" not in name or "kubernetes.io/" in name or name.startswith("requests."):
-        return False
-    prefix, _, rest = f"requests.{name}".partition("/")
-    return (
-        len(prefix) <= 253
-        and _DNS_SUBDOMAIN.fullmatch(prefix) is not None
-        and len(rest) <= 63
-        and _QUALIFIED_NAME_PART.fullmatch(rest) is not None
-    )
-
-
-@lru_cache(maxsize=4096)
-def is_scalar_resource(name: str) -> bool:
-    """Tell whether scheduling counts `name` beside cpu, memory and ephemeral storage (util.IsScalarResourceName)."""
-    return (
-        is_extended_resource(name) or name.startswith(("hugepages-", "attachable-volumes-")) or "kubernetes.io/" in name
-    )
 
 
 def _is_counted(name: str) -> bool:
@@ -83,8 +58,9 @@ class RequestShape(msgspec.Struct, frozen=True, gc=False):
 class PodRequests(msgspec.Struct, frozen=True, gc=False):
     """What one pod takes from its node.
 
-    `amounts` hold whole units by resource name (cpu in milli-CPU), explicit zeros included, for the names that
-    scheduling counts. `nonzero_cpu_milli` and `nonzero_memory_bytes` are what the pod weighs when nodes are scored.
+    `amounts` hold whole units by resource name (cpu in milli-CPU), in the order of the names and with explicit zeros,
+    for the names that scheduling counts. `nonzero_cpu_milli` and `nonzero_memory_bytes` are what the pod weighs when
+    nodes are scored.
     """
 
     amounts: tuple[tuple[str, int], ...]
@@ -113,7 +89,7 @@ def pod_requests(shape: RequestShape) -> PodRequests:
     totals = total_requests(shape)
     overhead = dict(shape.overhead)
     return PodRequests(
-        tuple((name, whole_amount(name, nanos)) for name, nanos in totals.items() if _is_counted(name)),
+        tuple(sorted((name, whole_amount(name, nanos)) for name, nanos in totals.items() if _is_counted(name))),
         *(
             _as_int64(
                 _nonzero(shape, name, default)
