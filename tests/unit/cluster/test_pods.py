@@ -11,7 +11,7 @@ from extender_service.cluster.dimensions import (
 )
 from extender_service.cluster.pods import NO_ROW, PodTable
 from extender_service.cluster.resources import DEFAULT_CPU_MILLI, DEFAULT_MEMORY_BYTES
-from extender_service.kube.objects import Pod, PodSpec
+from extender_service.kube.objects import Pod, PodSpec, ResourceList
 from extender_service.kube.quantity import QuantityError
 from tests.unit.cluster.objects import make_pod
 
@@ -52,7 +52,12 @@ def test_pods_that_take_the_same_share_a_number() -> None:
 
 def test_requests_written_differently_are_the_same() -> None:
     pods = PodTable(Dimensions())
-    slots = [add(pods, make_pod(cpu, requests={"cpu": cpu})) for cpu in ("1", "1000m", "1.0")]
+    lists: list[ResourceList] = [
+        {"cpu": "1", "memory": "1Ki"},
+        {"cpu": "1000m", "memory": 1024},
+        {"memory": "1024", "cpu": 1.0},
+    ]
+    slots = [add(pods, make_pod(str(number), requests=requests)) for number, requests in enumerate(lists)]
     assert len({int(pods.requests[slot]) for slot in slots}) == 1
 
 
