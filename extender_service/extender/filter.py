@@ -48,8 +48,12 @@ async def filter_nodes(
     passed = len(decision.feasible)
     if service.mode == "replace" and passed:
         outcome = _one(found, found.index_of(decision.choose()), passed)
-        if service.is_live and not await hung_up():
-            service.cluster.placements.expect(pod, pod_uid(pod), outcome.node_name)
+        if service.is_live:
+            # Expected before anything is awaited: another call must not be given the same room.
+            placements = service.cluster.placements
+            expected = placements.expect(pod, pod_uid(pod), outcome.node_name)
+            if await hung_up() and placements.get(pod_uid(pod)) is expected:
+                service.cluster.drop_placement(pod_uid(pod))
     else:
         outcome = _all(found, decision)
     outcome.looked_again = looked_again
