@@ -22,11 +22,12 @@ def preempt(service: ExtenderService, pod: Pod, args: ExtenderPreemptionArgs) ->
     kept: dict[str, MetaVictims] = {}
     taken: list[tuple[int, int]] = []
     for name, proposed in _proposed(args).items():
-        on_node = [(victim, cluster.slot_on(victim.uid, name)) for victim in proposed.pods]
-        there = [(victim, slot) for victim, slot in on_node if slot is not None]
+        # By UID: a pod that is proposed twice can be taken off its node only once.
+        slots = {victim.uid: cluster.slot_on(victim.uid, name) for victim in proposed.pods}
+        there = {uid: slot for uid, slot in slots.items() if slot is not None}
         if there and cluster.nodes.is_node(name):
-            taken += [(len(kept), slot) for _, slot in there]
-            kept[name] = MetaVictims([victim for victim, _ in there], proposed.num_pdb_violations)
+            taken += [(len(kept), slot) for slot in there.values()]
+            kept[name] = MetaVictims([MetaPod(uid) for uid in there], proposed.num_pdb_violations)
     if not kept:
         return ExtenderPreemptionResult({})
     names = list(kept)
