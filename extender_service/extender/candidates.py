@@ -1,6 +1,7 @@
 """The nodes that a request asks about: by name, or as whole objects."""
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -12,6 +13,8 @@ from extender_service.cluster.view import NodeView
 from extender_service.extender.wire import ExtenderArgs, NodeHead
 from extender_service.kube.decoding import DecodeError, Decoder
 from extender_service.kube.objects import Node
+
+T = TypeVar("T")
 
 _heads = Decoder(NodeHead)
 _nodes = Decoder(Node)
@@ -60,17 +63,17 @@ def candidates(cluster: Cluster, args: ExtenderArgs) -> Candidates:
 
     Raises DecodeError for a node that cannot be read, QuantityError for a malformed quantity in one.
     """
-    if args.nodes is not None and args.nodes.items:
+    if args.nodes is not None and (args.nodes.items or args.node_names is None):
         return _whole(cluster, args.nodes.items)
     names = args.node_names or []
     return _at_rows(cluster, names, None, cluster.nodes.rows_named(names), cluster.nodes)
 
 
 def _whole(cluster: Cluster, items: Sequence[msgspec.Raw]) -> Candidates:
-    heads = [_heads.decode(item).metadata for item in items]
+    heads = [_decoded(_heads, item, index).metadata for index, item in enumerate(items)]
     differing = [
-        _nodes.decode(item)
-        for item, head in zip(items, heads, strict=True)
+        _decoded(_nodes, item, index)
+        for index, (item, head) in enumerate(zip(items, heads, strict=True))
         if not _is_cached(cluster, head.name, head.resource_version)
     ]
     if any(not node.metadata.name for node in differing):
@@ -78,6 +81,13 @@ def _whole(cluster: Cluster, items: Sequence[msgspec.Raw]) -> Candidates:
     names = [head.name for head in heads]
     table = cluster.with_nodes(differing) if differing else cluster.nodes
     return _at_rows(cluster, names, items, table.rows_named(names), table)
+
+
+def _decoded(decoder: Decoder[T], item: msgspec.Raw, index: int) -> T:
+    try:
+        return decoder.decode(item)
+    except DecodeError as error:
+        raise DecodeError(f"Nodes.items[{index}]: {error}") from error
 
 
 def _is_cached(cluster: Cluster, name: str, resource_version: str) -> bool:
