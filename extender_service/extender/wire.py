@@ -6,6 +6,7 @@ Go sends the field names as they are here and accepts them in any case; so do we
 from typing import Generic, TypeVar, dataclass_transform
 
 import msgspec
+from msgspec import inspect
 
 from extender_service.kube.decoding import DecodeError, Decoder
 from extender_service.kube.objects import Object, ObjectMeta, Pod
@@ -135,15 +136,16 @@ class ErrorResult(Result):
 
 A = TypeVar("A", bound=Args)
 
-_any_case = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_elements = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 class ArgsDecoder(Generic[A]):
-    """Decodes the arguments of a verb, with field names in any case."""
+    """Decodes the arguments of a verb, with field names in any case; those of the objects within are as in the API."""
 
     def __init__(self, args_type: type[A]) -> None:
         self._decoder = Decoder(args_type)
-        self._names = {field.encode_name.lower(): field.encode_name for field in msgspec.structs.fields(args_type)}
+        self._type_info = inspect.type_info(args_type)
 
     def decode(self, body: bytes) -> A:
         """Decode a request body. Raises DecodeError that names the field."""
@@ -151,11 +153,33 @@ class ArgsDecoder(Generic[A]):
         if args.is_complete:
             return args
         try:
-            fields = _any_case.decode(body)
-        except msgspec.DecodeError as error:
-            raise DecodeError(f"the body is not a JSON object: {error}") from error
-        named = {self._names[name.lower()]: raw for name, raw in fields.items() if name.lower() in self._names}
+            named = _with_go_names(msgspec.Raw(body), self._type_info)
+        except UnicodeDecodeError as error:
+            raise DecodeError("the body is not UTF-8") from error
         return self._decoder.decode(msgspec.json.encode(named))
+
+
+def _with_go_names(raw: msgspec.Raw, kind: inspect.Type) -> object:
+    """Rename the fields of arguments as Go writes them, and leave out unknown ones."""
+    if isinstance(kind, inspect.UnionType):
+        kind = kind.types[0]  # the other is None
+    try:
+        match kind:
+            case inspect.StructType() if issubclass(kind.cls, Args):
+                fields = {field.encode_name.lower(): field for field in kind.fields}
+                known = [
+                    (fields[name.lower()], member)
+                    for name, member in _members.decode(raw).items()
+                    if name.lower() in fields
+                ]
+                return {field.encode_name: _with_go_names(member, field.type) for field, member in known}
+            case inspect.DictType():
+                return {key: _with_go_names(member, kind.value_type) for key, member in _members.decode(raw).items()}
+            case inspect.ListType():
+                return [_with_go_names(element, kind.item_type) for element in _elements.decode(raw)]
+    except msgspec.ValidationError:
+        pass  # null, which counts as nothing, or the wrong type, which is told with the field's name when it is decoded
+    return raw
 
 
 def error_text(message: str) -> str:
