@@ -13,13 +13,13 @@ from extender_service.config.types import (
     LeaderElectionConfiguration,
     PluginSet,
 )
+from extender_service.kube.resource_names import is_extended_resource
 from extender_service.kube.validation import label_key_faults
 
 # In-tree plugins that a v1 configuration cannot name, other than in multiPoint.
 _REMOVED_PLUGINS = frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"})
 _REMOVED = f'was invalid in version "v1" (KubeSchedulerConfiguration is version "{API_VERSION}")'
 _SAME_QUEUE_SORT = "queueSort must be the same for all profiles"
-_QUOTA_PREFIX = "requests."
 _MOST_PERCENT = 100
 
 
@@ -150,10 +150,5 @@ def _check_extenders(extenders: Sequence[Extender]) -> Iterator[Problem]:
 def _check_extended_resource(name: str, path: str) -> Iterator[Problem]:
     if faults := label_key_faults(name):
         yield from (invalid(path, name, fault) for fault in faults)
-    elif (
-        "/" not in name
-        or "kubernetes.io/" in name
-        or name.startswith(_QUOTA_PREFIX)
-        or label_key_faults(_QUOTA_PREFIX + name)
-    ):
+    elif not is_extended_resource(name):
         yield invalid(path, name, "is an invalid extended resource name")

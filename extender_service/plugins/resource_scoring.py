@@ -11,12 +11,12 @@ from extender_service.cluster.resources import (
     CPU,
     EPHEMERAL_STORAGE,
     MEMORY,
-    is_scalar_resource,
     total_requests,
     whole_amount,
 )
 from extender_service.cluster.view import NodeView
 from extender_service.framework.interface import CycleState
+from extender_service.kube.resource_names import is_scalar_resource
 
 
 class WeightedResource(msgspec.Struct, frozen=True):
