@@ -132,7 +132,12 @@ class _Verbs:
 
     async def bind(self, body: bytes, _request: Request) -> tuple[object, Observation]:
         args = self._binding_args.decode(body)
-        for field, value in (("PodName", args.pod_name), ("PodNamespace", args.pod_namespace), ("Node", args.node)):
+        for field, value in (
+            ("PodName", args.pod_name),
+            ("PodNamespace", args.pod_namespace),
+            ("PodUID", args.pod_uid),
+            ("Node", args.node),
+        ):
             if not value:
                 raise DecodeError(f"{field} is missing")
         await self._binder.bind(args)

@@ -53,7 +53,7 @@ class Binder:
 
     async def bind(self, args: ExtenderBindingArgs) -> None:
         """Bind a pod, or join the binding of it that is under way. Raises BindError."""
-        uid = args.pod_uid or _name(args)
+        uid = args.pod_uid
         binding = self._under_way.get(uid)
         if binding is not None and binding.node_name != args.node:
             raise BindError(f"pod {_name(args)} is being bound to {binding.node_name}")
@@ -131,8 +131,8 @@ class Binder:
         pod = await self._read(args.pod_namespace, args.pod_name)
         if pod is None:
             raise BindError(f"pod {_name(args)} does not exist")
-        if args.pod_uid and pod.metadata.uid != args.pod_uid:
-            raise BindError(f"pod {_name(args)} is another one now: its UID is {pod.metadata.uid}, not {args.pod_uid}")
+        if pod_uid(pod) != args.pod_uid:
+            raise BindError(f"pod {_name(args)} is another one now: its UID is {pod_uid(pod)}, not {args.pod_uid}")
         return pod
 
     async def _read(self, namespace: str, name: str) -> Pod | None:
