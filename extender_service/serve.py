@@ -27,7 +27,7 @@ from extender_service.kube.client import KubeClient
 from extender_service.kube.credentials import load_credentials
 from extender_service.kube.credentials_error import CredentialsError
 from extender_service.kube.manifests import ManifestError
-from extender_service.observability.health import Health, watch_checks
+from extender_service.observability.health import Health, first_problem, watch_checks
 from extender_service.observability.logs import configure_logging
 from extender_service.observability.metrics import Metrics
 from extender_service.observability.observer import observer
@@ -101,7 +101,10 @@ async def _serve_api_server(
         )
     async with KubeClient(credentials) as client:
         api_server = ApiServer(cluster, client)
-        service = ExtenderService(cluster, profiles, mode=options.mode, is_live=True)
+        watches = watch_checks(api_server.states)
+        service = ExtenderService(
+            cluster, profiles, mode=options.mode, is_live=True, distrust=lambda: first_problem(watches)
+        )
         binder = Binder(cluster, api_server)
         metrics = Metrics(version("extender-service"), cluster, api_server.states)
         async with asyncio.TaskGroup() as tasks:
@@ -110,7 +113,7 @@ async def _serve_api_server(
                 tasks.create_task(_tell_when_synced(cluster, api_server)),
                 tasks.create_task(_expire(cluster)),
             ]
-            await _answer(service, binder, metrics, Health(watch_checks(api_server.states)), listener)
+            await _answer(service, binder, metrics, Health(watches), listener)
             for task in background:
                 task.cancel()
 

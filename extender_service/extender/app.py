@@ -25,6 +25,8 @@ from extender_service.extender.wire import (
     ExtenderBindingResult,
     ExtenderFilterResult,
     ExtenderPreemptionArgs,
+    ExtenderPreemptionResult,
+    HostPriority,
     error_text,
 )
 from extender_service.framework.runtime import CycleError
@@ -36,8 +38,8 @@ log = logging.getLogger(__name__)
 
 _encode = msgspec.json.Encoder().encode
 
-# A verb's body -> its answer, and what there is to tell about the call.
-VerbHandler = Callable[[bytes, Request], Awaitable[tuple[object, Observation]]]
+# A verb's body -> its answer; fills in what there is to tell about the call as soon as it is known.
+VerbHandler = Callable[[bytes, Request, Observation], Awaitable[object]]
 
 
 def create_app(service: ExtenderService, binder: Binder, observe: Observer) -> FastAPI:
@@ -62,18 +64,17 @@ def _endpoint(
 ) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         started = time.perf_counter()
+        observation = Observation(verb=verb, pod="", seconds=0)
         status = 200
         try:
-            answer, observation = await handler(await request.body(), request)
+            answer = await handler(await request.body(), request, observation)
         except (DecodeError, QuantityError, CycleError, BindError) as error:
-            message = error_text(str(error))
-            status, answer = failed(message)
-            observation = Observation(verb=verb, pod=getattr(error, "pod", ""), seconds=0, error=message)
+            observation.error = error_text(str(error))
         except Exception as error:
             log.exception("a call failed", extra={"verb": verb})
-            message = error_text(f"internal error: {type(error).__name__}: {error}")
-            status, answer = failed(message)
-            observation = Observation(verb=verb, pod="", seconds=0, error=message)
+            observation.error = error_text(f"internal error: {type(error).__name__}: {error}")
+        if observation.error:
+            status, answer = failed(observation.error)
         response = Response(_encode(answer), status, media_type="application/json")
         observation.seconds = time.perf_counter() - started
         observe(observation)
@@ -92,45 +93,35 @@ class _Verbs:
         self._preemption_args = ArgsDecoder(ExtenderPreemptionArgs)
         self._binding_args = ArgsDecoder(ExtenderBindingArgs)
 
-    async def filter(self, body: bytes, request: Request) -> tuple[object, Observation]:
+    async def filter(self, body: bytes, request: Request, observation: Observation) -> ExtenderFilterResult:
         args = self._nodes_args.decode(body)
-        pod = _required_pod(args.pod)
+        pod = _required_pod(args.pod, observation)
         _require_nodes(args)
         outcome = await filter_nodes(self._service, self._binder, pod, args, request.is_disconnected)
-        return outcome.result, Observation(
-            verb="filter",
-            pod=pod_name(pod),
-            seconds=0,
-            asked=outcome.asked,
-            passed=outcome.passed,
-            reasons=outcome.reasons,
-            node_name=outcome.node_name,
-            looked_again=outcome.looked_again,
-        )
+        observation.asked = outcome.asked
+        observation.passed = outcome.passed
+        observation.reasons = outcome.reasons
+        observation.node_name = outcome.node_name
+        observation.looked_again = outcome.looked_again
+        return outcome.result
 
-    async def prioritize(self, body: bytes, _request: Request) -> tuple[object, Observation]:
+    async def prioritize(self, body: bytes, _request: Request, observation: Observation) -> list[HostPriority]:
         args = self._nodes_args.decode(body)
-        pod = _required_pod(args.pod)
+        pod = _required_pod(args.pod, observation)
         _require_nodes(args)
         priorities = prioritize(self._service, pod, args)
-        return priorities, Observation(
-            verb="prioritize", pod=pod_name(pod), seconds=0, asked=len(priorities), passed=len(priorities)
-        )
+        observation.asked = observation.passed = len(priorities)
+        return priorities
 
-    async def preempt(self, body: bytes, _request: Request) -> tuple[object, Observation]:
+    async def preempt(self, body: bytes, _request: Request, observation: Observation) -> ExtenderPreemptionResult:
         args = self._preemption_args.decode(body)
-        pod = _required_pod(args.pod)
+        pod = _required_pod(args.pod, observation)
         result = preempt(self._service, pod, args)
-        asked = len(args.node_name_to_meta_victims or args.node_name_to_victims or ())
-        return result, Observation(
-            verb="preempt",
-            pod=pod_name(pod),
-            seconds=0,
-            asked=asked,
-            passed=len(result.node_name_to_meta_victims),
-        )
+        observation.asked = len(args.node_name_to_meta_victims or args.node_name_to_victims or ())
+        observation.passed = len(result.node_name_to_meta_victims)
+        return result
 
-    async def bind(self, body: bytes, _request: Request) -> tuple[object, Observation]:
+    async def bind(self, body: bytes, _request: Request, observation: Observation) -> ExtenderBindingResult:
         args = self._binding_args.decode(body)
         for field, value in (
             ("PodName", args.pod_name),
@@ -140,15 +131,17 @@ class _Verbs:
         ):
             if not value:
                 raise DecodeError(f"{field} is missing")
+        observation.pod = f"{args.pod_namespace}/{args.pod_name}"
+        observation.node_name = args.node
         await self._binder.bind(args)
-        return ExtenderBindingResult(), Observation(
-            verb="bind", pod=f"{args.pod_namespace}/{args.pod_name}", seconds=0, asked=1, passed=1, node_name=args.node
-        )
+        observation.asked = observation.passed = 1
+        return ExtenderBindingResult()
 
 
-def _required_pod(pod: Pod | None) -> Pod:
+def _required_pod(pod: Pod | None, observation: Observation) -> Pod:
     if pod is None:
         raise DecodeError("Pod is missing: send the pod that is to be placed")
+    observation.pod = pod_name(pod)
     return pod
 
 

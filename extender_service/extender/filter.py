@@ -38,6 +38,7 @@ async def filter_nodes(
     In `replace` mode one of them is chosen, and the pod is expected there unless the caller has hung up.
     Raises CycleError, DecodeError or QuantityError for what cannot be decided.
     """
+    service.require_trust()
     profile = service.profile_for(pod)
     service.cluster.expire()
     held = await _held_by_binding(service, binder, pod, args)

@@ -17,6 +17,7 @@ def preempt(service: ExtenderService, pod: Pod, args: ExtenderPreemptionArgs) ->
     Victims that are not on their node any more are left out, and a node without any is dropped: kube-scheduler takes a
     UID that it does not find there for an error, and an empty list for a crash. Raises CycleError.
     """
+    service.require_trust()
     cluster = service.cluster
     cluster.expire()
     kept: dict[str, MetaVictims] = {}

@@ -21,6 +21,7 @@ def prioritize(service: ExtenderService, pod: Pod, args: ExtenderArgs) -> list[H
     Beside kube-scheduler's own scores: 0..10. In `replace` mode, where there are no others: the weighted totals of the
     framework, which tell more nodes apart. Raises CycleError, DecodeError or QuantityError for what cannot be scored.
     """
+    service.require_trust()
     profile = service.profile_for(pod)
     service.cluster.expire()
     found = candidates(service.cluster, args)

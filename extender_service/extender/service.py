@@ -8,6 +8,7 @@ from typing import Literal
 from extender_service.cluster.cluster import Cluster
 from extender_service.extender.second_look import WaitBudget
 from extender_service.framework.profile import Profile
+from extender_service.framework.runtime import CycleError
 from extender_service.kube.objects import Pod
 
 log = logging.getLogger(__name__)
@@ -19,7 +20,8 @@ class ExtenderService:
     """The state behind the verbs.
 
     `profiles` are by scheduler name, the first of them for pods of an unknown one. With `is_live`, the cluster follows
-    an API server; otherwise it is a file, where nothing is expected to happen by itself.
+    an API server; otherwise it is a file, where nothing is expected to happen by itself. `distrust` tells why the
+    cluster cannot be gone by at the moment: half a list, or a state of long ago, overfills nodes.
     """
 
     def __init__(
@@ -29,6 +31,7 @@ class ExtenderService:
         *,
         mode: Mode,
         is_live: bool,
+        distrust: Callable[[], str | None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.cluster = cluster
@@ -36,8 +39,15 @@ class ExtenderService:
         self.mode: Mode = mode
         self.is_live = is_live
         self.clock = clock
+        self._distrust = distrust
         self.wait_budget = WaitBudget(clock)
         self._unknown_names: set[str] = set()
+
+    def require_trust(self) -> None:
+        """Raise CycleError while the cluster cannot be gone by."""
+        problem = self._distrust()
+        if problem is not None:
+            raise CycleError(f"extender-service does not know the cluster well enough to decide: {problem}")
 
     def profile_for(self, pod: Pod) -> Profile:
         """Return the profile of a pod's scheduler name; the first one, with a word in the log, if it has none."""

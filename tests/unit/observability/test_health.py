@@ -1,5 +1,5 @@
 from extender_service.kube.reflector import WatchState
-from extender_service.observability.health import Check, Health, run_checks, watch_checks
+from extender_service.observability.health import Check, Health, first_problem, run_checks, watch_checks
 
 
 def checks(state: WatchState, now: float = 100.0) -> dict[str, Check]:
@@ -81,3 +81,8 @@ def test_a_process_that_drains_is_alive_but_not_ready() -> None:
 
 def test_a_cluster_without_watches_is_ready() -> None:
     assert run_checks("readyz", Health(watch_checks({})).readiness).passed
+
+
+def test_the_first_failing_check_is_told_with_its_name() -> None:
+    assert first_problem({"a": lambda: None, "b": lambda: "not synced yet", "c": lambda: "late"}) == "b not synced yet"
+    assert first_problem({"a": lambda: None}) is None
