@@ -56,3 +56,11 @@ def shared_control_plane(controlplane: Path, tmp_path_factory: pytest.TempPathFa
     """One control plane for all tests of a file that ask for it: each leaves behind what it creates."""
     with ControlPlane(controlplane, tmp_path_factory.mktemp("shared")) as running:
         yield running
+
+
+@pytest.fixture
+def empty_cluster(shared_control_plane: ControlPlane) -> Iterator[ControlPlane]:
+    """The file's shared control plane; all nodes and pods are deleted after the test."""
+    yield shared_control_plane
+    api = shared_control_plane.api
+    api.delete(*api.list_all("Pod"), *api.list_all("Node"))

@@ -1,0 +1,67 @@
+"""Stock kube-schedulers with the service as their extender."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tests.e2e.control_plane import ControlPlane
+from tests.e2e.objects import Object
+
+# The extension points at which a scheduler decides, and which an extender's filter and prioritize verbs stand for.
+DECISION_POINTS = ("preFilter", "filter", "preScore", "score")
+# Backoff in seconds: a pod whose call failed is tried again soon.
+_SOON = {"podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 1}
+
+
+@contextmanager
+def running(control_plane: ControlPlane, configuration: Object) -> Iterator[None]:
+    """A kube-scheduler for as long as the context lasts."""
+    scheduler = control_plane.start_scheduler(configuration)
+    try:
+        yield
+    finally:
+        scheduler.kill()
+
+
+def replacing(url: str, *, node_cache_capable: bool) -> Object:
+    """kube-scheduler decides nothing itself: the service at `url` filters, scores and binds in its place."""
+    off: dict[str, Any] = {point: {"disabled": [{"name": "*"}]} for point in DECISION_POINTS}
+    off |= {point: {"disabled": [{"name": "VolumeBinding"}]} for point in ("reserve", "preBind")}
+    return {
+        **_SOON,
+        "percentageOfNodesToScore": 100,
+        "profiles": [{"schedulerName": "default-scheduler", "plugins": off}],
+        "extenders": [
+            {
+                "urlPrefix": url,
+                "filterVerb": "filter",
+                "prioritizeVerb": "prioritize",
+                "preemptVerb": "preempt",
+                "bindVerb": "bind",
+                "weight": 1,
+                "nodeCacheCapable": node_cache_capable,
+                "ignorable": False,
+                "httpTimeout": "30s",
+            }
+        ],
+    }
+
+
+def beside(url: str, *, node_cache_capable: bool, weight: int = 1) -> Object:
+    """kube-scheduler with its default plugins; the service at `url` adds verdicts, and scores of this weight."""
+    return {
+        **_SOON,
+        "percentageOfNodesToScore": 100,
+        "profiles": [{"schedulerName": "default-scheduler"}],
+        "extenders": [
+            {
+                "urlPrefix": url,
+                "filterVerb": "filter",
+                "prioritizeVerb": "prioritize",
+                "weight": weight,
+                "nodeCacheCapable": node_cache_capable,
+                "ignorable": True,
+                "httpTimeout": "30s",
+            }
+        ],
+    }

@@ -1,0 +1,104 @@
+"""The service as its users run it: the real command line, in a process of its own."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+import yaml
+
+from tests.e2e.objects import Object
+from tests.e2e.processes import Process
+from tests.e2e.waiting import wait_until
+
+PROGRAM = Path(sys.executable).with_name("extender-service")
+
+
+class Service:
+    """`extender-service serve` against an API server, with its log and configuration in `directory`.
+
+    As a context manager it starts on a free port, waits until the service is ready, and kills it in the end. The log
+    goes on where the service is started again.
+    """
+
+    def __init__(
+        self, directory: Path, kubeconfig: Path, *, mode: str = "replace", configuration: Object | None = None
+    ) -> None:
+        """`configuration` is a KubeSchedulerConfiguration without apiVersion and kind; None stands for the default."""
+        self.log = directory / "extender-service.log"
+        self._options = [f"--kubeconfig={kubeconfig}", f"--mode={mode}", "--log-format=json"]
+        if configuration is not None:
+            head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+            file = directory / "extender-service.yaml"
+            file.write_text(yaml.safe_dump({**head, **configuration}))
+            self._options.append(f"--config={file}")
+        self._http = httpx.Client(trust_env=False, timeout=30.0)
+
+    def __enter__(self) -> Self:
+        self.process = self._start(0)
+        try:
+            self.url = wait_until(self._listening_url, "the service to listen")
+            self.wait_ready()
+        except BaseException:
+            self.process.kill()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self._http.close()
+        self.process.kill()
+
+    def start_again(self) -> None:
+        """Start it on the same port, after `process.kill()` or `.stop()`."""
+        self.process = self._start(int(self.url.rpartition(":")[2]))
+
+    def wait_ready(self) -> None:
+        """Wait until /readyz says so."""
+        wait_until(self._is_ready, "the service's /readyz")
+
+    def call(self, verb: str, body: Object) -> Any:
+        """Call a verb as kube-scheduler, or somebody with curl, does; returns the decoded answer."""
+        return self._http.post(f"{self.url}/{verb}", json=body).raise_for_status().json()
+
+    def metric(self, name: str, **labels: str) -> float:
+        """The value of a metric; the sum over the labels that are not given, 0 if there is none."""
+        total = 0.0
+        for line in self._http.get(f"{self.url}/metrics").raise_for_status().text.splitlines():
+            series, _, value = line.rpartition(" ")
+            found, _, rest = series.partition("{")
+            if found == name and all(f'{label}="{wanted}"' in rest for label, wanted in labels.items()):
+                total += float(value)
+        return total
+
+    def requests(self, verb: str, result: str) -> int:
+        """How many calls of a verb ended so: ok, refused or error."""
+        return int(self.metric("extender_service_requests_total", verb=verb, result=result))
+
+    def decisions(self, verb: str) -> list[Object]:
+        """What the log tells about the calls of a verb that ended without an error, in their order."""
+        return [line for line in self._log_lines() if line["msg"] == "decided" and line["verb"] == verb]
+
+    def _start(self, port: int) -> Process:
+        return Process([PROGRAM, "serve", f"--port={port}", *self._options], self.log)
+
+    def _listening_url(self) -> str:
+        self.process.require_running()
+        return next((line["url"] for line in self._log_lines() if line["msg"] == "listening"), "")
+
+    def _is_ready(self) -> bool:
+        self.process.require_running()
+        try:
+            return self._http.get(f"{self.url}/readyz").is_success
+        except httpx.TransportError:
+            return False
+
+    def _log_lines(self) -> Iterator[Object]:
+        """The log's records, but for the last line while it is being written; what is no JSON shows a crash."""
+        whole, _, _ = self.log.read_text().rpartition("\n")
+        for line in whole.splitlines():
+            if not line.startswith("{"):
+                raise AssertionError(f"the service's log:\n{whole[-3000:]}")
+            yield json.loads(line)
