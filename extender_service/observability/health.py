@@ -80,3 +80,9 @@ def _watch_problem(state: WatchState, stale_limit_seconds: float, clock: Callabl
         return None
     # The error may quote what a server or proxy sent; a check has one line.
     return f"{problem}: {' '.join(state.last_error.split())}" if state.last_error else problem
+
+
+def first_problem(checks: Mapping[str, Check]) -> str | None:
+    """Return what the first failing check says, with its name; None if all pass."""
+    problems = ((name, check()) for name, check in checks.items())
+    return next((f"{name} {problem}" for name, problem in problems if problem is not None), None)
