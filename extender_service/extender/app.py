@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 from fastapi import FastAPI
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
@@ -70,6 +70,8 @@ def _endpoint(
             answer = await handler(await request.body(), request, observation)
         except (DecodeError, QuantityError, CycleError, BindError) as error:
             observation.error = error_text(str(error))
+        except ClientDisconnect:
+            observation.error = "the caller hung up before its request was complete"
         except Exception as error:
             log.exception("a call failed", extra={"verb": verb})
             observation.error = error_text(f"internal error: {type(error).__name__}: {error}")
