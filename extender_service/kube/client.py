@@ -248,8 +248,14 @@ async def _chunks(response: httpx.Response, idle_seconds: float) -> AsyncIterato
 
 
 def _unreachable(what: str, error: Exception) -> UnreachableError:
-    # Some of httpx's errors have no text of their own.
-    return UnreachableError(f"{what}: {str(error) or type(error).__name__}")
+    """Return the error with the system's own words, such as "Connection refused", which lie beneath the library's."""
+    text = str(error) or type(error).__name__
+    cause = error.__cause__ or error.__context__
+    while cause is not None:
+        if isinstance(cause, OSError) and str(cause):
+            text = str(cause)
+        cause = cause.__cause__ or cause.__context__
+    return UnreachableError(f"{what}: {text}")
 
 
 def _decode(decoder: Decoder[_Answer], body: bytes) -> _Answer:

@@ -1,8 +1,8 @@
 """Keeps a store equal to what the API server has: list, then watch, then whatever a fault makes necessary.
 
 The rules are those of client-go's reflector (tools/cache/reflector.go), with these differences: lists are always paged
-and read the latest state, a watch that could not be opened is tried again without a new list unless the server asks for
-one, and one that was cut after a while is opened again at once.
+and read the latest state; a watch that could not be opened is tried again without a new list, unless the server asks
+for one; and what happens to a healthy watch now and then (it is cut, or its version has expired) costs no wait.
 """
 
 import asyncio
@@ -63,7 +63,8 @@ class Limits:
     """Sizes and times. Without a byte for `idle_seconds` a watch counts as dead; bookmarks come about once a minute.
 
     The server is asked to end a watch after `watch_seconds` to twice that. A watch shorter than `short_watch_seconds`
-    counts as a failure. Between slices of `slice_seconds`, a list that is being applied lets other tasks run.
+    counts as a failure, and so does one whose version expires so soon after the list. Between slices of
+    `slice_seconds`, a list that is being applied lets other tasks run.
     """
 
     page_size: int = 500
@@ -98,6 +99,7 @@ class Reflector(Generic[T]):
         self._sleep = sleep
         self._synced = asyncio.Event()
         self._must_list = True
+        self._listed_at = 0.0
         self._watch_opened_at: float | None = None
         self.state = WatchState(stale_since=clock())
 
@@ -141,16 +143,18 @@ class Reflector(Generic[T]):
                 self._store.remove(key)
             await slices.rest()
         self._must_list = False
+        self._listed_at = self._clock()
         self.state.last_resource_version = version
         self.state.synced = True
         self._synced.set()
-        seconds = self._clock() - started
+        seconds = self._listed_at - started
         logger.info("%s: listed %d at version %s in %.1f s", self._resource.plural, len(listed), version, seconds)
 
     async def _watch(self) -> None:
         """Follow the changes until the watch ends."""
         self._watch_opened_at = None
         self.state.watches += 1
+        stale_before = self.state.stale_since
         seconds = int(self._limits.watch_seconds * random.uniform(1.0, 2.0))  # noqa: S311  # spreads load, no secret
         async with self._client.watch(
             self._resource,
@@ -159,10 +163,12 @@ class Reflector(Generic[T]):
             timeout_seconds=seconds,
             idle_seconds=self._limits.idle_seconds,
         ) as events:
-            self._found()
+            opened_at = self._found()
+            is_proven = False
             try:
                 async for event in events:
                     self._take(event)
+                    is_proven = True
             except SilentWatchError:
                 self._lost(events.last_byte_at)
                 raise
@@ -171,6 +177,9 @@ class Reflector(Generic[T]):
                 raise
             finally:
                 self._lost(self._clock())
+                if not is_proven and self._clock() - opened_at < self._limits.short_watch_seconds:
+                    # A watch that was refused or cut as soon as it was open has mended nothing.
+                    self.state.stale_since = stale_before
 
     def _take(self, event: Event[T]) -> None:
         obj = event.object
@@ -195,6 +204,21 @@ class Reflector(Generic[T]):
             self.state.last_error = text
         await self._sleep(delay)
 
+    def _delay(self, failure: KubeError | CredentialsError | None) -> float:
+        """Return the seconds to wait: none for what happens to a healthy watch now and then, if not too often."""
+        now, often = self._clock(), self._limits.short_watch_seconds
+        asked = 0.0
+        if failure is None or isinstance(failure, UnreachableError):
+            # It was closed or cut. A watch that could not even be opened is another matter.
+            if self._watch_opened_at is not None and now - self._watch_opened_at >= often:
+                return 0.0
+        elif isinstance(failure, ApiError):
+            # Expired: an API server that was started anew does not know the past.
+            if failure.expired and not self._must_list and now - self._listed_at >= often:
+                return 0.0
+            asked = failure.retry_after_seconds or 0.0
+        return max(self._backoff.next_delay(), asked)
+
     def _needs_list(self, refusal: ApiError) -> bool:
         """Whether watching cannot go on from where it was."""
         if refusal.expired or refusal.too_large_resource_version:
@@ -205,22 +229,13 @@ class Reflector(Generic[T]):
         # An ERROR event: as in client-go, only being throttled says nothing about the stream.
         return code != 429
 
-    def _delay(self, failure: KubeError | CredentialsError | None) -> float:
-        """Return the seconds to wait: none where a watch had been fine for a while and was only cut or has expired."""
-        opened_at = self._watch_opened_at
-        was_fine = opened_at is not None and self._clock() - opened_at >= self._limits.short_watch_seconds
-        cut = failure is None or isinstance(failure, UnreachableError)
-        if was_fine and (cut or (isinstance(failure, ApiError) and failure.expired)):
-            return 0.0
-        asked = failure.retry_after_seconds if isinstance(failure, ApiError) else None
-        return max(self._backoff.next_delay(), asked or 0.0)
-
-    def _found(self) -> None:
+    def _found(self) -> float:
         now = self._watch_opened_at = self._clock()
         if self.state.last_error is not None and self.state.stale_since is not None:
             logger.info("%s: watching again after %.1f s", self._resource.plural, now - self.state.stale_since)
         self.state.stale_since = None
         self.state.last_error = None
+        return now
 
     def _lost(self, at: float) -> None:
         if self.state.stale_since is None:

@@ -205,6 +205,17 @@ def test_a_connection_that_breaks_is_unreachable(after: str) -> None:
     asyncio.run(main())
 
 
+def test_an_api_server_that_is_not_there_is_named_with_the_reason() -> None:
+    async def main() -> None:
+        async with client_of(lambda request, response: asyncio.sleep(0)) as client:
+            pass
+        async with client:
+            with pytest.raises(UnreachableError, match=r"^http://127\.0\.0\.1:\d+: .*(refused|Connect call failed)"):
+                await client.get(PODS, "ns", "p")
+
+    asyncio.run(main())
+
+
 def test_requests_share_a_connection() -> None:
     sockets = set()
 

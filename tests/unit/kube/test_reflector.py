@@ -21,6 +21,7 @@ from tests.unit.kube.fake_api_server import (
     BREAKS,
     EXPIRED,
     FORBIDDEN,
+    INTERNAL,
     REFUSALS,
     THROTTLED,
     TOO_LARGE,
@@ -213,11 +214,34 @@ def test_a_refused_watch_is_reported_and_tried_again(refusal: dict[str, Any]) ->
             assert not setup.watching()
             server.put("new")
             await until(lambda: setup.in_step() and setup.watching())
-            assert setup.waits == [0.8]
+            assert setup.waits == [0.0 if refusal is EXPIRED else 0.8]
             must_list = refusal in (EXPIRED, TOO_LARGE)
             assert setup.reflector.state.lists == (2 if must_list else 1)
             assert setup.reflector.state.relists == (1 if must_list else 0)
         assert reported[0] is None or refusal["message"] in reported[0]
+
+    asyncio.run(test())
+
+
+def test_an_api_server_that_was_restarted_is_listed_as_soon_as_it_says_that_it_forgot_the_past() -> None:
+    async def test() -> None:
+        server = FakeApiServer()
+        server.watch_refusals = [INTERNAL, INTERNAL, INTERNAL, EXPIRED]
+        async with running(server) as setup:
+            await until(setup.watching)
+            assert setup.waits == [0.8, 1.6, 3.2, 0.0]
+
+    asyncio.run(test())
+
+
+def test_versions_that_expire_right_after_the_list_do_not_make_a_tight_loop() -> None:
+    async def test() -> None:
+        server = FakeApiServer()
+        server.watch_refusals = [EXPIRED] * 3
+        async with running(server, short_watch_seconds=3600.0) as setup:
+            await until(setup.watching)
+            assert setup.waits == [0.8, 1.6, 3.2]
+            assert setup.reflector.state.lists == 4
 
     asyncio.run(test())
 
@@ -319,6 +343,21 @@ def test_a_connection_that_falls_silent_is_stale_since_its_last_byte() -> None:
             stale_since = setup.reflector.state.stale_since
             assert stale_since is not None
             assert stale_since <= last_byte < noticed - 0.2
+
+    asyncio.run(test())
+
+
+def test_watches_that_break_as_soon_as_they_are_open_do_not_count_as_news() -> None:
+    async def test() -> None:
+        server = FakeApiServer()
+        async with running(server, short_watch_seconds=3600.0) as setup:
+            made = setup.reflector.state.stale_since
+            for _ in range(3):
+                await until(setup.watching)
+                server.watch_refusals = [FORBIDDEN]
+                server.break_watches("internal error")
+                await until(lambda: not setup.watching())
+                assert setup.reflector.state.stale_since == made
 
     asyncio.run(test())
 
