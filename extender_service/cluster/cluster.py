@@ -10,7 +10,7 @@ from extender_service.cluster.events import ClusterEvent, ClusterEvents
 from extender_service.cluster.nodes import NodeTable
 from extender_service.cluster.occupancy import Occupancy
 from extender_service.cluster.placements import Placements
-from extender_service.cluster.pods import NO_ROW, PodFacts, PodKey
+from extender_service.cluster.pods import NO_ROW, PodFacts, PodKey, PodTable
 from extender_service.cluster.view import NodeView
 from extender_service.kube.objects import Node, Pod
 
@@ -44,6 +44,11 @@ class Cluster:
     def nodes(self) -> NodeTable:
         """The table of nodes, for reading."""
         return self._occupancy.nodes
+
+    @property
+    def pods(self) -> PodTable:
+        """The table of pods, for reading; placements have slots of their own."""
+        return self._occupancy.pods
 
     @property
     def node_count(self) -> int:
@@ -80,7 +85,7 @@ class Cluster:
             return
         node_name = pod.spec.node_name
         old_slot = self._slot_by_key.get(key)
-        if old_slot is not None and self._occupancy.pods.is_same(old_slot, pod, uid):
+        if old_slot is not None and self.pods.is_same(old_slot, pod, uid):
             if node_name:
                 self._settle(uid, node_name)
             return
@@ -113,14 +118,14 @@ class Cluster:
     def pod(self, uid: str) -> PodFacts | None:
         """What the watch says of a pod."""
         slot = self._slot_by_uid.get(uid)
-        return None if slot is None else self._occupancy.pods[slot]
+        return None if slot is None else self.pods[slot]
 
     def slot_on(self, uid: str, node_name: str) -> int | None:
         """Return the slot of a pod if it counts on this node, as a fact or as a placement."""
         row = self.nodes.row_of.get(node_name, NO_ROW)
         placement = self.placements.get(uid)
         for slot in (self._slot_by_uid.get(uid), None if placement is None else placement.slot):
-            if slot is not None and self._occupancy.pods.row[slot] == row != NO_ROW:
+            if slot is not None and self.pods.row[slot] == row != NO_ROW:
                 return slot
         return None
 
@@ -136,7 +141,7 @@ class Cluster:
 
     def view(self, rows: NDArray[np.intp] | None, table: NodeTable | None = None) -> NodeView:
         """Return the nodes at `rows` (None: the whole table), of this cluster's table or of a changed copy of it."""
-        return NodeView(table or self.nodes, self._occupancy.pods, rows)
+        return NodeView(table or self.nodes, self.pods, rows)
 
     def with_nodes(self, nodes: Iterable[Node]) -> NodeTable:
         """Return a copy of the node table in which these nodes are as given.
@@ -149,7 +154,7 @@ class Cluster:
         return table
 
     def _forget(self, slot: int) -> PodFacts:
-        facts = self._occupancy.pods[slot]
+        facts = self.pods[slot]
         self._occupancy.remove(slot)
         # A successor of the same name, or an object without a UID, may have taken either entry.
         if self._slot_by_uid.get(facts.uid) == slot:

@@ -13,6 +13,14 @@ NONZERO_MEMORY_BYTES = 5
 FIRST_SCALAR = 6
 
 FIXED = {CPU: CPU_MILLI, MEMORY: MEMORY_BYTES, EPHEMERAL_STORAGE: EPHEMERAL_STORAGE_BYTES, PODS: POD_COUNT}
+_FIXED_NAMES = (
+    "cpu_milli",
+    "memory_bytes",
+    "ephemeral_storage_bytes",
+    "pods",
+    "nonzero_cpu_milli",
+    "nonzero_memory_bytes",
+)
 
 
 class Dimensions:
@@ -25,6 +33,10 @@ class Dimensions:
     def size(self) -> int:
         """One more than the highest dimension in use."""
         return FIRST_SCALAR + self._scalars.size
+
+    def names(self) -> list[str]:
+        """What each dimension counts, with its unit where it has one; empty for an unused one."""
+        return [*_FIXED_NAMES, *(resource or "" for resource in self._scalars.values)]
 
     def find(self, resource: str) -> int:
         """Return a resource's dimension, or -1 if nobody offers or requests it."""

@@ -326,5 +326,5 @@ class ClusterHistories(RuleBasedStateMachine):
         assert (column.numbers != ABSENT).sum() == sum(value is not None for value in values.values())
 
 
-ClusterHistories.TestCase.settings = settings(max_examples=150, stateful_step_count=50, deadline=None)
+ClusterHistories.TestCase.settings = settings(max_examples=100, stateful_step_count=50, deadline=None)
 test_any_history = ClusterHistories.TestCase

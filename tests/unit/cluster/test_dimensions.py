@@ -38,3 +38,13 @@ def test_a_copy_changes_on_its_own() -> None:
     assert dimensions.find("nvidia.com/gpu") == FIRST_SCALAR
     assert dimensions.find("example.com/fpga") == -1
     assert twin.find("nvidia.com/gpu") == -1
+
+
+def test_dimensions_are_named_with_their_units() -> None:
+    dimensions = Dimensions()
+    dimensions.hold("nvidia.com/gpu")
+    dimensions.hold("example.com/fpga")
+    dimensions.release("nvidia.com/gpu")
+    names = dimensions.names()
+    assert (names[CPU_MILLI], names[MEMORY_BYTES], names[POD_COUNT]) == ("cpu_milli", "memory_bytes", "pods")
+    assert names[FIRST_SCALAR:] == ["", "example.com/fpga"]

@@ -8,7 +8,6 @@ from extender_service.cluster.resources import (
     HostPort,
     PodRequests,
     host_ports,
-    is_scalar_resource,
     node_allocatable,
     pod_requests,
     request_shape,
@@ -153,7 +152,6 @@ def test_with_missing_requests_filled_sums_hold_the_defaults_of_scoring() -> Non
     ],
 )
 def test_extended_and_prefixed_native_resources_count(name: str) -> None:
-    assert is_scalar_resource(name)
     assert node_allocatable({name: "3"}) == {name: 3}
     assert amounts(make_container({name: "3"})) == {name: 3}
 
@@ -174,7 +172,6 @@ def test_extended_and_prefixed_native_resources_count(name: str) -> None:
     ],
 )
 def test_other_names_do_not_count(name: str) -> None:
-    assert not is_scalar_resource(name)
     assert node_allocatable({name: "3"}) == {}
     assert amounts(make_container({name: "3"})) == {}
 

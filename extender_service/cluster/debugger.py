@@ -1,0 +1,173 @@
+"""What the cluster knows, compared with what the API server says and written down for people.
+
+As kube-scheduler's cache debugger (pkg/scheduler/internal/cache/debugger), which also looks whether nodes and pods are
+known, but not at what they add up to.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+import numpy as np
+
+from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.pods import PodFacts
+
+# More of one kind than this are counted, not named.
+_MOST_NAMED = 50
+
+# Facts of nodes by node name and what they tell; one that is not there is zero, false or unset.
+_Facts = dict[tuple[str, str], int | str]
+
+
+class NodeDifference(msgspec.Struct, frozen=True):
+    """One fact of a node that is not as listed; None where it is zero, false or unset."""
+
+    node_name: str
+    fact: str
+    cached: int | str | None
+    listed: int | str | None
+
+    def __str__(self) -> str:
+        cached, listed = ("nothing" if value is None else value for value in (self.cached, self.listed))
+        return f"node {self.node_name}: {self.fact} is {cached}, listed {listed}"
+
+
+class Differences(msgspec.Struct, frozen=True):
+    """What the cluster should know but does not (missed), knows but should not (redundant), and has otherwise."""
+
+    missed_nodes: list[str]
+    redundant_nodes: list[str]
+    missed_pods: list[str]
+    redundant_pods: list[str]
+    misplaced_pods: list[str]
+    nodes: list[NodeDifference]
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, field) for field in self.__struct_fields__)
+
+    def lines(self) -> list[str]:
+        """Say it in words; nothing if there are no differences."""
+        return [
+            *_named("missed nodes", self.missed_nodes),
+            *_named("redundant nodes", self.redundant_nodes),
+            *_named("missed pods", self.missed_pods),
+            *_named("redundant pods", self.redundant_pods),
+            *_named("misplaced pods", self.misplaced_pods),
+            *(str(difference) for difference in self.nodes[:_MOST_NAMED]),
+            *([f"and {len(self.nodes) - _MOST_NAMED} more"] if len(self.nodes) > _MOST_NAMED else []),
+        ]
+
+
+def compare(cluster: Cluster, listed: Cluster) -> Differences:
+    """Compare a cluster with one that was made, just now and from scratch, of what the API server lists.
+
+    Making `listed` takes a second for 150,000 pods, and may be done in slices: it touches only itself. Comparing takes
+    half a second for these on 5,000 nodes, and reads one state of the cluster: what changed since the list is a
+    difference, too. A placement ahead of the watch counts, unless the list shows that pod on a node already.
+    """
+    here, there = _known_pods(cluster), _known_pods(listed)
+    ahead = {placement.uid: placement.node_name for placement in cluster.placements}
+    missed_nodes, redundant_nodes = _missed_and_redundant(listed.node_names(), cluster.node_names())
+    return Differences(
+        missed_nodes,
+        redundant_nodes,
+        missed_pods=sorted(_identity(facts) for uid, facts in there.items() if uid not in here and uid not in ahead),
+        redundant_pods=sorted(_identity(facts) for uid, facts in here.items() if uid not in there),
+        misplaced_pods=sorted(
+            f"{_identity(facts)} is on {here[uid].node_name or 'no node'}, listed on {facts.node_name or 'no node'}"
+            for uid, facts in there.items()
+            if uid in here and facts.node_name not in (here[uid].node_name, ahead.get(uid))
+        ),
+        nodes=_node_differences(cluster, listed, there),
+    )
+
+
+def dump(cluster: Cluster) -> Iterator[str]:
+    """Write down the nodes, the placements that are ahead of the watch, and the sizes of the tables; a line for each.
+
+    Nodes are written as requested/allocatable amounts by dimension, also those not known that pods are on. Takes some
+    hundredths of a second for 5,000 nodes.
+    """
+    table, pods = cluster.nodes, cluster.pods
+    names = table.dimensions.names()
+    for node_name, row in table.row_of.items():
+        known = "" if table.exists[row] else " (not known)"
+        amounts = zip(names, table.requested[:, row].tolist(), table.allocatable[:, row].tolist(), strict=False)
+        used = ", ".join(f"{name} {taken}/{offered}" for name, taken, offered in amounts if taken or offered)
+        yield f"node {node_name}{known}: {used or 'nothing'}"
+    for placement in cluster.placements:
+        kind = "assumed" if placement.assumed else "expected"
+        yield f"pod {_identity(pods[placement.slot])} is {kind} on {placement.node_name}"
+    yield (
+        f"tables: {table.count} nodes in {table.size} rows of {table.capacity}; "
+        f"{cluster.pod_count} pods and {len(cluster.placements)} placements in {len(pods.facts)} slots; "
+        f"{len(table.taint_sets)} taint sets, {len(table.port_sets)} host port sets of nodes, "
+        f"{len(pods.port_sets)} of pods, {len(pods.request_sets)} request sets, {sum(map(bool, names))} dimensions"
+    )
+
+
+def _known_pods(cluster: Cluster) -> dict[str, PodFacts]:
+    """What the watch says of each pod, by UID."""
+    ahead = {placement.slot for placement in cluster.placements}
+    return {
+        facts.uid: facts for slot, facts in enumerate(cluster.pods.facts) if facts is not None and slot not in ahead
+    }
+
+
+def _node_differences(cluster: Cluster, listed: Cluster, listed_pods: dict[str, PodFacts]) -> list[NodeDifference]:
+    cached, wanted = _node_facts(cluster), _node_facts(listed)
+    names = cluster.nodes.dimensions.names()
+    for placement in cluster.placements:
+        known = listed_pods.get(placement.uid)
+        if known is None or not known.node_name:
+            for dimension, amount in enumerate(cluster.pods.amounts_of(placement.slot).tolist()):
+                if amount:
+                    cell = (placement.node_name, f"requested {names[dimension]}")
+                    wanted[cell] = int(wanted.get(cell, 0)) + amount
+            for port in cluster.pods.ports_of(placement.slot):
+                wanted[placement.node_name, f"host port {'/'.join(map(str, port))}"] = "in use"
+    return [
+        NodeDifference(*cell, cached.get(cell), wanted.get(cell))
+        for cell in sorted(cached.keys() | wanted.keys())
+        if cached.get(cell) != wanted.get(cell) and cluster.nodes.is_node(cell[0]) and listed.nodes.is_node(cell[0])
+    ]
+
+
+def _node_facts(cluster: Cluster) -> _Facts:
+    """What the columns say of each node."""
+    table = cluster.nodes
+    facts: _Facts = {}
+    names = table.dimensions.names()
+    for title, matrix in (("allocatable", table.allocatable), ("requested", table.requested)):
+        dimensions, rows = np.nonzero(matrix[:, : table.size])
+        for dimension, row, amount in zip(
+            dimensions.tolist(), rows.tolist(), matrix[dimensions, rows].tolist(), strict=True
+        ):
+            facts[table.names[row], f"{title} {names[dimension] or dimension}"] = amount
+    for name, row in table.row_of.items():
+        node = table.objects[row]
+        if node is not None:
+            facts.update(((name, f"label {key}"), value) for key, value in node.metadata.labels.items())
+        if table.unschedulable[row]:
+            facts[name, "unschedulable"] = "true"
+        for taint in table.taint_sets.values[table.taint_set[row]] or ():
+            facts[name, f"taint {taint.key}={taint.value}:{taint.effect}"] = "set"
+        for port in table.port_sets.values[table.port_set[row]] or ():
+            facts[name, f"host port {'/'.join(map(str, port))}"] = "in use"
+    return facts
+
+
+def _missed_and_redundant(actual: Iterable[str], cached: Iterable[str]) -> tuple[list[str], list[str]]:
+    actual, cached = set(actual), set(cached)
+    return sorted(actual - cached), sorted(cached - actual)
+
+
+def _identity(facts: PodFacts) -> str:
+    return f"{facts.namespace}/{facts.name} ({facts.uid})"
+
+
+def _named(title: str, items: Sequence[str]) -> list[str]:
+    if not items:
+        return []
+    more = ", …" if len(items) > _MOST_NAMED else ""
+    return [f"{title} ({len(items)}): {', '.join(items[:_MOST_NAMED])}{more}"]
