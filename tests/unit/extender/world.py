@@ -1,0 +1,139 @@
+"""A service with its cluster, its clock and its callers, for tests of the verbs."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import httpx
+import msgspec
+
+from extender_service.cluster.cluster import Cluster, pod_uid
+from extender_service.cluster.dimensions import CPU_MILLI
+from extender_service.config.load import default_config
+from extender_service.extender.app import create_app
+from extender_service.extender.bind import Binder
+from extender_service.extender.observation import Observation
+from extender_service.extender.service import ExtenderService, Mode
+from extender_service.framework.interface import Handle, Plugin
+from extender_service.framework.profile import Profile
+from extender_service.framework.registry import Registry
+from extender_service.kube.api_errors import ApiError, KubeError, Status
+from extender_service.kube.objects import Node, Pod
+from extender_service.plugins.default_plugins import ABSENT, IN_TREE
+from tests.unit.cluster.clock import Clock
+
+
+class Hold:
+    """A place where binds wait: tells when one has arrived, until it may go on."""
+
+    def __init__(self) -> None:
+        self.arrived = asyncio.Event()
+        self.go_on = asyncio.Event()
+
+
+class Pods:
+    """The API server's part in reading and binding pods, with faults on demand.
+
+    A bind raises what is next in `bind_errors`, after it was applied if `applies` is true. `hold` makes binds wait.
+    """
+
+    def __init__(self) -> None:
+        self.pods: dict[tuple[str, str], Pod] = {}
+        self.bound: list[tuple[str, str, str, str]] = []
+        self.reads = 0
+        self.bind_errors: list[KubeError] = []
+        self.read_errors: list[KubeError] = []
+        self.applies = True
+        self.hold: Hold | None = None
+
+    def put(self, pod: Pod, node_name: str | None = None) -> Pod:
+        if node_name is not None:
+            pod = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node_name))
+        self.pods[pod.metadata.namespace, pod.metadata.name] = pod
+        return pod
+
+    async def get_pod(self, namespace: str, name: str) -> Pod | None:
+        self.reads += 1
+        if self.read_errors:
+            raise self.read_errors.pop(0)
+        return self.pods.get((namespace, name))
+
+    async def bind_pod(self, namespace: str, name: str, uid: str, node_name: str) -> None:
+        self.bound.append((namespace, name, uid, node_name))
+        if self.hold is not None:
+            self.hold.arrived.set()
+            await self.hold.go_on.wait()
+        pod = self.pods.get((namespace, name))
+        if pod is None:
+            raise ApiError(Status(404, "NotFound", f'pods "{name}" not found'))
+        if pod_uid(pod) != uid:
+            raise ApiError(Status(409, "Conflict", "the UID in the precondition is another"))
+        if pod.spec.node_name:
+            raise ApiError(Status(409, "Conflict", f"pod {name} is already assigned to node {pod.spec.node_name}"))
+        if self.applies:
+            self.put(pod, node_name)
+        if self.bind_errors:
+            raise self.bind_errors.pop(0)
+
+
+class World:
+    """A service in one of its modes, following an API server unless `is_live` is false, with the default plugins."""
+
+    def __init__(
+        self,
+        *nodes: Node,
+        mode: Mode = "beside",
+        is_live: bool = True,
+        plugins: Mapping[str, Sequence[tuple[Plugin, int]]] | None = None,
+        confirm_seconds: float = 30.0,
+    ) -> None:
+        self.clock = Clock()
+        self.cluster = Cluster(clock=self.clock)
+        self.pods = Pods()
+        profiles = (
+            Registry(IN_TREE, ABSENT).profiles(default_config(), Handle(self.cluster))
+            if plugins is None
+            else {"default-scheduler": Profile("default-scheduler", plugins)}
+        )
+        self.service = ExtenderService(self.cluster, profiles, mode=mode, is_live=is_live, clock=self.clock)
+        self.binder = Binder(self.cluster, self.pods, confirm_seconds=confirm_seconds)
+        self.observations: list[Observation] = []
+        self.app = create_app(self.service, self.binder, self.observations.append)
+        for node in nodes:
+            self.cluster.apply_node(node)
+
+    async def post(self, verb: str, body: bytes | Mapping[str, object]) -> httpx.Response:
+        """Call a verb as kube-scheduler does."""
+        content = body if isinstance(body, bytes) else msgspec.json.encode(body)
+        transport = httpx.ASGITransport(self.app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+            return await client.post(f"/{verb}", content=content)
+
+    async def call(self, verb: str, body: Mapping[str, object]) -> Any:
+        answer = await self.post(verb, body)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    async def filter(self, pod: Pod, names: Sequence[str]) -> Any:
+        return await self.call("filter", {"Pod": pod, "NodeNames": names})
+
+    async def bind(self, pod: Pod, node_name: str, uid: str | None = None) -> str:
+        """Bind a pod; returns the text of the error, empty if there is none."""
+        body = {
+            "PodName": pod.metadata.name,
+            "PodNamespace": pod.metadata.namespace,
+            "PodUID": pod.metadata.uid if uid is None else uid,
+            "Node": node_name,
+        }
+        answer = await self.call("bind", body)
+        assert set(answer) == {"Error"}
+        return str(answer["Error"])
+
+    def expected_on(self, pod: Pod) -> str | None:
+        """The node on which the pod counts ahead of the watch, None if there is none."""
+        placement = self.cluster.placements.get(pod_uid(pod))
+        return None if placement is None else placement.node_name
+
+    def cpu_milli(self, node_name: str) -> int:
+        """What counts on a node."""
+        return int(self.cluster.nodes.requested[CPU_MILLI, self.cluster.nodes.row_of[node_name]])
