@@ -29,10 +29,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.command == "version":
         print(f"{PROGRAM} {version(PROGRAM)}")  # noqa: T201 - it is what was asked for
         return 0
-    from extender_service.serve import StartError, serve  # noqa: PLC0415 - `version` needs none of it
+    # `version` needs none of these.
+    from extender_service.config.dump import dump_config  # noqa: PLC0415
+    from extender_service.serve import serve  # noqa: PLC0415
+    from extender_service.startup import Setup, StartError  # noqa: PLC0415
 
     try:
-        serve(_serve_options(options))
+        if options.command == "serve":
+            serve(_serve_options(options))
+        else:
+            setup = Setup(options.config, options.plugin or [])
+            print(dump_config(setup.config) if options.action == "print" else "valid\n", end="")  # noqa: T201
     except StartError as error:
         print(f"{PROGRAM}: {error}", file=sys.stderr)  # noqa: T201 - the one line that says what is wrong
         return 1
@@ -50,10 +57,28 @@ def parser() -> argparse.ArgumentParser:
         "serve",
         help="answer kube-scheduler",
         description="Answer kube-scheduler. Each option may also be given as an environment variable: "
-        f"--bind-address as {ENVIRONMENT_PREFIX}BIND_ADDRESS, and so on.",
+        f"--bind-address as {ENVIRONMENT_PREFIX}BIND_ADDRESS, and so on; several values are separated by commas.",
     )
-    add = _Options(serve)
+    _add_serve_options(_Options(serve))
+    config = commands.add_parser("config", help="look at a KubeSchedulerConfiguration")
+    actions = config.add_subparsers(dest="action", required=True, metavar="ACTION", parser_class=_Parser)
+    for action, what in (("print", "print it with every default"), ("check", "only say whether it is valid")):
+        _add_config_options(_Options(actions.add_parser(action, help=what, description=f"Check a file, and {what}.")))
+    return top
+
+
+def _add_config_options(add: "_Options") -> None:
     add("--config", type=_file, metavar="FILE", help="KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1)")
+    add(
+        "--plugin",
+        action="append",
+        metavar="MODULE:CLASS",
+        help="a plugin class to load, besides those of installed packages; repeatable",
+    )
+
+
+def _add_serve_options(add: "_Options") -> None:
+    _add_config_options(add)
     add(
         "--kubeconfig",
         type=_file,
@@ -85,7 +110,6 @@ def parser() -> argparse.ArgumentParser:
         help="debug, info, warning, error, or a number as for kube-scheduler (default: info)",
     )
     add("--log-format", choices=("text", "json"), default="text", help="(default: text)")
-    return top
 
 
 class _Options:
@@ -107,7 +131,7 @@ class _Options:
         assert callable(parse)
         try:
             if facts.get("action") == "append":
-                return [parse(part) for part in value.split(os.pathsep)]
+                return [parse(part) for part in value.split(",")]
             parsed = parse(value)
         except argparse.ArgumentTypeError as error:
             self._to.error(f"environment variable {variable}: {error}")
@@ -144,6 +168,7 @@ def _serve_options(options: argparse.Namespace) -> ServeOptions:
         kubeconfig=options.kubeconfig,
         master=options.master,
         cluster_files=options.cluster_file or [],
+        plugins=options.plugin or [],
         mode=options.mode,
         bind_address=options.bind_address,
         port=options.port,

@@ -13,6 +13,7 @@ class ServeOptions:
     kubeconfig: Path | None
     master: str
     cluster_files: list[Path]
+    plugins: list[str]
     mode: Literal["beside", "replace"]
     bind_address: str
     port: int

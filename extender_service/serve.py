@@ -15,14 +15,10 @@ import uvloop
 from extender_service.cluster.api_server import ApiServer
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.cluster_file import ClusterFile
-from extender_service.config.errors import ConfigError
-from extender_service.config.load import default_config, load_config
 from extender_service.extender.app import create_app
 from extender_service.extender.bind import Binder
 from extender_service.extender.service import ExtenderService
-from extender_service.framework.interface import Handle
 from extender_service.framework.profile import Profile
-from extender_service.framework.registry import Registry
 from extender_service.kube.client import KubeClient
 from extender_service.kube.credentials import load_credentials
 from extender_service.kube.credentials_error import CredentialsError
@@ -33,7 +29,7 @@ from extender_service.observability.metrics import Metrics
 from extender_service.observability.observer import observer
 from extender_service.observability.operations import operations_routes
 from extender_service.options import ServeOptions
-from extender_service.plugins.default_plugins import ABSENT, IN_TREE
+from extender_service.startup import Setup, StartError
 from extender_service.welcome import welcome
 
 log = logging.getLogger(__name__)
@@ -46,10 +42,6 @@ GRACE_SECONDS = 20
 EXPIRY_SECONDS = 1.0
 
 
-class StartError(Exception):
-    """The service cannot start; one line that says what is wrong and what to do."""
-
-
 def serve(options: ServeOptions) -> None:
     """Run the service until it is told to stop. Raises StartError."""
     configure_logging(options.log_level, options.log_format)
@@ -58,7 +50,7 @@ def serve(options: ServeOptions) -> None:
 
 async def _serve(options: ServeOptions) -> None:
     cluster = Cluster()
-    profiles = _profiles(options, cluster)
+    profiles = Setup(options.config, options.plugins).profiles(cluster)
     listener = _listen(options)
     url = f"http://{_host(options)}:{listener.getsockname()[1]}"
     if options.cluster_files:
@@ -151,14 +143,6 @@ class _Server(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self._health.draining = True
         super().handle_exit(sig, frame)
-
-
-def _profiles(options: ServeOptions, cluster: Cluster) -> dict[str, Profile]:
-    try:
-        config = load_config(options.config) if options.config else default_config()
-        return Registry(IN_TREE, ABSENT).profiles(config, Handle(cluster))
-    except ConfigError as error:
-        raise StartError(f"--config: {error}") from error
 
 
 def _listen(options: ServeOptions) -> socket.socket:

@@ -9,7 +9,7 @@ from extender_service.cluster.labels import LabelColumn
 from extender_service.cluster.nodes import NodeTable
 from extender_service.cluster.pods import PodTable
 from extender_service.cluster.resources import HostPort
-from extender_service.kube.objects import Taint
+from extender_service.kube.objects import Node, Taint
 
 
 class RowChanges:
@@ -67,6 +67,12 @@ class NodeView:
         """The nodes' names."""
         names = self._table.names
         return names[: self._size] if self._rows is None else [names[row] for row in self._rows]
+
+    @property
+    def objects(self) -> list[Node | None]:
+        """The nodes as the API server sent them; None where a row is none."""
+        objects = self._table.objects
+        return objects[: self._size] if self._rows is None else [objects[row] for row in self._rows.tolist()]
 
     @property
     def exists(self) -> NDArray[np.bool_]:

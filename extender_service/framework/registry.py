@@ -2,7 +2,11 @@
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
+from extender_service.config.errors import ConfigError, Problem
 from extender_service.config.profiles import EffectivePlugins, effective_profiles
 from extender_service.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
 from extender_service.framework.interface import Handle, Plugin, extension_points
@@ -26,6 +30,13 @@ class Registry:
             self._plugins[plugin.name] = plugin
         self._points_of = {**absent, **{name: extension_points(plugin) for name, plugin in self._plugins.items()}}
 
+    def check(self, config: KubeSchedulerConfiguration) -> None:
+        """Check what `profiles` would, without making any plugin. Raises ConfigError."""
+        effective = effective_profiles(config, self._points_of)
+        for profile in config.profiles:
+            for name in _enabled(effective[profile.scheduler_name]) & self._plugins.keys():
+                _args(self._plugins[name], profile)
+
     def profiles(self, config: KubeSchedulerConfiguration, handle: Handle) -> dict[str, Profile]:
         """Make the plugins of every profile, by scheduler name, in the order of the configuration.
 
@@ -38,7 +49,7 @@ class Registry:
         }
 
     def _profile(self, profile: KubeSchedulerProfile, effective: EffectivePlugins, handle: Handle) -> Profile:
-        enabled = {plugin.name for plugins in effective.values() for plugin in plugins}
+        enabled = _enabled(effective)
         absent = sorted(enabled - self._plugins.keys())
         if absent:
             log.warning(
@@ -46,7 +57,9 @@ class Registry:
                 extra={"profile": profile.scheduler_name, "plugins": " ".join(absent)},
             )
         # One instance serves all of a plugin's extension points.
-        made = {name: plugin(profile.args(name), handle) for name, plugin in self._plugins.items() if name in enabled}
+        made = {
+            name: plugin(_args(plugin, profile), handle) for name, plugin in self._plugins.items() if name in enabled
+        }
         return Profile(
             profile.scheduler_name,
             {
@@ -54,3 +67,21 @@ class Registry:
                 for point, plugins in effective.items()
             },
         )
+
+
+def _enabled(effective: EffectivePlugins) -> set[str]:
+    return {plugin.name for plugins in effective.values() for plugin in plugins}
+
+
+def _args(plugin: type[Plugin], profile: KubeSchedulerProfile) -> Any:
+    """Return a plugin's arguments as its declared type; without one, as the file has them. Raises ConfigError."""
+    given = profile.args(plugin.name)
+    if plugin.args_type is None or isinstance(given, plugin.args_type):
+        return given
+    try:
+        return TypeAdapter(plugin.args_type).validate_python({} if given is None else given)
+    except ValidationError as error:
+        where = f"profile {profile.scheduler_name}: pluginConfig of {plugin.name}: args"
+        raise ConfigError(
+            Problem(".".join([where, *map(str, each["loc"])]), each["msg"]) for each in error.errors(include_url=False)
+        ) from None

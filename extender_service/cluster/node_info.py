@@ -1,0 +1,58 @@
+"""One node of a view, for rules that are written node by node."""
+
+from collections.abc import Mapping
+
+from extender_service.cluster.dimensions import POD_COUNT
+from extender_service.cluster.view import NodeView
+from extender_service.kube.objects import Node, Taint
+
+
+class NodeInfo:
+    """What is known of one node, with the pods that count on it in its own world; read from the columns when asked for.
+
+    Amounts are in milli-CPU for cpu and in whole units for everything else.
+    """
+
+    __slots__ = ("_nodes", "_position", "object")
+
+    def __init__(self, nodes: NodeView, position: int, node: Node) -> None:
+        self._nodes = nodes
+        self._position = position
+        self.object = node
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+        return self.object.metadata.name
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """The node's labels."""
+        return self.object.metadata.labels
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        """The node's annotations."""
+        return self.object.metadata.annotations
+
+    @property
+    def taints(self) -> tuple[Taint, ...]:
+        """The node's taints."""
+        return self.object.spec.taints
+
+    @property
+    def pod_count(self) -> int:
+        """How many pods count on the node."""
+        return int(self._nodes.requested(POD_COUNT)[self._position])
+
+    def allocatable(self, resource: str) -> int:
+        """What the node offers to pods of a resource; 0 if it does not have it."""
+        return int(self._nodes.allocatable(self._nodes.dimension(resource))[self._position])
+
+    def requested(self, resource: str) -> int:
+        """What the pods on the node take of a resource."""
+        return int(self._nodes.requested(self._nodes.dimension(resource))[self._position])
+
+    def free(self, resource: str) -> int:
+        """What is left of a resource."""
+        return self.allocatable(resource) - self.requested(resource)

@@ -1,0 +1,37 @@
+"""From a configuration file to what runs: reads it, finds the plugins that it may name, makes the profiles."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from extender_service.cluster.cluster import Cluster
+from extender_service.config.errors import ConfigError
+from extender_service.config.load import default_config, load_config
+from extender_service.config.types import KubeSchedulerConfiguration
+from extender_service.framework.discovery import PluginLoadError, discover_plugins
+from extender_service.framework.interface import Handle
+from extender_service.framework.profile import Profile
+from extender_service.framework.registry import Registry
+from extender_service.plugins.default_plugins import ABSENT, IN_TREE
+
+
+class StartError(Exception):
+    """The service cannot start; a line for each thing that is wrong, which says what to do."""
+
+
+class Setup:
+    """A configuration and the plugins that it can name. Raises StartError when made, for either."""
+
+    def __init__(self, config: Path | None, plugins: Sequence[str]) -> None:
+        try:
+            self._registry = Registry([*IN_TREE, *discover_plugins(plugins)], ABSENT)
+            self.config: KubeSchedulerConfiguration = load_config(config) if config else default_config()
+            self._registry.check(self.config)
+        except (PluginLoadError, ConfigError) as error:
+            raise StartError(f"{'--plugin' if isinstance(error, PluginLoadError) else '--config'}: {error}") from error
+
+    def profiles(self, cluster: Cluster) -> dict[str, Profile]:
+        """Make the profiles by scheduler name. Raises StartError."""
+        try:
+            return self._registry.profiles(self.config, Handle(cluster))
+        except ConfigError as error:
+            raise StartError(f"--config: {error}") from error

@@ -1,0 +1,77 @@
+from typing import ClassVar
+
+import numpy as np
+
+from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.node_info import NodeInfo
+from extender_service.framework.interface import CycleState, Handle
+from extender_service.framework.per_node import FilterNode, ScoreNode
+from extender_service.framework.status import Code, Status, unschedulable
+from extender_service.kube.objects import (
+    Container,
+    Node,
+    NodeStatus,
+    ObjectMeta,
+    Pod,
+    PodSpec,
+    ResourceRequirements,
+)
+
+
+class FewPods(FilterNode, ScoreNode):
+    """Wants a labelled node with room for one more cpu, the emptier the better."""
+
+    name: ClassVar[str] = "FewPods"
+
+    def filter_node(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        if "wanted" not in node.labels:
+            return unschedulable("node(s) were not wanted")
+        return unschedulable("Insufficient cpu") if node.free("cpu") < 1000 else None
+
+    def score_node(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
+        return 100 - node.pod_count
+
+
+def node(name: str, cpu: str, **labels: str) -> Node:
+    return Node(ObjectMeta(name=name, labels=labels), status=NodeStatus({"cpu": cpu, "pods": "10"}))
+
+
+def pod(name: str, node_name: str, cpu: str) -> Pod:
+    container = Container(resources=ResourceRequirements({"cpu": cpu}))
+    return Pod(ObjectMeta(name=name, namespace="default", uid=name), PodSpec(node_name, containers=(container,)))
+
+
+def cluster() -> Cluster:
+    cluster = Cluster()
+    for known_node in (node("plain", "4"), node("busy", "4", wanted="yes"), node("free", "4", wanted="yes")):
+        cluster.apply_node(known_node)
+    for known_pod in (pod("a", "busy", "3500m"), pod("b", "free", "1"), pod("c", "free", "1"), pod("d", "gone", "1")):
+        cluster.apply_pod(known_pod)
+    return cluster
+
+
+def test_each_node_is_asked_about_and_keeps_its_own_reason() -> None:
+    known = cluster()
+    view = known.view(None)
+    rejections = FewPods(None, Handle(known)).filter(CycleState(Pod()), Pod(), view)
+    assert rejections is not None
+    reasons = [rejections.status_of(key) if key else None for key in rejections.keys.tolist()]
+    by_name = dict(zip(view.names, reasons, strict=True))
+    assert by_name == {
+        "plain": Status(Code.UNSCHEDULABLE, ("node(s) were not wanted",)),
+        "busy": Status(Code.UNSCHEDULABLE, ("Insufficient cpu",)),
+        "free": None,
+        "gone": None,  # pods are there, but no node: it is not asked about
+    }
+
+
+def test_nothing_is_rejected_where_every_node_passes() -> None:
+    known = cluster()
+    view = known.view(known.nodes.rows_named(["free"]))
+    assert FewPods(None, Handle(known)).filter(CycleState(Pod()), Pod(), view) is None
+
+
+def test_each_node_is_scored() -> None:
+    known = cluster()
+    view = known.view(known.nodes.rows_named(["free", "plain"]))
+    assert np.array_equal(FewPods(None, Handle(known)).score(CycleState(Pod()), Pod(), view), [98, 100])

@@ -1,0 +1,72 @@
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from extender_service.cluster.cluster import Cluster
+from extender_service.startup import Setup, StartError
+
+PLUGIN = """
+import pydantic
+from extender_service.framework.interface import Filter
+
+class Args(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(extra="forbid")
+    limit: int = 3
+
+class Limited(Filter):
+    name = "Limited"
+    args_type = Args
+    def filter(self, state, pod, nodes): return None
+"""
+CONFIG = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+  - schedulerName: default-scheduler
+    plugins: {filter: {enabled: [{name: Limited}]}}
+"""
+
+
+@pytest.fixture
+def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    (tmp_path / "limited_plugin.py").write_text(PLUGIN)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield "limited_plugin:Limited"
+    sys.modules.pop("limited_plugin", None)
+
+
+def config(tmp_path: Path, more: str = "") -> Path:
+    path = tmp_path / "config.yaml"
+    path.write_text(CONFIG + more)
+    return path
+
+
+def test_a_users_plugin_runs_with_its_declared_arguments(plugin: str, tmp_path: Path) -> None:
+    more = "    pluginConfig: [{name: Limited, args: {limit: 7}}]\n"
+    profile = Setup(config(tmp_path, more), [plugin]).profiles(Cluster())["default-scheduler"]
+    assert [each.args.limit for each in profile.filter if each.name == "Limited"] == [7]
+
+
+def test_arguments_that_are_left_out_have_their_defaults(plugin: str, tmp_path: Path) -> None:
+    profile = Setup(config(tmp_path), [plugin]).profiles(Cluster())["default-scheduler"]
+    assert [each.args.limit for each in profile.filter if each.name == "Limited"] == [3]
+
+
+@pytest.mark.parametrize(("args", "problem"), [("{limit: many}", "args.limit: "), ("{limits: 1}", "args.limits: ")])
+def test_wrong_arguments_are_named(plugin: str, tmp_path: Path, args: str, problem: str) -> None:
+    path = config(tmp_path, f"    pluginConfig: [{{name: Limited, args: {args}}}]\n")
+    with pytest.raises(StartError, match=re.escape(problem)):
+        Setup(path, [plugin])
+
+
+def test_a_plugin_that_nobody_brings_is_unknown(tmp_path: Path) -> None:
+    with pytest.raises(StartError, match=r'--config: .*plugin "Limited" does not exist'):
+        Setup(config(tmp_path), [])
+
+
+def test_a_plugin_that_cannot_be_loaded_is_told() -> None:
+    with pytest.raises(StartError, match="--plugin: no_such_module:Plugin: No module named"):
+        Setup(None, ["no_such_module:Plugin"])
