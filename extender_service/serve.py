@@ -4,6 +4,7 @@ import asyncio
 import errno
 import gc
 import logging
+import signal
 import socket
 from collections.abc import Mapping
 from importlib.metadata import version
@@ -141,8 +142,10 @@ class _Server(uvicorn.Server):
         self._health = health
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        # uvicorn's own raises the signal again in the end, which kills us before bindings under way are finished.
         self._health.draining = True
-        super().handle_exit(sig, frame)
+        self.force_exit = self.should_exit and sig == signal.SIGINT
+        self.should_exit = True
 
 
 def _listen(options: ServeOptions) -> socket.socket:
