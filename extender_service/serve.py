@@ -16,10 +16,12 @@ import uvloop
 from extender_service.cluster.api_server import ApiServer
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.cluster_file import ClusterFile
+from extender_service.cluster.debugger import compare, dump
 from extender_service.extender.app import create_app
 from extender_service.extender.bind import Binder
 from extender_service.extender.service import ExtenderService
 from extender_service.framework.profile import Profile
+from extender_service.kube.api_errors import KubeError
 from extender_service.kube.client import KubeClient
 from extender_service.kube.credentials import load_credentials
 from extender_service.kube.credentials_error import CredentialsError
@@ -46,6 +48,8 @@ EXPIRY_SECONDS = 1.0
 def serve(options: ServeOptions) -> None:
     """Run the service until it is told to stop. Raises StartError."""
     configure_logging(options.log_level, options.log_format)
+    # Until there is something to look at: by default this signal ends a process.
+    signal.signal(signal.SIGUSR2, signal.SIG_IGN)
     uvloop.run(_serve(options))
 
 
@@ -74,9 +78,10 @@ async def _serve_files(
     binder = Binder(cluster, files)
     metrics = Metrics(version("extender-service"), cluster, {})
     async with asyncio.TaskGroup() as tasks:
-        following = tasks.create_task(files.follow())
+        background = [tasks.create_task(files.follow()), tasks.create_task(_debug_on_signal(cluster, None))]
         await _answer(service, binder, metrics, Health({}), listener)
-        following.cancel()
+        for task in background:
+            task.cancel()
 
 
 async def _serve_api_server(
@@ -105,6 +110,7 @@ async def _serve_api_server(
                 tasks.create_task(api_server.follow()),
                 tasks.create_task(_tell_when_synced(cluster, api_server)),
                 tasks.create_task(_expire(cluster)),
+                tasks.create_task(_debug_on_signal(cluster, api_server)),
             ]
             await _answer(service, binder, metrics, Health(watches), listener)
             for task in background:
@@ -177,3 +183,27 @@ async def _expire(cluster: Cluster) -> None:
     while True:
         await asyncio.sleep(EXPIRY_SECONDS)
         cluster.expire()
+
+
+async def _debug_on_signal(cluster: Cluster, api_server: ApiServer | None) -> None:
+    """On SIGUSR2, log how the cluster differs from what the API server lists, and a dump."""
+    asked = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR2, asked.set)
+    while True:
+        await asked.wait()
+        asked.clear()
+        if api_server is not None:
+            await _log_differences(cluster, api_server)
+        for line in dump(cluster):
+            log.info("dump: %s", line)
+
+
+async def _log_differences(cluster: Cluster, api_server: ApiServer) -> None:
+    try:
+        differences = compare(cluster, await api_server.list_cluster())
+    except (KubeError, CredentialsError) as error:
+        log.warning("cannot compare the cache with the API server: %s", error)
+        return
+    log.info("compared the cache with the API server", extra={"differences": len(differences.lines())})
+    for line in differences.lines():
+        log.warning("the cache differs: %s", line)

@@ -43,6 +43,18 @@ class ApiServer:
             tasks.create_task(self.nodes.run())
             tasks.create_task(self.pods.run())
 
+    async def list_cluster(self) -> Cluster:
+        """Return a cluster made from scratch of what the API server lists now. Raises KubeError, CredentialsError."""
+        listed = Cluster()
+        nodes, pods = NodeStore(listed), PodStore(listed)
+        async for node_page in self._client.list_pages(NODES):
+            for node in node_page.items:
+                nodes.apply(node)
+        async for pod_page in self._client.list_pages(PODS, field_selector=NOT_ENDED):
+            for pod in pod_page.items:
+                pods.apply(pod)
+        return listed
+
     async def get_pod(self, namespace: str, name: str) -> Pod | None:
         """Return a pod as it is now, None if there is none. Raises KubeError."""
         try:
