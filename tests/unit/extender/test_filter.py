@@ -238,7 +238,7 @@ def test_whole_nodes_are_sent_back_byte_for_byte(mode: Any, field: str) -> None:
 
 
 def test_an_empty_list_of_whole_nodes_is_answered_in_kind() -> None:
-    body = {"Pod": {}, "Nodes": {"metadata": {}, "items": None}, "NodeNames": None}
+    body: dict[str, Any] = {"Pod": {}, "Nodes": {"metadata": {}, "items": None}, "NodeNames": None}
     answer = asyncio.run(World(is_live=False).call("filter", body))
     assert (answer["Nodes"], answer["NodeNames"]) == ({"items": []}, None)
 

@@ -1,0 +1,380 @@
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from extender_service.extender.bind import BindError
+from extender_service.kube.api_errors import KubeError, UnreachableError
+from extender_service.kube.objects import Pod
+from tests.unit.cluster.objects import make_node, make_pod
+from tests.unit.extender.world import Hold, World
+
+WEB = make_pod("web", requests={"cpu": "1"})
+UID = WEB.metadata.uid
+LOST = UnreachableError("the connection was lost")
+
+
+def world_with(pod: Pod | None = WEB, *, confirm_seconds: float = 30) -> World:
+    """Nodes a and b, and a pod that the API server and the watch know, unless it is None."""
+    world = World(make_node("a"), make_node("b"), mode="replace", confirm_seconds=confirm_seconds)
+    if pod is not None:
+        world.pods.put(pod)
+        world.cluster.apply_pod(pod)
+    return world
+
+
+def bind(world: World, node_name: str, uid: str | None = None) -> str:
+    return asyncio.run(world.bind(WEB, node_name, uid))
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not holds():  # noqa: ASYNC110 - there is no event for this
+            await asyncio.sleep(0.001)
+
+
+def test_a_pod_is_bound_with_its_uid_and_counts_until_the_watch_shows_it() -> None:
+    world = world_with()
+    assert bind(world, "a") == ""
+    assert world.pods.bound == [("default", "web", UID, "a")]
+    assert (world.expected_on(WEB), world.cpu_milli("a")) == ("a", 1000)
+    world.cluster.apply_pod(world.pods.pods["default", "web"])
+    assert (world.expected_on(WEB), world.cpu_milli("a")) == (None, 1000)
+    (observation,) = world.observations
+    assert (observation.verb, observation.pod, observation.node_name) == ("bind", "default/web", "a")
+    assert (observation.asked, observation.passed, observation.error) == (1, 1, "")
+
+
+def test_an_expected_pod_does_not_count_twice() -> None:
+    world = world_with()
+
+    async def calls() -> None:
+        await world.filter(WEB, ["a"])
+        assert await world.bind(WEB, "a") == ""
+
+    asyncio.run(calls())
+    assert world.pods.reads == 0
+    assert world.cpu_milli("a") == 1000
+
+
+def test_an_assumed_pod_does_not_expire() -> None:
+    world = world_with()
+    bind(world, "a")
+    world.clock.pass_seconds(10_000)
+    world.cluster.expire()
+    assert world.expected_on(WEB) == "a"
+
+
+def test_another_node_than_the_expected_one_moves_the_pod() -> None:
+    world = world_with()
+
+    async def calls() -> None:
+        await world.filter(WEB, ["a"])
+        assert await world.bind(WEB, "b") == ""
+
+    asyncio.run(calls())
+    assert (world.cpu_milli("a"), world.cpu_milli("b")) == (0, 1000)
+
+
+@pytest.mark.parametrize("known_by", ["watch", "API server"])
+def test_a_pod_that_is_bound_to_this_node_already_is_bound(known_by: str) -> None:
+    world = world_with()
+    bound = world.pods.put(WEB, "a")
+    if known_by == "watch":
+        world.cluster.apply_pod(bound)
+    assert bind(world, "a") == ""
+    assert world.pods.bound == []
+
+
+@pytest.mark.parametrize("known_by", ["watch", "API server"])
+def test_a_pod_that_is_bound_elsewhere_is_not_bound(known_by: str) -> None:
+    world = world_with()
+    bound = world.pods.put(WEB, "b")
+    if known_by == "watch":
+        world.cluster.apply_pod(bound)
+    assert bind(world, "a") == "pod default/web is already bound to b"
+    assert world.pods.bound == []
+    assert world.observations[0].error == "pod default/web is already bound to b"
+    assert world.observations[0].pod == "default/web"
+
+
+def test_a_pod_that_is_gone_is_not_bound() -> None:
+    assert bind(world_with(None), "a") == "pod default/web does not exist"
+
+
+def test_a_pod_of_the_same_name_with_another_uid_is_not_bound() -> None:
+    world = world_with(make_pod("web", uid="new"))
+    assert bind(world, "a") == f"pod default/web is another one now: its UID is new, not {UID}"
+    assert world.pods.bound == []
+
+
+@pytest.mark.parametrize(
+    ("now", "says"),
+    [
+        (None, 'pods "web" not found (404 NotFound)'),
+        (make_pod("web", uid="new"), "the UID in the precondition is another (409 Conflict)"),
+        (make_pod("web", "b"), "pod default/web is already bound to b"),
+    ],
+)
+def test_what_became_of_the_pod_since_it_was_asked_about(now: Pod | None, says: str) -> None:
+    """The pod is known from Filter, so that only the API server's precondition tells."""
+    world = world_with()
+
+    async def calls() -> str:
+        await world.filter(WEB, ["a"])
+        world.pods.pods.clear()
+        if now is not None:
+            world.pods.put(now)
+        return await world.bind(WEB, "a")
+
+    assert asyncio.run(calls()).endswith(says)
+    assert world.expected_on(WEB) is None
+    assert (world.cpu_milli("a"), world.cpu_milli("b")) == (0, 0)
+
+
+def test_a_failure_is_told_and_forgotten_and_can_be_tried_again() -> None:
+    world = world_with()
+    world.pods.applies = False
+    world.pods.bind_errors = [KubeError("etcd is tired")]
+    assert bind(world, "a") == "binding default/web to a: etcd is tired"
+    assert (world.expected_on(WEB), world.cpu_milli("a")) == (None, 0)
+    world.pods.applies = True
+    assert bind(world, "b") == ""
+    assert (world.expected_on(WEB), world.cpu_milli("b")) == ("b", 1000)
+
+
+def test_a_write_whose_answer_was_lost_is_found_by_reading() -> None:
+    world = world_with()
+    world.pods.bind_errors = [LOST]
+    assert bind(world, "a") == ""
+    assert world.expected_on(WEB) == "a"
+
+
+def test_while_nobody_can_tell_the_pod_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("extender_service.extender.bind.RETRY_SECONDS", 0.01)
+    world = world_with()
+
+    async def calls() -> None:
+        await world.filter(WEB, ["a"])
+        world.pods.applies = False
+        world.pods.bind_errors = [LOST]
+        world.pods.read_errors = [LOST, LOST, LOST]
+        assert await world.bind(WEB, "a") == "binding default/web to a: the connection was lost"
+        assert world.expected_on(WEB) == "a"
+        # Later it turns out that the pod was not bound.
+        await until(lambda: world.expected_on(WEB) is None)
+
+    asyncio.run(calls())
+    assert (world.pods.reads, world.cpu_milli("a")) == (4, 0)
+
+
+def test_a_binding_that_the_watch_never_shows_is_settled_by_reading() -> None:
+    world = world_with(confirm_seconds=0.01)
+
+    async def calls() -> None:
+        assert await world.bind(WEB, "a") == ""
+        await until(lambda: world.expected_on(WEB) is None)
+
+    asyncio.run(calls())
+    facts = world.cluster.pod(UID)
+    assert facts is not None
+    assert facts.node_name == "a"
+    assert world.cpu_milli("a") == 1000
+
+
+@pytest.mark.parametrize("now", [None, WEB, make_pod("web", uid="new")])
+def test_a_binding_that_came_to_nothing_is_settled_by_reading(
+    now: Pod | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = world_with(confirm_seconds=0.01)
+
+    async def calls() -> None:
+        assert await world.bind(WEB, "a") == ""
+        world.pods.pods.clear()
+        if now is not None:
+            world.pods.put(now)
+        await until(lambda: world.expected_on(WEB) is None)
+
+    caplog.clear()
+    asyncio.run(calls())
+    assert world.cpu_milli("a") == 0
+    assert [record.getMessage() for record in caplog.records] == ["a pod that was to be bound is not"]
+
+
+def test_an_api_server_that_is_silent_too_is_asked_until_it_answers(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("extender_service.extender.bind.RETRY_SECONDS", 0.01)
+    world = world_with(confirm_seconds=0.01)
+
+    async def calls() -> None:
+        assert await world.bind(WEB, "a") == ""
+        world.pods.read_errors = [LOST, LOST]
+        await until(lambda: world.expected_on(WEB) is None)
+
+    caplog.clear()
+    asyncio.run(calls())
+    assert world.pods.reads == 4  # before the binding, twice in vain, and at last
+    assert [record.levelno for record in caplog.records] == [logging.WARNING] * 2
+    assert world.cpu_milli("a") == 1000
+
+
+def test_what_the_watch_confirmed_is_not_read() -> None:
+    world = world_with(confirm_seconds=0.01)
+
+    async def calls() -> None:
+        assert await world.bind(WEB, "a") == ""
+        world.cluster.apply_pod(world.pods.pods["default", "web"])
+        await until(lambda: len(asyncio.all_tasks()) == 1)
+
+    asyncio.run(calls())
+    assert world.pods.reads == 1  # before the binding
+
+
+# Several callers, and callers that do not wait.
+
+
+async def begin(world: World, node_name: str) -> tuple["asyncio.Task[str]", Hold]:
+    """A binding that has reached the API server, and waits there."""
+    world.pods.hold = Hold()
+    binding = asyncio.create_task(world.bind(WEB, node_name))
+    await world.pods.hold.arrived.wait()
+    return binding, world.pods.hold
+
+
+def test_a_repeated_bind_joins_the_one_under_way() -> None:
+    world = world_with()
+
+    async def calls() -> list[str]:
+        first, hold = await begin(world, "a")
+        more = [asyncio.create_task(world.bind(WEB, "a")) for _ in range(3)]
+        await asyncio.sleep(0)
+        hold.go_on.set()
+        return list(await asyncio.gather(first, *more))
+
+    assert asyncio.run(calls()) == [""] * 4
+    assert len(world.pods.bound) == 1
+
+
+def test_all_who_joined_hear_of_a_failure() -> None:
+    world = world_with()
+    world.pods.applies = False
+    world.pods.bind_errors = [KubeError("etcd is tired")]
+
+    async def calls() -> list[str]:
+        first, hold = await begin(world, "a")
+        second = asyncio.create_task(world.bind(WEB, "a"))
+        await asyncio.sleep(0)
+        hold.go_on.set()
+        return list(await asyncio.gather(first, second))
+
+    assert asyncio.run(calls()) == ["binding default/web to a: etcd is tired"] * 2
+
+
+def test_a_bind_to_another_node_meanwhile_is_refused() -> None:
+    world = world_with()
+
+    async def calls() -> list[str]:
+        first, hold = await begin(world, "a")
+        refused = await world.bind(WEB, "b")
+        hold.go_on.set()
+        return [refused, await first]
+
+    assert asyncio.run(calls()) == ["pod default/web is being bound to a", ""]
+
+
+def test_a_bind_of_a_bound_pod_later_is_a_success() -> None:
+    world = world_with()
+    assert [bind(world, "a"), bind(world, "a")] == ["", ""]
+    assert world.expected_on(WEB) == "a"
+
+
+def test_a_caller_that_hangs_up_undoes_nothing() -> None:
+    world = world_with()
+
+    async def calls() -> None:
+        binding, hold = await begin(world, "a")
+        binding.cancel()
+        await asyncio.sleep(0)
+        hold.go_on.set()
+        await until(lambda: world.pods.pods["default", "web"].spec.node_name == "a")
+
+    asyncio.run(calls())
+    assert world.expected_on(WEB) == "a"
+
+
+def test_closing_waits_for_bindings_under_way() -> None:
+    world = world_with()
+
+    async def calls() -> str:
+        binding, hold = await begin(world, "a")
+        closing = asyncio.create_task(world.binder.close())
+        await asyncio.sleep(0.01)
+        assert not closing.done()
+        hold.go_on.set()
+        await closing
+        return await binding
+
+    assert asyncio.run(calls()) == ""
+    assert world.pods.pods["default", "web"].spec.node_name == "a"
+
+
+# Settling, as Filter asks for it.
+
+
+async def _nothing(_world: World) -> None:
+    pass
+
+
+async def _bound(world: World) -> None:
+    assert await world.bind(WEB, "a") == ""
+
+
+async def _bound_and_confirmed(world: World) -> None:
+    await _bound(world)
+    world.cluster.apply_pod(world.pods.pods["default", "web"])
+
+
+async def _bound_and_deleted(world: World) -> None:
+    await _bound(world)
+    world.pods.pods.clear()
+
+
+@pytest.mark.parametrize(
+    ("before", "settled_on"),
+    [(_nothing, None), (_bound, "a"), (_bound_and_confirmed, "a"), (_bound_and_deleted, None)],
+)
+def test_settling_goes_by_what_the_api_server_says(
+    before: Callable[[World], Awaitable[None]], settled_on: str | None
+) -> None:
+    world = world_with()
+
+    async def calls() -> str | None:
+        await before(world)
+        return await world.binder.settle(UID)
+
+    assert asyncio.run(calls()) == settled_on
+    assert world.expected_on(WEB) is None
+
+
+def test_what_cannot_be_settled_is_an_error() -> None:
+    world = world_with()
+
+    async def calls() -> None:
+        await _bound(world)
+        world.pods.read_errors = [LOST]
+        with pytest.raises(BindError, match="reading pod default/web: the connection was lost"):
+            await world.binder.settle(UID)
+
+    asyncio.run(calls())
+    assert world.expected_on(WEB) == "a"
+
+
+@pytest.mark.parametrize("missing", ["PodName", "PodNamespace", "PodUID", "Node"])
+def test_every_field_is_needed(missing: str) -> None:
+    body = {"PodName": "web", "PodNamespace": "default", "PodUID": UID, "Node": "a"}
+    del body[missing]
+    world = world_with()
+    assert asyncio.run(world.call("bind", body)) == {"Error": f"{missing} is missing"}
+    assert world.pods.bound == []
