@@ -6,6 +6,7 @@ from typing import Any
 
 from tests.e2e.control_plane import ControlPlane
 from tests.e2e.objects import Object
+from tests.e2e.processes import Process
 
 # The extension points at which a scheduler decides, and which an extender's filter and prioritize verbs stand for.
 DECISION_POINTS = ("preFilter", "filter", "preScore", "score")
@@ -14,11 +15,11 @@ _SOON = {"podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 1}
 
 
 @contextmanager
-def running(control_plane: ControlPlane, configuration: Object) -> Iterator[None]:
+def running(control_plane: ControlPlane, configuration: Object) -> Iterator[Process]:
     """A kube-scheduler for as long as the context lasts."""
     scheduler = control_plane.start_scheduler(configuration)
     try:
-        yield
+        yield scheduler
     finally:
         scheduler.kill()
 

@@ -56,8 +56,16 @@ class Service:
         self.process = self._start(int(self.url.rpartition(":")[2]))
 
     def wait_ready(self) -> None:
-        """Wait until /readyz says so."""
-        wait_until(self._is_ready, "the service's /readyz")
+        """Wait until it is ready to be asked."""
+        wait_until(self.is_ready, "the service's /readyz")
+
+    def is_ready(self) -> bool:
+        """Whether /readyz says so; False where nobody listens yet."""
+        self.process.require_running()
+        try:
+            return self._http.get(f"{self.url}/readyz").is_success
+        except httpx.TransportError:
+            return False
 
     def call(self, verb: str, body: Object) -> Any:
         """Call a verb as kube-scheduler, or somebody with curl, does; returns the decoded answer."""
@@ -87,13 +95,6 @@ class Service:
     def _listening_url(self) -> str:
         self.process.require_running()
         return next((line["url"] for line in self._log_lines() if line["msg"] == "listening"), "")
-
-    def _is_ready(self) -> bool:
-        self.process.require_running()
-        try:
-            return self._http.get(f"{self.url}/readyz").is_success
-        except httpx.TransportError:
-            return False
 
     def _log_lines(self) -> Iterator[Object]:
         """The log's records, but for the last line while it is being written; what is no JSON shows a crash."""
