@@ -26,7 +26,7 @@ from extender_service.kube.client import KubeClient
 from extender_service.kube.credentials import load_credentials
 from extender_service.kube.credentials_error import CredentialsError
 from extender_service.kube.manifests import ManifestError
-from extender_service.observability.health import Health, first_problem, watch_checks
+from extender_service.observability.health import Check, Health, first_problem, watch_checks
 from extender_service.observability.logs import configure_logging
 from extender_service.observability.metrics import Metrics
 from extender_service.observability.observer import observer
@@ -41,6 +41,8 @@ log = logging.getLogger(__name__)
 KEEP_ALIVE_SECONDS = 130
 # How long calls and bindings under way may take to finish once the service is told to stop.
 GRACE_SECONDS = 20
+# When to give advice if the cluster still cannot be read.
+ADVICE_SECONDS = 3.0
 # How often expectations whose time is up are looked for when nobody calls.
 EXPIRY_SECONDS = 1.0
 
@@ -108,7 +110,7 @@ async def _serve_api_server(
         async with asyncio.TaskGroup() as tasks:
             background = [
                 tasks.create_task(api_server.follow()),
-                tasks.create_task(_tell_when_synced(cluster, api_server)),
+                tasks.create_task(_tell_when_synced(cluster, api_server, watches)),
                 tasks.create_task(_expire(cluster)),
                 tasks.create_task(_debug_on_signal(cluster, api_server)),
             ]
@@ -147,7 +149,7 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self._health = health
 
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+    def handle_exit(self, sig: int, _frame: FrameType | None) -> None:
         # uvicorn's own raises the signal again in the end, which kills us before bindings under way are finished.
         self._health.draining = True
         self.force_exit = self.should_exit and sig == signal.SIGINT
@@ -164,15 +166,26 @@ def _listen(options: ServeOptions) -> socket.socket:
             raise StartError(
                 f"--port: {where} is in use by another program; give another port, or 0 for any"
             ) from error
-        raise StartError(f"--bind-address, --port: cannot listen on {where}: {error.strerror or error}") from error
+        reason = (error.strerror or str(error)).partition(" (while attempting")[0]
+        raise StartError(
+            f"--bind-address, --port: cannot listen on {where}: {reason}; give an address of this machine, "
+            "0.0.0.0 or :: for all, and a port that this user may open"
+        ) from error
 
 
 def _host(options: ServeOptions) -> str:
     return f"[{options.bind_address}]" if ":" in options.bind_address else options.bind_address
 
 
-async def _tell_when_synced(cluster: Cluster, api_server: ApiServer) -> None:
-    await api_server.wait_synced()
+async def _tell_when_synced(cluster: Cluster, api_server: ApiServer, watches: Mapping[str, Check]) -> None:
+    synced = asyncio.create_task(api_server.wait_synced())
+    if not (await asyncio.wait([synced], timeout=ADVICE_SECONDS))[0]:
+        log.warning(
+            "not ready, and calls are answered with an error until the cluster can be read: check that the API server "
+            "runs, that --kubeconfig or --master names it, and that its user may list and watch nodes and pods",
+            extra={"problem": first_problem(watches)},
+        )
+    await synced
     # What is there now stays for long: the garbage collector need not look at it again.
     gc.collect()
     gc.freeze()
