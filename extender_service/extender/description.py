@@ -88,7 +88,7 @@ def describe() -> dict[str, Any]:
     types = [kind for verb in _VERBS.values() for kind in (verb["body"], verb["answer"], verb.get("error")) if kind]
     schemas, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
     schema_of = {str(kind): schema for kind, schema in zip(types, schemas, strict=True)}
-    return {
+    description = {
         "openapi": "3.1.0",
         "info": {
             "title": "extender-service",
@@ -100,6 +100,9 @@ def describe() -> dict[str, Any]:
         "paths": {f"/{verb}": {"post": _operation(verb, facts, schema_of)} for verb, facts in _VERBS.items()},
         "components": {"schemas": components},
     }
+    # Plain lists, and nothing twice: YAML would write the second as a reference to the first.
+    plain: dict[str, Any] = msgspec.to_builtins(description)
+    return plain
 
 
 def _operation(verb: str, facts: dict[str, Any], schema_of: dict[str, Any]) -> dict[str, Any]:
