@@ -101,7 +101,7 @@ def describe() -> dict[str, Any]:
         "components": {"schemas": components},
     }
     # Plain lists, and nothing twice: YAML would write the second as a reference to the first.
-    plain: dict[str, Any] = msgspec.to_builtins(description)
+    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(description))
     return plain
 
 
