@@ -1,0 +1,277 @@
+"""The manifests of deploy/: the API server takes them, their rights suffice, and pods are placed by their settings."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+
+from extender_service.plugins.default_plugins import ABSENT
+from tests.e2e.control_plane import ControlPlane
+from tests.e2e.deployments import DEPLOY, Base, edit, free_port, scheduler_process, service_container, wait_for_probes
+from tests.e2e.objects import Object, node, pod
+from tests.e2e.processes import Process
+from tests.e2e.waiting import wait_until
+
+BASES = ("second-scheduler", "beside")
+
+
+@pytest.mark.parametrize("name", BASES)
+def test_the_api_server_accepts_each_manifest(shared_control_plane: ControlPlane, name: str) -> None:
+    base = Base(shared_control_plane, name)
+    base.grant_rights()  # a dry run makes no namespace for the others
+
+    accepted = shared_control_plane.kubectl(
+        "apply", "--dry-run=server", "--validate=strict", "-o=name", "-f", "-", stdin=base.text
+    )
+
+    assert len(accepted.splitlines()) == len(base.objects)
+
+
+@pytest.mark.parametrize("name", BASES)
+def test_the_namespace_admits_the_pods(shared_control_plane: ControlPlane, name: str) -> None:
+    base = Base(shared_control_plane, name)
+    base.grant_rights()
+    namespace = base.of_kind("Namespace")["metadata"]["name"]
+    metadata = {**base.pod_template["metadata"], "name": "tried", "namespace": namespace}
+    wanted = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": base.pod_template["spec"]}
+
+    admitted = shared_control_plane.kubectl(
+        "create", "--dry-run=server", "-o=yaml", "-f", "-", stdin=yaml.safe_dump(wanted)
+    )
+
+    assert yaml.safe_load(admitted)["spec"]["priority"] == 2_000_000_000  # system-cluster-critical
+
+
+def test_kube_scheduler_itself_judges_resources_and_what_the_service_cannot() -> None:
+    configuration = yaml.safe_load((DEPLOY / "second-scheduler" / "kube-scheduler.yaml").read_text())
+    [profile] = configuration["profiles"]
+    plugins = profile["plugins"]
+
+    absent = {name for name, points in ABSENT.items() if "filter" in points}
+    for point in ("preFilter", "filter"):
+        assert {plugin["name"] for plugin in plugins[point]["enabled"]} == {"NodeResourcesFit", *absent}
+    for point in ("preFilter", "filter", "preScore", "score"):
+        assert plugins[point]["disabled"] == [{"name": "*"}]
+    for point in ("reserve", "preBind"):
+        is_off = {"name": "VolumeBinding"} in plugins.get(point, {}).get("disabled", ())
+        assert is_off == ("VolumeBinding" not in absent)
+
+
+def test_the_image_is_built_with_the_uv_that_developers_use() -> None:
+    [version] = re.findall(r"^version=(\S+)$", (DEPLOY.parent / "scripts" / "uv").read_text(), re.MULTILINE)
+
+    assert f"uv=={version}\n" in (DEPLOY.parent / "Dockerfile").read_text()
+
+
+def test_two_pairs_place_pods_with_the_rights_of_their_account(
+    control_plane: ControlPlane, controlplane: Path, tmp_path: Path
+) -> None:
+    base = Base(control_plane, "second-scheduler")
+    account = base.grant_rights()
+    api = control_plane.api
+    api.create(node("a"), node("b"), node("c", labels={"disk": "fast"}))
+    refused_before = refusals(control_plane)
+
+    with (
+        pair(base, controlplane, account, tmp_path / "first") as first,
+        pair(base, controlplane, account, tmp_path / "second") as second,
+    ):
+        # The service doesn't look at volumes yet; kube-scheduler's own plugin does.
+        api.create(*volume_on("b"))
+        data = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+        api.create(for_the_pairs("stateful", volumes=[data]))
+        api.create(*(for_the_pairs(f"large-{number}", requests={"cpu": "3"}) for number in range(3)))
+        nodes = nodes_once_all_are_bound(control_plane)
+        assert nodes.pop("stateful") == "b"
+        assert set(nodes.values()) == {"a", "b", "c"}
+
+        urgent = {"priorityClassName": "system-cluster-critical", "nodeSelector": {"disk": "fast"}}
+        api.create(for_the_pairs("urgent", requests={"cpu": "3"}, **urgent))
+        wait_until(lambda: len(api.list_all("Pod")) == 4, "a pod to be preempted")
+        assert nodes_once_all_are_bound(control_plane)["urgent"] == "c"
+
+        leader, standby = (first, second) if first.leads else (second, first)
+        leader.stop()
+        api.create(for_the_pairs("later"))
+        assert "later" in nodes_once_all_are_bound(control_plane)
+        assert standby.leads
+        assert "forbidden" not in (leader.logs + standby.logs).lower()
+    assert refusals(control_plane) == refused_before
+
+
+def test_beside_the_control_planes_scheduler_pods_with_gpus_are_packed(
+    control_plane: ControlPlane, controlplane: Path, tmp_path: Path
+) -> None:
+    base = Base(control_plane, "beside")
+    account = base.grant_rights()
+    api = control_plane.api
+    api.create(*(with_gpus(node(name)) for name in ("a", "b", "c")))
+    api.create(with_a_gpu(pod("before", nodeName="b")))
+    refused_before = refusals(control_plane)
+    base.write_files(tmp_path / "files")
+    port = free_port()
+
+    with (
+        service_container(base, tmp_path / "files", account, port, tmp_path / "extender-service.log") as service,
+        kubeadm_scheduler(control_plane, controlplane, tmp_path, port) as scheduler,
+    ):
+        api.create(*(with_a_gpu(pod(f"packed-{number}")) for number in range(4)))
+        assert set(nodes_once_all_are_bound(control_plane).values()) == {"b"}
+
+        service.kill()
+        api.create(with_a_gpu(pod("later")))
+        assert "later" in nodes_once_all_are_bound(control_plane)
+        assert "forbidden" not in (service.log.read_text() + scheduler.log.read_text()).lower()
+    assert refusals(control_plane) == refused_before
+
+
+def test_the_service_beside_may_read_nodes_and_pods_and_do_nothing_else(shared_control_plane: ControlPlane) -> None:
+    Base(shared_control_plane, "beside").grant_rights()
+    resources = ("nodes", "nodes/status", "pods", "pods/binding", "pods/status", "pods/eviction", "secrets", "events")
+    verbs = ("get", "list", "watch", "create", "update", "patch", "delete")
+
+    user = "system:serviceaccount:extender-service:extender-service"
+    may = {
+        (verb, resource)
+        for verb in verbs
+        for resource in resources
+        if may_do(shared_control_plane, user, verb, resource)
+    }
+
+    assert may == {(verb, resource) for verb in ("get", "list", "watch") for resource in ("nodes", "pods")}
+
+
+class Pair(NamedTuple):
+    """A pod of the second scheduler, as processes."""
+
+    service: Process
+    scheduler: Process
+
+    @property
+    def leads(self) -> bool:
+        return "successfully acquired lease" in self.scheduler.log.read_text()
+
+    @property
+    def logs(self) -> str:
+        return self.service.log.read_text() + self.scheduler.log.read_text()
+
+    def stop(self) -> None:
+        """End the pod, its sidecar last."""
+        self.scheduler.stop()
+        self.service.stop()
+
+
+@contextmanager
+def pair(base: Base, controlplane: Path, account: Path, directory: Path) -> Iterator[Pair]:
+    """A pod of the second scheduler: the sidecar, and once that is well, kube-scheduler."""
+    directory.mkdir()
+    files, port = directory / "files", free_port()
+    base.write_files(files)
+    configuration = files / "kube-scheduler.yaml"
+    edit(configuration, replace="http://127.0.0.1:8888", by=f"http://127.0.0.1:{port}")
+    # In a pod kube-scheduler finds the API server, and its token, by itself.
+    edit(
+        configuration, replace="\nleaderElection:", by=f"\nclientConnection: {{kubeconfig: {account}}}\nleaderElection:"
+    )
+    command: list[str | Path] = [controlplane, *base.command("kube-scheduler", files)]
+    with (
+        service_container(base, files, account, port, directory / "extender-service.log") as service,
+        scheduler_process(command, account, directory / "kube-scheduler.log") as (scheduler, secure_port),
+    ):
+        wait_for_probes(base.container("kube-scheduler"), scheduler, secure_port)
+        yield Pair(service, scheduler)
+
+
+@contextmanager
+def kubeadm_scheduler(
+    control_plane: ControlPlane, controlplane: Path, directory: Path, service_port: int
+) -> Iterator[Process]:
+    """The control plane's kube-scheduler as kubeadm starts it, with the file that docs/deploy.md puts on its node."""
+    user = control_plane.user_kubeconfig("system:kube-scheduler")
+    configuration = directory / "kube-scheduler.yaml"
+    configuration.write_text((DEPLOY / "beside" / "kube-scheduler.yaml").read_text())
+    edit(configuration, replace="/etc/kubernetes/scheduler.conf", by=str(user))
+    edit(configuration, replace="http://127.0.0.1:8888", by=f"http://127.0.0.1:{service_port}")
+    flags = ["--bind-address=127.0.0.1", "--leader-elect=true", f"--kubeconfig={user}", f"--config={configuration}"]
+    command: list[str | Path] = [controlplane, "kube-scheduler", *flags]
+    with scheduler_process(command, user, directory / "kube-scheduler.log") as (scheduler, _):
+        yield scheduler
+
+
+def for_the_pairs(name: str, **facts: Any) -> Object:
+    return pod(name, schedulerName="extender-scheduler", **facts)
+
+
+def volume_on(node_name: str) -> list[Object]:
+    """A claim "data", bound to a volume that only one node can reach."""
+    common = {"accessModes": ["ReadWriteOnce"], "storageClassName": ""}
+    here = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node_name]}
+    volume = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": "disk"},
+        "spec": {
+            **common,
+            "capacity": {"storage": "1Gi"},
+            "local": {"path": "/disk"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}},
+        },
+    }
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {
+            "name": "data",
+            "namespace": "default",
+            "annotations": {"pv.kubernetes.io/bind-completed": "yes"},  # there is no controller that would bind it
+        },
+        "spec": {**common, "volumeName": "disk", "resources": {"requests": {"storage": "1Gi"}}},
+    }
+    return [volume, claim]
+
+
+def with_gpus(wanted: Object) -> Object:
+    """A node with 8 GPUs besides."""
+    for amounts in ("capacity", "allocatable"):
+        wanted["status"][amounts]["nvidia.com/gpu"] = "8"
+    return wanted
+
+
+def with_a_gpu(wanted: Object) -> Object:
+    """A pod that requests a GPU; of these the limit is the request."""
+    wanted["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "1"}}
+    return wanted
+
+
+def nodes_once_all_are_bound(control_plane: ControlPlane) -> dict[str, str]:
+    """The node of each pod by the pod's name."""
+    api = control_plane.api
+    wait_until(lambda: not api.list_all("Pod", field_selector="spec.nodeName="), "all pods to be bound", 60)
+    return {found["metadata"]["name"]: found["spec"]["nodeName"] for found in api.list_all("Pod")}
+
+
+def refusals(control_plane: ControlPlane) -> float:
+    """How many requests the API server has answered with 403, whoever sent them."""
+    metrics = control_plane.kubectl("get", "--raw=/metrics").splitlines()
+    attempts = [line for line in metrics if line.startswith("authorization_attempts_total{")]
+    assert attempts
+    return sum(float(line.rpartition(" ")[2]) for line in attempts if 'result="allowed"' not in line)
+
+
+def may_do(control_plane: ControlPlane, user: str, verb: str, resource: str) -> bool:
+    """Whether the API server would let a user do something in any namespace."""
+    name, _, subresource = resource.partition("/")
+    attributes = {"verb": verb, "group": "", "resource": name, "subresource": subresource}
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "metadata": {},
+        "spec": {"user": user, "resourceAttributes": attributes},
+    }
+    path = control_plane.api.path("SubjectAccessReview", api_version="authorization.k8s.io/v1")
+    allowed: bool = control_plane.api.request("POST", path, review)["status"]["allowed"]
+    return allowed
