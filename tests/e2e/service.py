@@ -20,12 +20,18 @@ PROGRAM = Path(sys.executable).with_name("extender-service")
 class Service:
     """`extender-service serve` against an API server, with its log and configuration in `directory`.
 
-    As a context manager it starts on a free port, waits until the service is ready, and kills it in the end. The log
-    goes on where the service is started again.
+    As a context manager it starts on a free port, waits until the service is ready unless told otherwise, and kills it
+    in the end. The log goes on where the service is started again.
     """
 
     def __init__(
-        self, directory: Path, kubeconfig: Path, *, mode: str = "replace", configuration: Object | None = None
+        self,
+        directory: Path,
+        kubeconfig: Path,
+        *,
+        mode: str = "replace",
+        configuration: Object | None = None,
+        wait_ready: bool = True,
     ) -> None:
         """`configuration` is a KubeSchedulerConfiguration without apiVersion and kind; None stands for the default."""
         self.log = directory / "extender-service.log"
@@ -35,13 +41,15 @@ class Service:
             file = directory / "extender-service.yaml"
             file.write_text(yaml.safe_dump({**head, **configuration}))
             self._options.append(f"--config={file}")
+        self._wait_ready = wait_ready
         self._http = httpx.Client(trust_env=False, timeout=30.0)
 
     def __enter__(self) -> Self:
         self.process = self._start(0)
         try:
             self.url = wait_until(self._listening_url, "the service to listen")
-            self.wait_ready()
+            if self._wait_ready:
+                wait_until(self.is_ready, "the service's /readyz")
         except BaseException:
             self.process.kill()
             raise
@@ -54,10 +62,6 @@ class Service:
     def start_again(self) -> None:
         """Start it on the same port, after `process.kill()` or `.stop()`."""
         self.process = self._start(int(self.url.rpartition(":")[2]))
-
-    def wait_ready(self) -> None:
-        """Wait until it is ready to be asked."""
-        wait_until(self.is_ready, "the service's /readyz")
 
     def is_ready(self) -> bool:
         """Whether /readyz says so; False where nobody listens yet."""
