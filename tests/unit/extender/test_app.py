@@ -1,0 +1,228 @@
+import asyncio
+import json
+import socket
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import uvicorn
+import uvloop
+
+from extender_service.cluster.view import NodeView
+from extender_service.extender.description import describe
+from extender_service.extender.observation import Verb
+from extender_service.framework.interface import CycleState, Filter, Handle
+from extender_service.framework.status import Rejections
+from extender_service.kube.objects import Pod
+from tests.unit.cluster.objects import make_node, make_pod
+from tests.unit.extender.world import World
+
+WEB = make_pod("web", requests={"cpu": "1"})
+VERBS: tuple[Verb, ...] = ("filter", "prioritize", "preempt", "bind")
+
+MALFORMED = {
+    "nothing": b"",
+    "no JSON": b"<html>",
+    "half of it": b'{"Pod":{"metadata"',
+    "null": b"null",
+    "a list": b"[]",
+    "a number": b"7",
+    "not UTF-8": b'{"Pod":{"metadata":{"name":"\xff"}},"Node":"\xff","NodeNames":["a"]}',
+    "nested too deeply": b'{"Pod":' + b"[" * 200_000,
+    "wrong types": b'{"Pod":7,"PodName":7,"NodeNames":7}',
+    "an empty object": b"{}",
+}
+
+
+def error_of(verb: Verb, status: int, answer: Mapping[str, Any]) -> str:
+    """The error of an answer, which must have the form that the verb's callers expect."""
+    if verb in ("prioritize", "preempt"):
+        assert status == 400
+        assert set(answer) == {"Error"}
+    else:
+        assert status == 200
+    if verb == "filter":
+        assert (answer["NodeNames"], answer["Nodes"]) == (None, None)
+        assert (answer["FailedNodes"], answer["FailedAndUnresolvableNodes"]) == ({}, {})
+    error = answer["Error"]
+    assert isinstance(error, str)
+    assert error
+    return error
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("body", MALFORMED.values(), ids=MALFORMED.keys())
+def test_a_malformed_body_is_answered_in_the_verbs_own_form(verb: Verb, body: bytes) -> None:
+    world = World()
+    answer = asyncio.run(world.post(verb, body))
+    error = error_of(verb, answer.status_code, answer.json())
+    assert "internal error" not in error
+    assert "\n" not in error
+    (observation,) = world.observations
+    assert (observation.verb, observation.error) == (verb, error)
+
+
+@pytest.mark.parametrize(
+    ("verb", "body", "names"),
+    [
+        ("filter", {"NodeNames": ["a"]}, "Pod is missing"),
+        ("filter", {"Pod": {}}, "NodeNames is missing"),
+        ("filter", {"Pod": {}, "NodeNames": [1]}, "$.NodeNames[0]"),
+        ("filter", {"Pod": {}, "Nodes": {"items": [{"metadata": {"name": 1}}]}}, "Nodes.items[0]"),
+        ("prioritize", {"NodeNames": ["a"]}, "Pod is missing"),
+        ("prioritize", {"Pod": {}}, "NodeNames is missing"),
+        ("preempt", {"NodeNameToMetaVictims": {}}, "Pod is missing"),
+        ("preempt", {"Pod": {}, "NodeNameToMetaVictims": {"a": 1}}, "$.NodeNameToMetaVictims[...]"),
+        ("bind", {"PodName": "web", "PodNamespace": "default", "PodUID": "u"}, "Node is missing"),
+        ("bind", {"PodName": ["web"]}, "$.PodName"),
+    ],
+)
+def test_what_is_missing_or_wrong_is_named(verb: Verb, body: Mapping[str, object], names: str) -> None:
+    answer = asyncio.run(World().post(verb, body))
+    assert names in error_of(verb, answer.status_code, answer.json())
+
+
+class Fails(Filter):
+    name = "Fails"
+
+    def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
+        raise ZeroDivisionError("100% broken, %d")
+
+
+def test_an_error_holds_no_percent_sign() -> None:
+    """kube-scheduler uses the text as a format string."""
+    world = World(make_node("a"), plugins={})
+    world.service.profiles["default-scheduler"].filter = (Fails(None, Handle(world.cluster, world.pods)),)
+    answer = asyncio.run(world.call("filter", {"Pod": WEB, "NodeNames": ["a"]}))
+    assert answer["Error"] == 'running "Fails" filter plugin: ZeroDivisionError: 100(percent) broken, (percent)d'
+    assert world.observations[0].error == answer["Error"]
+    assert world.observations[0].pod == "default/web"
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_fault_of_our_own_is_an_error_too(verb: Verb, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+
+    def broken(*_: object) -> None:
+        raise AssertionError("50% of it")
+
+    monkeypatch.setattr(world.service, "profile_for", broken)
+    monkeypatch.setattr(world.binder, "bind", broken)
+    body = {"Pod": WEB, "NodeNames": ["a"], "PodName": "p", "PodNamespace": "n", "PodUID": "u", "Node": "a"}
+    victims = {"NodeNameToMetaVictims": {"a": {"Pods": [{"UID": "uid-of-old"}]}}}
+    world.cluster.apply_node(make_node("a"))
+    world.cluster.apply_pod(make_pod("old", "a"))
+    answer = asyncio.run(world.post(verb, {**body, **victims}))
+    error = error_of(verb, answer.status_code, answer.json())
+    assert error == "internal error: AssertionError: 50(percent) of it"
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_verb_is_posted(verb: Verb) -> None:
+    async def get() -> int:
+        world = World()
+        import httpx
+
+        transport = httpx.ASGITransport(world.app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+            return (await client.get(f"/{verb}")).status_code
+
+    assert asyncio.run(get()) == 405
+
+
+# Over a real connection.
+
+
+@asynccontextmanager
+async def listening(world: World) -> AsyncIterator[int]:
+    """Serve with the server and the parser that the service runs with; the value is the port."""
+    config = uvicorn.Config(world.app, http="httptools", lifespan="off", log_config=None, access_log=False)
+    server = uvicorn.Server(config)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            server.should_exit = True
+            await serving
+
+
+def http_request(path: str, body: object, method: str = "POST") -> bytes:
+    content = json.dumps(body).encode()
+    return f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(content)}\r\n\r\n".encode() + content
+
+
+async def read_response(reader: asyncio.StreamReader) -> tuple[int, dict[str, str], Any]:
+    head = (await reader.readuntil(b"\r\n\r\n")).decode()
+    status_line, *lines = head.strip().split("\r\n")
+    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    content = await reader.readexactly(int(headers["content-length"]))
+    return int(status_line.split()[1]), headers, json.loads(content)
+
+
+def test_answers_have_a_length_and_the_connection_stays_open() -> None:
+    """After a chunked answer kube-scheduler often drops the connection."""
+    bodies: dict[str, object] = {
+        "filter": {"Pod": {"metadata": {"name": "web"}}, "NodeNames": ["a"]},
+        "prioritize": {"Pod": {}, "NodeNames": ["a"]},
+        "preempt": {"Pod": {}, "NodeNameToMetaVictims": {}},
+        "bind": {"PodName": ""},
+    }
+
+    async def calls() -> None:
+        async with listening(World(make_node("a"))) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            for verb, body in [*bodies.items(), ("filter", {})] * 2:
+                writer.write(http_request(f"/{verb}", body))
+                status, headers, answer = await read_response(reader)
+                assert status == 200
+                assert "transfer-encoding" not in headers
+                assert headers.get("connection") != "close"
+                assert headers["content-type"] == "application/json"
+                assert isinstance(answer, list) == (verb == "prioritize")
+            writer.close()
+
+    asyncio.run(calls())
+
+
+def test_the_description_is_served() -> None:
+    async def calls() -> Any:
+        async with listening(World()) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(http_request("/openapi.json", None, "GET"))
+            answer = await read_response(reader)
+            writer.close()
+            return answer[2]
+
+    assert asyncio.run(calls()) == describe()
+
+
+class Slow(Filter):
+    """Takes its time without giving the event loop a chance, as a large decision does."""
+
+    name = "Slow"
+
+    def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
+        time.sleep(0.05)
+        return None
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+def test_nothing_is_expected_for_a_caller_that_hung_up_meanwhile(run: Callable[..., None]) -> None:
+    world = World(make_node("a"), mode="replace", plugins={})
+    world.service.profiles["default-scheduler"].filter = (Slow(None, Handle(world.cluster, world.pods)),)
+    body = {"Pod": {"metadata": {"name": "web", "uid": "uid-of-web"}}, "NodeNames": ["a"]}
+
+    async def calls() -> None:
+        async with listening(world) as port:
+            with socket.create_connection(("127.0.0.1", port)) as caller:
+                caller.sendall(http_request("/filter", body))
+            async with asyncio.timeout(5):
+                while not world.observations:  # noqa: ASYNC110 - there is no event for this
+                    await asyncio.sleep(0.001)
+
+    run(calls())
+    assert world.observations[0].node_name == "a"
+    assert world.expected_on(WEB) is None
