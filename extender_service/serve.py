@@ -20,7 +20,6 @@ from extender_service.cluster.debugger import compare, dump
 from extender_service.extender.app import create_app
 from extender_service.extender.bind import Binder
 from extender_service.extender.service import ExtenderService
-from extender_service.framework.profile import Profile
 from extender_service.kube.api_errors import KubeError
 from extender_service.kube.client import KubeClient
 from extender_service.kube.credentials import load_credentials
@@ -57,17 +56,17 @@ def serve(options: ServeOptions) -> None:
 
 async def _serve(options: ServeOptions) -> None:
     cluster = Cluster()
-    profiles = Setup(options.config, options.plugins).profiles(cluster)
+    setup = Setup(options.config, options.plugins)
     listener = _listen(options)
     url = f"http://{_host(options)}:{listener.getsockname()[1]}"
     if options.cluster_files:
-        await _serve_files(options, cluster, profiles, listener, url)
+        await _serve_files(options, cluster, setup, listener, url)
     else:
-        await _serve_api_server(options, cluster, profiles, listener, url)
+        await _serve_api_server(options, cluster, setup, listener, url)
 
 
 async def _serve_files(
-    options: ServeOptions, cluster: Cluster, profiles: Mapping[str, Profile], listener: socket.socket, url: str
+    options: ServeOptions, cluster: Cluster, setup: Setup, listener: socket.socket, url: str
 ) -> None:
     files = ClusterFile(cluster, options.cluster_files)
     try:
@@ -76,8 +75,8 @@ async def _serve_files(
         raise StartError(str(error)) from error
     log.info("listening", extra={"url": url, "nodes": cluster.node_count, "pods": cluster.pod_count})
     print(welcome(url, files.nodes, files.pods), flush=True)  # noqa: T201 - for whoever tries the service
-    service = ExtenderService(cluster, profiles, mode=options.mode, is_live=False)
-    binder = Binder(cluster, files)
+    service = ExtenderService(cluster, setup.profiles(cluster, files), mode=options.mode, is_live=False)
+    binder = Binder(service, files)
     metrics = Metrics(version("extender-service"), cluster, {})
     async with asyncio.TaskGroup() as tasks:
         background = [tasks.create_task(files.follow()), tasks.create_task(_debug_on_signal(cluster, None))]
@@ -87,7 +86,7 @@ async def _serve_files(
 
 
 async def _serve_api_server(
-    options: ServeOptions, cluster: Cluster, profiles: Mapping[str, Profile], listener: socket.socket, url: str
+    options: ServeOptions, cluster: Cluster, setup: Setup, listener: socket.socket, url: str
 ) -> None:
     try:
         credentials = load_credentials(options.kubeconfig, options.master)
@@ -103,9 +102,13 @@ async def _serve_api_server(
         api_server = ApiServer(cluster, client)
         watches = watch_checks(api_server.states)
         service = ExtenderService(
-            cluster, profiles, mode=options.mode, is_live=True, distrust=lambda: first_problem(watches)
+            cluster,
+            setup.profiles(cluster, api_server),
+            mode=options.mode,
+            is_live=True,
+            distrust=lambda: first_problem(watches),
         )
-        binder = Binder(cluster, api_server)
+        binder = Binder(service, api_server)
         metrics = Metrics(version("extender-service"), cluster, api_server.states)
         async with asyncio.TaskGroup() as tasks:
             background = [
@@ -139,7 +142,7 @@ async def _answer(
         health,
     )
     await server.serve(sockets=[listener])
-    await binder.close()
+    await binder.close(GRACE_SECONDS)
 
 
 class _Server(uvicorn.Server):

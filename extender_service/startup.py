@@ -8,7 +8,7 @@ from extender_service.config.errors import ConfigError
 from extender_service.config.load import default_config, load_config
 from extender_service.config.types import KubeSchedulerConfiguration
 from extender_service.framework.discovery import PluginLoadError, discover_plugins
-from extender_service.framework.interface import Handle
+from extender_service.framework.interface import Handle, Pods
 from extender_service.framework.profile import Profile
 from extender_service.framework.registry import Registry
 from extender_service.plugins.default_plugins import ABSENT, IN_TREE
@@ -29,9 +29,9 @@ class Setup:
         except (PluginLoadError, ConfigError) as error:
             raise StartError(f"{'--plugin' if isinstance(error, PluginLoadError) else '--config'}: {error}") from error
 
-    def profiles(self, cluster: Cluster) -> dict[str, Profile]:
-        """Make the profiles by scheduler name. Raises StartError."""
+    def profiles(self, cluster: Cluster, pods: Pods) -> dict[str, Profile]:
+        """Make the profiles by scheduler name; pods are read and bound at `pods`. Raises StartError."""
         try:
-            return self._registry.profiles(self.config, Handle(cluster))
+            return self._registry.profiles(self.config, Handle(cluster, pods))
         except ConfigError as error:
             raise StartError(f"--config: {error}") from error

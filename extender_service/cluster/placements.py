@@ -19,7 +19,8 @@ UNKNOWN_SECONDS = 5.0
 class Placement(msgspec.Struct, eq=False):
     """One pod that counts on a node ahead of the watch.
 
-    `on_drop` is called when the placement is dropped rather than fulfilled.
+    `on_drop` is called when the placement is dropped rather than fulfilled. `plan` is what whoever made the placement
+    needs to go on from there.
     """
 
     pod: Pod
@@ -27,7 +28,12 @@ class Placement(msgspec.Struct, eq=False):
     node_name: str
     slot: int
     assumed: bool
-    on_drop: Callable[[], None] | None
+    on_drop: Callable[[], None]
+    plan: object
+
+
+def _nothing() -> None:
+    """What there is to do about most placements that are dropped."""
 
 
 class Placements:
@@ -62,18 +68,22 @@ class Placements:
         """Return the placement of a pod, if there is one."""
         return self._by_uid.get(uid)
 
-    def expect(self, pod: Pod, uid: str, node_name: str, on_drop: Callable[[], None] | None = None) -> Placement:
+    def expect(
+        self, pod: Pod, uid: str, node_name: str, on_drop: Callable[[], None] = _nothing, plan: object = None
+    ) -> Placement:
         """Count a pod on the node that was chosen for it, in place of any earlier placement.
 
         Raises QuantityError for a malformed quantity.
         """
-        placement = self._place(pod, uid, node_name, assumed=False, on_drop=on_drop)
+        placement = self._place(pod, uid, node_name, assumed=False, on_drop=on_drop, plan=plan)
         seconds = min(UNKNOWN_SECONDS, self._expected_seconds)
         is_last = seconds == self._expected_seconds
         heapq.heappush(self._deadlines, (self._clock() + seconds, next(self._order), is_last, placement))
         return placement
 
-    def assume(self, pod: Pod, uid: str, node_name: str) -> Placement:
+    def assume(
+        self, pod: Pod, uid: str, node_name: str, on_drop: Callable[[], None] = _nothing, plan: object = None
+    ) -> Placement:
         """Count a pod on the node that it is being bound to; an expectation on that node turns into this.
 
         Raises QuantityError for a malformed quantity.
@@ -82,7 +92,7 @@ class Placements:
         if expected is not None and expected.node_name == node_name:
             expected.assumed = True
             return expected
-        return self._place(pod, uid, node_name, assumed=True, on_drop=None)
+        return self._place(pod, uid, node_name, assumed=True, on_drop=on_drop, plan=plan)
 
     def fulfil(self, uid: str) -> Placement | None:
         """End a placement because the watch shows the pod on that node; the caller counts it as a fact from now on."""
@@ -94,7 +104,7 @@ class Placements:
     def drop(self, uid: str) -> Placement | None:
         """End a placement that came to nothing."""
         placement = self.fulfil(uid)
-        if placement is not None and placement.on_drop is not None:
+        if placement is not None:
             placement.on_drop()
         return placement
 
@@ -115,10 +125,10 @@ class Placements:
         return dropped
 
     def _place(
-        self, pod: Pod, uid: str, node_name: str, *, assumed: bool, on_drop: Callable[[], None] | None
+        self, pod: Pod, uid: str, node_name: str, *, assumed: bool, on_drop: Callable[[], None], plan: object
     ) -> Placement:
         self.drop(uid)
         slot = self._occupancy.add(pod, uid, node_name)
-        placement = Placement(pod, uid, node_name, slot, assumed, on_drop)
+        placement = Placement(pod, uid, node_name, slot, assumed, on_drop, plan)
         self._by_uid[uid] = placement
         return placement

@@ -2,13 +2,16 @@
 
 import asyncio
 import logging
-from typing import Protocol
 
 import msgspec
 
-from extender_service.cluster.cluster import Cluster, pod_uid
-from extender_service.extender.service import pod_name
+from extender_service.cluster.cluster import pod_uid
+from extender_service.cluster.placements import Placement
+from extender_service.extender.service import ExtenderService, pod_name
 from extender_service.extender.wire import ExtenderBindingArgs
+from extender_service.framework.binding import BindingCycle
+from extender_service.framework.interface import CycleState, Pods
+from extender_service.framework.runtime import CycleError, run_filter, run_pre_filter
 from extender_service.kube.api_errors import KubeError
 from extender_service.kube.objects import Pod
 
@@ -23,16 +26,6 @@ class BindError(Exception):
     """The pod was not bound to that node; says why."""
 
 
-class Pods(Protocol):
-    """Where pods are read and bound: an API server, or a cluster file."""
-
-    async def get_pod(self, namespace: str, name: str) -> Pod | None:
-        """Return a pod, None if there is none. Raises KubeError if that cannot be told."""
-
-    async def bind_pod(self, namespace: str, name: str, uid: str, node_name: str) -> None:
-        """Bind a pod, with its UID as precondition. Raises KubeError; the pod may be bound all the same."""
-
-
 class _Binding(msgspec.Struct, eq=False):
     node_name: str
     task: asyncio.Task[None]
@@ -44,8 +37,9 @@ class Binder:
     The pod is assumed on its node from then on, until the watch confirms it, or reading the pod shows otherwise.
     """
 
-    def __init__(self, cluster: Cluster, pods: Pods, *, confirm_seconds: float = CONFIRM_SECONDS) -> None:
-        self._cluster = cluster
+    def __init__(self, service: ExtenderService, pods: Pods, *, confirm_seconds: float = CONFIRM_SECONDS) -> None:
+        self._service = service
+        self._cluster = service.cluster
         self._pods = pods
         self._confirm_seconds = confirm_seconds
         self._under_way: dict[str, _Binding] = {}
@@ -75,21 +69,16 @@ class Binder:
         if placement is None:
             known = self._cluster.pod(uid)
             return known.node_name or None if known is not None else None
-        metadata = placement.pod.metadata
-        pod = await self._read(metadata.namespace, metadata.name)
-        if pod is not None and pod_uid(pod) == uid and pod.spec.node_name:
-            self._cluster.apply_pod(pod)
-            return pod.spec.node_name
-        extra = {"pod": pod_name(placement.pod), "node": placement.node_name}
-        log.warning("a pod that was to be bound is not", extra=extra)
-        self._cluster.drop_placement(uid)
-        return None
+        return await self._settle(placement)
 
-    async def close(self) -> None:
-        """Let bindings under way finish, and stop waiting for the watch."""
+    async def close(self, grace_seconds: float) -> None:
+        """Let bindings under way finish; what takes longer is undone. Stop waiting for the watch."""
         tasks = [binding.task for binding in self._under_way.values()]
         if tasks:
-            await asyncio.wait(tasks)
+            _, unfinished = await asyncio.wait(tasks, timeout=grace_seconds)
+            for task in unfinished:
+                task.cancel()
+            await asyncio.gather(*unfinished, return_exceptions=True)
         for task in list(self._settling.values()):
             task.cancel()
 
@@ -99,16 +88,59 @@ class Binder:
             _check_node(args, known.node_name)
             return
         placement = self._cluster.placements.get(uid)
+        if placement is not None and placement.assumed:
+            # Bound before, as far as anybody knows.
+            bound_to = await self._settle(placement)
+            if bound_to is not None:
+                _check_node(args, bound_to)
+                return
+            placement = None
         pod = placement.pod if placement is not None else await self._wanted(args)
         if pod.spec.node_name:
             _check_node(args, pod.spec.node_name)
             return
-        self._cluster.placements.assume(pod, uid, args.node)
+        await self._run(uid, args, self._assume(uid, args, pod))
+        self._confirm(uid, self._confirm_seconds)
+
+    def _assume(self, uid: str, args: ExtenderBindingArgs, pod: Pod) -> BindingCycle:
+        """Count the pod on its node, and return what is left to do: Reserve has run when the node was chosen here."""
+        placements = self._cluster.placements
+        expected = placements.get(uid)
+        if expected is not None and expected.node_name == args.node and isinstance(expected.plan, BindingCycle):
+            placements.assume(pod, uid, args.node)
+            return expected.plan
+        cycle = BindingCycle(self._service.profile_for(pod), self._judged(pod, args.node), pod, args.node)
         try:
-            await self._pods.bind_pod(args.pod_namespace, args.pod_name, args.pod_uid, args.node)
+            cycle.reserve()
+        except CycleError as error:
+            raise BindError(str(error)) from error
+        placements.assume(pod, uid, args.node, cycle.unreserve, cycle)
+        return cycle
+
+    def _judged(self, pod: Pod, node_name: str) -> CycleState:
+        """Let the plugins look at the node again that was chosen elsewhere: those that reserve go by what they saw."""
+        profile = self._service.profile_for(pod)
+        state = CycleState(pod)
+        if profile.reserve or profile.permit or profile.pre_bind:
+            view = self._cluster.view(self._cluster.nodes.rows_named([node_name]))
+            try:
+                run_filter(profile, state, pod, view, view.exists, run_pre_filter(profile, state, pod))
+            except CycleError as error:
+                raise BindError(str(error)) from error
+        return state
+
+    async def _run(self, uid: str, args: ExtenderBindingArgs, cycle: BindingCycle) -> None:
+        try:
+            await cycle.run()
         except KubeError as error:
             await self._resolve(uid, args, error)
-        self._confirm(uid, self._confirm_seconds)
+        except CycleError as error:
+            self._cluster.drop_placement(uid)
+            raise BindError(str(error)) from error
+        except asyncio.CancelledError:
+            self._cluster.drop_placement(uid)
+            raise
+        cycle.finish()
 
     async def _resolve(self, uid: str, args: ExtenderBindingArgs, error: KubeError) -> None:
         """Find out what became of a binding that failed: it may have been applied before the answer was lost."""
@@ -140,6 +172,17 @@ class Binder:
             return await self._pods.get_pod(namespace, name)
         except KubeError as error:
             raise BindError(f"reading pod {namespace}/{name}: {error}") from error
+
+    async def _settle(self, placement: Placement) -> str | None:
+        metadata = placement.pod.metadata
+        pod = await self._read(metadata.namespace, metadata.name)
+        if pod is not None and pod_uid(pod) == placement.uid and pod.spec.node_name:
+            self._cluster.apply_pod(pod)
+            return pod.spec.node_name
+        extra = {"pod": pod_name(placement.pod), "node": placement.node_name}
+        log.warning("a pod that was to be bound is not", extra=extra)
+        self._cluster.drop_placement(placement.uid)
+        return None
 
     def _confirm(self, uid: str, seconds: float) -> None:
         if self._cluster.placements.get(uid) is not None and uid not in self._settling:

@@ -11,6 +11,7 @@ from extender_service.extender.bind import Binder
 from extender_service.extender.candidates import Candidates, candidates
 from extender_service.extender.service import ExtenderService, pod_name
 from extender_service.extender.wire import ExtenderArgs, ExtenderFilterResult, ResultNodeList
+from extender_service.framework.binding import BindingCycle
 from extender_service.framework.profile import Profile
 from extender_service.framework.runtime import CycleError, Decision, decide
 from extender_service.framework.status import Code
@@ -35,7 +36,8 @@ async def filter_nodes(
 ) -> FilterOutcome:
     """Answer which nodes pass.
 
-    In `replace` mode one of them is chosen, and the pod is expected there unless the caller has hung up.
+    In `replace` mode one of them is chosen, the profile's Reserve runs for it, and the pod is expected there unless the
+    caller has hung up.
     Raises CycleError, DecodeError or QuantityError for what cannot be decided.
     """
     service.require_trust()
@@ -52,7 +54,9 @@ async def filter_nodes(
         if service.is_live:
             # Expected before anything is awaited: another call must not be given the same room.
             placements = service.cluster.placements
-            expected = placements.expect(pod, pod_uid(pod), outcome.node_name)
+            cycle = BindingCycle(profile, decision.state, pod, outcome.node_name)
+            cycle.reserve()
+            expected = placements.expect(pod, pod_uid(pod), outcome.node_name, cycle.unreserve, cycle)
             if await hung_up() and placements.get(pod_uid(pod)) is expected:
                 service.cluster.drop_placement(pod_uid(pod))
     else:

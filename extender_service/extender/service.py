@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Literal
 
 from extender_service.cluster.cluster import Cluster
+from extender_service.config.defaults import DEFAULT_SCHEDULER_NAME
 from extender_service.extender.second_look import WaitBudget
 from extender_service.framework.profile import Profile
 from extender_service.framework.runtime import CycleError
@@ -51,7 +52,7 @@ class ExtenderService:
 
     def profile_for(self, pod: Pod) -> Profile:
         """Return the profile of a pod's scheduler name; the first one, with a word in the log, if it has none."""
-        name = pod.spec.scheduler_name
+        name = pod.spec.scheduler_name or DEFAULT_SCHEDULER_NAME
         profile = self.profiles.get(name)
         if profile is not None:
             return profile

@@ -8,7 +8,7 @@ The points and their contracts are those of k8s.io/kubernetes/pkg/scheduler/fram
 from abc import ABC, abstractmethod
 from collections.abc import Collection
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from extender_service.cluster.events import ClusterEvent
 from extender_service.cluster.resources import RequestShape, request_shape
 from extender_service.cluster.view import NodeView
 from extender_service.framework.status import Rejections, Status
+from extender_service.framework.waiting_pods import WaitingPods
 from extender_service.kube.objects import Pod
 
 MIN_NODE_SCORE = 0
@@ -61,11 +62,23 @@ class CycleState:
         return self._by_key[key]
 
 
-class Handle:
-    """What a plugin may reach beyond its arguments."""
+class Pods(Protocol):
+    """Where pods are read and bound: an API server, or a cluster file."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    async def get_pod(self, namespace: str, name: str) -> Pod | None:
+        """Return a pod, None if there is none. Raises KubeError if that cannot be told."""
+
+    async def bind_pod(self, namespace: str, name: str, uid: str, node_name: str) -> None:
+        """Bind a pod, with its UID as precondition. Raises KubeError; the pod may be bound all the same."""
+
+
+class Handle:
+    """What a plugin may reach beyond its arguments: the cluster, where pods are bound, and the pods that wait."""
+
+    def __init__(self, cluster: Cluster, pods: Pods) -> None:
         self.cluster = cluster
+        self.pods = pods
+        self.waiting_pods = WaitingPods()
 
 
 class Plugin(ABC):

@@ -4,12 +4,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from extender_service.framework.interface import (
+    Bind,
     Filter,
+    Permit,
     Plugin,
+    PostBind,
+    PreBind,
     PreFilter,
     PreScore,
+    Reserve,
     Score,
 )
+from extender_service.framework.waiting_pods import WaitingPods
 
 P = TypeVar("P", bound=Plugin)
 
@@ -17,12 +23,26 @@ P = TypeVar("P", bound=Plugin)
 class Profile:
     """The plugins that decide about pods of one scheduler name, in the order in which they run."""
 
-    def __init__(self, scheduler_name: str, plugins: Mapping[str, Sequence[tuple[Plugin, int]]]) -> None:
-        """`plugins` are (plugin, weight) by the configuration's name of the extension point."""
+    def __init__(
+        self,
+        scheduler_name: str,
+        plugins: Mapping[str, Sequence[tuple[Plugin, int]]],
+        waiting_pods: WaitingPods | None = None,
+    ) -> None:
+        """`plugins` are (plugin, weight) by the configuration's name of the extension point.
+
+        Pods that Permit makes wait are found in `waiting_pods`, which profiles share.
+        """
         self.scheduler_name = scheduler_name
+        self.waiting_pods = WaitingPods() if waiting_pods is None else waiting_pods
         self.pre_filter = _serving(PreFilter, plugins.get("preFilter", ()))
         self.filter = _serving(Filter, plugins.get("filter", ()))
         self.pre_score = _serving(PreScore, plugins.get("preScore", ()))
+        self.reserve = _serving(Reserve, plugins.get("reserve", ()))
+        self.permit = _serving(Permit, plugins.get("permit", ()))
+        self.pre_bind = _serving(PreBind, plugins.get("preBind", ()))
+        self.bind = _serving(Bind, plugins.get("bind", ()))
+        self.post_bind = _serving(PostBind, plugins.get("postBind", ()))
         self.score = tuple((plugin, weight) for plugin, weight in plugins.get("score", ()) if isinstance(plugin, Score))
 
     @property

@@ -66,6 +66,7 @@ class Registry:
                 point: [(made[plugin.name], plugin.weight) for plugin in plugins if plugin.name in made]
                 for point, plugins in effective.items()
             },
+            handle.waiting_pods,
         )
 
 

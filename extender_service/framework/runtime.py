@@ -50,9 +50,15 @@ class Scores:
 
 
 class Decision:
-    """What was decided about a pod: `verdicts` on all nodes; the feasible ones, by position, with their `totals`."""
+    """What was decided about a pod: `verdicts` on all nodes, `totals` of the `feasible` ones, given by position.
 
-    def __init__(self, verdicts: Verdicts, feasible: NDArray[np.intp], totals: NDArray[np.int64] | None) -> None:
+    `state` is what the plugins noted on the way.
+    """
+
+    def __init__(
+        self, state: CycleState, verdicts: Verdicts, feasible: NDArray[np.intp], totals: NDArray[np.int64] | None
+    ) -> None:
+        self.state = state
         self.verdicts = verdicts
         self.feasible = feasible
         self.totals = totals
@@ -75,10 +81,10 @@ def decide(profile: Profile, pod: Pod, nodes: NodeView, asked: NDArray[np.bool_]
     verdicts = run_filter(profile, state, pod, nodes, asked, found)
     feasible = np.flatnonzero(verdicts.passing)
     if not score or len(feasible) < 2 or not profile.score:
-        return Decision(verdicts, feasible, None)
+        return Decision(state, verdicts, feasible, None)
     candidates = nodes if len(feasible) == len(nodes) else nodes.at(feasible)
     run_pre_score(profile, state, pod, candidates)
-    return Decision(verdicts, feasible, run_score(profile, state, pod, candidates).totals)
+    return Decision(state, verdicts, feasible, run_score(profile, state, pod, candidates).totals)
 
 
 def run_pre_filter(profile: Profile, state: CycleState, pod: Pod) -> PreFilterOutcome:

@@ -1,6 +1,7 @@
 """The one list of the in-tree plugins."""
 
 from extender_service.framework.interface import Plugin
+from extender_service.plugins.default_binder import DefaultBinder
 from extender_service.plugins.node_affinity import NodeAffinity
 from extender_service.plugins.node_name import NodeName
 from extender_service.plugins.node_ports import NodePorts
@@ -17,6 +18,7 @@ IN_TREE: tuple[type[Plugin], ...] = (
     NodePorts,
     NodeResourcesFit,
     NodeResourcesBalancedAllocation,
+    DefaultBinder,
 )
 
 # The others that kube-scheduler has, with the extension points that they serve there.
@@ -31,5 +33,4 @@ ABSENT: dict[str, tuple[str, ...]] = {
     "InterPodAffinity": ("preFilter", "filter", "preScore", "score"),
     "DefaultPreemption": ("postFilter",),
     "ImageLocality": ("score",),
-    "DefaultBinder": ("bind",),
 }

@@ -7,6 +7,7 @@ import numpy as np
 from msgspec import structs
 
 from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.cluster_file import ClusterFile
 from extender_service.cluster.view import NodeView
 from extender_service.config.load import default_config, parse_config
 from extender_service.config.types import KubeSchedulerConfiguration
@@ -51,7 +52,7 @@ class Evaluation:
             if kind is not None:
                 self._apply(_decoders[kind].decode(raw))
         self.pod = _with_identity(_decoders[Pod].decode(case.pod))
-        profiles = Registry(IN_TREE, ABSENT).profiles(_config(case), Handle(self.cluster))
+        profiles = Registry(IN_TREE, ABSENT).profiles(_config(case), Handle(self.cluster, ClusterFile(self.cluster, [])))
         self.profile: Profile = profiles[self.pod.spec.scheduler_name]
         self.nodes: NodeView = self.cluster.view(None)
 

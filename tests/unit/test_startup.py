@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.cluster_file import ClusterFile
 from extender_service.startup import Setup, StartError
 
 PLUGIN = """
@@ -38,6 +39,11 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     sys.modules.pop("limited_plugin", None)
 
 
+def empty() -> tuple[Cluster, ClusterFile]:
+    cluster = Cluster()
+    return cluster, ClusterFile(cluster, [])
+
+
 def config(tmp_path: Path, more: str = "") -> Path:
     path = tmp_path / "config.yaml"
     path.write_text(CONFIG + more)
@@ -46,12 +52,12 @@ def config(tmp_path: Path, more: str = "") -> Path:
 
 def test_a_users_plugin_runs_with_its_declared_arguments(plugin: str, tmp_path: Path) -> None:
     more = "    pluginConfig: [{name: Limited, args: {limit: 7}}]\n"
-    profile = Setup(config(tmp_path, more), [plugin]).profiles(Cluster())["default-scheduler"]
+    profile = Setup(config(tmp_path, more), [plugin]).profiles(*empty())["default-scheduler"]
     assert [each.args.limit for each in profile.filter if each.name == "Limited"] == [7]
 
 
 def test_arguments_that_are_left_out_have_their_defaults(plugin: str, tmp_path: Path) -> None:
-    profile = Setup(config(tmp_path), [plugin]).profiles(Cluster())["default-scheduler"]
+    profile = Setup(config(tmp_path), [plugin]).profiles(*empty())["default-scheduler"]
     assert [each.args.limit for each in profile.filter if each.name == "Limited"] == [3]
 
 

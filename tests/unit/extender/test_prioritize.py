@@ -34,7 +34,7 @@ def prioritize(world: World, names: list[str], pod: Pod = WEB) -> list[tuple[str
 
 def numbered(*numbers: int, mode: Mode, weight: int = 1) -> World:
     world = World(*(make_node(f"n-{number}") for number in numbers), mode=mode, plugins={})
-    plugin = ByNumber(None, Handle(world.cluster))
+    plugin = ByNumber(None, Handle(world.cluster, world.pods))
     profile = world.service.profiles["default-scheduler"]
     profile.score = ((plugin, weight),)
     return world
@@ -122,7 +122,7 @@ class Refuses(PreFilter):
 def test_what_prefilter_refused_is_scored_all_the_same() -> None:
     """kube-scheduler asks about nodes that passed: to refuse them was for the filter verb."""
     world = numbered(50, mode="replace")
-    world.service.profiles["default-scheduler"].pre_filter = (Refuses(None, Handle(world.cluster)),)
+    world.service.profiles["default-scheduler"].pre_filter = (Refuses(None, Handle(world.cluster, world.pods)),)
     assert prioritize(world, ["n-50"]) == [("n-50", 50)]
 
 

@@ -34,7 +34,7 @@ def test_a_pod_of_an_unknown_scheduler_gets_the_first_profile_and_that_is_said_o
         assert service.profile_for(pod_of(name)).scheduler_name == "first"
     assert [(record.levelno, vars(record)["asked"]) for record in caplog.records] == [
         (logging.WARNING, "third"),
-        (logging.WARNING, ""),
+        (logging.WARNING, "default-scheduler"),
     ]
 
 

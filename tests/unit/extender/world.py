@@ -19,6 +19,7 @@ from extender_service.framework.profile import Profile
 from extender_service.framework.registry import Registry
 from extender_service.kube.api_errors import ApiError, KubeError, Status
 from extender_service.kube.objects import Node, Pod
+from extender_service.plugins.default_binder import DefaultBinder
 from extender_service.plugins.default_plugins import ABSENT, IN_TREE
 from tests.unit.cluster.clock import Clock
 
@@ -90,13 +91,18 @@ class World:
         self.clock = Clock()
         self.cluster = Cluster(clock=self.clock)
         self.pods = Pods()
+        handle = Handle(self.cluster, self.pods)
         profiles = (
-            Registry(IN_TREE, ABSENT).profiles(default_config(), Handle(self.cluster))
+            Registry(IN_TREE, ABSENT).profiles(default_config(), handle)
             if plugins is None
-            else {"default-scheduler": Profile("default-scheduler", plugins)}
+            else {
+                "default-scheduler": Profile(
+                    "default-scheduler", {"bind": [(DefaultBinder(None, handle), 0)], **plugins}
+                )
+            }
         )
         self.service = ExtenderService(self.cluster, profiles, mode=mode, is_live=is_live, clock=self.clock)
-        self.binder = Binder(self.cluster, self.pods, confirm_seconds=confirm_seconds)
+        self.binder = Binder(self.service, self.pods, confirm_seconds=confirm_seconds)
         self.observations: list[Observation] = []
         self.app = create_app(self.service, self.binder, self.observations.append)
         for node in nodes:

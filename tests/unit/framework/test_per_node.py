@@ -3,6 +3,7 @@ from typing import ClassVar
 import numpy as np
 
 from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.cluster_file import ClusterFile
 from extender_service.cluster.node_info import NodeInfo
 from extender_service.framework.interface import CycleState, Handle
 from extender_service.framework.per_node import FilterNode, ScoreNode
@@ -53,7 +54,7 @@ def cluster() -> Cluster:
 def test_each_node_is_asked_about_and_keeps_its_own_reason() -> None:
     known = cluster()
     view = known.view(None)
-    rejections = FewPods(None, Handle(known)).filter(CycleState(Pod()), Pod(), view)
+    rejections = FewPods(None, Handle(known, ClusterFile(known, []))).filter(CycleState(Pod()), Pod(), view)
     assert rejections is not None
     reasons = [rejections.status_of(key) if key else None for key in rejections.keys.tolist()]
     by_name = dict(zip(view.names, reasons, strict=True))
@@ -68,10 +69,11 @@ def test_each_node_is_asked_about_and_keeps_its_own_reason() -> None:
 def test_nothing_is_rejected_where_every_node_passes() -> None:
     known = cluster()
     view = known.view(known.nodes.rows_named(["free"]))
-    assert FewPods(None, Handle(known)).filter(CycleState(Pod()), Pod(), view) is None
+    assert FewPods(None, Handle(known, ClusterFile(known, []))).filter(CycleState(Pod()), Pod(), view) is None
 
 
 def test_each_node_is_scored() -> None:
     known = cluster()
     view = known.view(known.nodes.rows_named(["free", "plain"]))
-    assert np.array_equal(FewPods(None, Handle(known)).score(CycleState(Pod()), Pod(), view), [98, 100])
+    plugin = FewPods(None, Handle(known, ClusterFile(known, [])))
+    assert np.array_equal(plugin.score(CycleState(Pod()), Pod(), view), [98, 100])

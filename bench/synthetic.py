@@ -1,0 +1,155 @@
+"""A synthetic cluster: ordinary nodes and pods, every object a function of its index.
+
+Node i: zone i % 3, rack i / 20 % 50, 32 cpu, 128Gi, 110 pods, 46 images; tainted where i / 10 % 10 is 9.
+Pod k of node i: app (7 i + 10 k) % 100, so that each app has one pod on each tenth node.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from extender_service.cluster.cluster import Cluster
+from extender_service.kube.decoding import Decoder
+from extender_service.kube.objects import Node, Pod
+
+APPS = 100
+CLASSES = ("plain", "node-affinity", "toleration", "spread", "anti-affinity", "preferred-affinity", "unschedulable")
+
+_HOSTNAME, _ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
+_nodes, _pods = Decoder(Node), Decoder(Pod)
+
+
+def cluster(nodes: int, pods_per_node: int, *, unique_labels: bool = False) -> Cluster:
+    """Return a cluster; with `unique_labels`, each pod has a label that no other has."""
+    made = Cluster()
+    for index in range(nodes):
+        made.apply_node(_nodes.decode(msgspec.json.encode(node(index))))
+    for pod in running_pods(nodes, pods_per_node, unique_labels=unique_labels):
+        made.apply_pod(_pods.decode(msgspec.json.encode(pod)))
+    return made
+
+
+def node(index: int) -> dict[str, object]:
+    """Node `index`, as JSON."""
+    name = f"node-{index:05}"
+    taints = [{"key": "dedicated", "value": "batch", "effect": "NoSchedule"}] if index // 10 % 10 == 9 else []
+    images = [(index * 3 + number) % 60 for number in range(46)]
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            "resourceVersion": str(1000 + index),
+            "labels": {
+                _HOSTNAME: name,
+                _ZONE: f"zone-{index % 3}",
+                "topology.kubernetes.io/region": "region-0",
+                "disktype": ("ssd", "hdd", "nvme")[index // 3 % 3],
+                "topology.example/rack": f"rack-{index // 20 % 50:02}",
+                "pool.example/name": f"pool-{index % 4}",
+            },
+        },
+        "spec": {"taints": taints},
+        "status": {
+            "allocatable": {"cpu": "32", "memory": "128Gi", "ephemeral-storage": "200Gi", "pods": "110"},
+            "images": [
+                {"names": [f"{_image(number)}:v1.2.3"], "sizeBytes": (20 + number * 7) << 20} for number in images
+            ],
+        },
+    }
+
+
+def running_pods(nodes: int, pods_per_node: int, *, unique_labels: bool) -> Iterator[dict[str, object]]:
+    """Yield the running pods. Of twenty, one has a required and one a preferred anti-affinity to its own app."""
+    for index in range(nodes):
+        for number in range(pods_per_node):
+            pod_id = index * pods_per_node + number
+            pod = _pod(f"pod-{pod_id:07}", (7 * index + 10 * number) % APPS, _CPU[pod_id % 4], _MEMORY[pod_id % 3])
+            pod["spec"]["nodeName"] = f"node-{index:05}"
+            if unique_labels:
+                pod["metadata"]["labels"]["statefulset.kubernetes.io/pod-name"] = pod["metadata"]["name"]
+            if pod_id % 20 == 7:
+                pod["spec"]["affinity"] = {
+                    "podAntiAffinity": {_REQUIRED: [_host_term((7 * index + 10 * number) % APPS)]}
+                }
+            if pod_id % 20 == 16:
+                term = {"weight": 50, "podAffinityTerm": _host_term((7 * index + 10 * number) % APPS)}
+                pod["spec"]["affinity"] = {"podAntiAffinity": {_PREFERRED: [term]}}
+            yield pod
+
+
+def pending_pod(kind: str) -> Pod:
+    """A pod that waits for a node, of one of CLASSES."""
+    pod = _pod(f"pending-{kind}", 7, "1000" if kind == "unschedulable" else "500m", "1Gi")
+    spec = pod["spec"]
+    if kind == "node-affinity":
+        zones = {"key": _ZONE, "operator": "In", "values": ["zone-0", "zone-1"]}
+        disk = {"key": "disktype", "operator": "In", "values": ["ssd"]}
+        spec["affinity"] = {
+            "nodeAffinity": {
+                _REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [zones]}]},
+                _PREFERRED: [{"weight": 10, "preference": {"matchExpressions": [disk]}}],
+            }
+        }
+    if kind == "toleration":
+        spec["tolerations"].append({"key": "dedicated", "operator": "Equal", "value": "batch", "effect": "NoSchedule"})
+    if kind == "spread":
+        spec["topologySpreadConstraints"] = [
+            {"maxSkew": 5, "topologyKey": _ZONE, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": _selector(7)},
+            {
+                "maxSkew": 1,
+                "topologyKey": _HOSTNAME,
+                "whenUnsatisfiable": "ScheduleAnyway",
+                "labelSelector": _selector(7),
+            },
+        ]
+    if kind == "anti-affinity":
+        spec["affinity"] = {"podAntiAffinity": {_REQUIRED: [_host_term(7)]}}
+    if kind == "preferred-affinity":
+        term = {"labelSelector": _selector(3), "topologyKey": _ZONE}
+        spec["affinity"] = {"podAffinity": {_PREFERRED: [{"weight": 100, "podAffinityTerm": term}]}}
+    return _pods.decode(msgspec.json.encode(pod))
+
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+_CPU = ("250m", "500m", "1", "2")
+_MEMORY = ("512Mi", "1Gi", "2Gi")
+
+
+def _image(number: int) -> str:
+    return f"images.example/team-{number % 7}/service-{number:03}"
+
+
+def _selector(app: int) -> dict[str, object]:
+    return {"matchLabels": {"app": f"app-{app:03}"}}
+
+
+def _host_term(app: int) -> dict[str, object]:
+    return {"labelSelector": _selector(app), "topologyKey": _HOSTNAME}
+
+
+def _pod(name: str, app: int, cpu: str, memory: str) -> dict[str, dict]:  # type: ignore[type-arg]
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "uid": f"uid-{name}",
+            "labels": {"app": f"app-{app:03}", "tier": ("web", "back", "data")[app % 3], "version": "v1"},
+        },
+        "spec": {
+            "schedulerName": "default-scheduler",
+            "containers": [
+                {
+                    "image": f"{_image(app % 60)}:v1.2.3",
+                    "ports": [{"containerPort": 8080, "protocol": "TCP"}],
+                    "resources": {"requests": {"cpu": cpu, "memory": memory}},
+                }
+            ],
+            "tolerations": [
+                {"key": f"node.kubernetes.io/{problem}", "operator": "Exists", "effect": "NoExecute"}
+                for problem in ("not-ready", "unreachable")
+            ],
+        },
+        "status": {},
+    }

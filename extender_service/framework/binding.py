@@ -1,0 +1,120 @@
+"""From the chosen node to the bound pod: Reserve, Permit, PreBind, Bind and PostBind (schedule_one.go)."""
+
+import logging
+from collections.abc import Awaitable
+
+from extender_service.cluster.cluster import pod_uid
+from extender_service.framework.interface import CycleState, PluginError
+from extender_service.framework.profile import Profile
+from extender_service.framework.runtime import CycleError
+from extender_service.framework.status import Code, Status
+from extender_service.framework.waiting_pods import MAX_WAIT_SECONDS, WaitingPod
+from extender_service.kube.api_errors import KubeError
+from extender_service.kube.objects import Pod
+
+log = logging.getLogger(__name__)
+
+
+class BindingCycle:
+    """The rest of a pod's way once a node was chosen. Its steps raise CycleError where a plugin refuses or fails.
+
+    Whoever gives up after `reserve` calls `unreserve`, more than once if in doubt.
+    """
+
+    def __init__(self, profile: Profile, state: CycleState, pod: Pod, node_name: str) -> None:
+        self.node_name = node_name
+        self._profile = profile
+        self._state = state
+        self._pod = pod
+
+    def reserve(self) -> None:
+        """Run Reserve; a refusal undoes all reservations."""
+        for plugin in self._profile.reserve:
+            doing = f'running Reserve plugin "{plugin.name}"'
+            try:
+                status = plugin.reserve(self._state, self._pod, self.node_name)
+            except Exception as error:
+                self.unreserve()
+                raise _failure(doing, error) from error
+            if status is not None:
+                self.unreserve()
+                raise CycleError(f"{doing}: {status.message}")
+
+    def unreserve(self) -> None:
+        """Run Unreserve, in reverse order; a plugin that fails does not keep the others from it."""
+        for plugin in reversed(self._profile.reserve):
+            try:
+                plugin.unreserve(self._state, self._pod, self.node_name)
+            except Exception:
+                log.exception("Unreserve failed", extra={"plugin": plugin.name})
+
+    async def run(self) -> None:
+        """Run Permit, wait if it says so, then PreBind and Bind.
+
+        Raises KubeError from Bind: then nobody knows whether the pod is bound.
+        """
+        await self._permit()
+        for plugin in self._profile.pre_bind:
+            doing = f'running PreBind plugin "{plugin.name}"'
+            try:
+                status = await _guarded(doing, plugin.pre_bind(self._state, self._pod, self.node_name))
+            except KubeError as error:
+                raise CycleError(f"{doing}: {error}") from error
+            if status is not None:
+                raise CycleError(f"{doing}: {status.message}")
+        await self._bind()
+
+    def finish(self) -> None:
+        """Run PostBind once the pod is bound."""
+        for plugin in self._profile.post_bind:
+            try:
+                plugin.post_bind(self._state, self._pod, self.node_name)
+            except Exception:
+                log.exception("PostBind failed", extra={"plugin": plugin.name})
+
+    async def _permit(self) -> None:
+        waits: dict[str, float] = {}
+        for plugin in self._profile.permit:
+            doing = f'running Permit plugin "{plugin.name}"'
+            try:
+                status, seconds = plugin.permit(self._state, self._pod, self.node_name)
+            except Exception as error:
+                raise _failure(doing, error) from error
+            if status is None:
+                continue
+            if status.code != Code.WAIT:
+                raise CycleError(f"{doing}: {status.message}")
+            waits[plugin.name] = min(seconds, MAX_WAIT_SECONDS)
+        if not waits:
+            return
+        refused = await self._profile.waiting_pods.wait(
+            pod_uid(self._pod), WaitingPod(self._pod, self.node_name, waits)
+        )
+        if refused is not None:
+            raise CycleError(f'waiting on Permit plugin "{refused.plugin}": {refused.message}')
+
+    async def _bind(self) -> None:
+        for plugin in self._profile.bind:
+            doing = f'running Bind plugin "{plugin.name}"'
+            status = await _guarded(doing, plugin.bind(self._state, self._pod, self.node_name))
+            if status is None:
+                return
+            if status.code != Code.SKIP:
+                raise CycleError(f"{doing}: {status.message}")
+        raise CycleError("no Bind plugin took the pod")
+
+
+async def _guarded(doing: str, call: Awaitable[Status | None]) -> Status | None:
+    try:
+        return await call
+    except KubeError:
+        raise
+    except Exception as error:
+        raise _failure(doing, error) from error
+
+
+def _failure(doing: str, error: Exception) -> CycleError:
+    if isinstance(error, PluginError):
+        return CycleError(f"{doing}: {error}")
+    log.error("a plugin failed", exc_info=error, extra={"doing": doing})
+    return CycleError(f"{doing}: {type(error).__name__}: {error}")

@@ -1,0 +1,82 @@
+"""Pods that Permit plugins make wait (framework/runtime/waiting_pods_map.go)."""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+
+from extender_service.framework.status import Status, unschedulable
+from extender_service.kube.objects import Pod
+
+# The longest that one plugin may make a pod wait.
+MAX_WAIT_SECONDS = 15 * 60.0
+
+
+class WaitingPod:
+    """A pod whose binding waits until every plugin that asked for it allows it, one rejects it, or time runs out."""
+
+    def __init__(self, pod: Pod, node_name: str, wait_seconds: Mapping[str, float]) -> None:
+        """`wait_seconds` are the longest waits by plugin; must be made in the event loop."""
+        loop = asyncio.get_running_loop()
+        self.pod = pod
+        self.node_name = node_name
+        self._outcome: asyncio.Future[Status | None] = loop.create_future()
+        self._timers = {
+            plugin: loop.call_later(seconds, self._time_out, plugin, seconds)
+            for plugin, seconds in wait_seconds.items()
+        }
+
+    @property
+    def pending_plugins(self) -> list[str]:
+        """The plugins that have not allowed it yet."""
+        return list(self._timers)
+
+    def allow(self, plugin: str) -> None:
+        """Say that a plugin has nothing against it any more."""
+        timer = self._timers.pop(plugin, None)
+        if timer is not None:
+            timer.cancel()
+        if not self._timers:
+            self._settle(None)
+
+    def reject(self, plugin: str, message: str) -> None:
+        """Say that it may not be bound; the first word counts."""
+        self._settle(unschedulable(message).given_by(plugin))
+
+    async def wait(self) -> Status | None:
+        """Return None once it is allowed, or the rejection."""
+        try:
+            return await self._outcome
+        finally:
+            for timer in self._timers.values():
+                timer.cancel()
+
+    def _time_out(self, plugin: str, seconds: float) -> None:
+        self.reject(plugin, f"rejected due to timeout after waiting {seconds:g}s at plugin {plugin}")
+
+    def _settle(self, outcome: Status | None) -> None:
+        if not self._outcome.done():
+            self._outcome.set_result(outcome)
+
+
+class WaitingPods:
+    """The waiting pods by UID; plugins look here for those to allow or reject."""
+
+    def __init__(self) -> None:
+        self._by_uid: dict[str, WaitingPod] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_uid)
+
+    def __iter__(self) -> Iterator[WaitingPod]:
+        return iter(list(self._by_uid.values()))
+
+    def get(self, uid: str) -> WaitingPod | None:
+        """Return a waiting pod."""
+        return self._by_uid.get(uid)
+
+    async def wait(self, uid: str, waiting: WaitingPod) -> Status | None:
+        """Let others find the pod while it waits; returns as `WaitingPod.wait`."""
+        self._by_uid[uid] = waiting
+        try:
+            return await waiting.wait()
+        finally:
+            del self._by_uid[uid]

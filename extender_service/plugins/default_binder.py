@@ -1,0 +1,17 @@
+"""DefaultBinder: binds a pod by the API server's binding subresource."""
+
+from typing import ClassVar
+
+from extender_service.cluster.cluster import pod_uid
+from extender_service.framework.interface import Bind, CycleState
+from extender_service.kube.objects import Pod
+
+
+class DefaultBinder(Bind):
+    """Posts a Binding, with the pod's UID as precondition."""
+
+    name: ClassVar[str] = "DefaultBinder"
+
+    async def bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        """Bind the pod. Raises KubeError; the pod may be bound all the same."""
+        await self.handle.pods.bind_pod(pod.metadata.namespace, pod.metadata.name, pod_uid(pod), node_name)

@@ -1,0 +1,172 @@
+import asyncio
+from collections.abc import Callable
+from typing import ClassVar
+
+import pytest
+
+from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.cluster_file import ClusterFile
+from extender_service.framework.binding import BindingCycle
+from extender_service.framework.interface import (
+    Bind,
+    CycleState,
+    Handle,
+    Permit,
+    PluginError,
+    PostBind,
+    PreBind,
+    Reserve,
+)
+from extender_service.framework.profile import Profile
+from extender_service.framework.runtime import CycleError
+from extender_service.framework.status import SKIP, Code, Status, unschedulable
+from extender_service.kube.objects import ObjectMeta, Pod
+
+POD = Pod(ObjectMeta(name="web", namespace="default", uid="uid"))
+
+
+class Recorder(Reserve, Permit, PreBind, Bind, PostBind):
+    """Notes what it is called for, and answers as it is told."""
+
+    name: ClassVar[str] = "Recorder"
+    label = "recorder"
+
+    def __init__(self, label: str, calls: list[str], **answers: object) -> None:
+        cluster = Cluster()
+        super().__init__(None, Handle(cluster, ClusterFile(cluster, [])))
+        self.label = label
+        self.calls = calls
+        self.answers = answers
+
+    def _answer(self, point: str) -> Status | None:
+        self.calls.append(f"{point} {self.label}")
+        answer = self.answers.get(point)
+        if isinstance(answer, Exception):
+            raise answer
+        assert answer is None or isinstance(answer, Status)
+        return answer
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        return self._answer("reserve")
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        self._answer("unreserve")
+
+    def permit(self, state: CycleState, pod: Pod, node_name: str) -> tuple[Status | None, float]:
+        seconds = self.answers.get("wait_seconds", 0.0)
+        assert isinstance(seconds, float)
+        return self._answer("permit"), seconds
+
+    async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        return self._answer("pre_bind")
+
+    async def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        return self._answer("bind")
+
+    def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        self._answer("post_bind")
+
+
+def cycle_of(*plugins: Recorder) -> tuple[BindingCycle, Profile]:
+    points = {
+        point: [(plugin, 0) for plugin in plugins] for point in ("reserve", "permit", "preBind", "bind", "postBind")
+    }
+    profile = Profile("default-scheduler", points)
+    return BindingCycle(profile, CycleState(POD), POD, "a"), profile
+
+
+async def whole(cycle: BindingCycle) -> None:
+    cycle.reserve()
+    await cycle.run()
+    cycle.finish()
+
+
+def test_the_steps_run_in_order_and_the_first_bind_plugin_that_takes_the_pod_is_the_last() -> None:
+    calls: list[str] = []
+    cycle, _ = cycle_of(Recorder("a", calls, bind=SKIP), Recorder("b", calls), Recorder("c", calls))
+    asyncio.run(whole(cycle))
+    steps = ["reserve", "permit", "pre_bind"]
+    assert calls == [
+        *(f"{step} {label}" for step in steps for label in "abc"),
+        *("bind a", "bind b"),
+        *("post_bind a", "post_bind b", "post_bind c"),
+    ]
+
+
+@pytest.mark.parametrize("refusal", [unschedulable("no slot"), PluginError("no slot")])
+def test_a_refused_reservation_is_undone_in_reverse_for_all(refusal: object) -> None:
+    calls: list[str] = []
+    cycle, _ = cycle_of(Recorder("a", calls), Recorder("b", calls, reserve=refusal), Recorder("c", calls))
+    with pytest.raises(CycleError, match='running Reserve plugin "Recorder": no slot'):
+        cycle.reserve()
+    assert calls == ["reserve a", "reserve b", "unreserve c", "unreserve b", "unreserve a"]
+
+
+def test_an_unreserve_that_fails_does_not_keep_the_others_from_it(caplog: pytest.LogCaptureFixture) -> None:
+    calls: list[str] = []
+    cycle, _ = cycle_of(Recorder("a", calls), Recorder("b", calls, unreserve=RuntimeError("broken")))
+    cycle.unreserve()
+    assert calls == ["unreserve b", "unreserve a"]
+    assert [record.getMessage() for record in caplog.records] == ["Unreserve failed"]
+
+
+@pytest.mark.parametrize(("point", "name"), [("permit", "Permit"), ("pre_bind", "PreBind"), ("bind", "Bind")])
+def test_a_refusal_stops_the_cycle_and_names_the_plugin(point: str, name: str) -> None:
+    cycle, _ = cycle_of(Recorder("a", [], **{point: unschedulable("not now")}))
+    with pytest.raises(CycleError, match=f'running {name} plugin "Recorder": not now'):
+        asyncio.run(whole(cycle))
+
+
+def test_a_plugin_that_raises_is_an_error_with_its_name() -> None:
+    cycle, _ = cycle_of(Recorder("a", [], pre_bind=KeyError("x")))
+    with pytest.raises(CycleError, match="running PreBind plugin \"Recorder\": KeyError: 'x'"):
+        asyncio.run(whole(cycle))
+
+
+def test_a_pod_that_no_plugin_binds_is_an_error() -> None:
+    cycle, _ = cycle_of(Recorder("a", [], bind=SKIP))
+    with pytest.raises(CycleError, match="no Bind plugin took the pod"):
+        asyncio.run(whole(cycle))
+
+
+def waiting(act: Callable[[Profile], None], seconds: float = 60.0) -> list[str]:
+    """Run a cycle that waits, and act on it once it does; returns the calls."""
+    calls: list[str] = []
+    cycle, profile = cycle_of(Recorder("a", calls, permit=Status(Code.WAIT), wait_seconds=seconds))
+
+    async def run() -> None:
+        running = asyncio.create_task(whole(cycle))
+        while not len(profile.waiting_pods):
+            await asyncio.sleep(0)
+        act(profile)
+        await running
+
+    try:
+        asyncio.run(run())
+    finally:
+        assert len(profile.waiting_pods) == 0
+    return calls
+
+
+def test_a_pod_waits_until_its_plugin_allows_it() -> None:
+    def allow(profile: Profile) -> None:
+        pod = profile.waiting_pods.get("uid")
+        assert pod is not None
+        assert (pod.node_name, pod.pending_plugins) == ("a", ["Recorder"])
+        pod.allow("Recorder")
+
+    assert waiting(allow)[-2:] == ["bind a", "post_bind a"]
+
+
+def test_a_pod_that_waits_can_be_rejected() -> None:
+    def reject(profile: Profile) -> None:
+        for pod in profile.waiting_pods:
+            pod.reject("Recorder", "the gang is not complete")
+
+    with pytest.raises(CycleError, match='waiting on Permit plugin "Recorder": the gang is not complete'):
+        waiting(reject)
+
+
+def test_a_pod_that_waits_for_too_long_is_rejected() -> None:
+    with pytest.raises(CycleError, match=r"rejected due to timeout after waiting 0\.01s at plugin Recorder"):
+        waiting(lambda _: None, seconds=0.01)
