@@ -58,7 +58,7 @@ class Cluster:
     @property
     def pod_count(self) -> int:
         """Pods that the watch knows."""
-        return len(self._slot_by_uid)
+        return len(self._slot_by_key)
 
     def apply_node(self, node: Node) -> None:
         """Add or update a node. Raises QuantityError for a malformed quantity, and changes nothing then."""
@@ -156,11 +156,10 @@ class Cluster:
     def _forget(self, slot: int) -> PodFacts:
         facts = self.pods[slot]
         self._occupancy.remove(slot)
-        # A successor of the same name, or an object without a UID, may have taken either entry.
+        del self._slot_by_key[facts.key]
+        # Pods of a cluster file may claim the same UID; the last one has it.
         if self._slot_by_uid.get(facts.uid) == slot:
             del self._slot_by_uid[facts.uid]
-        if self._slot_by_key.get(facts.key) == slot:
-            del self._slot_by_key[facts.key]
         return facts
 
     def _settle(self, uid: str, node_name: str) -> None:

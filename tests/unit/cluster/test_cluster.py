@@ -156,6 +156,16 @@ def test_a_pod_without_a_uid_is_known_by_its_name(cluster: Cluster) -> None:
     assert cluster.pod("default/web") is None
 
 
+def test_two_pods_that_claim_one_uid_as_a_cluster_file_may_have_them_both_count(cluster: Cluster) -> None:
+    cluster.apply_node(make_node("a"))
+    cluster.apply_pod(make_pod("web-0", "a", uid="same", requests={"cpu": "1"}))
+    cluster.apply_pod(make_pod("web-1", "a", uid="same", requests={"cpu": "2"}))
+    assert (requested(cluster, "a"), cluster.pod_count) == (3000, 2)
+    cluster.remove_pod(("default", "web-1"))
+    cluster.remove_pod(("default", "web-0"))
+    assert (requested(cluster, "a"), cluster.pod_count) == (0, 0)
+
+
 def test_malformed_quantities_change_nothing(cluster: Cluster) -> None:
     cluster.apply_node(make_node("a", {"cpu": "4"}))
     cluster.apply_pod(WEB_ON_A)

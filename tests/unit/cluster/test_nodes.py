@@ -89,6 +89,7 @@ def test_a_node_that_goes_leaves_its_row_to_the_next() -> None:
     assert table.remove("a")
     assert not table.is_node("a")
     assert (table.count, len(table.row_of)) == (0, 0)
+    assert len(table.label_column("zone").values) == 0
     table.apply(make_node("b", {"cpu": "1"}))
     assert (table.row_of["b"], table.size, table.names) == (0, 1, ["b"])
     assert not table.unschedulable[0]
@@ -216,5 +217,7 @@ def test_a_copy_changes_on_its_own() -> None:
     assert table.port_sets.values[int(table.port_set[row])] == web
     assert {value for _, value in table.label_column("zone").values} == {"x"}
     assert (len(table.taint_sets), len(table.port_sets)) == (1, 2)
+    table.add_pod(row, takes(table, 1), frozenset({("0.0.0.0", "TCP", 82)}))
+    assert table.port_sets.values[int(table.port_set[row])] == web | {("0.0.0.0", "TCP", 82)}
     assert label_of(twin, "a", "zone") == "y"
     assert twin.requested[CPU_MILLI, row] == 700
