@@ -4,9 +4,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 
 from extender_service.cluster.dimensions import POD_COUNT, Dimensions
+from extender_service.cluster.images import Images
 from extender_service.cluster.interning import Interner
 from extender_service.cluster.labels import LabelColumn, LabelColumns
 from extender_service.cluster.resources import HostPort, node_allocatable
@@ -25,6 +27,7 @@ class NodeTable:
     - `allocatable`, `requested`: int64, dimension by row (see `dimensions`)
     - `unschedulable`; `taint_set`, `port_set`: numbers in `taint_sets` and `port_sets`
     - label columns, through `label_column`
+    - `images`; `objects` are the nodes without theirs
     """
 
     def __init__(self, dimensions: Dimensions | None = None) -> None:
@@ -44,6 +47,7 @@ class NodeTable:
         self._no_ports = self.port_sets.hold(frozenset())
         self.taint_set = np.full(_FIRST_CAPACITY, self._no_taints, np.intp)
         self.port_set = np.full(_FIRST_CAPACITY, self._no_ports, np.intp)
+        self.images = Images()
         self._ports: dict[int, Counter[HostPort]] = {}
         self._labels: list[Mapping[str, str]] = []
         self._label_columns = LabelColumns()
@@ -55,15 +59,17 @@ class NodeTable:
         return len(self.exists)
 
     def apply(self, node: Node) -> bool:
-        """Add or update a node; returns whether anything changed that scheduling reads.
+        """Add or update a node; returns whether anything changed that a pod may be waiting for.
 
         Raises QuantityError for a malformed quantity, and changes nothing then.
         """
-        name = node.metadata.name
+        name, images = node.metadata.name, node.status.images
+        node = _without_images(node)
         row = self.row_of.get(name, -1)
         old = self.objects[row] if row >= 0 else None
         if old is not None and _same_facts(old, node):
             self.objects[row] = node
+            self.images.set(row, images)
             return False
         allocatable = node_allocatable(node.status.allocatable)
         if row < 0:
@@ -78,6 +84,7 @@ class NodeTable:
         self.taint_set[row] = self.taint_sets.hold(node.spec.taints)
         self.taint_sets.release(before)
         self._set_labels(row, node.metadata.labels)
+        self.images.set(row, images)
         return True
 
     def remove(self, name: str) -> bool:
@@ -94,6 +101,7 @@ class NodeTable:
         self.taint_sets.release(int(self.taint_set[row]))
         self.taint_set[row] = self.taint_sets.hold(())
         self._set_labels(row, _NO_LABELS)
+        self.images.set(row, ())
         self._free_if_unused(row)
         return True
 
@@ -160,6 +168,7 @@ class NodeTable:
         for column in ("exists", "unschedulable", "allocatable", "requested", "taint_set", "port_set"):
             setattr(twin, column, getattr(self, column).copy())
         twin.taint_sets, twin.port_sets = self.taint_sets.copy(), self.port_sets.copy()
+        twin.images = self.images.copy()
         twin._ports = {row: ports.copy() for row, ports in self._ports.items()}
         twin._label_columns = self._label_columns.copy()
         twin._free = self._free.copy()
@@ -213,6 +222,10 @@ class NodeTable:
         more = self.dimensions.size - len(self.allocatable)
         self.allocatable = np.pad(self.allocatable, ((0, more), (0, 0)))
         self.requested = np.pad(self.requested, ((0, more), (0, 0)))
+
+
+def _without_images(node: Node) -> Node:
+    return structs.replace(node, status=structs.replace(node.status, images=())) if node.status.images else node
 
 
 def _same_facts(old: Node, new: Node) -> bool:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from extender_service.cluster.images import Image
 from extender_service.cluster.labels import LabelColumn
 from extender_service.cluster.nodes import NodeTable
 from extender_service.cluster.pods import PodTable
@@ -70,7 +71,7 @@ class NodeView:
 
     @property
     def objects(self) -> list[Node | None]:
-        """The nodes as the API server sent them; None where a row is none."""
+        """The nodes as the API server sent them, without their images; None where a row is none."""
         objects = self._table.objects
         return objects[: self._size] if self._rows is None else [objects[row] for row in self._rows.tolist()]
 
@@ -112,6 +113,19 @@ class NodeView:
         wanted = np.zeros(self._table.capacity, np.bool_)
         wanted[[row_of[name] for name in names if name in row_of]] = True
         return self._at(wanted)
+
+    @property
+    def cluster_size(self) -> int:
+        """How many nodes there are in all, in this view or not."""
+        return self._table.count
+
+    def image(self, name: str) -> Image | None:
+        """Return the image of a name, if any node of the cluster has it."""
+        return self._table.images.find(name)
+
+    def has_image(self, image: Image) -> NDArray[np.bool_]:
+        """Which of them have an image."""
+        return self._at(image.on_rows(self._table.capacity))
 
     def dimension(self, resource: str) -> int:
         """Return the dimension of a resource, or -1 if no node offers it and no pod requests it."""

@@ -10,6 +10,7 @@ from collections.abc import Collection
 from functools import cached_property
 from typing import Any, ClassVar, Protocol
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -100,11 +101,18 @@ class PreEnqueue(Plugin):
         """Return why the pod may not be queued, or None."""
 
 
+class QueuedPod(msgspec.Struct, frozen=True):
+    """A pod in the queue, and when it came there in seconds of any clock that all of them share."""
+
+    pod: Pod
+    queued_at: float
+
+
 class QueueSort(Plugin):
     """Orders the queue."""
 
     @abstractmethod
-    def less(self, first: Pod, second: Pod) -> bool:
+    def less(self, first: QueuedPod, second: QueuedPod) -> bool:
         """Tell whether `first` is to be scheduled before `second`."""
 
 

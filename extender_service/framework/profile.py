@@ -10,8 +10,10 @@ from extender_service.framework.interface import (
     Plugin,
     PostBind,
     PreBind,
+    PreEnqueue,
     PreFilter,
     PreScore,
+    QueueSort,
     Reserve,
     Score,
 )
@@ -35,6 +37,8 @@ class Profile:
         """
         self.scheduler_name = scheduler_name
         self.waiting_pods = WaitingPods() if waiting_pods is None else waiting_pods
+        self.pre_enqueue = _serving(PreEnqueue, plugins.get("preEnqueue", ()))
+        self.queue_sort = _serving(QueueSort, plugins.get("queueSort", ()))
         self.pre_filter = _serving(PreFilter, plugins.get("preFilter", ()))
         self.filter = _serving(Filter, plugins.get("filter", ()))
         self.pre_score = _serving(PreScore, plugins.get("preScore", ()))

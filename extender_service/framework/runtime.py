@@ -87,6 +87,15 @@ def decide(profile: Profile, pod: Pod, nodes: NodeView, asked: NDArray[np.bool_]
     return Decision(state, verdicts, feasible, run_score(profile, state, pod, candidates).totals)
 
 
+def run_pre_enqueue(profile: Profile, pod: Pod) -> Status | None:
+    """Run PreEnqueue: return why the pod may not be queued, by the first plugin that says so, or None."""
+    for plugin in profile.pre_enqueue:
+        status = _call(f'running PreEnqueue plugin "{plugin.name}"', plugin.pre_enqueue, pod)
+        if status is not None:
+            return status.given_by(plugin.name)
+    return None
+
+
 def run_pre_filter(profile: Profile, state: CycleState, pod: Pod) -> PreFilterOutcome:
     """Run PreFilter; a plugin that skips has its Filter skipped (RunPreFilterPlugins)."""
     names: set[str] | None = None

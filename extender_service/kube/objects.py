@@ -163,6 +163,80 @@ class Container(Object):
     restart_policy: str = ""
 
 
+class GCEPersistentDisk(Object):
+    """v1.GCEPersistentDiskVolumeSource."""
+
+    pd_name: str = ""
+    read_only: bool = False
+
+
+class AWSElasticBlockStore(Object):
+    """v1.AWSElasticBlockStoreVolumeSource."""
+
+    volume_id: str = msgspec.field(name="volumeID", default="")
+
+
+class ISCSI(Object):
+    """v1.ISCSIVolumeSource."""
+
+    iqn: str = ""
+    read_only: bool = False
+
+
+class RBD(Object):
+    """v1.RBDVolumeSource."""
+
+    monitors: tuple[str, ...] = ()
+    pool: str = ""
+    image: str = ""
+    read_only: bool = False
+
+
+class AzureDisk(Object):
+    """v1.AzureDiskVolumeSource; None stands for an unset kind."""
+
+    disk_uri: str = msgspec.field(name="diskURI", default="")
+    kind: str | None = None
+
+
+class VolumeID(Object):
+    """What tells which volume it is, in v1.CinderVolumeSource, v1.PortworxVolumeSource and their like."""
+
+    volume_id: str = msgspec.field(name="volumeID", default="")
+
+
+class Source(Object):
+    """A source of a volume of which only its presence matters."""
+
+
+class PersistentVolumeClaimSource(Object):
+    """v1.PersistentVolumeClaimVolumeSource."""
+
+    claim_name: str = ""
+
+
+class InTreeSources(Object):
+    """Sources that pods and persistent volumes name in the same way and CSI drivers have taken over; one is set."""
+
+    gce_persistent_disk: GCEPersistentDisk | None = None
+    aws_elastic_block_store: AWSElasticBlockStore | None = None
+    azure_disk: AzureDisk | None = None
+    azure_file: Source | None = None
+    cinder: VolumeID | None = None
+    portworx_volume: VolumeID | None = None
+    vsphere_volume: Source | None = None
+
+
+class Volume(InTreeSources):
+    """v1.Volume; one source is set, those that scheduling does not read are left out."""
+
+    name: str = ""
+    iscsi: ISCSI | None = None
+    rbd: RBD | None = None
+    persistent_volume_claim: PersistentVolumeClaimSource | None = None
+    ephemeral: Source | None = None
+
+
 class PodSchedulingGate(Object):
     """v1.PodSchedulingGate."""
 
@@ -183,6 +257,7 @@ class PodSpec(Object):
     priority: int = 0
     preemption_policy: str = ""
     scheduling_gates: tuple[PodSchedulingGate, ...] = ()
+    volumes: tuple[Volume, ...] = ()
 
 
 class PodStatus(Object):
@@ -208,10 +283,18 @@ class NodeSpec(Object):
     taints: tuple[Taint, ...] = ()
 
 
+class ContainerImage(Object):
+    """v1.ContainerImage."""
+
+    names: tuple[str, ...] = ()
+    size_bytes: int = 0
+
+
 class NodeStatus(Object):
     """v1.NodeStatus."""
 
     allocatable: ResourceList = {}
+    images: tuple[ContainerImage, ...] = ()
 
 
 class Node(Object):

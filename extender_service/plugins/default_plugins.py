@@ -2,15 +2,20 @@
 
 from extender_service.framework.interface import Plugin
 from extender_service.plugins.default_binder import DefaultBinder
+from extender_service.plugins.image_locality import ImageLocality
 from extender_service.plugins.node_affinity import NodeAffinity
 from extender_service.plugins.node_name import NodeName
 from extender_service.plugins.node_ports import NodePorts
 from extender_service.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from extender_service.plugins.node_resources_fit import NodeResourcesFit
 from extender_service.plugins.node_unschedulable import NodeUnschedulable
+from extender_service.plugins.priority_sort import PrioritySort
+from extender_service.plugins.scheduling_gates import SchedulingGates
 from extender_service.plugins.taint_toleration import TaintToleration
 
 IN_TREE: tuple[type[Plugin], ...] = (
+    SchedulingGates,
+    PrioritySort,
     NodeUnschedulable,
     NodeName,
     TaintToleration,
@@ -19,12 +24,11 @@ IN_TREE: tuple[type[Plugin], ...] = (
     NodeResourcesFit,
     NodeResourcesBalancedAllocation,
     DefaultBinder,
+    ImageLocality,
 )
 
 # The others that kube-scheduler has, with the extension points that they serve there.
 ABSENT: dict[str, tuple[str, ...]] = {
-    "SchedulingGates": ("preEnqueue",),
-    "PrioritySort": ("queueSort",),
     "VolumeRestrictions": ("preFilter", "filter"),
     "NodeVolumeLimits": ("preFilter", "filter"),
     "VolumeBinding": ("preFilter", "filter", "preScore", "score", "reserve", "preBind"),

@@ -6,7 +6,18 @@ from typing import Any
 from tests.conformance.cases import Verdict
 
 # What a verdict holds on Filter and Score.
-FIELDS = ("preFilter", "filter", "filterByPlugin", "cycleError", "feasible", "preScore", "raw", "score", "total")
+FIELDS = (
+    "preEnqueue",
+    "preFilter",
+    "filter",
+    "filterByPlugin",
+    "cycleError",
+    "feasible",
+    "preScore",
+    "raw",
+    "score",
+    "total",
+)
 
 
 def differences(ours: Verdict, reference: Verdict, only: Collection[str]) -> Iterator[str]:
@@ -36,6 +47,7 @@ def _restricted(verdict: Verdict, reference: Verdict, only: Collection[str]) -> 
     pre_score = verdict.get("preScore")
     reference_filter = reference.get("filter") or {}
     return {
+        "preEnqueue": verdict.get("preEnqueue"),
         "preFilter": pre_filter and {"skipped": [name for name in pre_filter["skipped"] if name in only]},
         "filterByPlugin": filter_by_plugin and _of(filter_by_plugin, only),
         "filter": verdict.get("filter")

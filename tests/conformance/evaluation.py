@@ -18,6 +18,7 @@ from extender_service.framework.runtime import (
     CycleError,
     PreFilterOutcome,
     run_filter,
+    run_pre_enqueue,
     run_pre_filter,
     run_pre_score,
     run_score,
@@ -69,6 +70,9 @@ def evaluate(case: Case, feasible: list[str] | None = None) -> Verdict:
     evaluation = Evaluation(case)
     state = CycleState(evaluation.pod)
     verdict: Verdict = {"name": case.name, "feasible": [], "preScore": None, "raw": None, "score": None, "total": None}
+    gate = run_pre_enqueue(evaluation.profile, evaluation.pod)
+    if gate is not None:
+        return verdict | {"preEnqueue": _plugin_status(gate)}
     try:
         found = run_pre_filter(evaluation.profile, state, evaluation.pod)
         verdict["preFilter"] = _pre_filter(found, state)

@@ -1,0 +1,48 @@
+"""ImageLocality: a pod starts sooner where its images are already."""
+
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from extender_service.cluster.images import Image
+from extender_service.cluster.view import NodeView
+from extender_service.framework.interface import MAX_NODE_SCORE, CycleState, Score
+from extender_service.kube.objects import Pod
+
+_MEBIBYTE = 1024 * 1024
+# Less than this is pulled in no time; of more than this, for each container, it does not matter how much it is.
+_MIN_BYTES = 23 * _MEBIBYTE
+_MAX_BYTES_PER_CONTAINER = 1000 * _MEBIBYTE
+
+
+class ImageLocality(Score):
+    """Scores by the size of the pod's images that a node has; an image that few nodes have counts for less, so that
+    pods do not all run to the node that has it."""
+
+    name: ClassVar[str] = "ImageLocality"
+
+    def score(self, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
+        """Add up sizes, between the least that matters (0 points) and the most (100)."""
+        containers = (*pod.spec.init_containers, *pod.spec.containers)
+        present = np.zeros(len(nodes), np.int64)
+        if not containers:
+            return present
+        for container in containers:
+            image = nodes.image(normalized(container.image))
+            if image is not None:
+                present += nodes.has_image(image) * _scaled_bytes(image, nodes.cluster_size)
+        most = _MAX_BYTES_PER_CONTAINER * len(containers)
+        scores: NDArray[np.int64] = (
+            MAX_NODE_SCORE * (np.clip(present, _MIN_BYTES, most) - _MIN_BYTES) // (most - _MIN_BYTES)
+        )
+        return scores
+
+
+def normalized(image: str) -> str:
+    """Return an image's name as nodes report it: with a tag."""
+    return image if image.rfind(":") > image.rfind("/") else f"{image}:latest"
+
+
+def _scaled_bytes(image: Image, cluster_size: int) -> int:
+    return int(float(image.size_bytes) * (image.node_count / cluster_size))

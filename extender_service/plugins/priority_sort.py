@@ -1,0 +1,19 @@
+"""PrioritySort: the most important pod first."""
+
+from typing import ClassVar
+
+from extender_service.framework.interface import QueuedPod, QueueSort
+
+
+class PrioritySort(QueueSort):
+    """Orders the queue by priority; among equals, the pod that has waited longest comes first."""
+
+    name: ClassVar[str] = "PrioritySort"
+
+    def less(self, first: QueuedPod, second: QueuedPod) -> bool:
+        """Compare priorities, then times."""
+        return _rank(first) < _rank(second)
+
+
+def _rank(queued: QueuedPod) -> tuple[int, float]:
+    return (-queued.pod.spec.priority, queued.queued_at)
