@@ -23,8 +23,8 @@ IN_TREE: tuple[type[Plugin], ...] = (
     NodePorts,
     NodeResourcesFit,
     NodeResourcesBalancedAllocation,
-    DefaultBinder,
     ImageLocality,
+    DefaultBinder,
 )
 
 # The others that kube-scheduler has, with the extension points that they serve there.
@@ -36,5 +36,4 @@ ABSENT: dict[str, tuple[str, ...]] = {
     "PodTopologySpread": ("preFilter", "filter", "preScore", "score"),
     "InterPodAffinity": ("preFilter", "filter", "preScore", "score"),
     "DefaultPreemption": ("postFilter",),
-    "ImageLocality": ("score",),
 }
