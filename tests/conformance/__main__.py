@@ -1,6 +1,7 @@
 """Compare this project's verdicts with the reference's: python -m tests.conformance CASES.jsonl [VERDICTS.jsonl]."""
 
 import argparse
+import logging
 import sys
 from collections import Counter
 from pathlib import Path
@@ -19,6 +20,7 @@ def main() -> int:
     parser.add_argument("--show", type=int, default=5, metavar="N", help="print the first N cases that differ")
     options = parser.parse_args()
 
+    logging.disable(logging.WARNING)  # most cases name plugins that are not there yet, and say so at length
     lines = list(read_lines(options.cases))
     given = read_lines(options.verdicts) if options.verdicts else iter(oracle.ask(b"".join(lines)).splitlines())
     only = [name for name in options.only.split(",") if name]

@@ -8,40 +8,18 @@
 Without Go these tests are skipped; with CI=true in the environment they fail.
 """
 
-import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests import go_programs
 from tests.e2e.control_plane import ControlPlane
-
-NEEDS_GO = "end-to-end tests need Go (https://go.dev/dl) to build a real control plane"
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Don't count the first build of the control plane, which takes minutes, towards a test's time-out."""
-    for item in items:
-        if "controlplane" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.timeout(300, func_only=True))
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say in one line why tests were skipped, also when nobody asked for reasons."""
-    skipped = [report for report in terminalreporter.stats.get("skipped", ()) if NEEDS_GO in str(report.longrepr)]
-    if skipped:
-        terminalreporter.write_line(f"Skipped {len(skipped)}: {NEEDS_GO}")
 
 
 @pytest.fixture(scope="session")
-def controlplane() -> Path:
+def controlplane(build_go: Callable[[Path], Path]) -> Path:
     """The binary, built once for each state of its sources."""
-    if go_programs.has_go():
-        return go_programs.build(Path(__file__).with_name("controlplane"))
-    if os.environ.get("CI") == "true":
-        pytest.fail(f"{NEEDS_GO}, and with CI=true none may be skipped", pytrace=False)
-    pytest.skip(NEEDS_GO)
+    return build_go(Path(__file__).with_name("controlplane"))
 
 
 @pytest.fixture

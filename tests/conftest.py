@@ -1,0 +1,35 @@
+"""What all tests share: Go programs. Without Go some tests are skipped; with CI=true in the environment they fail."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests import go_programs
+
+NEEDS_GO = "tests against Kubernetes itself need Go (https://go.dev/dl) to build it"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Don't count the first build of a program, which takes minutes, towards a test's time-out."""
+    for item in items:
+        if "build_go" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.timeout(300, func_only=True))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say in one line why tests were skipped, also when nobody asked for reasons."""
+    skipped = [report for report in terminalreporter.stats.get("skipped", ()) if NEEDS_GO in str(report.longrepr)]
+    if skipped:
+        terminalreporter.write_line(f"Skipped {len(skipped)}: {NEEDS_GO}")
+
+
+@pytest.fixture(scope="session")
+def build_go() -> Callable[[Path], Path]:
+    """Builds a program, once for each state of its sources, and tells where it is."""
+    if go_programs.has_go():
+        return go_programs.build
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"{NEEDS_GO}, and with CI=true none may be skipped", pytrace=False)
+    pytest.skip(NEEDS_GO)
