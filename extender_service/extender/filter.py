@@ -51,7 +51,7 @@ async def filter_nodes(
     passed = len(decision.feasible)
     if service.mode == "replace" and passed:
         outcome = _one(found, found.index_of(decision.choose()), passed)
-        if service.is_live:
+        if service.is_live and not _is_bound(service, pod):
             # Expected before anything is awaited: another call must not be given the same room.
             placements = service.cluster.placements
             cycle = BindingCycle(profile, decision.state, pod, outcome.node_name)
@@ -63,6 +63,11 @@ async def filter_nodes(
         outcome = _all(found, decision)
     outcome.looked_again = looked_again
     return outcome
+
+
+def _is_bound(service: ExtenderService, pod: Pod) -> bool:
+    known = service.cluster.pod(pod_uid(pod))
+    return known is not None and bool(known.node_name)
 
 
 async def _held_by_binding(

@@ -282,6 +282,13 @@ def test_a_pod_that_the_watch_does_not_know_for_five_seconds_leaves_no_trace() -
     assert world.expected_on(WEB) is None
 
 
+def test_a_pod_that_is_bound_already_counts_once_whoever_asks_about_it() -> None:
+    world = World(small_node("a", "4"), mode="replace")
+    world.cluster.apply_pod(make_pod("web", "a", requests={"cpu": "1"}))
+    run(world, make_pod("web", requests={"cpu": "1"}), names=["a"])
+    assert world.cpu_milli("a") == 1000
+
+
 def test_a_pod_that_the_watch_knows_stays_expected() -> None:
     world = World(small_node("a"), mode="replace")
     world.cluster.apply_pod(WEB)
