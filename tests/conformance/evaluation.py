@@ -53,7 +53,9 @@ class Evaluation:
             if kind is not None:
                 self._apply(_decoders[kind].decode(raw))
         self.pod = _with_identity(_decoders[Pod].decode(case.pod))
-        profiles = Registry(IN_TREE, ABSENT).profiles(_config(case), Handle(self.cluster, ClusterFile(self.cluster, [])))
+        profiles = Registry(IN_TREE, ABSENT).profiles(
+            _config(case), Handle(self.cluster, ClusterFile(self.cluster, []))
+        )
         self.profile: Profile = profiles[self.pod.spec.scheduler_name]
         self.nodes: NodeView = self.cluster.view(None)
 
