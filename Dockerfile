@@ -1,5 +1,5 @@
 # The image of extender-service: Python, the locked dependencies and the service, run by a user without a name.
-# The base is given by tag, of which Debian's security fixes come with each build. To fix it altogether, add its digest.
+# The base is given by its exact tag, under which Debian's security fixes appear; add @sha256:… to fix it altogether.
 FROM python:3.12.14-slim-trixie AS build
 
 # As in scripts/uv.

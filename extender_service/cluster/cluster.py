@@ -10,8 +10,10 @@ from extender_service.cluster.events import ClusterEvent, ClusterEvents
 from extender_service.cluster.nodes import NodeTable
 from extender_service.cluster.occupancy import Occupancy
 from extender_service.cluster.placements import Placements
+from extender_service.cluster.pod_counts import PodCounts
 from extender_service.cluster.pods import NO_ROW, PodFacts, PodKey, PodTable
 from extender_service.cluster.view import NodeView
+from extender_service.cluster.workloads import Workloads
 from extender_service.kube.objects import Node, Pod
 
 # kube-scheduler's default bindTimeoutSeconds.
@@ -38,6 +40,8 @@ class Cluster:
         self._slot_by_uid: dict[str, int] = {}
         self._slot_by_key: dict[PodKey, int] = {}
         self.events = ClusterEvents()
+        self.pod_counts = PodCounts(self._occupancy.pods)
+        self.workloads = Workloads()
         self.placements = Placements(self._occupancy, self._slot_by_uid.__contains__, clock, expected_seconds)
 
     @property
@@ -69,7 +73,8 @@ class Cluster:
 
     def remove_node(self, name: str) -> None:
         """Forget a node; pods on it count again if it comes back."""
-        self.nodes.remove(name)
+        if self.nodes.remove(name):
+            self.events.notify(ClusterEvent.NODE_REMOVED)
 
     def node_names(self) -> list[str]:
         """Names of the nodes that exist, in row order."""

@@ -9,12 +9,13 @@ class ClusterEvent(enum.Flag):
 
     NODE_ADDED = enum.auto()
     NODE_UPDATED = enum.auto()
+    NODE_REMOVED = enum.auto()
     POD_ADDED = enum.auto()
     POD_REMOVED = enum.auto()
 
     NODE = NODE_ADDED | NODE_UPDATED
     POD = POD_ADDED | POD_REMOVED
-    ANY = NODE | POD
+    ANY = NODE | NODE_REMOVED | POD
 
 
 class ClusterEvents:

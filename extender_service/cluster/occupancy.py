@@ -21,13 +21,12 @@ class Occupancy:
         if node_name:
             row = self.nodes.row_for(node_name)
             self.nodes.add_pod(row, self.pods.amounts_of(slot), self.pods.ports_of(slot))
-            self.pods.row[slot] = row
+            self.pods.place(slot, row)
         return slot
 
     def remove(self, slot: int) -> None:
         """Forget a pod."""
-        row = int(self.pods.row[slot])
+        row = self.pods.displace(slot)
         if row != NO_ROW:
-            self.pods.row[slot] = NO_ROW
             self.nodes.remove_pod(row, self.pods.amounts_of(slot), self.pods.ports_of(slot))
         self.pods.remove(slot)

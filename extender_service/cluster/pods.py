@@ -8,8 +8,12 @@ from numpy.typing import NDArray
 
 from extender_service.cluster.dimensions import NONZERO_CPU_MILLI, NONZERO_MEMORY_BYTES, POD_COUNT, Dimensions
 from extender_service.cluster.interning import Interner
+from extender_service.cluster.label_sets import LabelSets
+from extender_service.cluster.pod_changes import PodChange, PodChanges
 from extender_service.cluster.resources import HostPort, PodRequests, host_ports, pod_requests, request_shape
+from extender_service.cluster.running_terms import RunningTerms, TermKey
 from extender_service.kube.objects import Pod
+from extender_service.kube.pod_affinity import PodAffinityTerms, pod_affinity_terms
 
 _FIRST_CAPACITY = 256
 NO_ROW = -1
@@ -35,10 +39,15 @@ class PodFacts(msgspec.Struct, frozen=True, gc=False):
 
 
 class PodTable:
-    """Slots of pods. What pods take repeats, so it is kept once: `amounts` and `port_sets` by number.
+    """Slots of pods. What repeats is kept once: `amounts`, `port_sets`, `label_sets` and `term_sets` by number.
 
     - `row`: the node row a pod counts on, or NO_ROW
     - `requests`: the number of what it takes; `amounts[number]` are int64 by dimension
+    - `label_set`: the number of its namespace and labels; `terminating`: it is being deleted
+    - `term_set`: the number of its pod affinity terms
+
+    Of the pods that count on a row, `changes` tells the latest, `anti_affinity` has the required terms of
+    anti-affinity, and `affinity` all other terms of affinity and anti-affinity.
     """
 
     def __init__(self, dimensions: Dimensions) -> None:
@@ -49,6 +58,14 @@ class PodTable:
         self.amounts = np.zeros((_FIRST_CAPACITY, dimensions.size), np.int64)
         self.request_sets: Interner[PodRequests] = Interner()
         self.port_sets: Interner[frozenset[HostPort]] = Interner()
+        self.label_sets = LabelSets()
+        self.label_set = np.zeros(_FIRST_CAPACITY, np.intp)
+        self.terminating = np.zeros(_FIRST_CAPACITY, np.bool_)
+        self.term_sets: Interner[PodAffinityTerms] = Interner()
+        self.term_set = np.zeros(_FIRST_CAPACITY, np.intp)
+        self.changes = PodChanges()
+        self.anti_affinity = RunningTerms()
+        self.affinity = RunningTerms()
         self._free: list[int] = []
 
     def __len__(self) -> int:
@@ -67,6 +84,9 @@ class PodTable:
         number = self._hold(requests)
         self.row[slot] = NO_ROW
         self.requests[slot] = number
+        self.label_set[slot] = self.label_sets.hold(pod.metadata.namespace, pod.metadata.labels)
+        self.terminating[slot] = bool(pod.metadata.deletion_timestamp)
+        self.term_set[slot] = self.term_sets.hold(_terms(pod))
         self.facts[slot] = PodFacts(
             pod.metadata.namespace,
             pod.metadata.name,
@@ -78,9 +98,24 @@ class PodTable:
         )
         return slot
 
+    def place(self, slot: int, row: int) -> None:
+        """Let the pod in a slot count on a node row."""
+        self.row[slot] = row
+        self._tell(slot, row, 1)
+
+    def displace(self, slot: int) -> int:
+        """Let the pod in a slot count nowhere; returns the row that it counted on, or NO_ROW."""
+        row = int(self.row[slot])
+        if row != NO_ROW:
+            self.row[slot] = NO_ROW
+            self._tell(slot, row, -1)
+        return row
+
     def remove(self, slot: int) -> None:
         """Forget the pod in a slot, which must be on no row any more."""
         facts = self[slot]
+        self.label_sets.release(int(self.label_set[slot]))
+        self.term_sets.release(int(self.term_set[slot]))
         self.port_sets.release(facts.ports)
         requests = self.request_sets.values[facts.requests]
         assert requests is not None
@@ -104,6 +139,9 @@ class PodTable:
             and facts.nominated_node_name == pod.status.nominated_node_name
             and facts.requests == self.request_sets.number_of(pod_requests(request_shape(pod.spec)))
             and facts.ports == self.port_sets.number_of(host_ports(pod.spec))
+            and self.label_set[slot] == self.label_sets.number_of(pod.metadata.namespace, pod.metadata.labels)
+            and self.terminating[slot] == bool(pod.metadata.deletion_timestamp)
+            and self.term_set[slot] == self.term_sets.number_of(_terms(pod))
         )
 
     def amounts_of(self, slot: int) -> NDArray[np.int64]:
@@ -117,10 +155,27 @@ class PodTable:
         assert ports is not None
         return ports
 
+    def terms_of(self, slot: int) -> PodAffinityTerms:
+        """The pod affinity terms of the pod in a slot."""
+        terms = self.term_sets.values[int(self.term_set[slot])]
+        assert terms is not None
+        return terms
+
     def on_row(self, row: int) -> Collection[int]:
         """The slots of the pods that count on a node row."""
         slots: list[int] = np.flatnonzero(self.row == row).tolist()
         return slots
+
+    def _tell(self, slot: int, row: int, sign: int) -> None:
+        label_set = self.label_sets[int(self.label_set[slot])]
+        self.changes.append(PodChange(label_set, row, sign, bool(self.terminating[slot])))
+        terms = self.terms_of(slot)
+        for term in terms.required_anti:
+            self.anti_affinity.add(TermKey(term), row, sign)
+        for term in terms.required:
+            self.affinity.add(TermKey(term), row, sign)
+        for weighted in (*terms.preferred, *terms.preferred_anti):
+            self.affinity.add(TermKey(weighted.term, weighted.weight), row, sign)
 
     def _hold(self, requests: PodRequests) -> int:
         held_before = len(self.request_sets)
@@ -145,3 +200,10 @@ class PodTable:
         more = len(self.row)
         self.row = np.concatenate([self.row, np.full(more, NO_ROW, np.intp)])
         self.requests = np.concatenate([self.requests, np.zeros(more, np.intp)])
+        self.label_set = np.concatenate([self.label_set, np.zeros(more, np.intp)])
+        self.terminating = np.concatenate([self.terminating, np.zeros(more, np.bool_)])
+        self.term_set = np.concatenate([self.term_set, np.zeros(more, np.intp)])
+
+
+def _terms(pod: Pod) -> PodAffinityTerms:
+    return pod_affinity_terms(pod.metadata.namespace, pod.spec.affinity)

@@ -59,6 +59,11 @@ class NodeView:
         return self._size
 
     @property
+    def table(self) -> NodeTable:
+        """The table that these nodes are in."""
+        return self._table
+
+    @property
     def rows(self) -> NDArray[np.intp]:
         """The row of each node in the table."""
         return np.arange(self._size) if self._rows is None else self._rows
@@ -153,6 +158,23 @@ class NodeView:
         rows = positions if self._rows is None else self._rows[positions]
         changes = None if self._changes is None else self._changes.at(positions, self._size)
         return NodeView(self._table, self._pods, rows, changes)
+
+    @property
+    def changes(self) -> RowChanges | None:
+        """What is different in these nodes' own worlds."""
+        return self._changes
+
+    def everywhere(self) -> "NodeView":
+        """Return all rows of the table that these nodes are from, as they are without changes."""
+        return NodeView(self._table, self._pods, None)
+
+    def pods_added(self, label_sets: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """How many pods more, or fewer, the changes leave on each node, of pods with the label sets that are marked."""
+        added = np.zeros(self._size, np.int64)
+        if self._changes is not None:
+            counting = label_sets[self._pods.label_set[self._changes.slots]]
+            np.add.at(added, self._changes.positions[counting], self._changes.signs[counting])
+        return added
 
     def changed(self, changes: RowChanges) -> "NodeView":
         """Return the same nodes, each in its own world: with pods added to it or taken from it."""

@@ -17,13 +17,22 @@ from yaml.composer import Composer
 from extender_service.kube.decoding import DecodeError, Decoder
 from extender_service.kube.defaults import DEFAULT_NAMESPACE, default_metadata, default_node, default_pod
 from extender_service.kube.objects import Node, Object, Pod
+from extender_service.kube.workloads import Namespace, ReplicaSet, ReplicationController, Service, StatefulSet
 
 T = TypeVar("T", bound=Object)
 
 # The kinds that are read, by apiVersion and kind.
-KINDS: dict[tuple[str, str], type[Object]] = {("v1", "Node"): Node, ("v1", "Pod"): Pod}
+KINDS: dict[tuple[str, str], type[Object]] = {
+    ("v1", "Node"): Node,
+    ("v1", "Pod"): Pod,
+    ("v1", "Namespace"): Namespace,
+    ("v1", "Service"): Service,
+    ("v1", "ReplicationController"): ReplicationController,
+    ("apps/v1", "ReplicaSet"): ReplicaSet,
+    ("apps/v1", "StatefulSet"): StatefulSet,
+}
 # Those of them that have no namespace.
-CLUSTER_SCOPED: frozenset[type[Object]] = frozenset({Node})
+CLUSTER_SCOPED: frozenset[type[Object]] = frozenset({Node, Namespace})
 
 _decoders: dict[type[Object], Decoder[Any]] = {kind: Decoder(kind) for kind in KINDS.values()}
 _fill_in: dict[type[Object], Callable[[Any, Raw], Object]] = {Node: default_node, Pod: default_pod}
@@ -134,7 +143,9 @@ def _key(metadata: _Name, *, namespaced: bool) -> str:
 def _read_object(source: Raw, object_type: type[Object]) -> Object:
     item = _decoders[object_type].decode(source)
     metadata = default_metadata(item.metadata, namespaced=object_type not in CLUSTER_SCOPED)
-    return _fill_in[object_type](structs.replace(item, metadata=metadata), source)
+    item = structs.replace(item, metadata=metadata)
+    fill_in = _fill_in.get(object_type)
+    return item if fill_in is None else fill_in(item, source)
 
 
 def _with_hint(message: str) -> str:

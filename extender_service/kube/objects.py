@@ -237,6 +237,19 @@ class Volume(InTreeSources):
     ephemeral: Source | None = None
 
 
+class TopologySpreadConstraint(Object):
+    """v1.TopologySpreadConstraint; None where the pod leaves a field to its default."""
+
+    max_skew: int = 0
+    topology_key: str = ""
+    when_unsatisfiable: str = ""
+    label_selector: LabelSelector | None = None
+    min_domains: int | None = None
+    node_affinity_policy: str | None = None
+    node_taints_policy: str | None = None
+    match_label_keys: tuple[str, ...] = ()
+
+
 class PodSchedulingGate(Object):
     """v1.PodSchedulingGate."""
 
@@ -258,6 +271,7 @@ class PodSpec(Object):
     preemption_policy: str = ""
     scheduling_gates: tuple[PodSchedulingGate, ...] = ()
     volumes: tuple[Volume, ...] = ()
+    topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
 
 
 class PodStatus(Object):

@@ -3,12 +3,14 @@
 from extender_service.framework.interface import Plugin
 from extender_service.plugins.default_binder import DefaultBinder
 from extender_service.plugins.image_locality import ImageLocality
+from extender_service.plugins.inter_pod_affinity import InterPodAffinity
 from extender_service.plugins.node_affinity import NodeAffinity
 from extender_service.plugins.node_name import NodeName
 from extender_service.plugins.node_ports import NodePorts
 from extender_service.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from extender_service.plugins.node_resources_fit import NodeResourcesFit
 from extender_service.plugins.node_unschedulable import NodeUnschedulable
+from extender_service.plugins.pod_topology_spread import PodTopologySpread
 from extender_service.plugins.priority_sort import PrioritySort
 from extender_service.plugins.scheduling_gates import SchedulingGates
 from extender_service.plugins.taint_toleration import TaintToleration
@@ -22,6 +24,8 @@ IN_TREE: tuple[type[Plugin], ...] = (
     NodeAffinity,
     NodePorts,
     NodeResourcesFit,
+    PodTopologySpread,
+    InterPodAffinity,
     NodeResourcesBalancedAllocation,
     ImageLocality,
     DefaultBinder,
@@ -33,7 +37,5 @@ ABSENT: dict[str, tuple[str, ...]] = {
     "NodeVolumeLimits": ("preFilter", "filter"),
     "VolumeBinding": ("preFilter", "filter", "preScore", "score", "reserve", "preBind"),
     "VolumeZone": ("preFilter", "filter"),
-    "PodTopologySpread": ("preFilter", "filter", "preScore", "score"),
-    "InterPodAffinity": ("preFilter", "filter", "preScore", "score"),
     "DefaultPreemption": ("postFilter",),
 }

@@ -9,6 +9,7 @@ from msgspec import structs
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.cluster_file import ClusterFile
 from extender_service.cluster.view import NodeView
+from extender_service.cluster.workloads import WORKLOADS
 from extender_service.config.load import default_config, parse_config
 from extender_service.config.types import KubeSchedulerConfiguration
 from extender_service.framework.interface import CycleState, Handle
@@ -65,6 +66,8 @@ class Evaluation:
             self.cluster.apply_node(item)
         elif isinstance(item, Pod):
             self.cluster.apply_pod(_with_identity(item))
+        elif isinstance(item, WORKLOADS):
+            self.cluster.workloads.apply(item)
 
 
 def evaluate(case: Case, feasible: list[str] | None = None) -> Verdict:

@@ -1,0 +1,90 @@
+"""The affinity terms of running pods: each distinct one once, with the number of pods on each node that have it."""
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from extender_service.cluster.selector_index import SelectorIndex
+from extender_service.kube.pod_affinity import AffinityTerm
+
+# A term on more rows than this keeps its counts in an array.
+_MOST_ROWS = 64
+
+
+class TermKey(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
+    """A term and its weight: None for a required term, for which the configuration has one."""
+
+    term: AffinityTerm
+    weight: int | None = None
+
+
+class TermCounts:
+    """How many pods on each node row have one term."""
+
+    __slots__ = ("_by_row", "_few", "key", "total")
+
+    def __init__(self, key: TermKey) -> None:
+        self.key = key
+        self.total = 0
+        self._few: dict[int, int] = {}
+        self._by_row: NDArray[np.int64] | None = None
+
+    def add(self, row: int, sign: int) -> None:
+        """Count a pod on a row, or with sign -1 no longer."""
+        self.total += sign
+        if self._by_row is not None:
+            if row >= len(self._by_row):
+                self._by_row = np.concatenate([self._by_row, np.zeros(2 * row - len(self._by_row), np.int64)])
+            self._by_row[row] += sign
+            return
+        count = self._few.get(row, 0) + sign
+        if count:
+            self._few[row] = count
+        else:
+            del self._few[row]
+        if len(self._few) > _MOST_ROWS:
+            self._by_row = np.zeros(2 * max(self._few), np.int64)
+            self._by_row[list(self._few)] = list(self._few.values())
+            self._few = {}
+
+    def add_to(self, by_row: NDArray[np.int64], weight: int = 1) -> None:
+        """Add the counts, times `weight`, to an array that has an entry for every row."""
+        if self._by_row is not None:
+            used = min(len(by_row), len(self._by_row))
+            by_row[:used] += weight * self._by_row[:used]
+        else:
+            for row, count in self._few.items():
+                by_row[row] += weight * count
+
+
+class RunningTerms:
+    """Terms by key, found by the pods that they are about."""
+
+    def __init__(self) -> None:
+        self._counts: dict[TermKey, TermCounts] = {}
+        self._index: SelectorIndex[TermKey] = SelectorIndex()
+
+    def __len__(self) -> int:
+        return len(self._counts)
+
+    def add(self, key: TermKey, row: int, sign: int) -> None:
+        """Count a pod that has the term on a row, or with sign -1 no longer."""
+        counts = self._counts.get(key)
+        if counts is None:
+            counts = self._counts[key] = TermCounts(key)
+            term = key.term
+            self._index.add(key, term.namespaces if term.namespace_selector.nothing else None, term.selector)
+        counts.add(row, sign)
+        if not counts.total:
+            del self._counts[key]
+            self._index.remove(key)
+
+    def about(
+        self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]
+    ) -> Iterator[TermCounts]:
+        """Iterate over the terms that match a pod with these labels, in a namespace with these labels."""
+        for key in self._index.candidates(namespace, labels):
+            if key.term.matches(namespace, labels, namespace_labels):
+                yield self._counts[key]

@@ -1,0 +1,80 @@
+"""Services, controllers and namespaces: what tells which pods belong together."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+from extender_service.cluster.selector_index import SelectorIndex
+from extender_service.kube.resources import Key, key_of
+from extender_service.kube.selectors import Selector, label_set_selector
+from extender_service.kube.workloads import Namespace, ReplicaSet, ReplicationController, Service, StatefulSet
+
+T = TypeVar("T", Service, ReplicaSet, StatefulSet, ReplicationController, Namespace)
+
+Workload = Service | ReplicaSet | StatefulSet | ReplicationController | Namespace
+WORKLOADS: tuple[type[Workload], ...] = (Service, ReplicaSet, StatefulSet, ReplicationController, Namespace)
+
+# More different selectors of namespaces than this are not remembered.
+_MOST_SELECTORS = 256
+
+
+class Workloads:
+    """Objects by type, namespace and name; the namespace of a Namespace is empty."""
+
+    def __init__(self) -> None:
+        self._objects: dict[type, dict[Key, Any]] = {kind: {} for kind in WORKLOADS}
+        self._services: SelectorIndex[Key] = SelectorIndex()
+        self._service_selectors: dict[Key, Selector] = {}
+        self._selected_namespaces: dict[Selector, frozenset[str]] = {}
+
+    def of(self, kind: type[T]) -> Mapping[Key, T]:
+        """All objects of a type."""
+        return self._objects[kind]
+
+    def apply(self, item: Workload) -> None:
+        """Add or update an object."""
+        key = key_of(item)
+        self.remove(type(item), key)
+        self._objects[type(item)][key] = item
+        if isinstance(item, Namespace):
+            self._selected_namespaces.clear()
+        if isinstance(item, Service) and item.spec.selector is not None:
+            selector = self._service_selectors[key] = label_set_selector(item.spec.selector)
+            self._services.add(key, (item.metadata.namespace,), selector)
+
+    def remove(self, kind: type, key: Key) -> None:
+        """Forget an object."""
+        if self._objects[kind].pop(key, None) is None:
+            return
+        if kind is Namespace:
+            self._selected_namespaces.clear()
+        if kind is Service and self._service_selectors.pop(key, None) is not None:
+            self._services.remove(key)
+
+    def get(self, kind: type[T], namespace: str, name: str) -> T | None:
+        """Return an object, None if there is none."""
+        return self.of(kind).get((namespace, name))
+
+    def service_selectors(self, namespace: str, labels: Mapping[str, str]) -> Iterable[Mapping[str, str]]:
+        """The selectors of the Services that a pod with these labels is part of."""
+        services = self.of(Service)
+        for key in self._services.candidates(namespace, labels):
+            if key[0] == namespace and self._service_selectors[key].matches(labels):
+                yield services[key].spec.selector or {}
+
+    def namespace_labels(self, namespace: str) -> Mapping[str, str]:
+        """The labels of a namespace; none for one that is not known."""
+        found = self.get(Namespace, "", namespace)
+        return {} if found is None else found.metadata.labels
+
+    def namespaces_selected_by(self, selector: Selector) -> frozenset[str]:
+        """Names of the namespaces whose labels are selected."""
+        names = self._selected_namespaces.get(selector)
+        if names is None:
+            if len(self._selected_namespaces) >= _MOST_SELECTORS:
+                self._selected_namespaces.clear()
+            names = self._selected_namespaces[selector] = frozenset(
+                namespace.metadata.name
+                for namespace in self.of(Namespace).values()
+                if selector.matches(namespace.metadata.labels)
+            )
+        return names

@@ -1,0 +1,100 @@
+"""Terms of pod affinity and anti-affinity, parsed as kube-scheduler parses them (PodInfo in framework/types.go)."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import TypeVar
+
+import msgspec
+
+from extender_service.kube.objects import Affinity, PodAffinity, PodAffinityTerm, WeightedPodAffinityTerm
+from extender_service.kube.selectors import Selector, SelectorError, parse_label_selector
+from extender_service.kube.validation import aggregate
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class AffinityTerm(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
+    """A parsed v1.PodAffinityTerm: pods by namespace and labels, and the node label in whose terms they are near."""
+
+    namespaces: frozenset[str]
+    namespace_selector: Selector
+    selector: Selector
+    topology_key: str
+
+    def matches(self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]) -> bool:
+        """Tell whether the term is about a pod with these labels, in this namespace, which has labels itself."""
+        if namespace not in self.namespaces and not self.namespace_selector.matches(namespace_labels):
+            return False
+        return self.selector.matches(labels)
+
+
+class WeightedAffinityTerm(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
+    """A term and what it is worth to have such pods near: negative for anti-affinity."""
+
+    term: AffinityTerm
+    weight: int
+
+
+class PodAffinityTerms(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
+    """All terms of a pod. A list with a malformed term is empty here, and `error` then says what is wrong."""
+
+    required: tuple[AffinityTerm, ...] = ()
+    required_anti: tuple[AffinityTerm, ...] = ()
+    preferred: tuple[WeightedAffinityTerm, ...] = ()
+    preferred_anti: tuple[WeightedAffinityTerm, ...] = ()
+    error: str = ""
+
+
+NO_TERMS = PodAffinityTerms()
+_NONE = PodAffinity()
+
+
+def pod_affinity_terms(namespace: str, affinity: Affinity | None) -> PodAffinityTerms:
+    """Parse the terms of a pod in a namespace."""
+    if affinity is None or (affinity.pod_affinity is None and affinity.pod_anti_affinity is None):
+        return NO_TERMS
+    # Pods of one template share their terms, and bytes can be looked up where the objects cannot.
+    return _parse(namespace, msgspec.msgpack.encode((affinity.pod_affinity, affinity.pod_anti_affinity)))
+
+
+@lru_cache(maxsize=4096)
+def _parse(namespace: str, encoded: bytes) -> PodAffinityTerms:
+    near, apart = msgspec.msgpack.decode(encoded, type=tuple[PodAffinity | None, PodAffinity | None])
+    near, apart = near or _NONE, apart or _NONE
+    errors: list[str] = []
+
+    def required(term: PodAffinityTerm) -> AffinityTerm:
+        return _term(namespace, term)
+
+    def preferred(weighted: WeightedPodAffinityTerm) -> WeightedAffinityTerm:
+        return WeightedAffinityTerm(_term(namespace, weighted.pod_affinity_term), weighted.weight)
+
+    def preferred_anti(weighted: WeightedPodAffinityTerm) -> WeightedAffinityTerm:
+        return WeightedAffinityTerm(_term(namespace, weighted.pod_affinity_term), -weighted.weight)
+
+    return PodAffinityTerms(
+        _all_or_none("requiredAffinityTerms", required, near.required, errors),
+        _all_or_none("requiredAntiAffinityTerms", required, apart.required, errors),
+        _all_or_none("preferredAffinityTerms", preferred, near.preferred, errors),
+        _all_or_none("preferredAntiAffinityTerms", preferred_anti, apart.preferred, errors),
+        aggregate(errors),
+    )
+
+
+def _all_or_none(name: str, parse: Callable[[T], R], terms: Sequence[T], errors: list[str]) -> tuple[R, ...]:
+    try:
+        return tuple(parse(term) for term in terms)
+    except SelectorError as error:
+        errors.append(f"{name}: {error}")
+        return ()
+
+
+def _term(namespace: str, term: PodAffinityTerm) -> AffinityTerm:
+    is_own_namespace = not term.namespaces and term.namespace_selector is None
+    return AffinityTerm(
+        selector=parse_label_selector(term.label_selector),
+        namespaces=frozenset((namespace,) if is_own_namespace else term.namespaces),
+        namespace_selector=parse_label_selector(term.namespace_selector),
+        topology_key=term.topology_key,
+    )

@@ -1,0 +1,157 @@
+"""Which nodes the required affinity and anti-affinity of pods rule out (interpodaffinity/filtering.go)."""
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+
+import numpy as np
+
+from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.label_sets import PodSelector
+from extender_service.cluster.nodes import NodeTable
+from extender_service.cluster.pod_counts import PodQuery
+from extender_service.cluster.view import NodeView
+from extender_service.kube.objects import Pod
+from extender_service.kube.pod_affinity import PodAffinityTerms
+from extender_service.plugins.affinity_terms import selected_pods
+from extender_service.plugins.node_matching import Mask
+from extender_service.plugins.topology import Amounts, Numbers, is_present, sum_by_value
+
+
+class AffinityRequirement:
+    """What a pod and the running pods require of each other. Pods are counted once for each table of nodes.
+
+    A node's own world adds its pods to the topologies of that node, as AddPod and RemovePod do.
+    """
+
+    def __init__(self, cluster: Cluster, pod: Pod, terms: PodAffinityTerms) -> None:
+        self._cluster = cluster
+        self._pod = pod
+        workloads = cluster.workloads
+        namespace = pod.metadata.namespace
+        self._about_pod = (namespace, pod.metadata.labels, workloads.namespace_labels(namespace))
+        self._near_keys = list(dict.fromkeys(term.topology_key for term in terms.required))
+        self._near = PodQuery(tuple(selected_pods(term, workloads) for term in terms.required))
+        self._apart: dict[str, list[PodSelector]] = {}
+        for term in terms.required_anti:
+            self._apart.setdefault(term.topology_key, []).append(selected_pods(term, workloads))
+        self._unwanted_by = list(cluster.pods.anti_affinity.about(*self._about_pod))
+        self._selected: dict[tuple[PodSelector, ...], Mask] = {}
+        # By topology key: pods by the number of the label's value, and 0 for nodes without it.
+        self._near_pods: dict[str, Amounts] = {}
+        self._apart_pods: dict[str, Amounts] = {}
+        self._unwanted_pods: dict[str, Amounts] = {}
+        self._table: NodeTable | None = None
+        self._count(cluster.view(None))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no node can be ruled out."""
+        return not self._near_keys and not self._apart and not self._unwanted_pods
+
+    def not_near(self, nodes: NodeView) -> Mask:
+        """Tell which nodes are not near a pod that matches all terms of affinity.
+
+        The first of a group of pods that want to be near each other may go anywhere where all topology keys are.
+        """
+        has_keys, is_near = np.ones(len(nodes), np.bool_), np.ones(len(nodes), np.bool_)
+        self._count(nodes)
+        added = self._added((self._near.selectors,), nodes) if self._near_keys else None
+        topologies = np.full(len(nodes), sum(np.count_nonzero(pods) for pods in self._near_pods.values()))
+        for key in self._near_keys:
+            numbers, _ = nodes.label(key)
+            pods = _in_own_world(self._near_pods[key], numbers, added)
+            has_keys &= is_present(numbers)
+            is_near &= pods > 0
+            if added is not None:
+                topologies += (pods != 0).astype(np.intp) - (self._near_pods[key][numbers] != 0)
+        if self._matches_itself:
+            is_near |= topologies == 0
+        return ~(has_keys & is_near)
+
+    def not_apart(self, nodes: NodeView) -> Mask:
+        """Tell which nodes are near a pod that matches a term of anti-affinity."""
+        self._count(nodes)
+        added = {key: self._added([(pods,) for pods in selected], nodes) for key, selected in self._apart.items()}
+        return _are_near(nodes, self._apart_pods, added)
+
+    def unwanted(self, nodes: NodeView) -> Mask:
+        """Tell which nodes are near a pod with a term of anti-affinity that matches this pod."""
+        self._count(nodes)
+        return _are_near(nodes, self._unwanted_pods, self._unwanted_added(nodes))
+
+    @cached_property
+    def _matches_itself(self) -> bool:
+        metadata = self._pod.metadata
+        return all(pods.matches(metadata.namespace, metadata.labels) for pods in self._near.selectors)
+
+    def _count(self, nodes: NodeView) -> None:
+        if self._table is nodes.table:
+            return
+        self._table = nodes.table
+        everywhere = nodes.everywhere()
+        size = len(everywhere)
+        counts = self._cluster.pod_counts
+        near = counts.by_row(self._near, size) if self._near_keys else np.zeros(size, np.int64)
+        self._near_pods = {key: _by_value(everywhere, key, near) for key in self._near_keys}
+        self._apart_pods = {
+            key: _by_value(everywhere, key, sum(counts.by_row(PodQuery((pods,)), size) for pods in selected))
+            for key, selected in self._apart.items()
+        }
+        unwanted: dict[str, Amounts] = {}
+        for term in self._unwanted_by:
+            key = term.key.term.topology_key
+            term.add_to(unwanted.setdefault(key, np.zeros(size, np.int64)))
+        by_topology = {key: _by_value(everywhere, key, by_row) for key, by_row in unwanted.items()}
+        self._unwanted_pods = {key: pods for key, pods in by_topology.items() if pods.any()}
+
+    def _added(self, queries: Iterable[tuple[PodSelector, ...]], nodes: NodeView) -> Amounts | None:
+        """How many pods more, or fewer, each node has in its own world, each counted as often as it is selected."""
+        if nodes.changes is None:
+            return None
+        added = np.zeros(len(nodes), np.int64)
+        for selectors in queries:
+            if selectors not in self._selected:
+                self._selected[selectors] = self._cluster.pods.label_sets.matching(selectors)
+            added += nodes.pods_added(self._selected[selectors])
+        return added
+
+    def _unwanted_added(self, nodes: NodeView) -> dict[str, Amounts | None]:
+        changes = nodes.changes
+        if changes is None:
+            return dict.fromkeys(self._unwanted_pods)
+        pods = self._cluster.pods
+        term_sets = pods.term_set[changes.slots]
+        per_term_set: dict[str, Amounts] = {}
+        for number in set(term_sets.tolist()):
+            terms = pods.term_sets.values[number]
+            for term in terms.required_anti if terms is not None else ():
+                if term.matches(*self._about_pod):
+                    counts = per_term_set.setdefault(term.topology_key, np.zeros(pods.term_sets.size, np.int64))
+                    counts[number] += 1
+        added: dict[str, Amounts | None] = dict.fromkeys(self._unwanted_pods)
+        for key, counts in per_term_set.items():
+            on_node = np.zeros(len(nodes), np.int64)
+            np.add.at(on_node, changes.positions, changes.signs * counts[term_sets])
+            added[key] = on_node
+        return added
+
+
+def _by_value(nodes: NodeView, key: str, by_row: Amounts) -> Amounts:
+    numbers, column = nodes.label(key)
+    return sum_by_value(numbers, by_row, column.values.size)
+
+
+def _are_near(nodes: NodeView, pods_by_key: Mapping[str, Amounts], added: Mapping[str, Amounts | None]) -> Mask:
+    near = np.zeros(len(nodes), np.bool_)
+    for key, added_here in added.items():
+        numbers, column = nodes.label(key)
+        pods = pods_by_key.get(key)
+        by_value = np.zeros(column.values.size + 1, np.int64) if pods is None else pods
+        near |= _in_own_world(by_value, numbers, added_here) > 0
+    return near
+
+
+def _in_own_world(by_value: Amounts, numbers: Numbers, added: Amounts | None) -> Amounts:
+    """The pods in each node's topology, with those that its own world adds; none where the node has no label."""
+    pods: Amounts = by_value[numbers]
+    return pods if added is None else pods + np.where(is_present(numbers), added, 0)

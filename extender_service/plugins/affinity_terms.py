@@ -1,0 +1,14 @@
+"""Affinity terms of a pod that is to be placed."""
+
+from extender_service.cluster.label_sets import PodSelector
+from extender_service.cluster.workloads import Workloads
+from extender_service.kube.pod_affinity import AffinityTerm
+from extender_service.kube.selectors import EVERYTHING
+
+
+def selected_pods(term: AffinityTerm, workloads: Workloads) -> PodSelector:
+    """The pods that a term is about; the namespaces that it selects are those that exist now
+    (mergeAffinityTermNamespacesIfNotEmpty)."""
+    if term.namespace_selector == EVERYTHING:
+        return PodSelector(None, term.selector)
+    return PodSelector(term.namespaces | workloads.namespaces_selected_by(term.namespace_selector), term.selector)

@@ -1,0 +1,90 @@
+"""InterPodAffinity: pods go near to some pods and stay apart from others."""
+
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from extender_service.cluster.events import ClusterEvent
+from extender_service.cluster.view import NodeView
+from extender_service.config.plugin_args import InterPodAffinityArgs
+from extender_service.framework.interface import (
+    MAX_NODE_SCORE,
+    CycleState,
+    Filter,
+    PluginError,
+    PreFilter,
+    PreScore,
+    Score,
+)
+from extender_service.framework.status import SKIP, Rejections, Status, unresolvable, unschedulable
+from extender_service.kube.objects import Pod
+from extender_service.kube.pod_affinity import pod_affinity_terms
+from extender_service.plugins.affinity_preference import AffinityPreference
+from extender_service.plugins.affinity_requirement import AffinityRequirement
+
+NOT_NEAR = unresolvable("node(s) didn't match pod affinity rules")
+NOT_APART = unschedulable("node(s) didn't match pod anti-affinity rules")
+UNWANTED = unschedulable("node(s) didn't satisfy existing pods anti-affinity rules")
+
+_REQUIRED = "PreFilterInterPodAffinity"
+_PREFERRED = "PreScoreInterPodAffinity"
+
+
+class InterPodAffinity(PreFilter, Filter, PreScore, Score):
+    """Rejects nodes by the required affinity and anti-affinity of the pod, and by the anti-affinity of running pods;
+    scores by the weights of what the pod and running pods prefer."""
+
+    name: ClassVar[str] = "InterPodAffinity"
+    args_type: ClassVar[type | None] = InterPodAffinityArgs
+    retry_on: ClassVar[ClusterEvent] = ClusterEvent.NODE | ClusterEvent.POD
+
+    def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:
+        """Parse what the pod requires, and find the running pods that keep it away."""
+        terms = pod_affinity_terms(pod.metadata.namespace, pod.spec.affinity)
+        if terms.error:
+            return unresolvable(f"parsing pod: {terms.error}")
+        required = AffinityRequirement(self.handle.cluster, pod, terms)
+        if required.is_empty:
+            return SKIP
+        state[_REQUIRED] = required
+        return None
+
+    def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
+        """Reject nodes that are not near the pods wanted, or near pods that are to be kept apart."""
+        required: AffinityRequirement = state.read(_REQUIRED, "error reading")
+        numbers = np.zeros(len(nodes), np.intp)
+        numbers[required.unwanted(nodes)] = 3
+        numbers[required.not_apart(nodes)] = 2
+        numbers[required.not_near(nodes)] = 1
+        return Rejections.per_value(numbers, [None, NOT_NEAR, NOT_APART, UNWANTED]) if numbers.any() else None
+
+    def pre_score(self, state: CycleState, pod: Pod, nodes: NodeView) -> Status | None:
+        """Add up what the pod and running pods prefer; where no node is touched by that, there is nothing to score."""
+        terms = pod_affinity_terms(pod.metadata.namespace, pod.spec.affinity)
+        affinity = pod.spec.affinity
+        near, apart = (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity is not None else (None, None)
+        has_preferences = any(rules is not None and rules.preferred for rules in (near, apart))
+        if self.args.ignore_preferred_terms_of_existing_pods and not has_preferences:
+            return SKIP
+        if terms.error:
+            raise PluginError(f"failed to parse pod: {terms.error}")
+        preferred = AffinityPreference(
+            self.handle.cluster, pod, terms, nodes.everywhere(), self.args.hard_pod_affinity_weight
+        )
+        if preferred.is_empty:
+            return SKIP
+        state[_PREFERRED] = preferred
+        return None
+
+    def score(self, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
+        """Add up the weights for each node; the sum may be negative."""
+        preferred: AffinityPreference = state.read(_PREFERRED, "failed to read")
+        return preferred.scores(nodes)
+
+    def normalize(self, state: CycleState, pod: Pod, nodes: NodeView, scores: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Spread the scores between the least and the most points."""
+        lowest, highest = int(scores.min()), int(scores.max())
+        if lowest == highest:
+            return np.zeros(len(scores), np.int64)
+        return (MAX_NODE_SCORE * ((scores - lowest) / (highest - lowest))).astype(np.int64)

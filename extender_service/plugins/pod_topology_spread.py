@@ -1,0 +1,120 @@
+"""PodTopologySpread: pods of one kind are spread evenly over hosts, zones and the like."""
+
+from typing import ClassVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from extender_service.cluster.events import ClusterEvent
+from extender_service.cluster.view import NodeView
+from extender_service.config.plugin_args import PodTopologySpreadArgs
+from extender_service.framework.interface import (
+    MAX_NODE_SCORE,
+    CycleState,
+    Filter,
+    Handle,
+    PluginError,
+    PreFilter,
+    PreScore,
+    Score,
+)
+from extender_service.framework.status import SKIP, Rejections, Status, unresolvable, unschedulable
+from extender_service.kube.objects import Pod, TopologySpreadConstraint
+from extender_service.kube.selectors import SelectorError
+from extender_service.plugins.spread_constraints import (
+    DO_NOT_SCHEDULE,
+    SCHEDULE_ANYWAY,
+    SpreadConstraint,
+    default_constraints,
+    own_constraints,
+)
+from extender_service.plugins.spread_scoring import SpreadPreference
+from extender_service.plugins.spread_skew import SpreadRequirement
+
+NO_MATCH = unschedulable("node(s) didn't match pod topology spread constraints")
+NO_LABEL = unresolvable("node(s) didn't match pod topology spread constraints (missing required label)")
+
+_SYSTEM_DEFAULTS = (
+    TopologySpreadConstraint(3, "kubernetes.io/hostname", SCHEDULE_ANYWAY),
+    TopologySpreadConstraint(5, "topology.kubernetes.io/zone", SCHEDULE_ANYWAY),
+)
+
+_REQUIRED = "PreFilterPodTopologySpread"
+_PREFERRED = "PreScorePodTopologySpread"
+
+
+class PodTopologySpread(PreFilter, Filter, PreScore, Score):
+    """Rejects nodes where a pod would make the spread more uneven than its constraints allow, and scores by how even
+    the others are kept. Pods without constraints get the configured ones."""
+
+    name: ClassVar[str] = "PodTopologySpread"
+    args_type: ClassVar[type | None] = PodTopologySpreadArgs
+    retry_on: ClassVar[ClusterEvent] = ClusterEvent.ANY
+
+    def __init__(self, args: PodTopologySpreadArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._is_system_default = args.defaulting_type == "System"
+        self._defaults = (
+            _SYSTEM_DEFAULTS
+            if self._is_system_default
+            else tuple(
+                msgspec.convert(constraint.model_dump(by_alias=True), TopologySpreadConstraint)
+                for constraint in args.default_constraints
+            )
+        )
+
+    def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:
+        """Find the constraints that must hold; without any there is nothing to filter."""
+        constraints = self._constraints(pod, DO_NOT_SCHEDULE, "get constraints from pod: ", "hard")
+        if not constraints:
+            return SKIP
+        state[_REQUIRED] = SpreadRequirement(self.handle.cluster, pod, constraints)
+        return None
+
+    def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
+        """Reject nodes by the first constraint that does not hold."""
+        required: SpreadRequirement = state.read(_REQUIRED, "reading")
+        numbers = np.zeros(len(nodes), np.intp)
+        for constraint in required.constraints:
+            passing = numbers == 0
+            has_label, fits = required.check(constraint, nodes)
+            numbers[passing & ~has_label] = 1
+            numbers[passing & has_label & ~fits] = 2
+        return Rejections.per_value(numbers, [None, NO_LABEL, NO_MATCH]) if numbers.any() else None
+
+    def pre_score(self, state: CycleState, pod: Pod, nodes: NodeView) -> Status | None:
+        """Count pods by the constraints that should hold; without any there is nothing to score."""
+        constraints = self._constraints(pod, SCHEDULE_ANYWAY, "calculating preScoreState: ", "soft")
+        if not constraints:
+            return SKIP
+        # The system's defaults also spread over hosts where nodes have no zone.
+        needs_all_keys = bool(pod.spec.topology_spread_constraints) or not self._is_system_default
+        state[_PREFERRED] = SpreadPreference(
+            self.handle.cluster, pod, constraints, nodes, needs_all_keys=needs_all_keys
+        )
+        return None
+
+    def score(self, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
+        """Add up the pods that are near already, in every topology."""
+        preferred: SpreadPreference = state.read(_PREFERRED, "error reading")
+        return preferred.scores
+
+    def normalize(self, state: CycleState, pod: Pod, nodes: NodeView, scores: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Give the node with the fewest pods near the most points, and a node without a topology key none."""
+        preferred: SpreadPreference = state.read(_PREFERRED, "error reading")
+        counts = ~preferred.ignored
+        if not counts.any():
+            return np.zeros(len(scores), np.int64)
+        lowest, highest = int(scores[counts].min()), int(scores[counts].max())
+        if highest == 0:
+            return np.where(counts, MAX_NODE_SCORE, 0)
+        return np.where(counts, MAX_NODE_SCORE * (highest + lowest - scores) // highest, 0)
+
+    def _constraints(self, pod: Pod, action: str, doing: str, kind: str) -> list[SpreadConstraint]:
+        if not pod.spec.topology_spread_constraints:
+            return default_constraints(self._defaults, pod, action, self.handle.cluster.workloads)
+        try:
+            return own_constraints(pod, action)
+        except SelectorError as error:
+            raise PluginError(f"{doing}obtaining pod's {kind} topology spread constraints: {error}") from error
