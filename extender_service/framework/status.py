@@ -83,7 +83,7 @@ class Rejections:
     @classmethod
     def where(cls, rejected: NDArray[np.bool_], status: Status) -> "Rejections":
         """Reject the marked nodes, all with one status."""
-        return cls(rejected.astype(np.int64), lambda _: status)
+        return cls(rejected.astype(np.int64), lambda _: status, may_be_errors=not status.is_rejection)
 
     @classmethod
     def per_value(cls, numbers: NDArray[np.intp], statuses: Sequence[Status | None]) -> "Rejections":
@@ -95,7 +95,8 @@ class Rejections:
             assert status is not None
             return status
 
-        return cls(rejected[numbers], status_of)
+        may_be_errors = any(status is not None and not status.is_rejection for status in statuses)
+        return cls(rejected[numbers], status_of, may_be_errors=may_be_errors)
 
     @classmethod
     def per_reason(cls, code: Code, checks: Sequence[tuple[str, NDArray[np.bool_]]], size: int) -> "Rejections":

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.view import NodeView
-from extender_service.framework.status import Code, Rejections, Status
+from extender_service.framework.status import Rejections, Status
 
 
 class Verdicts:
@@ -68,7 +68,7 @@ class Verdicts:
         """Return the status of the first node on which a plugin failed, as opposed to rejecting the node."""
         if not any(rejections.may_be_errors for _, rejections in self._rejections):
             return None
-        errors = [(positions[0], status) for status, positions in self.groups() if status.code == Code.ERROR]
+        errors = [(positions[0], status) for status, positions in self.groups() if not status.is_rejection]
         return min(errors, key=lambda error: int(error[0]))[1] if errors else None
 
     def rejecting_plugins(self) -> set[str]:
