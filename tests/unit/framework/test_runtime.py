@@ -1,0 +1,288 @@
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from extender_service.framework.interface import CycleState, PluginError
+from extender_service.framework.profile import Profile
+from extender_service.framework.runtime import (
+    CycleError,
+    Decision,
+    decide,
+    run_pre_filter,
+    run_pre_score,
+    run_score,
+)
+from extender_service.framework.status import SKIP, Code, Status, unresolvable, unschedulable
+from tests.unit.framework.stubs import POD, Stub, fails, make_cluster, make_profile
+
+NO = unschedulable("no")
+NEVER = unresolvable("never")
+BROKEN = Status(Code.ERROR, ("out of order",))
+INVALID_SCORE = (
+    'applying score defaultWeights on Score plugins: plugin "A" returns an invalid score {}, it should in the range of '
+    "[0, 100] after normalizing"
+)
+
+
+def decision(profile: Profile, *names: str, score: bool = True, others: int = 0) -> Decision:
+    cluster = make_cluster(*names, *(f"other-{number}" for number in range(others)))
+    view = cluster.view(None)
+    return decide(profile, POD, view, np.array([name in names for name in view.names]), score=score)
+
+
+def statuses(decided: Decision) -> dict[str, Status]:
+    names = decided.verdicts.view.names
+    return {names[position]: status for status, positions in decided.verdicts.groups() for position in positions}
+
+
+def feasible(decided: Decision) -> list[str]:
+    names = decided.verdicts.view.names
+    return [names[position] for position in decided.feasible]
+
+
+# PreFilter.
+
+
+def pre_filtered(*plugins: Stub) -> tuple[Status | None, set[str] | None, set[str]]:
+    """The rejection, the only nodes in question, and the plugins whose Filter is skipped."""
+    state = CycleState(POD)
+    found = run_pre_filter(make_profile(*plugins), state, POD)
+    return found.rejection, found.node_names, state.skipped_filters
+
+
+def test_nothing_said_leaves_all_nodes_in_question() -> None:
+    assert pre_filtered(Stub("A"), Stub("B")) == (None, None, set())
+
+
+def test_a_plugin_that_skips_has_its_filter_skipped() -> None:
+    skips = Stub("A", pre_filter=SKIP, rejects={"a": NO})
+    decided = decision(make_profile(skips, Stub("B")), "a")
+    assert feasible(decided) == ["a"]
+    assert skips.asked == []
+
+
+def test_the_nodes_in_question_are_those_that_all_plugins_name() -> None:
+    assert pre_filtered(Stub("A", pre_filter=["a", "b"]), Stub("B"), Stub("C", pre_filter=["b", "c"])) == (
+        None,
+        {"b"},
+        set(),
+    )
+
+
+def test_nodes_that_no_plugin_names_are_told_which_plugins_named_others() -> None:
+    decided = decision(make_profile(Stub("Z", pre_filter=["a", "b"]), Stub("A", pre_filter={"a": 1})), "a", "b", "c")
+    elsewhere = unresolvable("node(s) didn't satisfy plugin(s) [A Z]")
+    assert feasible(decided) == ["a"]
+    assert statuses(decided) == {"b": elsewhere, "c": elsewhere}
+
+
+def test_nothing_in_common_ends_it() -> None:
+    last = Stub("C", pre_filter=fails(AssertionError("is not asked")))
+    rejection, names, _ = pre_filtered(Stub("Z", pre_filter=["a"]), Stub("B", pre_filter=["b"]), last)
+    assert rejection == unresolvable("node(s) didn't satisfy plugin(s) [B Z] simultaneously")
+    assert names == set()
+
+
+def test_a_single_plugin_that_names_no_node() -> None:
+    rejection, _, _ = pre_filtered(Stub("A", pre_filter=[]))
+    assert rejection == unresolvable("node(s) didn't satisfy plugin A")
+
+
+def test_unresolvable_stops_at_once() -> None:
+    last = Stub("B", pre_filter=fails(AssertionError("is not asked")))
+    rejection, _, _ = pre_filtered(Stub("A", pre_filter=NEVER), last)
+    assert rejection == NEVER.given_by("A")
+
+
+def test_unschedulable_goes_on_and_the_last_word_counts() -> None:
+    rejection, _, skipped = pre_filtered(Stub("A", pre_filter=NO), Stub("B", pre_filter=SKIP), Stub("C"))
+    assert (rejection, skipped) == (NO.given_by("A"), {"B"})
+    later = unschedulable("later")
+    assert pre_filtered(Stub("A", pre_filter=NO), Stub("B", pre_filter=later))[0] == later.given_by("B")
+    assert pre_filtered(Stub("A", pre_filter=NO), Stub("B", pre_filter=NEVER))[0] == NEVER.given_by("B")
+
+
+@pytest.mark.parametrize("others", [0, 3, 100])
+def test_what_prefilter_rejects_no_node_is_filtered_for(others: int) -> None:
+    plugin = Stub("B", rejects={"a": NEVER})
+    decided = decision(make_profile(Stub("A", pre_filter=NO), plugin), "a", "b", others=others)
+    assert statuses(decided) == {"a": NO.given_by("A"), "b": NO.given_by("A")}
+    assert plugin.asked == []
+
+
+@pytest.mark.parametrize("others", [0, 3, 100])
+def test_nodes_are_named_among_few_and_among_many(others: int) -> None:
+    decided = decision(make_profile(Stub("A", pre_filter=["b", "other-1", "unknown"])), "a", "b", others=others)
+    assert feasible(decided) == ["b"]
+    assert set(statuses(decided)) == {"a"}
+
+
+@pytest.mark.parametrize(
+    ("plugin", "says"),
+    [
+        (Stub("A", pre_filter=BROKEN), 'running PreFilter plugin "A": out of order'),
+        (Stub("A", pre_filter=fails(PluginError("as told"))), 'running PreFilter plugin "A": as told'),
+        (Stub("A", pre_filter=fails(KeyError("x"))), "running PreFilter plugin \"A\": KeyError: 'x'"),
+        (Stub("A", rejects=fails(PluginError("as told"))), 'running "A" filter plugin: as told'),
+        (Stub("A", rejects=fails(ValueError("oops"))), 'running "A" filter plugin: ValueError: oops'),
+        (Stub("A", rejects={"b": BROKEN}), 'running "A" filter plugin: out of order'),
+        (Stub("A", pre_score=BROKEN), 'running PreScore plugin "A": out of order'),
+        (Stub("A", pre_score=NO), 'running PreScore plugin "A": no'),
+        (Stub("A", pre_score=fails(PluginError("as told"))), 'running PreScore plugin "A": as told'),
+        (
+            Stub("A", scores=fails(PluginError("as told"))),
+            'running Score plugins: plugin "A" failed with: as told',
+        ),
+        (
+            Stub("A", normalized=lambda _: fails(ValueError("oops"))()),
+            'running Normalize on Score plugins: plugin "A" failed with: ValueError: oops',
+        ),
+        (
+            Stub("A", scores={"b": 101}),
+            INVALID_SCORE.format(101),
+        ),
+        (
+            Stub("A", scores={"b": -1}),
+            INVALID_SCORE.format(-1),
+        ),
+    ],
+)
+def test_an_error_ends_the_cycle_in_kube_schedulers_words(plugin: Stub, says: str) -> None:
+    with pytest.raises(CycleError) as raised:
+        decision(make_profile(plugin), "a", "b")
+    assert str(raised.value) == says
+
+
+def test_scores_are_normalised_before_they_are_checked() -> None:
+    plugin = Stub("A", scores={"a": 1000}, normalized=lambda scores: scores // 10)
+    decided = decision(make_profile(plugin), "a", "b")
+    assert decided.totals is not None
+    assert decided.totals.tolist() == [100, 0]
+
+
+# Filter.
+
+
+def test_the_first_plugin_in_the_order_of_the_profile_has_the_say() -> None:
+    plugins = [Stub("B", rejects={"a": NO}), Stub("A", rejects={"a": NEVER, "b": NEVER})]
+    assert statuses(decision(make_profile(*plugins), "a", "b")) == {"a": NO.given_by("B"), "b": NEVER.given_by("A")}
+    assert statuses(decision(make_profile(*plugins[::-1]), "a", "b")) == dict.fromkeys("ab", NEVER.given_by("A"))
+
+
+def test_no_plugin_is_asked_once_all_nodes_are_out() -> None:
+    last = Stub("B")
+    decision(make_profile(Stub("A", rejects={"a": NO, "b": NO}), last), "a", "b")
+    assert last.asked == []
+
+
+def test_a_later_plugin_is_asked_about_the_few_nodes_that_are_left() -> None:
+    names = [f"n{number}" for number in range(40)]
+    last = Stub("B")
+    decision(make_profile(Stub("A", rejects=dict.fromkeys(names[5:], NO)), last), *names)
+    assert last.asked == [5]
+
+
+def test_an_error_on_a_node_that_was_rejected_before_does_not_count() -> None:
+    decided = decision(make_profile(Stub("A", rejects={"a": NO}), Stub("B", rejects={"a": BROKEN})), "a", "b")
+    assert feasible(decided) == ["b"]
+
+
+def test_an_error_on_a_node_that_was_not_asked_for_does_not_count() -> None:
+    decided = decision(make_profile(Stub("A", rejects={"other-0": BROKEN})), "a", "b", others=1)
+    assert feasible(decided) == ["a", "b"]
+
+
+# Score and choice.
+
+
+def test_weights_count_and_skipped_plugins_do_not() -> None:
+    profile = make_profile(
+        Stub("A", scores={"a": 10, "b": 20}),
+        Stub("B", scores={"a": 100}, pre_score=SKIP),
+        Stub("C", scores={"a": 7}),
+        weights={"A": 3},
+    )
+    state = CycleState(POD)
+    nodes = make_cluster("a", "b").view(None)
+    run_pre_score(profile, state, POD, nodes)
+    scores = run_score(profile, state, POD, nodes)
+    assert {name: weighted.tolist() for name, weighted in scores.weighted.items()} == {"A": [30, 60], "C": [7, 0]}
+    assert scores.totals.tolist() == [37, 60]
+
+
+def test_only_feasible_nodes_are_scored() -> None:
+    decided = decision(make_profile(Stub("A", rejects={"b": NO}, scores={"a": 1, "b": 101, "c": 3})), "a", "b", "c")
+    assert decided.totals is not None
+    assert (feasible(decided), decided.totals.tolist()) == (["a", "c"], [1, 3])
+
+
+@pytest.mark.parametrize("score", [True, False])
+def test_one_feasible_node_needs_no_scores(score: bool) -> None:
+    decided = decision(
+        make_profile(Stub("A", rejects={"b": NO}, scores=fails(AssertionError()))), "a", "b", score=score
+    )
+    assert decided.totals is None
+    assert decided.choose() == 0
+
+
+def choices(decided: Decision) -> Counter[str]:
+    names = decided.verdicts.view.names
+    return Counter(names[decided.choose()] for _ in range(300))
+
+
+def test_the_best_are_chosen_with_the_same_chance() -> None:
+    scores = {"a": 5, "b": 9, "c": 9, "d": 8, "e": 9, "f": 100}
+    chosen = choices(decision(make_profile(Stub("A", rejects={"f": NO}, scores=scores)), *scores))
+    assert set(chosen) == {"b", "c", "e"}
+    assert min(chosen.values()) > 50
+
+
+def test_without_scores_any_feasible_node_is_chosen() -> None:
+    profile = Profile("default-scheduler", {"filter": [(Stub("A", rejects={"b": NO}), 0)]})
+    assert set(choices(decision(profile, "a", "b", "c"))) == {"a", "c"}
+
+
+# Narrowing to the nodes that are left changes nothing but the work.
+
+verdict = st.sampled_from([NO, NEVER, unschedulable("no", "room")])
+
+
+@given(
+    size=st.integers(1, 40),
+    data=st.data(),
+)
+def test_the_outcome_is_that_of_asking_node_by_node(size: int, data: st.DataObject) -> None:
+    names = [f"n{number}" for number in range(size)]
+    some_names = st.sets(st.sampled_from(names))
+    asked = data.draw(some_names)
+    named = data.draw(st.none() | some_names)
+    rejections = data.draw(st.lists(st.dictionaries(st.sampled_from(names), verdict), max_size=5))
+    scores = data.draw(st.dictionaries(st.sampled_from(names), st.integers(0, 100)))
+    plugins = [Stub(f"P{number}", rejects=rejects) for number, rejects in enumerate(rejections)]
+    plugins.append(Stub("Last", pre_filter=named, scores=scores))
+
+    expected: dict[str, Status] = {}
+    for name in sorted(asked):
+        if named is not None and name not in named:
+            plugin = "plugin Last" if not named else "plugin(s) [Last]"
+            expected[name] = unresolvable(f"node(s) didn't satisfy {plugin}")
+            continue
+        by = next((number for number, rejects in enumerate(rejections) if name in rejects), None)
+        if by is not None:
+            expected[name] = rejections[by][name].given_by(f"P{by}")
+
+    view = make_cluster(*names).view(None)
+    decided = decide(make_profile(*plugins), POD, view, np.array([name in asked for name in names]), score=True)
+    assert statuses(decided) == expected
+    fit = [name for name in names if name in asked and name not in expected]
+    assert feasible(decided) == fit
+    if len(fit) > 1:
+        assert decided.totals is not None
+        assert decided.totals.tolist() == [scores.get(name, 0) for name in fit]
+
+
+def test_a_decision_keeps_what_plugins_noted() -> None:
+    assert decision(make_profile(Stub("A", pre_filter=SKIP)), "a").state.skipped_filters == {"A"}

@@ -1,0 +1,77 @@
+import numpy as np
+
+from extender_service.framework.status import Code, Rejections, Status, unschedulable
+from extender_service.framework.verdicts import Verdicts
+from tests.unit.framework.stubs import make_cluster
+
+NO = unschedulable("no")
+NAMES = [f"n{number}" for number in range(16)]
+
+
+def verdicts(*asked: str) -> Verdicts:
+    view = make_cluster(*NAMES).view(None)
+    return Verdicts(view, np.array([name in asked for name in view.names]))
+
+
+def reject(on: Verdicts, plugin: str, *names: str, status: Status = NO) -> None:
+    """Reject nodes of those that remain, as a plugin does."""
+    on.reject(plugin, Rejections.where(np.isin(on.remaining.names, names), status))
+
+
+def groups(of: Verdicts) -> dict[tuple[str, str], list[str]]:
+    names = of.view.names
+    return {
+        (status.plugin, status.message): [names[position] for position in positions]
+        for status, positions in of.groups()
+    }
+
+
+def test_nodes_that_were_not_asked_for_have_no_verdict() -> None:
+    asked = verdicts("n1", "n2")
+    reject(asked, "A", "n1", "n3")
+    assert groups(asked) == {("A", "no"): ["n1"]}
+    assert [asked.view.names[position] for position in np.flatnonzero(asked.passing)] == ["n2"]
+    assert (asked.left, asked.rejecting_plugins()) == (1, {"A"})
+
+
+def test_the_first_verdict_stays() -> None:
+    asked = verdicts(*NAMES)
+    reject(asked, "A", "n1", "n2")
+    reject(asked, "B", "n2", "n3", status=unschedulable("later"))
+    assert groups(asked) == {("A", "no"): ["n1", "n2"], ("B", "later"): ["n3"]}
+
+
+def test_a_plugin_that_settled_nothing_is_not_told() -> None:
+    asked = verdicts(*NAMES)
+    reject(asked, "A", "n1")
+    reject(asked, "B", "n1")
+    assert asked.rejecting_plugins() == {"A"}
+
+
+def test_what_remains_is_narrowed_once_most_nodes_are_out() -> None:
+    asked = verdicts(*NAMES)
+    reject(asked, "A", *NAMES[5:])
+    assert len(asked.remaining) == 16
+    reject(asked, "B", NAMES[4])
+    assert asked.remaining.names == NAMES[:4]
+    reject(asked, "C", *NAMES[1:4])
+    assert asked.remaining.names == NAMES[:1]
+    reject(asked, "D", NAMES[0])
+    assert asked.left == 0
+    assert groups(asked) == {
+        ("A", "no"): NAMES[5:],
+        ("B", "no"): [NAMES[4]],
+        ("C", "no"): NAMES[1:4],
+        ("D", "no"): [NAMES[0]],
+    }
+
+
+def test_the_error_of_the_first_node_counts() -> None:
+    asked = verdicts(*NAMES)
+    assert asked.first_error() is None
+    reject(asked, "A", "n5", status=Status(Code.ERROR, ("later",)))
+    reject(asked, "B", "n2", status=Status(Code.ERROR, ("first",)))
+    reject(asked, "C", "n1")
+    error = asked.first_error()
+    assert error is not None
+    assert (error.plugin, error.message) == ("B", "first")
