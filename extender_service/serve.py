@@ -126,6 +126,8 @@ async def _answer(
     service: ExtenderService, binder: Binder, metrics: Metrics, health: Health, listener: socket.socket
 ) -> None:
     """Answer until SIGTERM or SIGINT; then finish the calls and bindings under way."""
+    for profile in service.profiles.values():
+        profile.recorder = metrics.framework
     app = create_app(service, binder, observer(metrics))
     app.router.routes.extend(operations_routes(health, metrics))
     server = _Server(

@@ -6,6 +6,7 @@ from collections.abc import Awaitable
 from extender_service.cluster.cluster import pod_uid
 from extender_service.framework.interface import CycleState, PluginError
 from extender_service.framework.profile import Profile
+from extender_service.framework.recording import Recorder, extension_point
 from extender_service.framework.runtime import CycleError
 from extender_service.framework.status import Code, Status
 from extender_service.framework.waiting_pods import MAX_WAIT_SECONDS, WaitingPod
@@ -27,6 +28,17 @@ class BindingCycle:
         self._state = state
         self._pod = pod
 
+    @property
+    def scheduler_name(self) -> str:
+        """The profile's name."""
+        return self._profile.scheduler_name
+
+    @property
+    def recorder(self) -> Recorder | None:
+        """Who wants to know how long the steps take."""
+        return self._profile.recorder
+
+    @extension_point("Reserve")
     def reserve(self) -> None:
         """Run Reserve; a refusal undoes all reservations."""
         for plugin in self._profile.reserve:
@@ -40,6 +52,7 @@ class BindingCycle:
                 self.unreserve()
                 raise CycleError(f"{doing}: {status.message}")
 
+    @extension_point("Unreserve")
     def unreserve(self) -> None:
         """Run Unreserve, in reverse order; a plugin that fails does not keep the others from it."""
         for plugin in reversed(self._profile.reserve):
@@ -64,6 +77,7 @@ class BindingCycle:
                 raise CycleError(f"{doing}: {status.message}")
         await self._bind()
 
+    @extension_point("PostBind")
     def finish(self) -> None:
         """Run PostBind once the pod is bound."""
         for plugin in self._profile.post_bind:

@@ -18,6 +18,7 @@ from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.events import ClusterEvent
 from extender_service.cluster.resources import RequestShape, request_shape
 from extender_service.cluster.view import NodeView
+from extender_service.framework.recording import Recorder
 from extender_service.framework.status import Rejections, Status
 from extender_service.framework.waiting_pods import WaitingPods
 from extender_service.kube.objects import Pod
@@ -33,8 +34,10 @@ class PluginError(Exception):
 class CycleState:
     """What plugins tell themselves and each other during one decision about one pod."""
 
-    def __init__(self, pod: Pod) -> None:
+    def __init__(self, pod: Pod, recorder: Recorder | None = None) -> None:
+        """A `recorder` is told how long the plugins of this decision take."""
         self.pod = pod
+        self.recorder = recorder
         self.skipped_filters: set[str] = set()
         self.skipped_scores: set[str] = set()
         self._by_key: dict[object, Any] = {}

@@ -17,13 +17,17 @@ from extender_service.framework.interface import (
     Reserve,
     Score,
 )
+from extender_service.framework.recording import Recorder
 from extender_service.framework.waiting_pods import WaitingPods
 
 P = TypeVar("P", bound=Plugin)
 
 
 class Profile:
-    """The plugins that decide about pods of one scheduler name, in the order in which they run."""
+    """The plugins that decide about pods of one scheduler name, in the order in which they run.
+
+    Whoever sets `recorder` is told how long they take.
+    """
 
     def __init__(
         self,
@@ -36,6 +40,7 @@ class Profile:
         Pods that Permit makes wait are found in `waiting_pods`, which profiles share.
         """
         self.scheduler_name = scheduler_name
+        self.recorder: Recorder | None = None
         self.waiting_pods = WaitingPods() if waiting_pods is None else waiting_pods
         self.pre_enqueue = _serving(PreEnqueue, plugins.get("preEnqueue", ()))
         self.queue_sort = _serving(QueueSort, plugins.get("queueSort", ()))

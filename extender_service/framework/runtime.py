@@ -5,6 +5,7 @@ Statuses, their merging and their texts follow kube-scheduler (framework/runtime
 
 import logging
 import random
+import time
 from collections.abc import Callable, Collection
 from typing import TypeVar
 
@@ -12,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.view import NodeView
-from extender_service.framework.interface import MAX_NODE_SCORE, MIN_NODE_SCORE, CycleState, PluginError
+from extender_service.framework.interface import MAX_NODE_SCORE, MIN_NODE_SCORE, CycleState, Plugin, PluginError
 from extender_service.framework.profile import Profile
+from extender_service.framework.recording import extension_point, sample
 from extender_service.framework.status import Code, Rejections, Status, unresolvable
 from extender_service.framework.verdicts import Verdicts
 from extender_service.kube.objects import Pod
@@ -76,7 +78,7 @@ def decide(profile: Profile, pod: Pod, nodes: NodeView, asked: NDArray[np.bool_]
 
     Raises CycleError where kube-scheduler would end the cycle with an error.
     """
-    state = CycleState(pod)
+    state = CycleState(pod, sample(profile))
     found = run_pre_filter(profile, state, pod)
     verdicts = run_filter(profile, state, pod, nodes, asked, found)
     feasible = np.flatnonzero(verdicts.passing)
@@ -90,25 +92,31 @@ def decide(profile: Profile, pod: Pod, nodes: NodeView, asked: NDArray[np.bool_]
 def run_pre_enqueue(profile: Profile, pod: Pod) -> Status | None:
     """Run PreEnqueue: return why the pod may not be queued, by the first plugin that says so, or None."""
     for plugin in profile.pre_enqueue:
-        status = _call(f'running PreEnqueue plugin "{plugin.name}"', plugin.pre_enqueue, pod)
+        status = _guarded(f'running PreEnqueue plugin "{plugin.name}"', plugin.pre_enqueue, pod)
         if status is not None:
             return status.given_by(plugin.name)
     return None
 
 
+def _pre_filter_code(found: PreFilterOutcome) -> Code:
+    return Code.SUCCESS if found.rejection is None else found.rejection.code
+
+
+@extension_point("PreFilter", _pre_filter_code)
 def run_pre_filter(profile: Profile, state: CycleState, pod: Pod) -> PreFilterOutcome:
     """Run PreFilter; a plugin that skips has its Filter skipped (RunPreFilterPlugins)."""
     names: set[str] | None = None
     restricting: list[str] = []
     rejection: Status | None = None
     for plugin in profile.pre_filter:
-        answer = _call(f'running PreFilter plugin "{plugin.name}"', plugin.pre_filter, state, pod)
+        doing = f'running PreFilter plugin "{plugin.name}"'
+        answer = _call(state, plugin, "PreFilter", doing, plugin.pre_filter, state, pod)
         if isinstance(answer, Status):
             if answer.code == Code.SKIP:
                 state.skipped_filters.add(plugin.name)
                 continue
             if not answer.is_rejection:
-                raise CycleError(f'running PreFilter plugin "{plugin.name}": {answer.message}')
+                raise CycleError(f"{doing}: {answer.message}")
             rejection = answer.given_by(plugin.name)
             if answer.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
                 return PreFilterOutcome(rejection, None, restricting)
@@ -120,6 +128,7 @@ def run_pre_filter(profile: Profile, state: CycleState, pod: Pod) -> PreFilterOu
     return PreFilterOutcome(rejection, names, restricting)
 
 
+@extension_point("Filter")
 def run_filter(
     profile: Profile,
     state: CycleState,
@@ -141,7 +150,8 @@ def run_filter(
             break
         if plugin.name in state.skipped_filters:
             continue
-        rejections = _call(f'running "{plugin.name}" filter plugin', plugin.filter, state, pod, verdicts.remaining)
+        doing = f'running "{plugin.name}" filter plugin'
+        rejections = _call(state, plugin, "Filter", doing, plugin.filter, state, pod, verdicts.remaining)
         if rejections is not None:
             verdicts.reject(plugin.name, rejections)
     error = verdicts.first_error()
@@ -150,16 +160,19 @@ def run_filter(
     return verdicts
 
 
+@extension_point("PreScore")
 def run_pre_score(profile: Profile, state: CycleState, pod: Pod, nodes: NodeView) -> None:
     """Run PreScore on feasible nodes; a plugin that skips has its Score skipped (RunPreScorePlugins)."""
-    for pre_score in profile.pre_score:
-        status = _call(f'running PreScore plugin "{pre_score.name}"', pre_score.pre_score, state, pod, nodes)
+    for plugin in profile.pre_score:
+        doing = f'running PreScore plugin "{plugin.name}"'
+        status = _call(state, plugin, "PreScore", doing, plugin.pre_score, state, pod, nodes)
         if status is not None:
             if status.code != Code.SKIP:
-                raise CycleError(f'running PreScore plugin "{pre_score.name}": {status.message}')
-            state.skipped_scores.add(pre_score.name)
+                raise CycleError(f"{doing}: {status.message}")
+            state.skipped_scores.add(plugin.name)
 
 
+@extension_point("Score")
 def run_score(profile: Profile, state: CycleState, pod: Pod, nodes: NodeView) -> Scores:
     """Run Score and NormalizeScore on feasible nodes, and weigh the scores (RunScorePlugins)."""
     scores = Scores(len(nodes))
@@ -167,15 +180,31 @@ def run_score(profile: Profile, state: CycleState, pod: Pod, nodes: NodeView) ->
         if plugin.name in state.skipped_scores:
             continue
         failed = f'plugin "{plugin.name}" failed with'
-        raw = _call(f"running Score plugins: {failed}", plugin.score, state, pod, nodes)
-        normalized = _call(f"running Normalize on Score plugins: {failed}", plugin.normalize, state, pod, nodes, raw)
+        raw = _call(state, plugin, "Score", f"running Score plugins: {failed}", plugin.score, state, pod, nodes)
+        doing = f"running Normalize on Score plugins: {failed}"
+        normalized = _call(state, plugin, "ScoreExtensionNormalize", doing, plugin.normalize, state, pod, nodes, raw)
         _check_range(plugin.name, normalized)
         scores.weighted[plugin.name] = normalized * weight
         scores.totals += scores.weighted[plugin.name]
     return scores
 
 
-def _call(doing: str, method: Callable[..., T], *args: object) -> T:
+def _call(state: CycleState, plugin: Plugin, point: str, doing: str, method: Callable[..., T], *args: object) -> T:
+    """Call a plugin; what it raises becomes a CycleError that starts with `doing`."""
+    recorder = state.recorder
+    if recorder is None:
+        return _guarded(doing, method, *args)
+    started = time.perf_counter()
+    code = Code.ERROR
+    try:
+        answer = _guarded(doing, method, *args)
+        code = answer.code if isinstance(answer, Status) else Code.SUCCESS
+        return answer
+    finally:
+        recorder.record_plugin(plugin.name, point, code.label, time.perf_counter() - started)
+
+
+def _guarded(doing: str, method: Callable[..., T], *args: object) -> T:
     try:
         return method(*args)
     except PluginError as error:

@@ -16,6 +16,7 @@ from prometheus_client.openmetrics.exposition import generate_latest as encode_o
 from extender_service.cluster.cluster import Cluster
 from extender_service.extender.observation import Observation, Verb
 from extender_service.kube.reflector import WatchState
+from extender_service.observability.framework_metrics import FrameworkMetrics
 from extender_service.observability.state_metrics import ClusterCollector, WatchCollector
 
 Result = Literal["ok", "refused", "error"]
@@ -36,7 +37,10 @@ class _CallMetrics(NamedTuple):
 
 
 class Metrics:
-    """All metrics of one service, in a registry of its own. `watches` are by resource, such as nodes."""
+    """All metrics of one service, in a registry of its own. `watches` are by resource, such as nodes.
+
+    `framework` is to be attached to the profiles.
+    """
 
     def __init__(
         self,
@@ -79,6 +83,7 @@ class Metrics:
             registry=registry,
         )
         self._second_looks = {result: second_looks.labels(result) for result in get_args(Result)}
+        self.framework = FrameworkMetrics(registry)
         registry.register(ClusterCollector(cluster))
         registry.register(WatchCollector(watches, clock))
         ProcessCollector(registry=registry)
