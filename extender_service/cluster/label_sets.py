@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from extender_service.cluster.interning import Interner
 from extender_service.kube.selectors import Operator, Requirement, Selector
 
-# No label has an empty key: in the index it stands for the namespace.
-_NAMESPACE = ""
+_FIRST_CAPACITY = 64
+# The namespace of a number that no label set has.
+_UNUSED = -1
 
 
 class LabelSet(msgspec.Struct, frozen=True, gc=False):
@@ -38,13 +39,17 @@ class PodSelector(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
 class LabelSets:
     """Numbers of label sets, and an index of them by label and value.
 
-    The index keeps the cost of a new selector to the sets that it is about, even where every pod has labels of its own.
+    A label key is indexed when a selector first asks for it, and kept current from then on. With that, a new selector
+    costs as much as there are sets that it is about, even where every pod has labels of its own. At most `limit` keys
+    are kept, the least recently asked for goes first.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int = 256) -> None:
+        self._limit = limit
         self._sets: Interner[LabelSet] = Interner()
-        # Numbers by key and value; a single one, as of a label that only one pod has, goes without a set around it.
-        self._numbers: dict[str, dict[str, int | set[int]]] = {}
+        self._namespaces: Interner[str] = Interner()
+        self._namespace = np.full(_FIRST_CAPACITY, _UNUSED, np.intp)
+        self._index: dict[str, _Numbers] = {}
 
     def __len__(self) -> int:
         return len(self._sets)
@@ -65,75 +70,114 @@ class LabelSets:
 
     def hold(self, namespace: str, labels: dict[str, str]) -> int:
         """Return the number of a label set, which is kept until it is released as often as it was held."""
-        label_set = LabelSet(namespace, labels)
         version = self._sets.version
-        number = self._sets.hold(label_set)
+        number = self._sets.hold(LabelSet(namespace, labels))
         if self._sets.version != version:
-            for key, value in _entries(label_set):
-                values = self._numbers.setdefault(key, {})
-                held = values.get(value)
-                if held is None:
-                    values[value] = number
-                elif isinstance(held, int):
-                    values[value] = {held, number}
-                else:
-                    held.add(number)
+            if number == len(self._namespace):
+                self._namespace = np.concatenate([self._namespace, np.full(number, _UNUSED, np.intp)])
+            self._namespace[number] = self._namespaces.hold(namespace)
+            for key, index in self._index.items():
+                if key in labels:
+                    index.add(labels[key], number)
         return number
 
     def release(self, number: int) -> None:
         """Let go of a label set once."""
-        label_set = self[number]
-        if not self._sets.release(number):
-            return
-        for key, value in _entries(label_set):
-            values = self._numbers[key]
-            held = values[value]
-            if isinstance(held, int):
-                del values[value]
-                if not values:
-                    del self._numbers[key]
-            else:
-                held.remove(number)
-                if len(held) == 1:
-                    values[value] = held.pop()
+        labels = self[number].labels
+        if self._sets.release(number):
+            self._namespaces.release(int(self._namespace[number]))
+            self._namespace[number] = _UNUSED
+            for key, index in self._index.items():
+                if key in labels:
+                    index.remove(labels[key], number)
 
     def matching(self, selectors: Iterable[PodSelector]) -> NDArray[np.bool_]:
         """Tell for each number whether pods with that label set are selected by all of these."""
-        found = self._matching(selectors)
+        selectors = tuple(selectors)
         mask = np.zeros(self.size, np.bool_)
-        mask[np.fromiter(found, np.intp, len(found))] = True
+        if not any(pods.selector.nothing for pods in selectors):
+            numbers = self._having(requirement for pods in selectors for requirement in pods.selector.requirements)
+            for pods in selectors:
+                if pods.namespaces is not None:
+                    numbers = numbers[self._is_in(pods.namespaces)[self._namespace[numbers]]]
+            mask[numbers] = True
         return mask
 
-    def _matching(self, selectors: Iterable[PodSelector]) -> AbstractSet[int]:
+    def _having(self, requirements: Iterable[Requirement]) -> NDArray[np.intp]:
+        """The numbers of the label sets that satisfy all requirements."""
         has: list[AbstractSet[int]] = []
         has_not: list[AbstractSet[int]] = []
-        for pods in selectors:
-            if pods.selector.nothing:
-                return set()
-            if pods.namespaces is not None:
-                has.append(self._with(_NAMESPACE, pods.namespaces))
-            for requirement in pods.selector.requirements:
-                wanted = requirement.operator in (Operator.IN, Operator.EXISTS)
-                (has if wanted else has_not).append(self._meant_by(requirement))
-        has.sort(key=len)
-        found = set(has[0]).intersection(*has[1:]) if has else {number for number, _ in self._sets}
-        return found.difference(*has_not)
+        for requirement in requirements:
+            index = self._indexed(requirement.key)
+            names_values = requirement.operator in (Operator.IN, Operator.NOT_IN)
+            found = index.having(requirement.values) if names_values else index.having_any()
+            (has if requirement.operator in (Operator.IN, Operator.EXISTS) else has_not).append(found)
+        if has:
+            has.sort(key=len)
+            left = set(has[0]).intersection(*has[1:]).difference(*has_not)
+            return np.fromiter(left, np.intp, len(left))
+        used = self._namespace[: self.size] != _UNUSED
+        for found in has_not:
+            used[np.fromiter(found, np.intp, len(found))] = False
+        return np.flatnonzero(used)
 
-    def _meant_by(self, requirement: Requirement) -> AbstractSet[int]:
-        """The sets that have the label, and where the requirement names values, one of these."""
-        if requirement.operator in (Operator.IN, Operator.NOT_IN):
-            return self._with(requirement.key, requirement.values)
-        return self._with(requirement.key, self._numbers.get(requirement.key, ()))
+    def _is_in(self, namespaces: Iterable[str]) -> NDArray[np.bool_]:
+        """Tell for each number of a namespace whether it is one of these."""
+        wanted = np.zeros(self._namespaces.size, np.bool_)
+        wanted[[number for name in namespaces if (number := self._namespaces.number_of(name)) >= 0]] = True
+        return wanted
 
-    def _with(self, key: str, wanted: Iterable[str]) -> AbstractSet[int]:
-        values = self._numbers.get(key, {})
-        held = [values[value] for value in wanted if value in values]
+    def _indexed(self, key: str) -> "_Numbers":
+        index = self._index.pop(key, None)
+        if index is None:
+            index = _Numbers()
+            for number, label_set in enumerate(self._sets.values):
+                value = None if label_set is None else label_set.labels.get(key)
+                if value is not None:
+                    index.add(value, number)
+            if len(self._index) >= self._limit:
+                del self._index[next(iter(self._index))]
+        self._index[key] = index
+        return index
+
+
+class _Numbers:
+    """Numbers of label sets by the value of one label."""
+
+    __slots__ = ("_by_value",)
+
+    def __init__(self) -> None:
+        # A single number, as of a label that only one pod has, goes without a set around it.
+        self._by_value: dict[str, int | set[int]] = {}
+
+    def add(self, value: str, number: int) -> None:
+        """Take in a label set that has this value."""
+        held = self._by_value.get(value)
+        if held is None:
+            self._by_value[value] = number
+        elif isinstance(held, int):
+            self._by_value[value] = {held, number}
+        else:
+            held.add(number)
+
+    def remove(self, value: str, number: int) -> None:
+        """Take out a label set."""
+        held = self._by_value[value]
+        if isinstance(held, int):
+            del self._by_value[value]
+        else:
+            held.remove(number)
+            if len(held) == 1:
+                self._by_value[value] = held.pop()
+
+    def having(self, values: Iterable[str]) -> AbstractSet[int]:
+        """The label sets that have one of these values."""
+        held = [self._by_value[value] for value in values if value in self._by_value]
         if len(held) == 1 and not isinstance(held[0], int):
             return held[0]
         single = {number for number in held if isinstance(number, int)}
         return single.union(*(numbers for numbers in held if not isinstance(numbers, int)))
 
-
-def _entries(label_set: LabelSet) -> Iterable[tuple[str, str]]:
-    yield _NAMESPACE, label_set.namespace
-    yield from label_set.labels.items()
+    def having_any(self) -> AbstractSet[int]:
+        """The label sets that have the label at all."""
+        return self.having(self._by_value)

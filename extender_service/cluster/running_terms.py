@@ -10,7 +10,7 @@ from extender_service.cluster.selector_index import SelectorIndex
 from extender_service.kube.pod_affinity import AffinityTerm
 
 # A term on more rows than this keeps its counts in an array.
-_MOST_ROWS = 64
+_MOST_ROWS = 32
 
 
 class TermKey(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
@@ -49,14 +49,14 @@ class TermCounts:
             self._by_row[list(self._few)] = list(self._few.values())
             self._few = {}
 
-    def add_to(self, by_row: NDArray[np.int64], weight: int = 1) -> None:
-        """Add the counts, times `weight`, to an array that has an entry for every row."""
+    def add_by_value(self, sums: NDArray[np.int64], numbers: NDArray[np.intp], weight: int = 1) -> None:
+        """Add the counts, times `weight`, to `sums` by number; `numbers` has one for every row."""
         if self._by_row is not None:
-            used = min(len(by_row), len(self._by_row))
-            by_row[:used] += weight * self._by_row[:used]
+            used = min(len(numbers), len(self._by_row))
+            np.add.at(sums, numbers[:used], weight * self._by_row[:used])
         else:
             for row, count in self._few.items():
-                by_row[row] += weight * count
+                sums[numbers[row]] += weight * count
 
 
 class RunningTerms:

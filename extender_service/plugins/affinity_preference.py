@@ -3,12 +3,14 @@
 import numpy as np
 
 from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.labels import ABSENT
 from extender_service.cluster.pod_counts import PodQuery
+from extender_service.cluster.running_terms import TermCounts
 from extender_service.cluster.view import NodeView
 from extender_service.kube.objects import Pod
 from extender_service.kube.pod_affinity import PodAffinityTerms
 from extender_service.plugins.affinity_terms import selected_pods
-from extender_service.plugins.topology import Amounts, is_present, sum_by_value
+from extender_service.plugins.topology import Amounts, sum_by_value
 
 
 class AffinityPreference:
@@ -20,26 +22,24 @@ class AffinityPreference:
     def __init__(
         self, cluster: Cluster, pod: Pod, terms: PodAffinityTerms, everywhere: NodeView, required_weight: int
     ) -> None:
-        size = len(everywhere)
         by_key: dict[str, _Topology] = {}
+
+        def topology(key: str) -> _Topology:
+            return by_key[key] if key in by_key else by_key.setdefault(key, _Topology(everywhere, key))
+
         for weighted in (*terms.preferred, *terms.preferred_anti):
             pods = PodQuery((selected_pods(weighted.term, cluster.workloads),))
-            topology = by_key.setdefault(weighted.term.topology_key, _Topology(size))
-            topology.add(cluster.pod_counts.by_row(pods, size), weighted.weight)
+            topology(weighted.term.topology_key).add_pods(
+                cluster.pod_counts.by_row(pods, len(everywhere)), weighted.weight
+            )
         namespace = pod.metadata.namespace
         namespace_labels = cluster.workloads.namespace_labels(namespace)
         for running in cluster.pods.affinity.about(namespace, pod.metadata.labels, namespace_labels):
-            weight = required_weight if running.key.weight is None else running.key.weight
-            if weight or running.key.weight is not None:
-                topology = by_key.setdefault(running.key.term.topology_key, _Topology(size))
-                running.add_to(topology.pods)
-                running.add_to(topology.weights, weight)
+            weight = running.key.weight
+            if weight is not None or required_weight:
+                topology(running.key.term.topology_key).add_term(running, required_weight if weight is None else weight)
         # By topology key: the weight by the number of the label's value, and 0 for nodes without it.
-        self._weights: dict[str, Amounts] = {}
-        for key, topology in by_key.items():
-            numbers, column = everywhere.label(key)
-            if topology.pods[is_present(numbers)].any():
-                self._weights[key] = sum_by_value(numbers, topology.weights, column.values.size)
+        self._weights = {key: topology.weights for key, topology in by_key.items() if topology.is_touched}
 
     @property
     def is_empty(self) -> bool:
@@ -55,13 +55,26 @@ class AffinityPreference:
 
 
 class _Topology:
-    """By row: pods that a term is about or that have one, and the sum of their weights."""
+    """By the number of a label's value: pods that a term is about or that have one, and the sum of their weights."""
 
-    def __init__(self, size: int) -> None:
-        self.pods = np.zeros(size, np.int64)
-        self.weights = np.zeros(size, np.int64)
+    def __init__(self, everywhere: NodeView, key: str) -> None:
+        self._numbers, column = everywhere.label(key)
+        self._pods = np.zeros(column.values.size + 1, np.int64)
+        self.weights = np.zeros(column.values.size + 1, np.int64)
 
-    def add(self, pods: Amounts, weight: int) -> None:
-        """Add pods that each weigh the same."""
-        self.pods += pods
-        self.weights += weight * pods
+    def add_pods(self, by_row: Amounts, weight: int) -> None:
+        """Add pods that a term is about."""
+        sums = sum_by_value(self._numbers, by_row, len(self._pods) - 1)
+        self._pods += sums
+        self.weights += weight * sums
+
+    def add_term(self, term: TermCounts, weight: int) -> None:
+        """Add pods that have a term."""
+        term.add_by_value(self._pods, self._numbers)
+        term.add_by_value(self.weights, self._numbers, weight)
+        self.weights[ABSENT] = 0
+
+    @property
+    def is_touched(self) -> bool:
+        """Whether any of the pods is on a node that has the label."""
+        return bool(self._pods[:ABSENT].any())

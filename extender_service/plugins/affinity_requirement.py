@@ -7,6 +7,7 @@ import numpy as np
 
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.label_sets import PodSelector
+from extender_service.cluster.labels import ABSENT
 from extender_service.cluster.nodes import NodeTable
 from extender_service.cluster.pod_counts import PodQuery
 from extender_service.cluster.view import NodeView
@@ -48,14 +49,16 @@ class AffinityRequirement:
         """Whether no node can be ruled out."""
         return not self._near_keys and not self._apart and not self._unwanted_pods
 
-    def not_near(self, nodes: NodeView) -> Mask:
-        """Tell which nodes are not near a pod that matches all terms of affinity.
+    def not_near(self, nodes: NodeView) -> Mask | None:
+        """Tell which nodes are not near a pod that matches all terms of affinity; None without such terms.
 
         The first of a group of pods that want to be near each other may go anywhere where all topology keys are.
         """
-        has_keys, is_near = np.ones(len(nodes), np.bool_), np.ones(len(nodes), np.bool_)
+        if not self._near_keys:
+            return None
         self._count(nodes)
-        added = self._added((self._near.selectors,), nodes) if self._near_keys else None
+        has_keys, is_near = np.ones(len(nodes), np.bool_), np.ones(len(nodes), np.bool_)
+        added = self._added((self._near.selectors,), nodes)
         topologies = np.full(len(nodes), sum(np.count_nonzero(pods) for pods in self._near_pods.values()))
         for key in self._near_keys:
             numbers, _ = nodes.label(key)
@@ -68,8 +71,10 @@ class AffinityRequirement:
             is_near |= topologies == 0
         return ~(has_keys & is_near)
 
-    def not_apart(self, nodes: NodeView) -> Mask:
-        """Tell which nodes are near a pod that matches a term of anti-affinity."""
+    def not_apart(self, nodes: NodeView) -> Mask | None:
+        """Tell which nodes are near a pod that matches a term of anti-affinity; None without such terms."""
+        if not self._apart:
+            return None
         self._count(nodes)
         added = {key: self._added([(pods,) for pods in selected], nodes) for key, selected in self._apart.items()}
         return _are_near(nodes, self._apart_pods, added)
@@ -93,16 +98,18 @@ class AffinityRequirement:
         counts = self._cluster.pod_counts
         near = counts.by_row(self._near, size) if self._near_keys else np.zeros(size, np.int64)
         self._near_pods = {key: _by_value(everywhere, key, near) for key in self._near_keys}
-        self._apart_pods = {
-            key: _by_value(everywhere, key, sum(counts.by_row(PodQuery((pods,)), size) for pods in selected))
-            for key, selected in self._apart.items()
-        }
+        self._apart_pods = {}
+        for key, selected in self._apart.items():
+            by_row = np.sum([counts.by_row(PodQuery((pods,)), size) for pods in selected], axis=0)
+            self._apart_pods[key] = _by_value(everywhere, key, by_row)
         unwanted: dict[str, Amounts] = {}
         for term in self._unwanted_by:
             key = term.key.term.topology_key
-            term.add_to(unwanted.setdefault(key, np.zeros(size, np.int64)))
-        by_topology = {key: _by_value(everywhere, key, by_row) for key, by_row in unwanted.items()}
-        self._unwanted_pods = {key: pods for key, pods in by_topology.items() if pods.any()}
+            numbers, column = everywhere.label(key)
+            term.add_by_value(unwanted.setdefault(key, np.zeros(column.values.size + 1, np.int64)), numbers)
+        for sums in unwanted.values():
+            sums[ABSENT] = 0
+        self._unwanted_pods = {key: sums for key, sums in unwanted.items() if sums.any()}
 
     def _added(self, queries: Iterable[tuple[PodSelector, ...]], nodes: NodeView) -> Amounts | None:
         """How many pods more, or fewer, each node has in its own world, each counted as often as it is selected."""

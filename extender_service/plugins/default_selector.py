@@ -2,13 +2,14 @@
 
 from extender_service.cluster.workloads import Workloads
 from extender_service.kube.objects import OwnerReference, Pod
-from extender_service.kube.selectors import Selector, SelectorError, label_set_selector, parse_label_selector
+from extender_service.kube.selectors import (
+    EVERYTHING,
+    Selector,
+    SelectorError,
+    label_set_selector,
+    parse_label_selector,
+)
 from extender_service.kube.workloads import ReplicaSet, ReplicationController, StatefulSet
-
-_SETS: dict[tuple[str, str], type[ReplicaSet] | type[StatefulSet]] = {
-    ("apps/v1", "ReplicaSet"): ReplicaSet,
-    ("apps/v1", "StatefulSet"): StatefulSet,
-}
 
 
 def default_selector(pod: Pod, workloads: Workloads) -> Selector:
@@ -18,18 +19,22 @@ def default_selector(pod: Pod, workloads: Workloads) -> Selector:
     for selector in workloads.service_selectors(namespace, pod.metadata.labels):
         labels.update(selector)
     owner = next((owner for owner in pod.metadata.owner_references if owner.controller), OwnerReference())
-    if (owner.api_version, owner.kind) == ("v1", "ReplicationController"):
-        controller = workloads.get(ReplicationController, namespace, owner.name)
-        if controller is not None:
-            labels.update(controller.spec.selector)
-        return label_set_selector(labels)
-    services = label_set_selector(labels)
-    kind = _SETS.get((owner.api_version, owner.kind))
-    found = None if kind is None else workloads.get(kind, namespace, owner.name)
-    if found is None:
-        return services
+    own = EVERYTHING
+    match (owner.api_version, owner.kind):
+        case ("v1", "ReplicationController"):
+            controller = workloads.get(ReplicationController, namespace, owner.name)
+            labels.update({} if controller is None else controller.spec.selector)
+        case ("apps/v1", "ReplicaSet"):
+            own = _selector_of(workloads.get(ReplicaSet, namespace, owner.name))
+        case ("apps/v1", "StatefulSet"):
+            own = _selector_of(workloads.get(StatefulSet, namespace, owner.name))
+    return Selector.of([*label_set_selector(labels).requirements, *own.requirements])
+
+
+def _selector_of(controller: ReplicaSet | StatefulSet | None) -> Selector:
+    if controller is None:
+        return EVERYTHING
     try:
-        own = parse_label_selector(found.spec.selector)
+        return parse_label_selector(controller.spec.selector)
     except SelectorError:
-        return services
-    return Selector.of([*services.requirements, *own.requirements])
+        return EVERYTHING

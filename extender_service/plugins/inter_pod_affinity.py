@@ -54,9 +54,14 @@ class InterPodAffinity(PreFilter, Filter, PreScore, Score):
         """Reject nodes that are not near the pods wanted, or near pods that are to be kept apart."""
         required: AffinityRequirement = state.read(_REQUIRED, "error reading")
         numbers = np.zeros(len(nodes), np.intp)
-        numbers[required.unwanted(nodes)] = 3
-        numbers[required.not_apart(nodes)] = 2
-        numbers[required.not_near(nodes)] = 1
+        # The first reason that holds is the one given, so it is set last.
+        for number, rejected in (
+            (3, required.unwanted(nodes)),
+            (2, required.not_apart(nodes)),
+            (1, required.not_near(nodes)),
+        ):
+            if rejected is not None:
+                numbers[rejected] = number
         return Rejections.per_value(numbers, [None, NOT_NEAR, NOT_APART, UNWANTED]) if numbers.any() else None
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeView) -> Status | None:

@@ -77,10 +77,10 @@ class PodTopologySpread(PreFilter, Filter, PreScore, Score):
         required: SpreadRequirement = state.read(_REQUIRED, "reading")
         numbers = np.zeros(len(nodes), np.intp)
         for constraint in required.constraints:
-            passing = numbers == 0
             has_label, fits = required.check(constraint, nodes)
-            numbers[passing & ~has_label] = 1
-            numbers[passing & has_label & ~fits] = 2
+            if not (has_label & fits).all():
+                failing = np.where(has_label, np.where(fits, 0, 2), 1)
+                numbers = np.where(numbers == 0, failing, numbers)
         return Rejections.per_value(numbers, [None, NO_LABEL, NO_MATCH]) if numbers.any() else None
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeView) -> Status | None:

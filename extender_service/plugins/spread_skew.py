@@ -56,16 +56,16 @@ class SpreadRequirement:
         if not domains.count:
             return is_present(numbers), np.ones(len(nodes), np.bool_)
         pods = domains.pods[numbers]
-        least = np.full(len(nodes), domains.least)
+        least: Amounts | int = domains.least
         if nodes.changes is not None:
             added = self._added(constraint.topology_key, nodes)
             pods = pods + added
             elsewhere = np.where(numbers == domains.fewest, domains.second, domains.least)
-            least = np.where(added != 0, np.minimum(pods, elsewhere), least)
+            least = np.where(added != 0, np.minimum(pods, elsewhere), domains.least)
         if domains.count < constraint.min_domains:
-            least[:] = 0
+            least = 0
         itself = int(constraint.selector.matches(self._pod.metadata.labels))
-        return is_present(numbers), pods + itself - least <= constraint.max_skew
+        return is_present(numbers), pods - least <= constraint.max_skew - itself
 
     def _count(self, nodes: NodeView) -> None:
         if self._table is nodes.table:

@@ -14,10 +14,10 @@ def sum_by_value(numbers: Numbers, amounts: Amounts, size: int) -> Amounts:
 
     The result has one entry more, of 0, for ABSENT to pick.
     """
-    sums = np.bincount(numbers + 1, weights=amounts, minlength=size + 1)
-    result = np.zeros(size + 1, np.int64)
-    result[:size] = sums[1 : size + 1]
-    return result
+    sums = np.zeros(size + 1, np.int64)
+    np.add.at(sums, numbers, amounts)
+    sums[ABSENT] = 0
+    return sums
 
 
 def is_present(numbers: Numbers) -> NDArray[np.bool_]:
