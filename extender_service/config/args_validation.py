@@ -9,6 +9,7 @@ from extender_service.config.plugin_args import (
     DefaultPreemptionArgs,
     InterPodAffinityArgs,
     NodeAffinityArgs,
+    NodeLabelArgs,
     NodeResourcesBalancedAllocationArgs,
     NodeResourcesFitArgs,
     PodTopologySpreadArgs,
@@ -67,6 +68,26 @@ def _check_terms(terms: tuple[objects.PreferredSchedulingTerm, ...], path: str) 
         for text in error.errors:
             place, _, message = text.partition(": ")
             yield Problem(f"{path}{place}", message)
+
+
+def check_node_label(args: NodeLabelArgs, path: str) -> Iterator[Problem]:
+    """No label can be wanted and unwanted (ValidateNodeLabelArgs of v1.22)."""
+    yield from _check_conflict(args.present_labels, args.absent_labels, f"{path}.presentLabels", f"{path}.absentLabels")
+    yield from _check_conflict(
+        args.present_labels_preference,
+        args.absent_labels_preference,
+        f"{path}.presentLabelsPreference",
+        f"{path}.absentLabelsPreference",
+    )
+
+
+def _check_conflict(
+    present: Sequence[str], absent: Sequence[str], present_path: str, absent_path: str
+) -> Iterator[Problem]:
+    last_of = {label: index for index, label in enumerate(present)}
+    for index, label in enumerate(absent):
+        if label in last_of:
+            yield invalid(f"{present_path}[{last_of[label]}]", label, f"conflict with {absent_path}[{index}]")
 
 
 def check_balanced_allocation(args: NodeResourcesBalancedAllocationArgs, path: str) -> Iterator[Problem]:
@@ -174,6 +195,7 @@ CHECKS: dict[str, Callable[[Any, str], Iterator[Problem]]] = {
     "DefaultPreemption": check_default_preemption,
     "InterPodAffinity": check_inter_pod_affinity,
     "NodeAffinity": check_node_affinity,
+    "NodeLabel": check_node_label,
     "NodeResourcesBalancedAllocation": check_balanced_allocation,
     "PodTopologySpread": check_pod_topology_spread,
 }

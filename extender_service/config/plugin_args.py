@@ -121,11 +121,22 @@ class NodeAffinityArgs(PluginArgs):
     ] = None
 
 
+class NodeLabelArgs(PluginArgs):
+    """Keys of labels that a node must have or must not have, and of those that make it better (v1beta1's type)."""
+
+    kind: Literal["NodeLabelArgs"] = "NodeLabelArgs"
+    present_labels: Annotated[Many[str], OmitEmpty] = ()
+    absent_labels: Annotated[Many[str], OmitEmpty] = ()
+    present_labels_preference: Annotated[Many[str], OmitEmpty] = ()
+    absent_labels_preference: Annotated[Many[str], OmitEmpty] = ()
+
+
 # By the name of the plugin.
 ARGS_TYPES: dict[str, type[PluginArgs]] = {
     "DefaultPreemption": DefaultPreemptionArgs,
     "InterPodAffinity": InterPodAffinityArgs,
     "NodeAffinity": NodeAffinityArgs,
+    "NodeLabel": NodeLabelArgs,
     "NodeResourcesBalancedAllocation": NodeResourcesBalancedAllocationArgs,
     "NodeResourcesFit": NodeResourcesFitArgs,
     "PodTopologySpread": PodTopologySpreadArgs,

@@ -1,10 +1,11 @@
-"""The one list of the in-tree plugins."""
+"""The one list of the in-tree plugins. Which of them run by default, a configuration says (config/defaults.py)."""
 
 from extender_service.framework.interface import Plugin
 from extender_service.plugins.default_binder import DefaultBinder
 from extender_service.plugins.image_locality import ImageLocality
 from extender_service.plugins.inter_pod_affinity import InterPodAffinity
 from extender_service.plugins.node_affinity import NodeAffinity
+from extender_service.plugins.node_label import NodeLabel
 from extender_service.plugins.node_name import NodeName
 from extender_service.plugins.node_ports import NodePorts
 from extender_service.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
@@ -29,6 +30,7 @@ IN_TREE: tuple[type[Plugin], ...] = (
     NodeResourcesBalancedAllocation,
     ImageLocality,
     DefaultBinder,
+    NodeLabel,
 )
 
 # The others that kube-scheduler has, with the extension points that they serve there.

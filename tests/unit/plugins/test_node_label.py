@@ -1,0 +1,95 @@
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from extender_service.cluster.cluster import Cluster
+from extender_service.config.errors import ConfigError
+from extender_service.config.load import default_config, parse_config
+from extender_service.config.plugin_args import NodeLabelArgs
+from extender_service.framework.interface import CycleState, Handle
+from extender_service.framework.registry import Registry
+from extender_service.framework.status import Code, Status
+from extender_service.kube.objects import Pod
+from extender_service.plugins.default_plugins import ABSENT, IN_TREE
+from extender_service.plugins.node_label import NodeLabel
+from tests.unit.cluster.objects import make_node
+
+CONFIG = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- plugins: {multiPoint: {enabled: [{name: NodeLabel, weight: 3}]}}
+  pluginConfig:
+  - name: NodeLabel
+    args: %s
+"""
+REJECTED = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("node(s) didn't have the requested labels",))
+
+keys = st.sampled_from("abcd")
+lists_of_keys = st.lists(keys, max_size=4).map(tuple)
+args = st.builds(
+    NodeLabelArgs,
+    present_labels=lists_of_keys,
+    absent_labels=lists_of_keys,
+    present_labels_preference=lists_of_keys,
+    absent_labels_preference=lists_of_keys,
+)
+# A value may be empty: only the key counts.
+labels = st.dictionaries(keys, st.sampled_from(["", "true", "false"]))
+
+
+def fits(args: NodeLabelArgs, labels: Mapping[str, str]) -> bool:
+    return all(key in labels for key in args.present_labels) and all(key not in labels for key in args.absent_labels)
+
+
+def score(args: NodeLabelArgs, labels: Mapping[str, str]) -> int:
+    held = [key in labels for key in args.present_labels_preference]
+    held += [key not in labels for key in args.absent_labels_preference]
+    return sum(100 for holds in held if holds) // len(held) if held else 0
+
+
+@given(args, st.lists(labels, min_size=1, max_size=5))
+def test_nodes_are_judged_and_scored_as_one_by_one(args: NodeLabelArgs, labels_of: list[dict[str, str]]) -> None:
+    cluster = Cluster()
+    for number, labels in enumerate(labels_of):
+        cluster.apply_node(make_node(f"node-{number}", labels=labels))
+    plugin = NodeLabel(args, Handle(cluster))
+    view = cluster.view(None)
+
+    rejections = plugin.filter(CycleState(Pod()), Pod(), view)
+    scores = plugin.score(CycleState(Pod()), Pod(), view)
+
+    expected = [None if fits(args, labels) else REJECTED for labels in labels_of]
+    if rejections is None:
+        assert not any(expected)
+    else:
+        assert [rejections.status_of(key) if key else None for key in rejections.keys.tolist()] == expected
+    assert scores.tolist() == [score(args, labels) for labels in labels_of]
+
+
+def test_it_is_known_by_name_and_off_by_default() -> None:
+    registry, handle = Registry(IN_TREE, ABSENT), Handle(Cluster())
+
+    [default] = registry.profiles(default_config(), handle).values()
+    config = parse_config(CONFIG % "{presentLabels: [ready], absentLabelsPreference: [spot]}")
+    [named] = registry.profiles(config, handle).values()
+
+    assert not any(isinstance(plugin, NodeLabel) for plugin in default.filter)
+    [(plugin, weight)] = [(plugin, weight) for plugin, weight in named.score if isinstance(plugin, NodeLabel)]
+    assert plugin.args == NodeLabelArgs(present_labels=("ready",), absent_labels_preference=("spot",))
+    assert plugin in named.filter
+    assert weight == 3
+
+
+@pytest.mark.parametrize("suffix", ["", "Preference"])
+def test_a_label_cannot_be_wanted_and_unwanted(suffix: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_config(CONFIG % f"{{presentLabels{suffix}: [a, b], absentLabels{suffix}: [c, b]}}")
+
+    path = "profiles[0].pluginConfig[0].args"
+    [problem] = caught.value.problems
+    assert str(problem) == (
+        f'{path}.presentLabels{suffix}[1]: Invalid value: "b": conflict with {path}.absentLabels{suffix}[1]'
+    )
