@@ -2,6 +2,9 @@
 
 from collections.abc import Mapping
 
+import numpy as np
+
+from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.dimensions import POD_COUNT
 from extender_service.cluster.view import NodeView
 from extender_service.kube.objects import Node, Taint
@@ -56,3 +59,13 @@ class NodeInfo:
     def free(self, resource: str) -> int:
         """What is left of a resource."""
         return self.allocatable(resource) - self.requested(resource)
+
+
+def node_named(cluster: Cluster, name: str) -> NodeInfo | None:
+    """Return what is known of a node now, or None if it does not exist.
+
+    For code that runs outside Filter and Score, such as PreBind; those are given their nodes.
+    """
+    row = cluster.nodes.row_of.get(name, -1)
+    node = cluster.nodes.objects[row] if row >= 0 else None
+    return None if node is None else NodeInfo(cluster.view(np.array([row])), 0, node)

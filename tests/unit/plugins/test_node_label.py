@@ -4,16 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender_service.cluster.cluster import Cluster
 from extender_service.config.errors import ConfigError
 from extender_service.config.load import default_config, parse_config
 from extender_service.config.plugin_args import NodeLabelArgs
-from extender_service.framework.interface import CycleState, Handle
+from extender_service.framework.interface import CycleState
 from extender_service.framework.registry import Registry
-from extender_service.framework.status import Code, Status
+from extender_service.framework.status import Code
 from extender_service.kube.objects import Pod
 from extender_service.plugins.default_plugins import ABSENT, IN_TREE
-from extender_service.plugins.node_label import NodeLabel
+from extender_service.plugins.node_label import OTHER_LABELS, NodeLabel
+from extender_service.testing import Trial
 from tests.unit.cluster.objects import make_node
 
 CONFIG = """
@@ -25,7 +25,6 @@ profiles:
   - name: NodeLabel
     args: %s
 """
-REJECTED = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("node(s) didn't have the requested labels",))
 
 keys = st.sampled_from("abcd")
 lists_of_keys = st.lists(keys, max_size=4).map(tuple)
@@ -52,25 +51,24 @@ def score(args: NodeLabelArgs, labels: Mapping[str, str]) -> int:
 
 @given(args, st.lists(labels, min_size=1, max_size=5))
 def test_nodes_are_judged_and_scored_as_one_by_one(args: NodeLabelArgs, labels_of: list[dict[str, str]]) -> None:
-    cluster = Cluster()
-    for number, labels in enumerate(labels_of):
-        cluster.apply_node(make_node(f"node-{number}", labels=labels))
-    plugin = NodeLabel(args, Handle(cluster))
-    view = cluster.view(None)
+    by_name = {f"node-{number}": labels for number, labels in enumerate(labels_of)}
+    trial = Trial(make_node(name, labels=labels) for name, labels in by_name.items())
+    plugin = NodeLabel(args, trial.handle)
 
-    rejections = plugin.filter(CycleState(Pod()), Pod(), view)
-    scores = plugin.score(CycleState(Pod()), Pod(), view)
+    refusals = trial.refusals(plugin, Pod())
+    scores = plugin.score(CycleState(Pod()), Pod(), trial.cluster.view(None))
 
-    expected = [None if fits(args, labels) else REJECTED for labels in labels_of]
-    if rejections is None:
-        assert not any(expected)
-    else:
-        assert [rejections.status_of(key) if key else None for key in rejections.keys.tolist()] == expected
+    reason = "node(s) didn't have the requested labels"
+    assert refusals == {name: reason for name, labels in by_name.items() if not fits(args, labels)}
     assert scores.tolist() == [score(args, labels) for labels in labels_of]
 
 
+def test_taking_pods_away_does_not_help() -> None:
+    assert OTHER_LABELS.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+
+
 def test_it_is_known_by_name_and_off_by_default() -> None:
-    registry, handle = Registry(IN_TREE, ABSENT), Handle(Cluster())
+    registry, handle = Registry(IN_TREE, ABSENT), Trial().handle
 
     [default] = registry.profiles(default_config(), handle).values()
     config = parse_config(CONFIG % "{presentLabels: [ready], absentLabelsPreference: [spot]}")

@@ -1,0 +1,67 @@
+"""For tests of plugins: tries one on a small cluster, without a server."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.cluster_file import ClusterFile
+from extender_service.framework.interface import CycleState, Handle, Plugin, extension_points
+from extender_service.framework.profile import Profile
+from extender_service.framework.runtime import run_filter, run_pre_filter, run_pre_score, run_score
+from extender_service.framework.verdicts import Verdicts
+from extender_service.kube.objects import Node, Pod
+
+
+class Trial:
+    """A cluster of the objects given and of those in cluster files, for plugins made with `handle`.
+
+    `pods` are those of the files by namespace/name. Raises ManifestError for a file that cannot be read.
+    """
+
+    def __init__(self, nodes: Iterable[Node] = (), pods: Iterable[Pod] = (), *, files: Iterable[Path] = ()) -> None:
+        self.cluster = Cluster()
+        cluster_file = ClusterFile(self.cluster, list(files))
+        cluster_file.load()
+        self.handle = Handle(self.cluster, cluster_file)
+        self.pods = {f"{pod.metadata.namespace}/{pod.metadata.name}": pod for pod in cluster_file.pods}
+        for node in nodes:
+            self.cluster.apply_node(node)
+        for pod in pods:
+            self.cluster.apply_pod(pod)
+
+    def refusals(self, plugin: Plugin, pod: Pod) -> dict[str, str]:
+        """Return why the plugin keeps the pod off nodes, by the name of the node; nodes that pass are left out.
+
+        Runs PreFilter and Filter. Raises CycleError where the plugin fails.
+        """
+        verdicts = _filter(self.cluster, _alone(plugin), CycleState(pod))
+        names = verdicts.view.names
+        return {
+            names[position]: status.message
+            for status, positions in verdicts.groups()
+            for position in positions.tolist()
+        }
+
+    def scores(self, plugin: Plugin, pod: Pod) -> dict[str, int]:
+        """Return the normalized score of each node that the plugin does not refuse; empty if it skips.
+
+        Runs PreFilter, Filter, PreScore and Score. Raises CycleError where the plugin fails.
+        """
+        profile, state = _alone(plugin), CycleState(pod)
+        verdicts = _filter(self.cluster, profile, state)
+        nodes = verdicts.view.at(np.flatnonzero(verdicts.passing))
+        run_pre_score(profile, state, pod, nodes)
+        weighted = run_score(profile, state, pod, nodes).weighted
+        return dict(zip(nodes.names, weighted[plugin.name].tolist(), strict=True)) if weighted else {}
+
+
+def _alone(plugin: Plugin) -> Profile:
+    return Profile("default-scheduler", {point: [(plugin, 1)] for point in extension_points(type(plugin))})
+
+
+def _filter(cluster: Cluster, profile: Profile, state: CycleState) -> Verdicts:
+    nodes = cluster.view(None)
+    found = run_pre_filter(profile, state, state.pod)
+    return run_filter(profile, state, state.pod, nodes, nodes.exists, found)

@@ -1,0 +1,23 @@
+from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.node_info import node_named
+from tests.unit.cluster.objects import make_node, make_pod
+
+
+def test_a_node_is_found_by_name_with_what_counts_on_it() -> None:
+    cluster = Cluster()
+    cluster.apply_node(make_node("a"))
+    cluster.apply_node(make_node("b", {"cpu": "4", "pods": "110"}, labels={"disk": "ssd"}))
+    cluster.apply_pod(make_pod("web", "b", requests={"cpu": "1500m"}))
+
+    node = node_named(cluster, "b")
+
+    assert node is not None
+    assert (node.name, node.labels, node.pod_count) == ("b", {"disk": "ssd"}, 1)
+    assert (node.allocatable("cpu"), node.requested("cpu"), node.free("cpu")) == (4000, 1500, 2500)
+
+
+def test_there_is_no_node_where_there_are_only_pods() -> None:
+    cluster = Cluster()
+    cluster.apply_pod(make_pod("web", "gone"))
+    assert node_named(cluster, "gone") is None
+    assert node_named(cluster, "never-heard-of") is None
