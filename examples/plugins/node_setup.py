@@ -1,0 +1,63 @@
+"""NodeSetup: asks a service of yours before a pod is bound, and binds only if it agrees."""
+
+import ssl
+from typing import Annotated
+
+import httpx
+from pydantic import Field
+
+from extender_service.config.model import Model
+from extender_service.framework.interface import CycleState, Handle, PreBind
+from extender_service.framework.status import Code, Status, unschedulable
+from extender_service.kube.objects import Pod
+
+SETUP = "example.com/setup"
+
+
+class NodeSetupArgs(Model):
+    """Where to ask, and how long to wait for the answer."""
+
+    url: Annotated[str, Field(pattern="^https?://")]
+    timeout_seconds: Annotated[float, Field(gt=0)] = 30.0
+
+
+class NodeSetup(PreBind):
+    """Before a pod with the annotation `example.com/setup` is bound, posts the annotation, the pod and its node to
+    `url`: to warm up a cache, to attach a licence, to wake a machine.
+
+    Any 2xx answer lets the pod go on. 409 means that this node cannot be set up now. Anything else is an error. Either
+    way kube-scheduler tries again later.
+    """
+
+    name = "NodeSetup"
+    args_type = NodeSetupArgs
+    args: NodeSetupArgs
+
+    def __init__(self, args: NodeSetupArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        # To load the certificates takes long enough to hold up other calls: once, not for each pod.
+        self._tls = ssl.create_default_context()
+
+    async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """Ask; while the answer is on its way, other calls go on."""
+        setup = pod.metadata.annotations.get(SETUP)
+        if setup is None:
+            return None
+        # The UID lets the other side recognise a pod that it is asked about twice.
+        wanted = {
+            "setup": setup,
+            "namespace": pod.metadata.namespace,
+            "pod": pod.metadata.name,
+            "uid": pod.metadata.uid,
+            "node": node_name,
+        }
+        try:
+            async with httpx.AsyncClient(verify=self._tls, timeout=self.args.timeout_seconds) as client:
+                answer = await client.post(self.args.url, json=wanted)
+        except httpx.HTTPError as error:
+            return Status(Code.ERROR, (f"cannot set up {node_name}: {type(error).__name__}: {error}",))
+        if answer.status_code == httpx.codes.CONFLICT:
+            return unschedulable(f"node {node_name} cannot be set up: {answer.text}")
+        if not answer.is_success:
+            return Status(Code.ERROR, (f"cannot set up {node_name}: {self.args.url} answered {answer.status_code}",))
+        return None

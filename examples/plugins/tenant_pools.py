@@ -1,0 +1,52 @@
+"""TenantPools: several extension points in one class, which tell each other what they found."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from extender_service.cluster.events import ClusterEvent
+from extender_service.cluster.labels import ABSENT
+from extender_service.cluster.node_info import node_named
+from extender_service.cluster.view import NodeView
+from extender_service.framework.interface import MAX_NODE_SCORE, CycleState, Filter, PreBind, PreFilter, PreScore, Score
+from extender_service.framework.status import SKIP, Rejections, Status, unresolvable
+from extender_service.kube.objects import Pod
+
+TENANT = "example.com/tenant"
+OTHER_TENANT = unresolvable("node(s) belonged to another tenant")
+
+
+class TenantPools(PreFilter, Filter, PreScore, Score, PreBind):
+    """Nodes with the label `example.com/tenant` are that tenant's own, all others are shared.
+
+    A pod with the same label goes to its tenant's nodes, and to shared ones where these are full; any other pod goes to
+    shared nodes.
+    """
+
+    name = "TenantPools"
+    retry_on = ClusterEvent.NODE
+
+    def pre_filter(self, state: CycleState, pod: Pod) -> None:
+        """Find out whose pod it is, once for the whole decision. The plugin itself is a key nobody else uses."""
+        state[self] = pod.metadata.labels.get(TENANT, "")
+
+    def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
+        """Reject nodes of other tenants."""
+        numbers, column = nodes.label(TENANT)
+        own = column.values.number_of(state[self])
+        others = (numbers != ABSENT) & (numbers != own)
+        return Rejections.where(others, OTHER_TENANT) if others.any() else None
+
+    def pre_score(self, state: CycleState, pod: Pod, nodes: NodeView) -> Status | None:
+        """Leave pods of no tenant alone: all nodes left are shared, so there is nothing to choose."""
+        return None if state[self] else SKIP
+
+    def score(self, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
+        """Prefer the tenant's own nodes; of those that passed the filter, only these have the label."""
+        numbers, _ = nodes.label(TENANT)
+        return np.where(numbers != ABSENT, MAX_NODE_SCORE, 0)
+
+    async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """Look again before the pod is bound: the node may have changed hands since the decision."""
+        node = node_named(self.handle.cluster, node_name)
+        owner = node.labels.get(TENANT, "") if node is not None else ""
+        return OTHER_TENANT if owner not in ("", pod.metadata.labels.get(TENANT, "")) else None

@@ -1,0 +1,76 @@
+import pytest
+
+from examples.plugins.quiet_starts import QuietStarts, QuietStartsArgs
+from extender_service.framework.interface import CycleState
+from extender_service.kube.objects import Node, ObjectMeta, Pod
+from extender_service.testing import Trial
+
+
+class Clock:
+    """Seconds that pass when a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def trial() -> Trial:
+    return Trial(Node(ObjectMeta(name=name)) for name in ("a", "b", "c"))
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def plugin(trial: Trial, clock: Clock) -> QuietStarts:
+    return QuietStarts(QuietStartsArgs(busy_seconds=30), trial.handle, clock)
+
+
+def pod(name: str) -> Pod:
+    return Pod(ObjectMeta(name=name, namespace="default", uid=name))
+
+
+def reserve(plugin: QuietStarts, name: str, node_name: str) -> None:
+    plugin.reserve(CycleState(pod(name)), pod(name), node_name)
+
+
+def unreserve(plugin: QuietStarts, name: str, node_name: str) -> None:
+    plugin.unreserve(CycleState(pod(name)), pod(name), node_name)
+
+
+def test_the_next_pod_rather_goes_where_fewer_are_starting(trial: Trial, plugin: QuietStarts) -> None:
+    assert trial.scores(plugin, pod("next")) == {}
+
+    for name, node_name in ("1", "a"), ("2", "a"), ("3", "b"):
+        reserve(plugin, name, node_name)
+
+    assert trial.scores(plugin, pod("next")) == {"a": 0, "b": 50, "c": 100}
+
+
+def test_a_start_is_over_after_a_while(trial: Trial, plugin: QuietStarts, clock: Clock) -> None:
+    reserve(plugin, "1", "a")
+    clock.now += 20
+    reserve(plugin, "2", "b")
+    clock.now += 10
+    assert trial.scores(plugin, pod("next")) == {"a": 100, "b": 0, "c": 100}
+    clock.now += 20
+    assert trial.scores(plugin, pod("next")) == {}
+
+
+def test_a_placement_that_came_to_nothing_does_not_count(trial: Trial, plugin: QuietStarts) -> None:
+    unreserve(plugin, "1", "a")  # before it was reserved
+    reserve(plugin, "1", "a")
+    unreserve(plugin, "1", "a")
+    unreserve(plugin, "1", "a")  # and once more
+    assert trial.scores(plugin, pod("next")) == {}
+
+
+def test_a_pod_that_is_given_another_node_starts_there_only(trial: Trial, plugin: QuietStarts) -> None:
+    reserve(plugin, "1", "a")
+    reserve(plugin, "1", "b")
+    assert trial.scores(plugin, pod("next")) == {"a": 100, "b": 0, "c": 100}

@@ -1,0 +1,53 @@
+import asyncio
+
+import pytest
+
+from examples.plugins.tenant_pools import OTHER_TENANT, TENANT, TenantPools
+from extender_service.framework.interface import CycleState
+from extender_service.kube.objects import Node, ObjectMeta, Pod
+from extender_service.testing import Trial
+
+REFUSED = "node(s) belonged to another tenant"
+
+
+def node(name: str, tenant: str = "") -> Node:
+    return Node(ObjectMeta(name=name, labels={TENANT: tenant} if tenant else {}))
+
+
+def pod(tenant: str = "") -> Pod:
+    return Pod(ObjectMeta(name="web", namespace="default", labels={TENANT: tenant} if tenant else {}))
+
+
+@pytest.fixture
+def trial() -> Trial:
+    return Trial([node("red-1", "red"), node("blue-1", "blue"), node("shared")])
+
+
+def test_a_tenants_pod_goes_to_its_own_nodes_and_rather_there_than_to_shared_ones(trial: Trial) -> None:
+    plugin = TenantPools(None, trial.handle)
+    assert trial.refusals(plugin, pod("red")) == {"blue-1": REFUSED}
+    assert trial.scores(plugin, pod("red")) == {"red-1": 100, "shared": 0}
+
+
+@pytest.mark.parametrize("tenant", ["", "green"])
+def test_who_owns_no_node_shares(trial: Trial, tenant: str) -> None:
+    plugin = TenantPools(None, trial.handle)
+    assert trial.refusals(plugin, pod(tenant)) == {"red-1": REFUSED, "blue-1": REFUSED}
+
+
+def test_a_pod_of_no_tenant_has_no_preference(trial: Trial) -> None:
+    assert trial.scores(TenantPools(None, trial.handle), pod()) == {}
+
+
+def test_a_node_that_changed_hands_after_the_decision_is_not_bound_to(trial: Trial) -> None:
+    plugin = TenantPools(None, trial.handle)
+    red = pod("red")
+    state = CycleState(red)
+    plugin.pre_filter(state, red)
+
+    before = asyncio.run(plugin.pre_bind(state, red, "red-1"))
+    trial.cluster.apply_node(node("red-1", "blue"))
+    after = asyncio.run(plugin.pre_bind(state, red, "red-1"))
+
+    assert before is None
+    assert after == OTHER_TENANT
