@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.e2e import schedulers
+from tests.e2e.api import API
 from tests.e2e.control_plane import ControlPlane
 from tests.e2e.objects import Object, node, pod
 from tests.e2e.placement_rules import violations
@@ -19,6 +20,19 @@ from tests.e2e.waiting import wait_until
 TAINT = {"key": "kept", "value": "free", "effect": "NoSchedule"}
 TOLERATION = {"key": "kept", "operator": "Equal", "value": "free", "effect": "NoSchedule"}
 
+# Three nodes without room for a pod that needs 8 CPUs, and what makes room for it.
+FULL = node("full", cpu="8")
+FIRST = pod("first", requests={"cpu": "8"}, nodeName="full")
+CORDONED = {**node("cordoned", cpu="8"), "spec": {"unschedulable": True}}
+TAINTED = node("tainted", cpu="8", taints=[TAINT])
+ROOM_MAKING: dict[str, Callable[[API], object]] = {
+    "node added": lambda api: api.create(node("added", cpu="8")),
+    "node grown": lambda api: api.patch(FULL, patch={"status": {"allocatable": {"cpu": "16"}}}, subresource="status"),
+    "node uncordoned": lambda api: api.patch(CORDONED, patch={"spec": {"unschedulable": None}}),
+    "taint removed": lambda api: api.patch(TAINTED, patch={"spec": {"taints": None}}),
+    "pod deleted": lambda api: api.delete(FIRST),
+}
+
 
 class BusyCluster:
     """Ten nodes, a service that decides alone, and waves of pods that keep it busy.
@@ -28,7 +42,7 @@ class BusyCluster:
 
     def __init__(self, control_plane: ControlPlane, service: Service, scheduler: Process) -> None:
         self.api = control_plane.api
-        self._service = service
+        self.service = service
         self._scheduler = scheduler
         self._numbers = count()
 
@@ -51,7 +65,7 @@ class BusyCluster:
 
     def _events(self) -> tuple[float, float]:
         return (
-            self._service.metric("extender_service_watch_events_total", resource="nodes"),
+            self.service.metric("extender_service_watch_events_total", resource="nodes"),
             self._scheduler.log.read_text().count("event for node"),
         )
 
@@ -87,6 +101,19 @@ def test_changes_of_a_node_count_from_the_next_decision_on(busy_cluster: BusyClu
 
     busy_cluster.change(lambda: api.delete(favourite))
     assert "favourite" not in busy_cluster.nodes_of_new_pods()
+
+
+@pytest.mark.parametrize("event", ROOM_MAKING)
+def test_a_refused_pod_is_placed_as_soon_as_there_is_room(busy_cluster: BusyCluster, event: str) -> None:
+    api, service = busy_cluster.api, busy_cluster.service
+    busy_cluster.change(lambda: api.create(FULL, CORDONED, TAINTED, FIRST))
+    wait_until(busy_cluster.all_bound, "the wave to be bound")
+
+    api.create(pod("second", requests={"cpu": "8"}))
+    wait_until(lambda: service.requests("filter", "refused"), "the second pod to be refused")
+    ROOM_MAKING[event](api)
+
+    wait_until(busy_cluster.all_bound, "the second pod to be bound")
 
 
 def test_calls_about_pods_that_do_not_exist_leave_no_trace(empty_cluster: ControlPlane, tmp_path: Path) -> None:
