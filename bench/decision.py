@@ -1,15 +1,21 @@
-"""How long a decision takes, by kind of pod and by plugin: python -m bench.decision."""
+"""How long a decision about all nodes takes, by kind of pod and by plugin: python -m bench.decision [--nodes 100,5000].
+
+A pod is placed where it was decided, so that each decision meets a cluster that has changed since the last one.
+"""
 
 import argparse
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
+from msgspec import structs
 
 from bench import synthetic
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.cluster_file import ClusterFile
+from extender_service.cluster.view import NodeView
 from extender_service.config.load import default_config
 from extender_service.framework.interface import CycleState, Handle
 from extender_service.framework.profile import Profile
@@ -18,72 +24,96 @@ from extender_service.framework.runtime import decide, run_pre_filter, run_pre_s
 from extender_service.kube.objects import Pod
 from extender_service.plugins.default_plugins import ABSENT, IN_TREE
 
-SECONDS = 0.3
+ROUNDS = 200
 
 
 def main() -> None:
-    """Print a table of decisions by kind of pod, then one of plugins, for each size."""
+    """Print decisions by kind of pod, and plugins by size of the cluster."""
     parser = argparse.ArgumentParser(prog="python -m bench.decision", description=__doc__)
     parser.add_argument("--nodes", default="100,1000,5000")
     parser.add_argument("--pods-per-node", type=int, default=30)
     options = parser.parse_args()
-    for nodes in map(int, options.nodes.split(",")):
-        started = time.perf_counter()
-        cluster = synthetic.cluster(nodes, options.pods_per_node)
-        loaded = time.perf_counter() - started
-        print(
-            f"\n{nodes} nodes, {nodes * options.pods_per_node} pods (made in {loaded:.1f} s); milliseconds, p50 and p99"
-        )
-        profile = Registry(IN_TREE, ABSENT).profiles(default_config(), Handle(cluster, ClusterFile(cluster, [])))[
-            "default-scheduler"
-        ]
+    sizes = [int(size) for size in options.nodes.split(",")]
+    by_plugin: dict[str, dict[int, float]] = {}
+    for size in sizes:
+        cluster = synthetic.cluster(size, options.pods_per_node)
+        profile = default_profile(cluster)
+        print(f"\n{size} nodes, {cluster.pod_count} pods: milliseconds a decision, p50 and p99")
         for kind in synthetic.CLASSES:
-            report(kind, decision(profile, cluster, synthetic.pending_pod(kind)))
-        for kind in ("plain", "spread", "anti-affinity"):
-            for name, call in plugin_calls(profile, cluster, synthetic.pending_pod(kind)).items():
-                report(f"  {kind}: {name}", call)
+            times = decisions(profile, cluster, synthetic.pending_pod(kind))
+            print(f"{kind:40} {statistics.median(times):8.3f} {np.percentile(times, 99):8.3f}")
+        for kind in synthetic.CLASSES:
+            for name, milliseconds in plugin_times(profile, cluster, synthetic.pending_pod(kind)):
+                of_sizes = by_plugin.setdefault(name, {})
+                of_sizes[size] = max(milliseconds, of_sizes.get(size, 0.0))
+    print("\nmilliseconds a plugin takes for all nodes, p50 of the kind of pod that takes longest")
+    print(f"{'':50}" + "".join(f"{size:>9}" for size in sizes))
+    for name, of_sizes in sorted(by_plugin.items()):
+        print(f"{name:50}" + "".join(f"{of_sizes.get(size, 0.0):9.3f}" for size in sizes))
 
 
-def decision(profile: Profile, cluster: Cluster, pod: Pod) -> Callable[[], object]:
-    """A whole decision about all nodes: filter, score, choose."""
-    nodes = cluster.view(None)
-    asked = nodes.exists
-
-    def call() -> object:
-        view = cluster.view(None)
-        decided = decide(profile, pod, view, asked, score=True)
-        return decided.choose() if len(decided.feasible) else None
-
-    return call
+def default_profile(cluster: Cluster) -> Profile:
+    """The default profile over a cluster."""
+    handle = Handle(cluster, ClusterFile(cluster, []))
+    return Registry(IN_TREE, ABSENT).profiles(default_config(), handle)["default-scheduler"]
 
 
-def plugin_calls(profile: Profile, cluster: Cluster, pod: Pod) -> dict[str, Callable[[], object]]:
-    """Each plugin's calls on all nodes, on its own."""
+def decisions(profile: Profile, cluster: Cluster, pod: Pod, rounds: int = ROUNDS) -> list[float]:
+    """Decide again and again, placing the pod each time; returns the milliseconds of each but the first."""
+    times = []
+    for number in range(rounds):
+        started = time.perf_counter()
+        nodes = cluster.view(None)
+        decision = decide(profile, pod, nodes, nodes.exists, score=True)
+        chosen = decision.choose() if len(decision.feasible) else None
+        times.append((time.perf_counter() - started) * 1000)
+        if chosen is not None:
+            cluster.apply_pod(placed(pod, number, nodes.names[chosen]))
+    for number in range(rounds):
+        cluster.remove_pod((pod.metadata.namespace, f"{pod.metadata.name}-{number}"))
+    return times[1:]
+
+
+def placed(pod: Pod, number: int, node_name: str) -> Pod:
+    """A copy of a pod, on a node."""
+    name = f"{pod.metadata.name}-{number}"
+    return structs.replace(
+        pod,
+        metadata=structs.replace(pod.metadata, name=name, uid=f"uid-{name}"),
+        spec=structs.replace(pod.spec, node_name=node_name),
+    )
+
+
+def plugin_times(profile: Profile, cluster: Cluster, pod: Pod) -> Iterator[tuple[str, float]]:
+    """Yield each plugin's name and extension point with its median milliseconds on all nodes, on its own."""
     state = CycleState(pod)
     run_pre_filter(profile, state, pod)
     run_pre_score(profile, state, pod, cluster.view(None))
-    calls: dict[str, Callable[[], object]] = {}
     for pre_filter in profile.pre_filter:
-        calls[f"{pre_filter.name} PreFilter"] = lambda plugin=pre_filter: plugin.pre_filter(CycleState(pod), pod)
+        yield f"{pre_filter.name} PreFilter", median(partial(pre_filter.pre_filter, CycleState(pod), pod))
     for plugin in profile.filter:
         if plugin.name not in state.skipped_filters:
-            calls[f"{plugin.name} Filter"] = lambda plugin=plugin: plugin.filter(state, pod, cluster.view(None))
+            yield f"{plugin.name} Filter", median(partial(on_nodes, plugin.filter, state, cluster))
+    for pre_score in profile.pre_score:
+        yield f"{pre_score.name} PreScore", median(partial(on_nodes, pre_score.pre_score, CycleState(pod), cluster))
     for scorer, _ in profile.score:
         if scorer.name not in state.skipped_scores:
-            calls[f"{scorer.name} Score"] = lambda plugin=scorer: plugin.score(state, pod, cluster.view(None))
-    return calls
+            yield f"{scorer.name} Score", median(partial(on_nodes, scorer.score, state, cluster))
 
 
-def report(name: str, call: Callable[[], object]) -> None:
-    """Call for a while and print how long it took."""
-    call()
+def on_nodes(method: Callable[[CycleState, Pod, NodeView], object], state: CycleState, cluster: Cluster) -> None:
+    """Call a plugin with all nodes, none of which it has seen."""
+    method(state, state.pod, cluster.view(None))
+
+
+def median(call: Callable[[], object], rounds: int = 30) -> float:
+    """The median milliseconds of a call."""
     times = []
-    until = time.perf_counter() + SECONDS
-    while time.perf_counter() < until or len(times) < 5:
+    for _ in range(rounds):
         started = time.perf_counter()
         call()
         times.append((time.perf_counter() - started) * 1000)
-    print(f"{name:50} {statistics.median(times):8.3f} {np.percentile(times, 99):8.3f}")
+    return statistics.median(times)
 
 
 if __name__ == "__main__":

@@ -44,7 +44,14 @@ def main() -> None:
 
 def install(environment: Path) -> None:
     """Install the service and what it needs, nothing else."""
-    command = [ROOT / "scripts" / "uv", "sync", "--quiet", "--frozen", "--no-default-groups", "--compile-bytecode"]
+    command: list[str | Path] = [
+        ROOT / "scripts" / "uv",
+        "sync",
+        "--quiet",
+        "--frozen",
+        "--no-default-groups",
+        "--compile-bytecode",
+    ]
     subprocess.run(command, cwd=ROOT, env=os.environ | {"UV_PROJECT_ENVIRONMENT": str(environment)}, check=True)
 
 
@@ -53,7 +60,7 @@ def ready_seconds(program: Path, *options: str) -> float:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [program, "serve", "--port", str(port), *options]
+    command: list[str | Path] = [program, "serve", "--port", str(port), *options]
     started = time.perf_counter()
     service = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:

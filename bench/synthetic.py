@@ -5,23 +5,36 @@ Pod k of node i: app (7 i + 10 k) % 100, so that each app has one pod on each te
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
 from extender_service.cluster.cluster import Cluster
 from extender_service.kube.decoding import Decoder
 from extender_service.kube.objects import Node, Pod
+from extender_service.kube.workloads import ReplicaSet
 
 APPS = 100
-CLASSES = ("plain", "node-affinity", "toleration", "spread", "anti-affinity", "preferred-affinity", "unschedulable")
+CLASSES = (
+    "plain",
+    "replica-set",
+    "node-affinity",
+    "toleration",
+    "spread",
+    "anti-affinity",
+    "preferred-affinity",
+    "unschedulable",
+)
 
 _HOSTNAME, _ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
-_nodes, _pods = Decoder(Node), Decoder(Pod)
+_nodes, _pods, _replica_sets = Decoder(Node), Decoder(Pod), Decoder(ReplicaSet)
 
 
 def cluster(nodes: int, pods_per_node: int, *, unique_labels: bool = False) -> Cluster:
     """Return a cluster; with `unique_labels`, each pod has a label that no other has."""
     made = Cluster()
+    for app in range(APPS):
+        made.workloads.apply(_replica_sets.decode(msgspec.json.encode(_replica_set(app))))
     for index in range(nodes):
         made.apply_node(_nodes.decode(msgspec.json.encode(node(index))))
     for pod in running_pods(nodes, pods_per_node, unique_labels=unique_labels):
@@ -59,21 +72,20 @@ def node(index: int) -> dict[str, object]:
     }
 
 
-def running_pods(nodes: int, pods_per_node: int, *, unique_labels: bool) -> Iterator[dict[str, object]]:
+def running_pods(nodes: int, pods_per_node: int, *, unique_labels: bool) -> Iterator[dict[str, Any]]:
     """Yield the running pods. Of twenty, one has a required and one a preferred anti-affinity to its own app."""
     for index in range(nodes):
         for number in range(pods_per_node):
             pod_id = index * pods_per_node + number
-            pod = _pod(f"pod-{pod_id:07}", (7 * index + 10 * number) % APPS, _CPU[pod_id % 4], _MEMORY[pod_id % 3])
+            app = (7 * index + 10 * number) % APPS
+            pod = _pod(f"pod-{pod_id:07}", app, _CPU[pod_id % 4], _MEMORY[pod_id % 3])
             pod["spec"]["nodeName"] = f"node-{index:05}"
             if unique_labels:
                 pod["metadata"]["labels"]["statefulset.kubernetes.io/pod-name"] = pod["metadata"]["name"]
             if pod_id % 20 == 7:
-                pod["spec"]["affinity"] = {
-                    "podAntiAffinity": {_REQUIRED: [_host_term((7 * index + 10 * number) % APPS)]}
-                }
+                pod["spec"]["affinity"] = {"podAntiAffinity": {_REQUIRED: [_host_term(app)]}}
             if pod_id % 20 == 16:
-                term = {"weight": 50, "podAffinityTerm": _host_term((7 * index + 10 * number) % APPS)}
+                term = {"weight": 50, "podAffinityTerm": _host_term(app)}
                 pod["spec"]["affinity"] = {"podAntiAffinity": {_PREFERRED: [term]}}
             yield pod
 
@@ -82,6 +94,9 @@ def pending_pod(kind: str) -> Pod:
     """A pod that waits for a node, of one of CLASSES."""
     pod = _pod(f"pending-{kind}", 7, "1000" if kind == "unschedulable" else "500m", "1Gi")
     spec = pod["spec"]
+    if kind == "replica-set":
+        owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "app-007", "uid": "uid", "controller": True}
+        pod["metadata"]["ownerReferences"] = [owner]
     if kind == "node-affinity":
         zones = {"key": _ZONE, "operator": "In", "values": ["zone-0", "zone-1"]}
         disk = {"key": "disktype", "operator": "In", "values": ["ssd"]}
@@ -125,11 +140,15 @@ def _selector(app: int) -> dict[str, object]:
     return {"matchLabels": {"app": f"app-{app:03}"}}
 
 
+def _replica_set(app: int) -> dict[str, object]:
+    return {"metadata": {"name": f"app-{app:03}", "namespace": "default"}, "spec": {"selector": _selector(app)}}
+
+
 def _host_term(app: int) -> dict[str, object]:
     return {"labelSelector": _selector(app), "topologyKey": _HOSTNAME}
 
 
-def _pod(name: str, app: int, cpu: str, memory: str) -> dict[str, dict]:  # type: ignore[type-arg]
+def _pod(name: str, app: int, cpu: str, memory: str) -> dict[str, Any]:
     return {
         "metadata": {
             "name": name,
