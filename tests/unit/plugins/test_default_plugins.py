@@ -1,0 +1,29 @@
+from extender_service.config.load import default_config
+from extender_service.config.profiles import effective_profiles
+from extender_service.framework.interface import extension_points
+from extender_service.plugins.default_plugins import ABSENT, IN_TREE
+
+DEFAULT_WEIGHTS = {
+    "TaintToleration": 3,
+    "NodeAffinity": 2,
+    "PodTopologySpread": 2,
+    "InterPodAffinity": 2,
+    "NodeResourcesFit": 1,
+    "NodeResourcesBalancedAllocation": 1,
+    "ImageLocality": 1,
+}
+
+
+def test_every_plugin_has_one_name_of_its_own() -> None:
+    names = [plugin.name for plugin in IN_TREE]
+    assert len(set(names)) == len(names)
+    assert not set(names) & set(ABSENT)
+    assert [plugin.__name__ for plugin in IN_TREE] == names
+
+
+def test_the_default_profile_has_kube_schedulers_plugins_and_weights() -> None:
+    points_of = {**ABSENT, **{plugin.name: extension_points(plugin) for plugin in IN_TREE}}
+    (effective,) = effective_profiles(default_config(), points_of).values()
+    assert {plugin.name for plugins in effective.values() for plugin in plugins} <= set(points_of)
+    weights = {plugin.name: plugin.weight for plugin in effective["score"]}
+    assert DEFAULT_WEIGHTS.items() <= weights.items()

@@ -1,0 +1,202 @@
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from extender_service.config.plugin_args import (
+    NodeResourcesFitArgs,
+    RequestedToCapacityRatioParam,
+    ResourceSpec,
+    ScoringStrategy,
+    UtilizationShapePoint,
+)
+from extender_service.framework.interface import CycleState, PluginError
+from extender_service.framework.status import Status, unschedulable
+from extender_service.plugins.node_resources_fit import NodeResourcesFit, broken_linear
+from tests.unit.plugins.worlds import (
+    CPU,
+    DISK,
+    FPGA,
+    GPU,
+    MEMORY,
+    Amounts,
+    PlainNode,
+    PlainPod,
+    World,
+    allocatable,
+    assert_equal_on_nodes,
+    empty_world,
+    existing,
+    rejected,
+    requests,
+    worlds,
+)
+
+DEFAULTS = {CPU: 100, MEMORY: 200 * 1024 * 1024}
+SCALARS = (GPU, FPGA)
+
+busy_worlds = worlds(offers=allocatable, pod_requests=requests)
+
+
+def lacking(node: PlainNode, wanted: Amounts, ignored: set[str]) -> Status | None:
+    """fitsRequest of the reference; scalar resources by name."""
+    reasons = ["Too many pods"] if len(node.pods) + 1 > node.allocatable["pods"] else []
+    for resource in (CPU, MEMORY, DISK, *sorted(SCALARS)):
+        amount = wanted.get(resource, 0)
+        free = node.allocatable.get(resource, 0) - node.requested(resource)
+        if resource not in ignored and amount > 0 and amount > free:
+            reasons.append(f"Insufficient {resource}")
+    return unschedulable(*reasons) if reasons else None
+
+
+def fit(world: World, **args: Any) -> NodeResourcesFit:
+    return NodeResourcesFit(NodeResourcesFitArgs(**args), world.handle)
+
+
+@given(world=busy_worlds, wanted=requests)
+def test_nodes_are_rejected_with_all_that_they_lack(world: World, wanted: Amounts) -> None:
+    pod = PlainPod("new", wanted).to_pod()
+    state, plugin = CycleState(pod), fit(world)
+    plugin.pre_filter(state, pod)
+    expected = [lacking(node, wanted, set()) for node in existing(world)]
+    assert_equal_on_nodes(world, rejected(plugin, state, pod, world), expected)
+
+
+@pytest.mark.parametrize(
+    ("args", "ignored"),
+    [
+        ({"ignored_resources": (GPU,)}, {GPU}),
+        ({"ignored_resource_groups": ("other.org",)}, {FPGA}),
+        ({"ignored_resources": (CPU,), "ignored_resource_groups": ("example.com", "memory")}, {GPU}),
+    ],
+)
+def test_extended_resources_can_be_ignored(args: dict[str, Any], ignored: set[str]) -> None:
+    world = empty_world()
+    world.handle.cluster.apply_node(PlainNode("a", allocatable={"pods": 5}).to_node())
+    world.view = world.handle.cluster.view(None)
+    wanted = dict.fromkeys((CPU, MEMORY, GPU, FPGA), 1)
+    pod = PlainPod("new", wanted).to_pod()
+    state, plugin = CycleState(pod), fit(world, **args)
+    plugin.pre_filter(state, pod)
+    assert rejected(plugin, state, pod, world) == [lacking(PlainNode("a", allocatable={"pods": 5}), wanted, ignored)]
+
+
+def test_without_prefilter_there_is_no_filter() -> None:
+    world = empty_world()
+    pod = PlainPod("new", {}).to_pod()
+    with pytest.raises(PluginError, match='error reading "PreFilterNodeResourcesFit" from cycleState: not found'):
+        fit(world).filter(CycleState(pod), pod, world.view)
+
+
+# Scores, as the reference computes them for one node after another, in Go's integers.
+
+
+def usages(node: PlainNode, wanted: Amounts, resources: list[tuple[str, int]]) -> list[tuple[int, int, int]]:
+    """(weight, requested, allocatable) of the resources that take part in the score."""
+    found = []
+    for resource, weight in resources:
+        amount = wanted.get(resource, DEFAULTS.get(resource, 0))
+        offered = node.allocatable.get(resource, 0)
+        if offered == 0 or (amount == 0 and resource in SCALARS) or resource == "odd":
+            continue
+        found.append((weight, node.requested(resource, DEFAULTS.get(resource, 0)) + amount, offered))
+    return found
+
+
+def least(requested: int, offered: int) -> int:
+    return 0 if requested > offered else (offered - requested) * 100 // offered
+
+
+def most(requested: int, offered: int) -> int:
+    return min(requested, offered) * 100 // offered
+
+
+def weighted_mean(score: Callable[[int, int], int], used: list[tuple[int, int, int]]) -> int:
+    weights = sum(weight for weight, _, _ in used)
+    return sum(score(requested, offered) * weight for weight, requested, offered in used) // weights if weights else 0
+
+
+def line(shape: list[tuple[int, int]], percent: int) -> int:
+    """BuildBrokenLinearFunction; Go divides towards zero."""
+    for index, (x, y) in enumerate(shape):
+        if percent <= x:
+            if index == 0:
+                return y
+            x0, y0 = shape[index - 1]
+            return y0 + int((y - y0) * (percent - x0) / (x - x0))
+    return shape[-1][1]
+
+
+def ratio(shape: list[tuple[int, int]], used: list[tuple[int, int, int]]) -> int:
+    total = weights = 0
+    for weight, requested, offered in used:
+        score = line(shape, 100 if requested > offered else requested * 100 // offered)
+        if score > 0:
+            total += score * weight
+            weights += weight
+    return int(total / weights + 0.5) if weights else 0
+
+
+weighted_resources = st.lists(
+    st.tuples(st.sampled_from([CPU, MEMORY, DISK, GPU, FPGA, "odd"]), st.integers(1, 100)),
+    min_size=1,
+    max_size=4,
+    unique_by=lambda resource: resource[0],
+)
+
+
+def scored(world: World, wanted: Amounts, strategy: ScoringStrategy, *, pre_score: bool) -> list[int]:
+    pod = PlainPod("new", wanted).to_pod()
+    state, plugin = CycleState(pod), fit(world, scoring_strategy=strategy)
+    if pre_score:
+        assert plugin.pre_score(state, pod, world.view) is None
+    scores: list[int] = plugin.score(state, pod, world.view).tolist()
+    return scores
+
+
+def strategy(kind: str, resources: list[tuple[str, int]], **more: Any) -> ScoringStrategy:
+    specs = tuple(ResourceSpec(name=name, weight=weight) for name, weight in resources)
+    return ScoringStrategy(type=kind, resources=specs, **more)
+
+
+@given(world=busy_worlds, wanted=requests, resources=weighted_resources, pre_score=st.booleans())
+def test_least_allocated(world: World, wanted: Amounts, resources: list[tuple[str, int]], pre_score: bool) -> None:
+    scores = scored(world, wanted, strategy("LeastAllocated", resources), pre_score=pre_score)
+    expected = [weighted_mean(least, usages(node, wanted, resources)) for node in existing(world)]
+    assert_equal_on_nodes(world, scores, expected)
+
+
+@given(world=busy_worlds, wanted=requests, resources=weighted_resources)
+def test_most_allocated(world: World, wanted: Amounts, resources: list[tuple[str, int]]) -> None:
+    scores = scored(world, wanted, strategy("MostAllocated", resources), pre_score=True)
+    expected = [weighted_mean(most, usages(node, wanted, resources)) for node in existing(world)]
+    assert_equal_on_nodes(world, scores, expected)
+
+
+shapes = st.dictionaries(st.integers(0, 100), st.integers(0, 10), min_size=1, max_size=4).map(
+    lambda points: sorted(points.items())
+)
+
+
+@given(world=busy_worlds, wanted=requests, resources=weighted_resources, shape=shapes)
+def test_requested_to_capacity_ratio(
+    world: World, wanted: Amounts, resources: list[tuple[str, int]], shape: list[tuple[int, int]]
+) -> None:
+    points = tuple(UtilizationShapePoint(utilization=x, score=y) for x, y in shape)
+    by_ratio = RequestedToCapacityRatioParam(shape=points)
+    of_shape = strategy("RequestedToCapacityRatio", resources, requested_to_capacity_ratio=by_ratio)
+    in_hundreds = [(x, 10 * y) for x, y in shape]
+    expected = [ratio(in_hundreds, usages(node, wanted, resources)) for node in existing(world)]
+    assert_equal_on_nodes(world, scored(world, wanted, of_shape, pre_score=True), expected)
+
+
+@given(shape=st.dictionaries(st.integers(0, 100), st.integers(0, 100), min_size=1, max_size=5))
+def test_straight_lines_between_points(shape: dict[int, int]) -> None:
+    points = sorted(shape.items())
+    assert broken_linear(points).tolist() == [line(points, percent) for percent in range(101)]
+
+
+def test_a_falling_line_is_rounded_towards_its_start() -> None:
+    assert broken_linear([(0, 10), (3, 0)])[:4].tolist() == [10, 7, 4, 0]

@@ -1,0 +1,23 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from extender_service.framework.interface import CycleState
+from extender_service.framework.status import unresolvable
+from extender_service.kube.objects import Pod, PodSpec, Toleration
+from extender_service.plugins.node_unschedulable import NodeUnschedulable
+from tests.unit.plugins.worlds import World, assert_equal_on_nodes, existing, rejected, tolerations, worlds
+
+
+@given(world=worlds(cordoned=st.booleans()), tolerated=tolerations)
+def test_cordoned_nodes_take_only_pods_that_tolerate_it(world: World, tolerated: tuple[Toleration, ...]) -> None:
+    pod = Pod(spec=PodSpec(tolerations=tolerated))
+    is_tolerated = any(
+        toleration.key in ("", "node.kubernetes.io/unschedulable")
+        and toleration.effect in ("", "NoSchedule")
+        and (toleration.operator == "Exists" or (toleration.operator in ("", "Equal") and toleration.value == ""))
+        for toleration in tolerated
+    )
+    rejection = unresolvable("node(s) were unschedulable")
+    expected = [rejection if node.unschedulable and not is_tolerated else None for node in existing(world)]
+    plugin = NodeUnschedulable(None, world.handle)
+    assert_equal_on_nodes(world, rejected(plugin, CycleState(pod), pod, world), expected)

@@ -1,0 +1,75 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from extender_service.framework.interface import CycleState, PluginError
+from extender_service.framework.status import unresolvable
+from extender_service.kube.objects import Pod, PodSpec, Taint, Toleration
+from extender_service.plugins.taint_toleration import TaintToleration
+from tests.unit.plugins.worlds import (
+    World,
+    assert_equal_on_nodes,
+    empty_world,
+    existing,
+    rejected,
+    taints,
+    tolerations,
+    worlds,
+)
+
+
+def covered(taint: Taint, by: tuple[Toleration, ...]) -> bool:
+    """ToleratesTaint of the API types, for one of them after another."""
+    for toleration in by:
+        if toleration.effect not in ("", taint.effect) or toleration.key not in ("", taint.key):
+            continue
+        if toleration.operator == "Exists" or (
+            toleration.operator in ("", "Equal") and toleration.value == taint.value
+        ):
+            return True
+    return False
+
+
+@given(world=worlds(node_taints=taints), tolerated=tolerations)
+def test_nodes_are_rejected_by_their_first_taint_that_is_not_tolerated(
+    world: World, tolerated: tuple[Toleration, ...]
+) -> None:
+    pod = Pod(spec=PodSpec(tolerations=tolerated))
+    expected = []
+    for node in existing(world):
+        hard = [taint for taint in node.taints if taint.effect in ("NoSchedule", "NoExecute")]
+        first = next((taint for taint in hard if not covered(taint, tolerated)), None)
+        expected.append(first and unresolvable(f"node(s) had untolerated taint {{{first.key}: {first.value}}}"))
+    assert_equal_on_nodes(world, rejected(TaintToleration(None, world.handle), CycleState(pod), pod, world), expected)
+
+
+@given(world=worlds(node_taints=taints), tolerated=tolerations)
+def test_scores_count_the_taints_that_are_merely_endured(world: World, tolerated: tuple[Toleration, ...]) -> None:
+    pod = Pod(spec=PodSpec(tolerations=tolerated))
+    plugin, state = TaintToleration(None, world.handle), CycleState(pod)
+    assert plugin.pre_score(state, pod, world.view) is None
+    soft = tuple(toleration for toleration in tolerated if toleration.effect in ("", "PreferNoSchedule"))
+    assert_equal_on_nodes(
+        world,
+        plugin.score(state, pod, world.view).tolist(),
+        [
+            sum(taint.effect == "PreferNoSchedule" and not covered(taint, soft) for taint in node.taints)
+            for node in existing(world)
+        ],
+    )
+
+
+@given(counts=st.lists(st.integers(0, 9), max_size=6))
+def test_the_node_with_the_fewest_gets_the_most_points(counts: list[int]) -> None:
+    world = empty_world()
+    plugin = TaintToleration(None, world.handle)
+    points = plugin.normalize(CycleState(Pod()), Pod(), world.view, np.array(counts, np.int64)).tolist()
+    highest = max(counts, default=0)
+    assert points == [100 - 100 * count // highest if highest else 100 for count in counts]
+
+
+def test_without_prescore_there_is_no_score() -> None:
+    world = empty_world()
+    with pytest.raises(PluginError, match='failed to read "PreScoreTaintToleration" from cycleState: not found'):
+        TaintToleration(None, world.handle).score(CycleState(Pod()), Pod(), world.view)
