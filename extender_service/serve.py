@@ -99,7 +99,7 @@ async def _serve_api_server(
             "a state that is a little older: enable only plugins that kube-scheduler lacks"
         )
     async with KubeClient(credentials) as client:
-        api_server = ApiServer(cluster, client)
+        api_server = ApiServer(cluster, client, setup.reads)
         watches = watch_checks(api_server.states)
         service = ExtenderService(
             cluster,

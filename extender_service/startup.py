@@ -11,6 +11,7 @@ from extender_service.framework.discovery import PluginLoadError, discover_plugi
 from extender_service.framework.interface import Handle, Pods
 from extender_service.framework.profile import Profile
 from extender_service.framework.registry import Registry
+from extender_service.kube.objects import Object
 from extender_service.plugins.default_plugins import ABSENT, IN_TREE
 
 
@@ -28,6 +29,11 @@ class Setup:
             self._registry.check(self.config)
         except (PluginLoadError, ConfigError) as error:
             raise StartError(f"{'--plugin' if isinstance(error, PluginLoadError) else '--config'}: {error}") from error
+
+    @property
+    def reads(self) -> frozenset[type[Object]]:
+        """The kinds of objects, besides nodes and pods, that the enabled plugins read."""
+        return self._registry.reads(self.config)
 
     def profiles(self, cluster: Cluster, pods: Pods) -> dict[str, Profile]:
         """Make the profiles by scheduler name; pods are read and bound at `pods`. Raises StartError."""

@@ -2,46 +2,72 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
 
 from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.workloads import Workload
 from extender_service.kube.api_errors import ApiError, KubeError
 from extender_service.kube.client import KubeClient
 from extender_service.kube.credentials_error import CredentialsError
-from extender_service.kube.objects import Node, Pod
+from extender_service.kube.objects import Node, Object, Pod
 from extender_service.kube.quantity import QuantityError
 from extender_service.kube.reflector import Reflector, WatchState
-from extender_service.kube.resources import NODES, PODS, Key
+from extender_service.kube.resources import (
+    NAMESPACES,
+    NODES,
+    PODS,
+    REPLICA_SETS,
+    REPLICATION_CONTROLLERS,
+    SERVICES,
+    STATEFUL_SETS,
+    Key,
+    Resource,
+)
 
 log = logging.getLogger(__name__)
 
 # As in kube-scheduler, pods that have ended are not even sent.
 NOT_ENDED = "status.phase!=Succeeded,status.phase!=Failed"
 
+_WORKLOADS: tuple[Resource[Any], ...] = (
+    NAMESPACES,
+    SERVICES,
+    REPLICATION_CONTROLLERS,
+    REPLICA_SETS,
+    STATEFUL_SETS,
+)
+
 
 class ApiServer:
-    """Keeps a cluster equal to what the API server says."""
+    """Keeps a cluster equal to what the API server says: its nodes and pods, and the other kinds in `reads`."""
 
-    def __init__(self, cluster: Cluster, client: KubeClient) -> None:
+    def __init__(self, cluster: Cluster, client: KubeClient, reads: Collection[type[Object]] = ()) -> None:
         self._client = client
-        self.nodes = Reflector(client, NODES, NodeStore(cluster))
-        self.pods = Reflector(client, PODS, PodStore(cluster), field_selector=NOT_ENDED)
+        self._reflectors: dict[str, Reflector[Any]] = {
+            "nodes": Reflector(client, NODES, NodeStore(cluster)),
+            "pods": Reflector(client, PODS, PodStore(cluster), field_selector=NOT_ENDED),
+        }
+        for resource in _WORKLOADS:
+            if resource.type in reads:
+                store = WorkloadStore(cluster, resource.type)
+                self._reflectors[resource.plural] = Reflector(client, resource, store)
 
     @property
     def states(self) -> dict[str, WatchState]:
         """How far each resource can be trusted, by name."""
-        return {"nodes": self.nodes.state, "pods": self.pods.state}
+        return {name: reflector.state for name, reflector in self._reflectors.items()}
 
     async def wait_synced(self) -> None:
         """Return once everything has been listed."""
-        await self.nodes.wait_synced()
-        await self.pods.wait_synced()
+        for reflector in self._reflectors.values():
+            await reflector.wait_synced()
 
     async def follow(self) -> None:
         """List and watch for as long as this runs; trouble is logged, shows in the states, and is tried again."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self.nodes.run())
-            tasks.create_task(self.pods.run())
+            for reflector in self._reflectors.values():
+                tasks.create_task(reflector.run())
 
     async def list_cluster(self) -> Cluster:
         """Return a cluster made from scratch of what the API server lists now. Raises KubeError, CredentialsError."""
@@ -111,6 +137,26 @@ class PodStore:
     def keys(self) -> Iterable[Key]:
         """The pods that the cluster has."""
         return self._cluster.pod_keys()
+
+
+class WorkloadStore:
+    """Takes Services, controllers or namespaces into the cluster."""
+
+    def __init__(self, cluster: Cluster, kind: type[Workload]) -> None:
+        self._workloads = cluster.workloads
+        self._kind = kind
+
+    def apply(self, obj: Workload) -> None:
+        """Add or update an object."""
+        self._workloads.apply(obj)
+
+    def remove(self, key: Key) -> None:
+        """Forget an object."""
+        self._workloads.remove(self._kind, key)
+
+    def keys(self) -> Iterable[Key]:
+        """The objects that the cluster has."""
+        return self._workloads.keys(self._kind)
 
 
 def _unless_malformed(name: str, apply: Callable[[], None]) -> None:

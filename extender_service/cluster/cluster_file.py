@@ -8,6 +8,7 @@ from pathlib import Path
 from msgspec import structs
 
 from extender_service.cluster.cluster import Cluster, pod_uid
+from extender_service.cluster.workloads import WORKLOADS
 from extender_service.kube.api_errors import ApiError, Status
 from extender_service.kube.manifests import ManifestError, Manifests, read_manifests
 from extender_service.kube.objects import Node, Pod
@@ -84,6 +85,8 @@ class ClusterFile:
 
     def _apply(self, manifests: Manifests) -> None:
         nodes, pods = manifests.of(Node), manifests.of(Pod)
+        for kind in WORKLOADS:
+            self._cluster.workloads.replace(kind, manifests.of(kind).values())
         for node in nodes.values():
             self._cluster.apply_node(node)
         for pod in pods.values():

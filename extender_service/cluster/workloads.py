@@ -21,7 +21,7 @@ class Workloads:
     """Objects by type, namespace and name; the namespace of a Namespace is empty."""
 
     def __init__(self) -> None:
-        self._objects: dict[type, dict[Key, Any]] = {kind: {} for kind in WORKLOADS}
+        self._objects: dict[type[Workload], dict[Key, Any]] = {kind: {} for kind in WORKLOADS}
         self._services: SelectorIndex[Key] = SelectorIndex()
         self._service_selectors: dict[Key, Selector] = {}
         self._selected_namespaces: dict[Selector, frozenset[str]] = {}
@@ -41,7 +41,7 @@ class Workloads:
             selector = self._service_selectors[key] = label_set_selector(item.spec.selector)
             self._services.add(key, (item.metadata.namespace,), selector)
 
-    def remove(self, kind: type, key: Key) -> None:
+    def remove(self, kind: type[Workload], key: Key) -> None:
         """Forget an object."""
         if self._objects[kind].pop(key, None) is None:
             return
@@ -49,6 +49,19 @@ class Workloads:
             self._selected_namespaces.clear()
         if kind is Service and self._service_selectors.pop(key, None) is not None:
             self._services.remove(key)
+
+    def replace(self, kind: type[Workload], items: Iterable[Workload]) -> None:
+        """Take over the objects of a type, in place of those that are known."""
+        gone = set(self._objects[kind])
+        for item in items:
+            self.apply(item)
+            gone.discard(key_of(item))
+        for key in gone:
+            self.remove(kind, key)
+
+    def keys(self, kind: type[Workload]) -> list[Key]:
+        """The keys of all objects of a type."""
+        return list(self._objects[kind])
 
     def get(self, kind: type[T], namespace: str, name: str) -> T | None:
         """Return an object, None if there is none."""

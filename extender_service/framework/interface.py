@@ -21,7 +21,7 @@ from extender_service.cluster.view import NodeView
 from extender_service.framework.recording import Recorder
 from extender_service.framework.status import Rejections, Status
 from extender_service.framework.waiting_pods import WaitingPods
-from extender_service.kube.objects import Pod
+from extender_service.kube.objects import Object, Pod
 
 MIN_NODE_SCORE = 0
 MAX_NODE_SCORE = 100
@@ -86,10 +86,14 @@ class Handle:
 
 
 class Plugin(ABC):
-    """Base of all plugins. `name` is the one used in configurations; `args` is an `args_type`, or None without one."""
+    """Base of all plugins. `name` is the one used in configurations; `args` is an `args_type`, or None without one.
+
+    `reads` are the kinds of objects that the plugin needs to have in the cluster besides nodes and pods.
+    """
 
     name: ClassVar[str]
     args_type: ClassVar[type | None] = None
+    reads: ClassVar[frozenset[type[Object]]] = frozenset()
 
     def __init__(self, args: Any, handle: Handle) -> None:
         self.args = args

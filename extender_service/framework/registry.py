@@ -11,6 +11,7 @@ from extender_service.config.profiles import EffectivePlugins, effective_profile
 from extender_service.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
 from extender_service.framework.interface import Handle, Plugin, extension_points
 from extender_service.framework.profile import Profile
+from extender_service.kube.objects import Object
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +37,12 @@ class Registry:
         for profile in config.profiles:
             for name in _enabled(effective[profile.scheduler_name]) & self._plugins.keys():
                 _args(self._plugins[name], profile)
+
+    def reads(self, config: KubeSchedulerConfiguration) -> frozenset[type[Object]]:
+        """Return the kinds of objects, besides nodes and pods, that the enabled plugins read. Raises ConfigError."""
+        effective = effective_profiles(config, self._points_of)
+        enabled = {name for plugins in effective.values() for name in _enabled(plugins)}
+        return frozenset(kind for name in enabled & self._plugins.keys() for kind in self._plugins[name].reads)
 
     def profiles(self, config: KubeSchedulerConfiguration, handle: Handle) -> dict[str, Profile]:
         """Make the plugins of every profile, by scheduler name, in the order of the configuration.

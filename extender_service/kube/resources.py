@@ -9,6 +9,7 @@ import msgspec
 
 from extender_service.kube.decoding import Decoder
 from extender_service.kube.objects import Node, ObjectMeta, Pod
+from extender_service.kube.workloads import Namespace, ReplicaSet, ReplicationController, Service, StatefulSet
 
 Key = tuple[str, str]
 """Namespace and name; the namespace of cluster-scoped objects is empty."""
@@ -69,6 +70,11 @@ class Resource(Generic[T]):
 
 PODS = Resource("", "v1", "pods", Pod)
 NODES = Resource("", "v1", "nodes", Node)
+NAMESPACES = Resource("", "v1", "namespaces", Namespace)
+SERVICES = Resource("", "v1", "services", Service)
+REPLICATION_CONTROLLERS = Resource("", "v1", "replicationcontrollers", ReplicationController)
+REPLICA_SETS = Resource("apps", "v1", "replicasets", ReplicaSet)
+STATEFUL_SETS = Resource("apps", "v1", "statefulsets", StatefulSet)
 
 
 def key_of(obj: ApiObject) -> Key:

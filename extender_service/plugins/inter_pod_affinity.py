@@ -18,8 +18,9 @@ from extender_service.framework.interface import (
     Score,
 )
 from extender_service.framework.status import SKIP, Rejections, Status, unresolvable, unschedulable
-from extender_service.kube.objects import Pod
+from extender_service.kube.objects import Object, Pod
 from extender_service.kube.pod_affinity import pod_affinity_terms
+from extender_service.kube.workloads import Namespace
 from extender_service.plugins.affinity_preference import AffinityPreference
 from extender_service.plugins.affinity_requirement import AffinityRequirement
 
@@ -37,6 +38,7 @@ class InterPodAffinity(PreFilter, Filter, PreScore, Score):
 
     name: ClassVar[str] = "InterPodAffinity"
     args_type: ClassVar[type | None] = InterPodAffinityArgs
+    reads: ClassVar[frozenset[type[Object]]] = frozenset({Namespace})
     retry_on: ClassVar[ClusterEvent] = ClusterEvent.NODE | ClusterEvent.POD
 
     def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:

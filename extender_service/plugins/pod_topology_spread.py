@@ -20,8 +20,9 @@ from extender_service.framework.interface import (
     Score,
 )
 from extender_service.framework.status import SKIP, Rejections, Status, unresolvable, unschedulable
-from extender_service.kube.objects import Pod, TopologySpreadConstraint
+from extender_service.kube.objects import Object, Pod, TopologySpreadConstraint
 from extender_service.kube.selectors import SelectorError
+from extender_service.kube.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 from extender_service.plugins.spread_constraints import (
     DO_NOT_SCHEDULE,
     SCHEDULE_ANYWAY,
@@ -50,6 +51,7 @@ class PodTopologySpread(PreFilter, Filter, PreScore, Score):
 
     name: ClassVar[str] = "PodTopologySpread"
     args_type: ClassVar[type | None] = PodTopologySpreadArgs
+    reads: ClassVar[frozenset[type[Object]]] = frozenset({Service, ReplicationController, ReplicaSet, StatefulSet})
     retry_on: ClassVar[ClusterEvent] = ClusterEvent.ANY
 
     def __init__(self, args: PodTopologySpreadArgs, handle: Handle) -> None:
