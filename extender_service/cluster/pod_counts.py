@@ -54,7 +54,7 @@ class PodCounts:
             for change in changes:
                 if query.is_about(change):
                     if change.row >= len(counts.by_row):
-                        counts.by_row = _lengthened(counts.by_row, 2 * change.row)
+                        counts.by_row = _lengthened(counts.by_row, 2 * change.row + 1)
                     counts.by_row[change.row] += change.sign
             counts.change_count = self._pods.changes.count
         if size > len(counts.by_row):

@@ -1,0 +1,78 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from extender_service.cluster.label_sets import LabelSets, PodSelector
+from extender_service.kube.selectors import EVERYTHING, NOTHING, label_set_selector
+from tests.unit.cluster import selectors as random_selectors
+
+pod_selectors = st.builds(PodSelector, random_selectors.namespace_sets, random_selectors.selectors)
+
+
+def matching(sets: LabelSets, *selectors: PodSelector) -> set[int]:
+    return set(sets.matching(selectors).nonzero()[0].tolist())
+
+
+def test_equal_labels_are_kept_once_however_they_are_ordered() -> None:
+    sets = LabelSets()
+    first = sets.hold("shop", {"app": "web", "tier": "front"})
+    assert sets.hold("shop", {"tier": "front", "app": "web"}) == first
+    assert sets.hold("bank", {"app": "web", "tier": "front"}) != first
+    assert len(sets) == 2
+    assert sets.number_of("shop", {"app": "web"}) == -1
+
+
+def test_a_selector_is_about_namespaces_and_labels() -> None:
+    sets = LabelSets()
+    web, db, other = (
+        sets.hold("shop", {"app": "web"}),
+        sets.hold("shop", {"app": "db"}),
+        sets.hold("bank", {"app": "web"}),
+    )
+    only_web = label_set_selector({"app": "web"})
+    assert matching(sets, PodSelector(None, only_web)) == {web, other}
+    assert matching(sets, PodSelector(frozenset({"shop"}), only_web)) == {web}
+    assert matching(sets, PodSelector(frozenset({"shop"}), EVERYTHING)) == {web, db}
+    assert matching(sets, PodSelector(frozenset({"shop"}), EVERYTHING), PodSelector(None, only_web)) == {web}
+    assert matching(sets, PodSelector(None, NOTHING)) == matching(sets, PodSelector(frozenset(), EVERYTHING)) == set()
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(random_selectors.namespaces, random_selectors.labels),
+            st.integers(0, 20),
+            st.lists(pod_selectors, max_size=2),
+        ),
+        max_size=40,
+    )
+)
+def test_matches_are_those_of_each_set_on_its_own(
+    steps: list[tuple[str, dict[str, str]] | int | list[PodSelector]],
+) -> None:
+    sets = LabelSets(limit=2)
+    held: list[tuple[int, str, dict[str, str]]] = []
+    for step in [*steps, [PodSelector(None, EVERYTHING)]]:
+        if isinstance(step, tuple):
+            held.append((sets.hold(*step), *step))
+        elif isinstance(step, list):
+            expected = {
+                number
+                for number, namespace, labels in held
+                if all(selector.matches(namespace, labels) for selector in step)
+            }
+            assert matching(sets, *step) == expected
+        elif held:
+            sets.release(held.pop(step % len(held))[0])
+
+
+def test_nothing_is_left_of_sets_that_nobody_holds() -> None:
+    sets = LabelSets()
+    for _ in range(2):
+        numbers = [sets.hold("shop", {"app": "web", "pod": f"pod-{number}"}) for number in range(100)]
+        sets.matching([PodSelector(frozenset({"shop"}), label_set_selector({"app": "web", "pod": "pod-1"}))])
+        for number in numbers:
+            sets.release(number)
+    assert len(sets) == 0
+    assert sets.size == 100
+    assert all(not index._by_value for index in sets._index.values())
+    assert len(sets._namespaces) == 0

@@ -1,0 +1,144 @@
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
+
+from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.label_sets import PodSelector
+from extender_service.cluster.pod_changes import MOST_CHANGES
+from extender_service.cluster.pod_counts import PodCounts, PodQuery
+from extender_service.kube.objects import ObjectMeta, Pod, PodSpec
+from extender_service.kube.selectors import label_set_selector
+from tests.unit.cluster import selectors as random_selectors
+from tests.unit.cluster.objects import make_node
+
+WEB = PodQuery((PodSelector(frozenset({"shop"}), label_set_selector({"app": "web"})),))
+LIVE_WEB = structs.replace(WEB, with_terminating=False)
+DELETED_AT = "2024-01-01T00:00:00Z"
+
+queries = st.builds(
+    PodQuery,
+    st.lists(st.builds(PodSelector, random_selectors.namespace_sets, random_selectors.selectors), max_size=2).map(
+        tuple
+    ),
+    st.booleans(),
+)
+pods = st.builds(
+    lambda name, namespace, labels, deleted, node: make_pod(name, node, namespace, labels, deleted),
+    st.sampled_from([f"pod-{number}" for number in range(6)]),
+    random_selectors.namespaces,
+    random_selectors.labels,
+    st.booleans(),
+    st.sampled_from(["", "a", "b", "c"]),
+)
+steps = st.lists(
+    st.one_of(
+        pods,
+        st.tuples(st.just("remove pod"), random_selectors.namespaces, st.integers(0, 5)),
+        st.tuples(st.sampled_from(["add node", "remove node"]), st.sampled_from(["a", "b", "c"])),
+    ),
+    max_size=30,
+)
+
+
+def make_pod(
+    name: str, node: str, namespace: str = "shop", labels: dict[str, str] | None = None, deleted: bool = False
+) -> Pod:
+    deletion = DELETED_AT if deleted else ""
+    return Pod(
+        ObjectMeta(
+            name=name, namespace=namespace, uid=f"{namespace}-{name}", labels=labels or {}, deletion_timestamp=deletion
+        ),
+        PodSpec(node_name=node),
+    )
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    cluster = Cluster()
+    for name in ("a", "b"):
+        cluster.apply_node(make_node(name))
+    return cluster
+
+
+def test_pods_are_counted_on_their_nodes(cluster: Cluster) -> None:
+    cluster.apply_pod(make_pod("web-1", "a", labels={"app": "web"}))
+    cluster.apply_pod(make_pod("web-2", "b", labels={"app": "web"}))
+    cluster.apply_pod(make_pod("web-3", "b", labels={"app": "web"}, deleted=True))
+    cluster.apply_pod(make_pod("web-4", "", labels={"app": "web"}))
+    cluster.apply_pod(make_pod("web-1", "b", "bank", labels={"app": "web"}))
+    assert cluster.pod_counts.by_row(WEB, 2).tolist() == [1, 2]
+    assert cluster.pod_counts.by_row(LIVE_WEB, 2).tolist() == [1, 1]
+
+
+def test_counts_follow_changes_of_labels_deletion_and_place(cluster: Cluster) -> None:
+    assert cluster.pod_counts.by_row(LIVE_WEB, 2).tolist() == [0, 0]
+    cluster.apply_pod(make_pod("web-1", "a", labels={"app": "db"}))
+    cluster.apply_pod(make_pod("web-1", "a", labels={"app": "web"}))
+    assert cluster.pod_counts.by_row(LIVE_WEB, 2).tolist() == [1, 0]
+    cluster.apply_pod(make_pod("web-1", "a", labels={"app": "web"}, deleted=True))
+    assert cluster.pod_counts.by_row(LIVE_WEB, 2).tolist() == [0, 0]
+    cluster.placements.expect(make_pod("web-2", "", labels={"app": "web"}), "shop-web-2", "b")
+    assert cluster.pod_counts.by_row(LIVE_WEB, 2).tolist() == [0, 1]
+    cluster.drop_placement("shop-web-2")
+    assert cluster.pod_counts.by_row(LIVE_WEB, 2).tolist() == [0, 0]
+
+
+def test_nodes_that_come_later_are_counted_on(cluster: Cluster) -> None:
+    cluster.pod_counts.by_row(WEB, 2)
+    for number in range(100):
+        cluster.apply_node(make_node(f"node-{number}"))
+        cluster.apply_pod(make_pod(f"web-{number}", f"node-{number}", labels={"app": "web"}))
+    assert cluster.pod_counts.by_row(WEB, 102).tolist() == [0, 0, *[1] * 100]
+    assert cluster.pod_counts.by_row(WEB, 200).sum() == 100
+
+
+def test_counts_are_right_after_more_changes_than_are_remembered(cluster: Cluster) -> None:
+    cluster.apply_pod(make_pod("web-1", "a", labels={"app": "web"}))
+    assert cluster.pod_counts.by_row(WEB, 2).tolist() == [1, 0]
+    for _ in range(MOST_CHANGES):
+        cluster.apply_pod(make_pod("web-1", "b", labels={"app": "web"}))
+        cluster.apply_pod(make_pod("web-1", "a", labels={"app": "web"}))
+    cluster.apply_pod(make_pod("web-1", "b", labels={"app": "web"}))
+    assert cluster.pod_counts.by_row(WEB, 2).tolist() == [0, 1]
+
+
+def test_only_so_many_queries_are_kept(cluster: Cluster) -> None:
+    counts = PodCounts(cluster.pods, limit=3)
+    for number in range(10):
+        counts.by_row(PodQuery((PodSelector(None, label_set_selector({"app": f"app-{number}"})),)), 2)
+    assert len(counts) == 3
+
+
+@given(steps, st.lists(queries, min_size=1, max_size=3))
+def test_counts_that_followed_every_change_are_those_counted_anew(
+    steps: Sequence[object], queries: list[PodQuery]
+) -> None:
+    cluster = Cluster()
+    for step in steps:
+        match step:
+            case Pod():
+                cluster.apply_pod(step)
+            case ("remove pod", str(namespace), int(number)):
+                cluster.remove_pod((namespace, f"pod-{number}"))
+            case ("add node", str(name)):
+                cluster.apply_node(make_node(name))
+            case ("remove node", str(name)):
+                cluster.remove_node(name)
+        size = cluster.nodes.size
+        anew = PodCounts(cluster.pods)
+        for query in queries:
+            assert cluster.pod_counts.by_row(query, size).tolist() == anew.by_row(query, size).tolist()
+
+
+@given(st.lists(pods, max_size=10))
+def test_nothing_is_left_of_pods_that_are_gone(pods: list[Pod]) -> None:
+    cluster = Cluster()
+    for pod in pods:
+        cluster.apply_pod(pod)
+    for key in cluster.pod_keys():
+        cluster.remove_pod(key)
+    assert (len(cluster.pods), len(cluster.pods.label_sets), len(cluster.pods.term_sets)) == (0, 0, 0)
+    assert (len(cluster.pods.affinity), len(cluster.pods.anti_affinity)) == (0, 0)

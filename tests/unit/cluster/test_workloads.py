@@ -1,0 +1,59 @@
+from extender_service.cluster.workloads import Workloads
+from extender_service.kube.objects import ObjectMeta
+from extender_service.kube.selectors import EVERYTHING, label_set_selector
+from extender_service.kube.workloads import Namespace, ReplicaSet, Service, ServiceSpec
+
+
+def service(name: str, selector: dict[str, str] | None, namespace: str = "shop") -> Service:
+    return Service(ObjectMeta(name=name, namespace=namespace), ServiceSpec(selector))
+
+
+def namespace(name: str, **labels: str) -> Namespace:
+    return Namespace(ObjectMeta(name=name, labels=labels))
+
+
+def test_the_services_of_a_pod_are_those_of_its_namespace_that_select_it() -> None:
+    workloads = Workloads()
+    for item in (
+        service("web", {"app": "web"}),
+        service("front", {"app": "web", "tier": "front"}),
+        service("all", {}),
+        service("external", None),
+        service("elsewhere", {"app": "web"}, "bank"),
+    ):
+        workloads.apply(item)
+    assert sorted(map(len, workloads.service_selectors("shop", {"app": "web"}))) == [0, 1]
+    assert list(workloads.service_selectors("bank", {"app": "web"})) == [{"app": "web"}]
+    workloads.apply(service("web", {"app": "api"}))
+    assert list(workloads.service_selectors("shop", {"app": "web"})) == [{}]
+    workloads.remove(Service, ("shop", "all"))
+    assert list(workloads.service_selectors("shop", {"app": "web"})) == []
+
+
+def test_namespaces_are_selected_by_the_labels_that_they_have_now() -> None:
+    workloads = Workloads()
+    workloads.apply(namespace("shop", team="a"))
+    workloads.apply(namespace("bank", team="b"))
+    team_a = label_set_selector({"team": "a"})
+    assert workloads.namespaces_selected_by(team_a) == {"shop"}
+    workloads.apply(namespace("farm", team="a"))
+    workloads.apply(namespace("shop", team="b"))
+    assert workloads.namespaces_selected_by(team_a) == {"farm"}
+    workloads.remove(Namespace, ("", "farm"))
+    assert workloads.namespaces_selected_by(team_a) == set()
+    assert workloads.namespaces_selected_by(EVERYTHING) == {"shop", "bank"}
+    assert workloads.namespace_labels("bank") == {"team": "b"}
+    assert workloads.namespace_labels("nowhere") == {}
+
+
+def test_objects_are_replaced_by_what_is_there_now() -> None:
+    workloads = Workloads()
+    old, new = (
+        ReplicaSet(ObjectMeta(name="old", namespace="shop")),
+        ReplicaSet(ObjectMeta(name="new", namespace="shop")),
+    )
+    workloads.replace(ReplicaSet, [old])
+    workloads.replace(ReplicaSet, [new])
+    assert workloads.keys(ReplicaSet) == [("shop", "new")]
+    assert workloads.get(ReplicaSet, "shop", "new") == new
+    assert workloads.get(ReplicaSet, "shop", "old") is None
