@@ -1,0 +1,199 @@
+import asyncio
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.cluster_file import ClusterFile
+from extender_service.kube.api_errors import ApiError
+from extender_service.kube.manifests import ManifestError
+
+NODE = """
+apiVersion: v1
+kind: Node
+metadata: {{name: {name}}}
+status: {{allocatable: {{cpu: "4", pods: "10"}}}}
+"""
+POD = """
+apiVersion: v1
+kind: Pod
+metadata: {{name: {name}}}
+spec: {{nodeName: "{node}", containers: [{{image: nginx}}]}}
+"""
+
+
+def node(name: str) -> str:
+    return NODE.format(name=name)
+
+
+def pod(name: str, on: str = "") -> str:
+    return POD.format(name=name, node=on)
+
+
+class Files:
+    """Two cluster files and the cluster that they describe."""
+
+    def __init__(self, folder: Path) -> None:
+        self.paths = [folder / "nodes.yaml", folder / "pods.yaml"]
+        self.cluster = Cluster()
+        self.files = ClusterFile(self.cluster, self.paths)
+        self._written = 0
+
+    def write(self, nodes: str, pods: str) -> None:
+        self._written += 1
+        for path, text in zip(self.paths, (nodes, pods), strict=True):
+            path.write_text(text)
+            # As if time had passed: a file system may tell times of the same moment as equal.
+            os.utime(path, (self._written, self._written))
+
+    def load(self, *documents: str) -> None:
+        self.write("---\n".join(documents), "")
+        self.files.load()
+
+    @property
+    def state(self) -> tuple[list[str], list[tuple[str, str]]]:
+        """Names of the nodes, and names of the pods with their nodes."""
+        pods = [(facts.name, facts.node_name) for facts in self.cluster.pods.facts if facts is not None]
+        return sorted(self.cluster.node_names()), sorted(pods)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    return Files(tmp_path)
+
+
+def bind(files: Files, name: str, node_name: str, uid: str = "") -> None:
+    asyncio.run(files.files.bind_pod("default", name, uid, node_name))
+
+
+def test_the_cluster_is_what_the_files_say_together(files: Files) -> None:
+    files.write(node("a") + "---" + node("b"), pod("web", "a") + "---" + pod("new"))
+    files.files.load()
+    assert files.state == (["a", "b"], [("new", ""), ("web", "a")])
+    assert [each.metadata.name for each in files.files.nodes] == ["a", "b"]
+    assert [each.metadata.name for each in files.files.pods] == ["web", "new"]
+
+
+def test_what_a_file_does_not_say_any_more_is_gone(files: Files) -> None:
+    files.load(node("a"), node("b"), pod("web", "a"), pod("old", "b"))
+    files.load(node("b"), pod("web", "b"))
+    assert files.state == (["b"], [("web", "b")])
+
+
+def test_a_file_that_cannot_be_read_changes_nothing(files: Files) -> None:
+    files.load(node("a"), pod("web", "a"))
+    with pytest.raises(ManifestError, match=r"nodes\.yaml"):
+        files.load(node("b"), "kind: [")
+    with pytest.raises(ManifestError, match="many"):
+        files.load(node("b"), node("c").replace('"4"', "many"))
+    files.paths[0].unlink()
+    with pytest.raises(ManifestError, match=r"nodes\.yaml"):
+        files.files.load()
+    assert files.state == (["a"], [("web", "a")])
+    assert [each.metadata.name for each in files.files.nodes] == ["a"]
+
+
+def test_kinds_that_nobody_reads_are_counted(files: Files, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        files.load(*(f"apiVersion: example.com/v1\nkind: Widget\nmetadata: {{name: w{n}}}\n" for n in range(2)))
+    (record,) = caplog.records
+    assert (vars(record)["kind"], vars(record)["count"]) == ("example.com/v1/Widget", 2)
+
+
+def test_a_pod_is_read_by_name(files: Files) -> None:
+    files.load(pod("web"))
+    read = asyncio.run(files.files.get_pod("default", "web"))
+    assert read is not None
+    assert read.metadata.name == "web"
+    assert asyncio.run(files.files.get_pod("default", "other")) is None
+    assert asyncio.run(files.files.get_pod("other", "web")) is None
+
+
+def test_a_pod_stays_bound_until_a_file_changes(files: Files) -> None:
+    files.load(node("a"), pod("web"))
+    bind(files, "web", "a")
+    assert files.state == (["a"], [("web", "a")])
+    read = asyncio.run(files.files.get_pod("default", "web"))
+    assert read is not None
+    assert read.spec.node_name == "a"
+    files.load(node("a"), pod("web"))
+    assert files.state == (["a"], [("web", "")])
+
+
+@pytest.mark.parametrize(
+    ("name", "uid", "on", "status", "says"),
+    [
+        ("other", "", "a", 404, 'pods "other" not found'),
+        ("web", "another", "a", 409, "the UID of pod web is default/web, not another"),
+        ("web", "", "b", 404, 'nodes "b" not found'),
+    ],
+)
+def test_what_an_api_server_would_refuse_is_refused(
+    files: Files, name: str, uid: str, on: str, status: int, says: str
+) -> None:
+    files.load(node("a"), pod("web"))
+    with pytest.raises(ApiError) as raised:
+        bind(files, name, on, uid)
+    assert (raised.value.status_code, raised.value.message) == (status, says)
+    assert files.state == (["a"], [("web", "")])
+
+
+# Files that change.
+
+
+def follow(files: Files, steps: list[tuple[Callable[[], None], Callable[[], bool]]]) -> None:
+    """Follow the files while things happen, each until something holds."""
+
+    async def happen() -> None:
+        following = asyncio.create_task(files.files.follow())
+        async with asyncio.timeout(10):
+            for happens, holds in steps:
+                happens()
+                while not holds():
+                    await asyncio.sleep(0.001)
+        following.cancel()
+
+    asyncio.run(happen())
+
+
+def test_files_are_read_again_when_they_change(
+    files: Files, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("extender_service.cluster.cluster_file.POLL_SECONDS", 0.001)
+    files.load(node("a"))
+
+    def warned() -> bool:
+        return any(record.levelno == logging.WARNING for record in caplog.records)
+
+    follow(
+        files,
+        [
+            (lambda: files.write(node("b"), pod("web", "b")), lambda: files.state == (["b"], [("web", "b")])),
+            (lambda: files.write("kind: [", ""), warned),
+            (files.paths[1].unlink, lambda: len(caplog.records) >= 2),
+            (lambda: files.write(node("c"), ""), lambda: files.state == (["c"], [])),
+        ],
+    )
+    texts = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert all(text.startswith("the cluster file cannot be read, its last good state stays: ") for text in texts)
+
+
+def test_files_that_stay_the_same_are_not_read_again(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pod that was bound meanwhile stays bound."""
+    monkeypatch.setattr("extender_service.cluster.cluster_file.POLL_SECONDS", 0.001)
+    files.load(node("a"), pod("web"))
+    looked = 0
+    read_stamps = files.files._read_stamps
+
+    def counting() -> list[tuple[int, int] | None]:
+        nonlocal looked
+        looked += 1
+        return read_stamps()
+
+    monkeypatch.setattr(files.files, "_read_stamps", counting)
+    bind(files, "web", "a")
+    follow(files, [(lambda: None, lambda: looked >= 3)])
+    assert files.state == (["a"], [("web", "a")])

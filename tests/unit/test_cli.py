@@ -1,0 +1,230 @@
+import logging
+import os
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from extender_service import cli, serve
+from extender_service.options import ServeOptions
+from extender_service.startup import StartError
+
+Served = Callable[..., ServeOptions]
+
+
+@pytest.fixture(autouse=True)
+def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in os.environ:
+        if name.startswith(cli.ENVIRONMENT_PREFIX):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> Served:
+    """Runs `serve` with some arguments, up to where the service would start; returns what it would start with."""
+
+    def run(*arguments: str) -> ServeOptions:
+        given: list[ServeOptions] = []
+        monkeypatch.setattr(serve, "serve", given.append)
+        assert cli.main(["serve", *arguments]) == 0
+        return given[0]
+
+    return run
+
+
+@pytest.fixture
+def some_file(tmp_path: Path) -> Path:
+    path = tmp_path / "file.yaml"
+    path.write_text("")
+    return path
+
+
+def test_without_options_it_listens_on_this_machine_and_looks_for_an_api_server(served: Served) -> None:
+    assert served() == ServeOptions(
+        config=None,
+        kubeconfig=None,
+        master="",
+        cluster_files=[],
+        plugins=[],
+        mode="beside",
+        bind_address="127.0.0.1",
+        port=8888,
+        log_level=logging.INFO,
+        log_format="text",
+    )
+
+
+# Option, value, field, what it becomes; FILE stands for a file that exists.
+OPTIONS: list[tuple[str, str, str, Any]] = [
+    ("--config", "FILE", "config", "FILE"),
+    ("--kubeconfig", "FILE", "kubeconfig", "FILE"),
+    ("--master", "https://127.0.0.1:6443", "master", "https://127.0.0.1:6443"),
+    ("--cluster-file", "FILE", "cluster_files", ["FILE"]),
+    ("--plugin", "package.module:Class", "plugins", ["package.module:Class"]),
+    ("--mode", "replace", "mode", "replace"),
+    ("--bind-address", "::1", "bind_address", "::1"),
+    ("--port", "0", "port", 0),
+    ("--port", "65535", "port", 65535),
+    ("--log-level", "debug", "log_level", logging.DEBUG),
+    ("--log-level", "warning", "log_level", logging.WARNING),
+    ("--log-level", "4", "log_level", logging.DEBUG),
+    ("--log-format", "json", "log_format", "json"),
+]
+
+
+def _with_file(value: Any, path: Path) -> Any:
+    if isinstance(value, list):
+        return [_with_file(each, path) for each in value]
+    return path if value == "FILE" else value
+
+
+@pytest.mark.parametrize("by", ["command line", "environment"])
+@pytest.mark.parametrize(("option", "value", "field", "becomes"), OPTIONS)
+def test_every_option_by_command_line_and_environment(
+    option: str,
+    value: str,
+    field: str,
+    becomes: Any,
+    by: str,
+    served: Served,
+    some_file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = str(some_file) if value == "FILE" else value
+    if by == "environment":
+        monkeypatch.setenv(variable(option), text)
+        options = served()
+    else:
+        options = served(option, text)
+    assert getattr(options, field) == _with_file(becomes, some_file)
+
+
+def variable(option: str) -> str:
+    return cli.ENVIRONMENT_PREFIX + option.removeprefix("--").replace("-", "_").upper()
+
+
+def test_all_options_are_covered_here() -> None:
+    assert {field for _, _, field, _ in OPTIONS} == set(ServeOptions.__dataclass_fields__)
+
+
+def test_the_log_level_has_a_short_name(served: Served) -> None:
+    assert served("-v", "error").log_level == logging.ERROR
+
+
+def test_the_command_line_has_the_say(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EXTENDER_SERVICE_PORT", "1234")
+    assert served("--port", "4321").port == 4321
+
+
+def test_an_empty_variable_says_nothing(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EXTENDER_SERVICE_PORT", "")
+    assert served().port == 8888
+
+
+def test_several_values(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = tmp_path / "a.yaml", tmp_path / "b.yaml"
+    for path in (first, second):
+        path.touch()
+    assert served("--cluster-file", str(first), "--cluster-file", str(second)).cluster_files == [first, second]
+    monkeypatch.setenv("EXTENDER_SERVICE_CLUSTER_FILE", f"{first},{second}")
+    assert served().cluster_files == [first, second]
+
+
+WRONG: list[tuple[str, str, str]] = [
+    ("--config", "/nowhere/at-all.yaml", "there is no file /nowhere/at-all.yaml"),
+    ("--kubeconfig", "/", "/ is a folder, not a file"),
+    ("--cluster-file", "/nowhere", "there is no file /nowhere"),
+    ("--mode", "instead", "'beside', 'replace'"),
+    ("--port", "http", "'http' is not a port: give a number from 0 to 65535"),
+    ("--port", "65536", "'65536' is not a port: give a number from 0 to 65535"),
+    ("--port", "-1", "'-1' is not a port: give a number from 0 to 65535"),
+    ("--port", "\N{SUPERSCRIPT TWO}", "is not a port: give a number from 0 to 65535"),
+    ("--log-level", "loud", "loud"),
+    ("--log-format", "xml", "'text', 'json'"),
+]
+
+
+def refusal(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """The one line that is said, with the exit code that wrong usage has."""
+    with pytest.raises(SystemExit) as raised:
+        cli.main(arguments)
+    assert raised.value.code == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.count("\n") == 1
+    return printed.err
+
+
+@pytest.mark.parametrize(("option", "value", "says"), WRONG)
+def test_a_wrong_value_is_told_in_one_line(
+    option: str, value: str, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = refusal(["serve", f"{option}={value}"], capsys)
+    assert option in line
+    assert says in line
+    assert line.endswith("(see extender-service serve --help)\n")
+
+
+@pytest.mark.parametrize(("option", "value", "says"), WRONG)
+def test_a_wrong_value_in_the_environment_too(
+    option: str, value: str, says: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable(option), value)
+    line = refusal(["serve"], capsys)
+    assert f"environment variable {variable(option)}: " in line
+    assert says.replace("'beside', 'replace'", "beside, replace").replace("'text', 'json'", "text, json") in line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "COMMAND"),
+        (["fly"], "fly"),
+        (["serve", "--altitude=3"], "--altitude"),
+        (["serve", "--port"], "--port"),
+        (["config"], "ACTION"),
+    ],
+)
+def test_wrong_usage_is_told_in_one_line(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert says in refusal(arguments, capsys)
+
+
+def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["version"]) == 0
+    assert capsys.readouterr().out == f"extender-service {version('extender-service')}\n"
+
+
+def test_what_keeps_the_service_from_starting_is_told_in_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cannot_start(_: ServeOptions) -> None:
+        raise StartError("--port: 127.0.0.1:80 is in use")
+
+    monkeypatch.setattr(serve, "serve", cannot_start)
+    assert cli.main(["serve"]) == 1
+    assert capsys.readouterr().err == "extender-service: --port: 127.0.0.1:80 is in use\n"
+
+
+def test_ctrl_c_is_no_failure_to_talk_about(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_: ServeOptions) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(serve, "serve", interrupted)
+    assert cli.main(["serve"]) == 130
+    assert capsys.readouterr().err == ""
+
+
+def test_a_configuration_is_checked_and_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n")
+    assert cli.main(["config", "check", f"--config={path}"]) == 0
+    assert capsys.readouterr().out == "valid\n"
+    assert cli.main(["config", "print", f"--config={path}"]) == 0
+    assert "schedulerName: default-scheduler" in capsys.readouterr().out
+    path.write_text("kind: Deployment\n")
+    assert cli.main(["config", "check", f"--config={path}"]) == 1
+    assert capsys.readouterr().err.startswith("extender-service: --config: ")
