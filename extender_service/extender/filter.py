@@ -43,6 +43,8 @@ async def filter_nodes(
     service.require_trust()
     profile = service.profile_for(pod)
     service.cluster.expire()
+    if args.nodes is not None:
+        service.tell_of_whole_nodes()
     held = await _held_by_binding(service, binder, pod, args)
     if held is not None:
         return held

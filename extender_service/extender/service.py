@@ -43,12 +43,22 @@ class ExtenderService:
         self._distrust = distrust
         self.wait_budget = WaitBudget(clock)
         self._unknown_names: set[str] = set()
+        self._told_of_whole_nodes = False
 
     def require_trust(self) -> None:
         """Raise CycleError while the cluster cannot be gone by."""
         problem = self._distrust()
         if problem is not None:
             raise CycleError(f"extender-service does not know the cluster well enough to decide: {problem}")
+
+    def tell_of_whole_nodes(self) -> None:
+        """Warn once where kube-scheduler sends whole nodes beside its own Score plugins."""
+        if self.mode == "beside" and self.is_live and not self._told_of_whole_nodes:
+            self._told_of_whole_nodes = True
+            log.warning(
+                "kube-scheduler sends whole nodes: it makes them anew from the answer, without their pods, so its own "
+                "Score plugins take them for empty; set nodeCacheCapable: true"
+            )
 
     def profile_for(self, pod: Pod) -> Profile:
         """Return the profile of a pod's scheduler name; the first one, with a word in the log, if it has none."""

@@ -4,7 +4,7 @@ import pytest
 from msgspec import structs
 
 from extender_service.cluster.cluster import Cluster
-from extender_service.extender.service import ExtenderService, pod_name
+from extender_service.extender.service import ExtenderService, Mode, pod_name
 from extender_service.framework.profile import Profile
 from extender_service.kube.objects import Pod
 from tests.unit.cluster.objects import make_pod
@@ -46,3 +46,15 @@ def test_endless_names_do_not_fill_the_log(service: ExtenderService, caplog: pyt
 
 def test_pods_are_told_by_namespace_and_name() -> None:
     assert pod_name(make_pod("web")) == "default/web"
+
+
+@pytest.mark.parametrize(
+    ("mode", "is_live", "warnings"), [("beside", True, 1), ("replace", True, 0), ("beside", False, 0)]
+)
+def test_whole_nodes_beside_kube_scheduler_are_warned_of_once(
+    mode: Mode, is_live: bool, warnings: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    service = ExtenderService(Cluster(), {}, mode=mode, is_live=is_live)
+    for _ in range(3):
+        service.tell_of_whole_nodes()
+    assert len(caplog.records) == warnings
