@@ -57,12 +57,12 @@ def serve(options: ServeOptions) -> None:
 async def _serve(options: ServeOptions) -> None:
     cluster = Cluster()
     setup = Setup(options.config, options.plugins)
-    listener = _listen(options)
-    url = f"http://{_host(options)}:{listener.getsockname()[1]}"
-    if options.cluster_files:
-        await _serve_files(options, cluster, setup, listener, url)
-    else:
-        await _serve_api_server(options, cluster, setup, listener, url)
+    with _listen(options) as listener:
+        url = f"http://{_host(options)}:{listener.getsockname()[1]}"
+        if options.cluster_files:
+            await _serve_files(options, cluster, setup, listener, url)
+        else:
+            await _serve_api_server(options, cluster, setup, listener, url)
 
 
 async def _serve_files(
