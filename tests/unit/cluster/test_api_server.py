@@ -1,0 +1,160 @@
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from extender_service.cluster.api_server import NOT_ENDED, ApiServer, NodeStore, PodStore
+from extender_service.cluster.cluster import Cluster
+from extender_service.kube.api_errors import ApiError, KubeError
+from extender_service.kube.client import KubeClient
+from extender_service.kube.credentials import load_credentials
+from tests.unit.cluster.objects import make_node, make_pod
+from tests.unit.kube.http_server import Request, Response, http_server
+from tests.unit.kube.kubeconfig_files import write_kubeconfig
+
+T = TypeVar("T")
+
+NODE = {"metadata": {"name": "a", "resourceVersion": "1"}, "status": {"allocatable": {"cpu": "4", "pods": "10"}}}
+POD = {
+    "metadata": {"name": "web", "namespace": "default", "uid": "u", "resourceVersion": "2"},
+    "spec": {"nodeName": "a"},
+}
+
+
+class Server:
+    """Lists one node and one pod, adds a node by watch, reads that pod, and takes every binding."""
+
+    def __init__(self) -> None:
+        self.requests: list[Request] = []
+        self.refusal: dict[str, Any] | None = None
+        self.holds_pods = asyncio.Event()
+
+    async def __call__(self, request: Request, response: Response) -> None:
+        self.requests.append(request)
+        if self.refusal is not None:
+            await response.send_json(self.refusal["code"], self.refusal)
+        elif request.method == "POST":
+            await response.send_json(201, {"kind": "Status", "status": "Success"})
+        elif "watch" in request.query:
+            await response.start_chunks()
+            if request.path == "/api/v1/nodes":
+                added = {"type": "ADDED", "object": {"metadata": {"name": "b", "resourceVersion": "9"}}}
+                await response.send_chunk(json.dumps(added).encode() + b"\n")
+            await asyncio.sleep(3600)
+        elif request.path == "/api/v1/namespaces/default/pods/web":
+            await response.send_json(200, POD)
+        elif request.path == "/api/v1/nodes":
+            await response.send_json(200, {"metadata": {"resourceVersion": "5"}, "items": [NODE]})
+        else:
+            await self.holds_pods.wait()
+            await response.send_json(200, {"metadata": {"resourceVersion": "5"}, "items": [POD]})
+
+
+def with_server(call: Callable[[ApiServer, Cluster, Server], Awaitable[T]]) -> T:
+    async def run() -> T:
+        server, cluster = Server(), Cluster()
+        async with http_server(server) as url, KubeClient(load_credentials(master=url)) as client:
+            return await call(ApiServer(cluster, client), cluster, server)
+
+    return asyncio.run(run())
+
+
+def test_the_cluster_is_what_the_api_server_lists_and_tells_later() -> None:
+    async def call(api_server: ApiServer, cluster: Cluster, server: Server) -> None:
+        following = asyncio.create_task(api_server.follow())
+        synced = asyncio.create_task(api_server.wait_synced())
+        async with asyncio.timeout(10):
+            while "b" not in cluster.node_names():
+                await asyncio.sleep(0.001)
+        assert (api_server.states["nodes"].synced, api_server.states["pods"].synced) == (True, False)
+        assert not synced.done()
+        server.holds_pods.set()
+        async with asyncio.timeout(10):
+            await synced
+        following.cancel()
+        assert (cluster.node_names(), cluster.pod_keys()) == (["a", "b"], [("default", "web")])
+        facts = cluster.pod("u")
+        assert facts is not None
+        assert facts.node_name == "a"
+        pods_asked = {request.query.get("fieldSelector") for request in server.requests if "pods" in request.path}
+        assert pods_asked == {NOT_ENDED}
+
+    with_server(call)
+
+
+def test_a_pod_is_read_by_name() -> None:
+    pod = with_server(lambda api_server, *_: api_server.get_pod("default", "web"))
+    assert pod is not None
+    assert pod.metadata.uid == "u"
+
+
+def refused(code: int, reason: str) -> Callable[[ApiServer, Cluster, Server], Awaitable[object]]:
+    async def call(api_server: ApiServer, _: Cluster, server: Server) -> object:
+        server.refusal = {"kind": "Status", "code": code, "reason": reason, "message": "no"}
+        return await api_server.get_pod("default", "web")
+
+    return call
+
+
+def test_a_pod_that_is_not_there_is_none_and_any_other_refusal_an_error() -> None:
+    assert with_server(refused(404, "NotFound")) is None
+    with pytest.raises(ApiError, match="no"):
+        with_server(refused(403, "Forbidden"))
+
+
+def test_a_binding_has_the_uid_as_precondition() -> None:
+    async def call(api_server: ApiServer, _: Cluster, server: Server) -> Request:
+        await api_server.bind_pod("default", "web", "u", "a")
+        return server.requests[0]
+
+    request = with_server(call)
+    assert request.path == "/api/v1/namespaces/default/pods/web/binding"
+    body = json.loads(request.body)
+    assert (body["metadata"]["uid"], body["target"]["name"]) == ("u", "a")
+
+
+def test_who_cannot_prove_who_they_are_is_told_like_any_other_failure(tmp_path: Path) -> None:
+    user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "false", "interactiveMode": "Never"}}
+    config = write_kubeconfig(tmp_path / "config", cluster={"server": "https://127.0.0.1:1"}, user=user)
+
+    async def call() -> None:
+        async with KubeClient(load_credentials(config)) as client:
+            api_server = ApiServer(Cluster(), client)
+            with pytest.raises(KubeError, match="false"):
+                await api_server.get_pod("default", "web")
+            with pytest.raises(KubeError, match="false"):
+                await api_server.bind_pod("default", "web", "u", "a")
+
+    asyncio.run(call())
+
+
+def test_stores_add_update_and_forget() -> None:
+    cluster = Cluster()
+    nodes, pods = NodeStore(cluster), PodStore(cluster)
+    nodes.apply(make_node("a"))
+    nodes.apply(make_node("a", unschedulable=True))
+    nodes.apply(make_node("b"))
+    pods.apply(make_pod("web"))
+    pods.apply(make_pod("web", "a"))
+    assert (list(nodes.keys()), list(pods.keys())) == ([("", "a"), ("", "b")], [("default", "web")])
+    assert cluster.view(None).unschedulable.tolist() == [True, False]
+    nodes.remove(("", "b"))
+    pods.remove(("default", "web"))
+    assert (list(nodes.keys()), list(pods.keys())) == ([("", "a")], [])
+
+
+def test_a_malformed_quantity_leaves_an_object_as_it_was(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = Cluster()
+    NodeStore(cluster).apply(make_node("a", {"cpu": "4"}))
+    NodeStore(cluster).apply(make_node("a", {"cpu": "many"}))
+    PodStore(cluster).apply(make_pod("web", requests={"cpu": "many"}))
+    assert (cluster.node_count, cluster.pod_count) == (1, 0)
+    assert cluster.view(None).allocatable(0).tolist() == [4000]
+    assert [(record.levelno, vars(record)["object"]) for record in caplog.records] == [
+        (logging.WARNING, "a"),
+        (logging.WARNING, "default/web"),
+    ]
