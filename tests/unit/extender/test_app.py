@@ -220,7 +220,7 @@ def test_nothing_is_expected_for_a_caller_that_hung_up_meanwhile(run: Callable[.
             with socket.create_connection(("127.0.0.1", port)) as caller:
                 caller.sendall(http_request("/filter", body))
             async with asyncio.timeout(5):
-                while not world.observations:  # noqa: ASYNC110 - there is no event for this
+                while not world.observations:
                     await asyncio.sleep(0.001)
 
     run(calls())

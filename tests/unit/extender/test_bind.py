@@ -30,7 +30,7 @@ def bind(world: World, node_name: str, uid: str | None = None) -> str:
 
 async def until(holds: Callable[[], bool]) -> None:
     async with asyncio.timeout(5):
-        while not holds():  # noqa: ASYNC110 - there is no event for this
+        while not holds():
             await asyncio.sleep(0.001)
 
 

@@ -155,7 +155,7 @@ def test_a_plugin_that_is_cancelled_is_killed(tmp_path: Path) -> None:
     async def main() -> None:
         running = asyncio.create_task(ExecPlugin(config, Cluster(), b"", "user u").run())
         async with asyncio.timeout(20):
-            while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():  # noqa: ASYNC110
+            while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
                 await asyncio.sleep(0.01)
         running.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -70,7 +70,7 @@ class Setup:
 
 async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110  # any condition will do
+        while not condition():  # any condition will do
             await asyncio.sleep(0.001)
 
 
