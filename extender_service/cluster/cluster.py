@@ -7,17 +7,37 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.events import ClusterEvent, ClusterEvents
+from extender_service.cluster.held_volumes import HeldVolumes
 from extender_service.cluster.nodes import NodeTable
 from extender_service.cluster.occupancy import Occupancy
 from extender_service.cluster.placements import Placements
 from extender_service.cluster.pod_counts import PodCounts
 from extender_service.cluster.pods import NO_ROW, PodFacts, PodKey, PodTable
+from extender_service.cluster.storage import Storage, StorageObject
 from extender_service.cluster.view import NodeView
 from extender_service.cluster.workloads import Workloads
 from extender_service.kube.objects import Node, Pod
+from extender_service.kube.resources import Key, key_of
+from extender_service.kube.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
 
 # kube-scheduler's default bindTimeoutSeconds.
 EXPECTED_SECONDS = 600.0
+
+_STORAGE_EVENTS: dict[type, ClusterEvent] = {
+    PersistentVolume: ClusterEvent.VOLUME,
+    PersistentVolumeClaim: ClusterEvent.CLAIM,
+    StorageClass: ClusterEvent.STORAGE_CLASS,
+    CSINode: ClusterEvent.CSI_NODE,
+    CSIDriver: ClusterEvent.CSI_DRIVER,
+    CSIStorageCapacity: ClusterEvent.CSI_STORAGE_CAPACITY,
+}
 
 _TERMINAL_PHASES = ("Succeeded", "Failed")
 
@@ -53,6 +73,16 @@ class Cluster:
     def pods(self) -> PodTable:
         """The table of pods, for reading; placements have slots of their own."""
         return self._occupancy.pods
+
+    @property
+    def storage(self) -> Storage:
+        """Volumes, claims and what else is known of storage, for reading."""
+        return self._occupancy.storage
+
+    @property
+    def held_volumes(self) -> HeldVolumes:
+        """Which volumes the pods hold, for reading."""
+        return self._occupancy.volumes
 
     @property
     def node_count(self) -> int:
@@ -143,6 +173,21 @@ class Cluster:
         """Drop expectations whose time is up."""
         if self.placements.expire():
             self.events.notify(ClusterEvent.POD_REMOVED)
+
+    def apply_storage(self, item: StorageObject) -> None:
+        """Add or update a volume, a claim, or what else is known of storage."""
+        self.storage.apply(item)
+        if isinstance(item, CSINode):
+            self.nodes.apply_csi_node(item.metadata.name, item)
+        self.held_volumes.refresh(type(item), key_of(item))
+        self.events.notify(_STORAGE_EVENTS[type(item)])
+
+    def remove_storage(self, kind: type[StorageObject], key: Key) -> None:
+        """Forget a volume, a claim, or what else is known of storage."""
+        self.storage.remove(kind, key)
+        if kind is CSINode:
+            self.nodes.apply_csi_node(key[1], None)
+        self.held_volumes.refresh(kind, key)
 
     def view(self, rows: NDArray[np.intp] | None, table: NodeTable | None = None) -> NodeView:
         """Return the nodes at `rows` (None: the whole table), of this cluster's table or of a changed copy of it."""

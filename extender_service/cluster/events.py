@@ -12,10 +12,17 @@ class ClusterEvent(enum.Flag):
     NODE_REMOVED = enum.auto()
     POD_ADDED = enum.auto()
     POD_REMOVED = enum.auto()
+    VOLUME = enum.auto()
+    CLAIM = enum.auto()
+    STORAGE_CLASS = enum.auto()
+    CSI_NODE = enum.auto()
+    CSI_DRIVER = enum.auto()
+    CSI_STORAGE_CAPACITY = enum.auto()
 
     NODE = NODE_ADDED | NODE_UPDATED
     POD = POD_ADDED | POD_REMOVED
-    ANY = NODE | NODE_REMOVED | POD
+    STORAGE = VOLUME | CLAIM | STORAGE_CLASS | CSI_NODE | CSI_DRIVER | CSI_STORAGE_CAPACITY
+    ANY = NODE | NODE_REMOVED | POD | STORAGE
 
 
 class ClusterEvents:

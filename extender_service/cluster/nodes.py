@@ -12,7 +12,9 @@ from extender_service.cluster.images import Images
 from extender_service.cluster.interning import Interner
 from extender_service.cluster.labels import LabelColumn, LabelColumns
 from extender_service.cluster.resources import HostPort, node_allocatable
+from extender_service.cluster.volume_support import VolumeSupport, volume_support
 from extender_service.kube.objects import Node, Taint
+from extender_service.kube.storage import CSINode
 
 _FIRST_CAPACITY = 64
 _NO_LABELS: Mapping[str, str] = {}
@@ -25,7 +27,8 @@ class NodeTable:
 
     - `exists`: the node itself is known (a pod may come before its node, and stay after it)
     - `allocatable`, `requested`: int64, dimension by row (see `dimensions`)
-    - `unschedulable`; `taint_set`, `port_set`: numbers in `taint_sets` and `port_sets`
+    - `unschedulable`; `taint_set`, `port_set`, `volume_support`: numbers in `taint_sets`, `port_sets` and
+      `volume_supports`
     - label columns, through `label_column`
     - `images`; `objects` are the nodes without theirs
     """
@@ -43,11 +46,15 @@ class NodeTable:
         self.requested = np.zeros((self.dimensions.size, _FIRST_CAPACITY), np.int64)
         self.taint_sets: Interner[tuple[Taint, ...]] = Interner()
         self.port_sets: Interner[frozenset[HostPort]] = Interner()
+        self.volume_supports: Interner[VolumeSupport] = Interner()
         self._no_taints = self.taint_sets.hold(())
         self._no_ports = self.port_sets.hold(frozenset())
+        self._no_support = self.volume_supports.hold(VolumeSupport())
         self.taint_set = np.full(_FIRST_CAPACITY, self._no_taints, np.intp)
         self.port_set = np.full(_FIRST_CAPACITY, self._no_ports, np.intp)
+        self.volume_support = np.full(_FIRST_CAPACITY, self._no_support, np.intp)
         self.images = Images()
+        self._csi_nodes: dict[str, CSINode] = {}
         self._ports: dict[int, Counter[HostPort]] = {}
         self._labels: list[Mapping[str, str]] = []
         self._label_columns = LabelColumns()
@@ -84,6 +91,7 @@ class NodeTable:
         self.taint_set[row] = self.taint_sets.hold(node.spec.taints)
         self.taint_sets.release(before)
         self._set_labels(row, node.metadata.labels)
+        self._set_volume_support(row)
         self.images.set(row, images)
         return True
 
@@ -101,9 +109,19 @@ class NodeTable:
         self.taint_sets.release(int(self.taint_set[row]))
         self.taint_set[row] = self.taint_sets.hold(())
         self._set_labels(row, _NO_LABELS)
+        self._set_volume_support(row)
         self.images.set(row, ())
         self._free_if_unused(row)
         return True
+
+    def apply_csi_node(self, name: str, csi_node: CSINode | None) -> None:
+        """Take over what a node's CSINode says, or that there is none; it may come before the node."""
+        if csi_node is not None:
+            self._csi_nodes[name] = csi_node
+        else:
+            self._csi_nodes.pop(name, None)
+        if self.is_node(name):
+            self._set_volume_support(self.row_of[name])
 
     def row_for(self, name: str) -> int:
         """Return the row of a node, known or not yet; a new one holds nothing until a pod or the node comes."""
@@ -123,6 +141,7 @@ class NodeTable:
             self._labels.append(_NO_LABELS)
             self.port_sets.hold(frozenset())
             self.taint_sets.hold(())
+            self.volume_supports.hold(VolumeSupport())
         self.row_of[name] = row
         return row
 
@@ -165,9 +184,18 @@ class NodeTable:
         twin.size, twin.count = self.size, self.count
         twin.names, twin.row_of = self.names.copy(), self.row_of.copy()
         twin.objects, twin._labels = self.objects.copy(), self._labels.copy()
-        for column in ("exists", "unschedulable", "allocatable", "requested", "taint_set", "port_set"):
+        for column in (
+            "exists",
+            "unschedulable",
+            "allocatable",
+            "requested",
+            "taint_set",
+            "port_set",
+            "volume_support",
+        ):
             setattr(twin, column, getattr(self, column).copy())
         twin.taint_sets, twin.port_sets = self.taint_sets.copy(), self.port_sets.copy()
+        twin.volume_supports, twin._csi_nodes = self.volume_supports.copy(), self._csi_nodes
         twin.images = self.images.copy()
         twin._ports = {row: ports.copy() for row, ports in self._ports.items()}
         twin._label_columns = self._label_columns.copy()
@@ -195,6 +223,15 @@ class NodeTable:
         self._labels[row] = labels
         self._label_columns.set(row, labels)
 
+    def _set_volume_support(self, row: int) -> None:
+        node = self.objects[row]
+        support = VolumeSupport()
+        if node is not None:
+            support = volume_support(node_allocatable(node.status.allocatable), self._csi_nodes.get(self.names[row]))
+        before = int(self.volume_support[row])
+        self.volume_support[row] = self.volume_supports.hold(support)
+        self.volume_supports.release(before)
+
     def _set_ports(self, row: int) -> None:
         if not self._ports[row]:
             del self._ports[row]
@@ -214,6 +251,7 @@ class NodeTable:
         self.unschedulable = np.concatenate([self.unschedulable, np.zeros(more, np.bool_)])
         self.taint_set = np.concatenate([self.taint_set, np.full(more, self._no_taints, np.intp)])
         self.port_set = np.concatenate([self.port_set, np.full(more, self._no_ports, np.intp)])
+        self.volume_support = np.concatenate([self.volume_support, np.full(more, self._no_support, np.intp)])
         self.allocatable = np.pad(self.allocatable, ((0, 0), (0, more)))
         self.requested = np.pad(self.requested, ((0, 0), (0, more)))
         self._label_columns.grow(capacity)

@@ -10,6 +10,7 @@ from extender_service.cluster.dimensions import NONZERO_CPU_MILLI, NONZERO_MEMOR
 from extender_service.cluster.interning import Interner
 from extender_service.cluster.label_sets import LabelSets
 from extender_service.cluster.pod_changes import PodChange, PodChanges
+from extender_service.cluster.pod_volumes import PodVolumes, pod_volumes
 from extender_service.cluster.resources import HostPort, PodRequests, host_ports, pod_requests, request_shape
 from extender_service.cluster.running_terms import RunningTerms, TermKey
 from extender_service.kube.objects import Pod
@@ -22,7 +23,7 @@ PodKey = tuple[str, str]
 
 
 class PodFacts(msgspec.Struct, frozen=True, gc=False):
-    """What is kept of a pod: who it is, where it is, and the numbers of what it takes."""
+    """What is kept of a pod: who it is, where it is, its volumes, and the numbers of what else it takes."""
 
     namespace: str
     name: str
@@ -31,6 +32,7 @@ class PodFacts(msgspec.Struct, frozen=True, gc=False):
     nominated_node_name: str
     requests: int
     ports: int
+    volumes: PodVolumes
 
     @property
     def key(self) -> PodKey:
@@ -95,6 +97,7 @@ class PodTable:
             pod.status.nominated_node_name,
             number,
             self.port_sets.hold(host_ports(pod.spec)),
+            pod_volumes(pod),
         )
         return slot
 
@@ -142,6 +145,7 @@ class PodTable:
             and self.label_set[slot] == self.label_sets.number_of(pod.metadata.namespace, pod.metadata.labels)
             and self.terminating[slot] == bool(pod.metadata.deletion_timestamp)
             and self.term_set[slot] == self.term_sets.number_of(_terms(pod))
+            and facts.volumes == pod_volumes(pod)
         )
 
     def amounts_of(self, slot: int) -> NDArray[np.int64]:

@@ -10,6 +10,7 @@ from extender_service.cluster.labels import LabelColumn
 from extender_service.cluster.nodes import NodeTable
 from extender_service.cluster.pods import PodTable
 from extender_service.cluster.resources import HostPort
+from extender_service.cluster.volume_support import VolumeSupport
 from extender_service.kube.objects import Node, Taint
 
 
@@ -100,6 +101,16 @@ class NodeView:
         """Distinct taint sets by number; None where a number is unused."""
         return self._table.taint_sets.values
 
+    @property
+    def volume_support(self) -> NDArray[np.intp]:
+        """The number of what each node can do with volumes in `volume_supports`."""
+        return self._at(self._table.volume_support)
+
+    @property
+    def volume_supports(self) -> list[VolumeSupport | None]:
+        """Distinct answers by number; None where a number is unused."""
+        return self._table.volume_supports.values
+
     def port_sets(self) -> tuple[NDArray[np.intp], Sequence[frozenset[HostPort] | None]]:
         """The number of each node's host ports in use, and the distinct sets by number; None for an unused number."""
         numbers, sets = self._at(self._table.port_set), self._table.port_sets.values
@@ -152,6 +163,22 @@ class NodeView:
                 known = known + self._change_of(dimension)
             self._requested[dimension] = known
         return known
+
+    def pods_among(self, slots: NDArray[np.intp]) -> NDArray[np.int64]:
+        """How many of the pods in these slots, each given once, count on each node in its own world."""
+        rows = self._pods.row[slots]
+        counts: NDArray[np.int64] = self.by_row(np.bincount(rows[rows >= 0], minlength=self._table.capacity))
+        if self._changes is not None:
+            counts = counts.copy()
+            concerned = np.isin(self._changes.slots, slots)
+            np.add.at(counts, self._changes.positions[concerned], self._changes.signs[concerned])
+        return counts
+
+    def by_row(self, column: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return, for each node, what a column kept elsewhere has for its row; 0 beyond the column's end."""
+        if len(column) < self._table.capacity:
+            column = np.pad(column, (0, self._table.capacity - len(column)))
+        return self._at(column)
 
     def at(self, positions: NDArray[np.intp]) -> "NodeView":
         """Return the nodes at some positions of this view."""

@@ -137,7 +137,26 @@ def run_filter(
     asked: NDArray[np.bool_],
     found: PreFilterOutcome,
 ) -> Verdicts:
-    """Run Filter on the asked nodes, each plugin once, until none is left."""
+    """Run Filter on the asked nodes, each plugin once, until none is left.
+
+    Raises CycleError where a plugin failed on a node, as opposed to rejecting it.
+    """
+    verdicts = filter_nodes(profile, state, pod, nodes, asked, found)
+    error = verdicts.first_error()
+    if error is not None:
+        raise CycleError(f'running "{error.plugin}" filter plugin: {error.message}')
+    return verdicts
+
+
+def filter_nodes(
+    profile: Profile,
+    state: CycleState,
+    pod: Pod,
+    nodes: NodeView,
+    asked: NDArray[np.bool_],
+    found: PreFilterOutcome,
+) -> Verdicts:
+    """Run Filter like `run_filter`; where a plugin failed on a node, that is the node's verdict."""
     verdicts = Verdicts(nodes, asked)
     if found.rejection is not None:
         everywhere = np.ones(len(verdicts.remaining), np.bool_)
@@ -154,9 +173,6 @@ def run_filter(
         rejections = _call(state, plugin, "Filter", doing, plugin.filter, state, pod, verdicts.remaining)
         if rejections is not None:
             verdicts.reject(plugin.name, rejections)
-    error = verdicts.first_error()
-    if error is not None:
-        raise CycleError(f'running "{error.plugin}" filter plugin: {error.message}')
     return verdicts
 
 

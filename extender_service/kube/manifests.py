@@ -17,6 +17,7 @@ from yaml.composer import Composer
 from extender_service.kube.decoding import DecodeError, Decoder
 from extender_service.kube.defaults import DEFAULT_NAMESPACE, default_metadata, default_node, default_pod
 from extender_service.kube.objects import Node, Object, Pod
+from extender_service.kube.storage import STORAGE_KINDS, CSIDriver, CSINode, PersistentVolume, StorageClass
 from extender_service.kube.workloads import Namespace, ReplicaSet, ReplicationController, Service, StatefulSet
 
 T = TypeVar("T", bound=Object)
@@ -30,9 +31,12 @@ KINDS: dict[tuple[str, str], type[Object]] = {
     ("v1", "ReplicationController"): ReplicationController,
     ("apps/v1", "ReplicaSet"): ReplicaSet,
     ("apps/v1", "StatefulSet"): StatefulSet,
+    **STORAGE_KINDS,
 }
 # Those of them that have no namespace.
-CLUSTER_SCOPED: frozenset[type[Object]] = frozenset({Node, Namespace})
+CLUSTER_SCOPED: frozenset[type[Object]] = frozenset(
+    {Node, Namespace, PersistentVolume, StorageClass, CSINode, CSIDriver}
+)
 
 _decoders: dict[type[Object], Decoder[Any]] = {kind: Decoder(kind) for kind in KINDS.values()}
 _fill_in: dict[type[Object], Callable[[Any, Raw], Object]] = {Node: default_node, Pod: default_pod}

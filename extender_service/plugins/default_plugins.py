@@ -11,10 +11,14 @@ from extender_service.plugins.node_ports import NodePorts
 from extender_service.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from extender_service.plugins.node_resources_fit import NodeResourcesFit
 from extender_service.plugins.node_unschedulable import NodeUnschedulable
+from extender_service.plugins.node_volume_limits import NodeVolumeLimits
 from extender_service.plugins.pod_topology_spread import PodTopologySpread
 from extender_service.plugins.priority_sort import PrioritySort
 from extender_service.plugins.scheduling_gates import SchedulingGates
 from extender_service.plugins.taint_toleration import TaintToleration
+from extender_service.plugins.volume_binding import VolumeBinding
+from extender_service.plugins.volume_restrictions import VolumeRestrictions
+from extender_service.plugins.volume_zone import VolumeZone
 
 IN_TREE: tuple[type[Plugin], ...] = (
     SchedulingGates,
@@ -25,6 +29,10 @@ IN_TREE: tuple[type[Plugin], ...] = (
     NodeAffinity,
     NodePorts,
     NodeResourcesFit,
+    VolumeRestrictions,
+    NodeVolumeLimits,
+    VolumeBinding,
+    VolumeZone,
     PodTopologySpread,
     InterPodAffinity,
     NodeResourcesBalancedAllocation,
@@ -34,10 +42,4 @@ IN_TREE: tuple[type[Plugin], ...] = (
 )
 
 # The others that kube-scheduler has, with the extension points that they serve there.
-ABSENT: dict[str, tuple[str, ...]] = {
-    "VolumeRestrictions": ("preFilter", "filter"),
-    "NodeVolumeLimits": ("preFilter", "filter"),
-    "VolumeBinding": ("preFilter", "filter", "preScore", "score", "reserve", "preBind"),
-    "VolumeZone": ("preFilter", "filter"),
-    "DefaultPreemption": ("postFilter",),
-}
+ABSENT: dict[str, tuple[str, ...]] = {"DefaultPreemption": ("postFilter",)}

@@ -8,6 +8,7 @@ from msgspec import structs
 
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.cluster_file import ClusterFile
+from extender_service.cluster.storage import STORAGE
 from extender_service.cluster.view import NodeView
 from extender_service.cluster.workloads import WORKLOADS
 from extender_service.config.load import default_config, parse_config
@@ -18,7 +19,7 @@ from extender_service.framework.registry import Registry
 from extender_service.framework.runtime import (
     CycleError,
     PreFilterOutcome,
-    run_filter,
+    filter_nodes,
     run_pre_enqueue,
     run_pre_filter,
     run_pre_score,
@@ -27,7 +28,8 @@ from extender_service.framework.runtime import (
 from extender_service.framework.status import Code, Status
 from extender_service.framework.verdicts import Verdicts
 from extender_service.kube.decoding import Decoder
-from extender_service.kube.manifests import KINDS
+from extender_service.kube.defaults import default_metadata
+from extender_service.kube.manifests import CLUSTER_SCOPED, KINDS
 from extender_service.kube.objects import Node, Object, Pod
 from extender_service.plugins.default_plugins import ABSENT, IN_TREE
 from tests.conformance.cases import Case, Verdict
@@ -68,6 +70,11 @@ class Evaluation:
             self.cluster.apply_pod(_with_identity(item))
         elif isinstance(item, WORKLOADS):
             self.cluster.workloads.apply(item)
+        elif isinstance(item, STORAGE):
+            namespaced = type(item) not in CLUSTER_SCOPED
+            self.cluster.apply_storage(
+                structs.replace(item, metadata=default_metadata(item.metadata, namespaced=namespaced))
+            )
 
 
 def evaluate(case: Case, feasible: list[str] | None = None) -> Verdict:
@@ -80,15 +87,22 @@ def evaluate(case: Case, feasible: list[str] | None = None) -> Verdict:
         return verdict | {"preEnqueue": _plugin_status(gate)}
     try:
         found = run_pre_filter(evaluation.profile, state, evaluation.pod)
+    except CycleError as failure:
+        return verdict | {"preFilter": _failed_pre_filter(str(failure), state), "cycleError": str(failure)}
+    try:
         verdict["preFilter"] = _pre_filter(found, state)
         verdict["filter"] = None
         if found.rejection is None:
-            verdicts = run_filter(
+            verdicts = filter_nodes(
                 evaluation.profile, state, evaluation.pod, evaluation.nodes, evaluation.nodes.exists, found
             )
             verdict["filter"] = _filter(evaluation, verdicts)
+            failed = verdicts.first_error()
             passing = {evaluation.nodes.names[position] for position in np.flatnonzero(verdicts.passing)}
-            verdict["feasible"] = [name for name in evaluation.node_names if name in passing]
+            if failed is None:
+                verdict["feasible"] = [name for name in evaluation.node_names if name in passing]
+            else:
+                verdict["cycleError"] = _failed_filter(failed)
         verdict["filterByPlugin"] = _filter_by_plugin(evaluation, state, found)
         to_score = verdict["feasible"] if feasible is None else feasible
         if to_score:
@@ -107,14 +121,31 @@ def _pre_filter(found: PreFilterOutcome, state: CycleState) -> dict[str, Any]:
     }
 
 
+def _failed_pre_filter(message: str, state: CycleState) -> dict[str, Any]:
+    plugin = message.split('"')[1]
+    return {
+        **_plugin_status(Status(Code.ERROR, (message,), plugin)),
+        "nodeNames": None,
+        "skipped": sorted(state.skipped_filters),
+    }
+
+
 def _filter(evaluation: Evaluation, verdicts: Verdicts) -> dict[str, Any]:
     names = evaluation.nodes.names
     return {
-        names[position]: _plugin_status(status)
+        names[position]: _plugin_status(_as_framework_says(status))
         for status, positions in verdicts.groups()
         if status.plugin
         for position in positions
     }
+
+
+def _as_framework_says(status: Status) -> Status:
+    return structs.replace(status, reasons=(_failed_filter(status),)) if status.code == Code.ERROR else status
+
+
+def _failed_filter(error: Status) -> str:
+    return f'running "{error.plugin}" filter plugin: {error.message}'
 
 
 def _filter_by_plugin(evaluation: Evaluation, state: CycleState, found: PreFilterOutcome) -> dict[str, Any] | None:

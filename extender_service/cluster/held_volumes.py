@@ -1,0 +1,149 @@
+"""Which volumes the pods hold, and how many are attached to each node."""
+
+from collections.abc import Iterator
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from extender_service.cluster.attachments import Attachment, Dependencies, Fault, attachments
+from extender_service.cluster.pod_volumes import DiskUse, PodVolumes
+from extender_service.cluster.slot_index import SlotIndex
+from extender_service.cluster.storage import Storage
+from extender_service.cluster.volume_support import limit_key
+from extender_service.kube.csi_migration import PLUGINS
+from extender_service.kube.resources import Key
+
+_FIRST_CAPACITY = 64
+
+
+class _Held(msgspec.Struct):
+    """The volumes of one pod, and what they come to as storage is now."""
+
+    row: int
+    volumes: PodVolumes
+    attachments: tuple[Attachment, ...] = ()
+    dependencies: tuple[tuple[type, Key], ...] = ()
+
+
+class HeldVolumes:
+    """The volumes of the pods in all slots, kept current with the pods and with storage.
+
+    - `disks`, `claims`, `claim_names`: the slots by what their pods use; claims are those of the pods' choosing, and
+      their names are without the namespace
+    - `faults`: what is wrong with the volumes of pods, by slot
+    """
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._held: dict[int, _Held] = {}
+        self._slots: SlotIndex[Attachment] = SlotIndex()
+        self._dependents: SlotIndex[tuple[type, Key]] = SlotIndex()
+        self._attached: dict[tuple[str, bool], NDArray[np.int64]] = {}
+        self.disks: SlotIndex[DiskUse] = SlotIndex()
+        self.claims: SlotIndex[Key] = SlotIndex()
+        self.claim_names: SlotIndex[str] = SlotIndex()
+        self.faults: dict[int, tuple[Fault, ...]] = {}
+
+    def add(self, slot: int, row: int, volumes: PodVolumes) -> None:
+        """Take in a pod that counts on a node row, or on none."""
+        if not volumes.attachable and not volumes.disks:
+            return
+        self._held[slot] = _Held(row, volumes)
+        for use in volumes.disks:
+            self.disks.add(use, slot)
+        for claim in volumes.claims():
+            self.claims.add(claim, slot)
+            self.claim_names.add(claim[1], slot)
+        self._resolve(slot)
+
+    def remove(self, slot: int) -> None:
+        """Forget a pod."""
+        if slot not in self._held:
+            return
+        self._unresolve(slot)
+        volumes = self._held.pop(slot).volumes
+        for use in volumes.disks:
+            self.disks.discard(use, slot)
+        for claim in volumes.claims():
+            self.claims.discard(claim, slot)
+            self.claim_names.discard(claim[1], slot)
+
+    def refresh(self, kind: type, key: Key) -> None:
+        """Look again at the pods whose volumes depend on an object that has changed."""
+        for slot in self._dependents.slots((kind, key)).tolist():
+            self._unresolve(slot)
+            self._resolve(slot)
+
+    def attached(self, key: str, *, migrated: bool) -> NDArray[np.int64]:
+        """How many volumes of a `limit_key` are attached, by node row; rows beyond the end have none.
+
+        With `migrated`, in-tree volumes that a CSI driver took over count, too.
+        """
+        return self._attached.get((key, migrated), np.zeros(0, np.int64))
+
+    def holders(self, driver: str, handle: str, *, migrated: bool) -> NDArray[np.intp]:
+        """The slots of the pods that hold a volume; with `migrated`, also those that name it as an in-tree volume."""
+        return self._slots.slots(*_names_of(driver, handle, migrated=migrated))
+
+    def held_by(self, slot: int, key: str, *, migrated: bool) -> set[tuple[str, str]]:
+        """Driver and handle of the volumes of a `limit_key` that the pod in a slot holds."""
+        held = self._held.get(slot)
+        return {
+            (item.driver, item.handle)
+            for item in (() if held is None else held.attachments)
+            if limit_key(item.driver) == key and (migrated or not item.plugin)
+        }
+
+    def claim_count(self, slot: int, names: frozenset[str]) -> int:
+        """How often the pod in a slot uses claims of some names."""
+        held = self._held.get(slot)
+        return 0 if held is None else sum(name in names for _, name in held.volumes.claims())
+
+    def _resolve(self, slot: int) -> None:
+        held = self._held[slot]
+        dependencies: Dependencies = set()
+        found = list(attachments(self._storage, held.volumes, dependencies))
+        held.attachments = tuple({item: None for item in found if isinstance(item, Attachment)})
+        held.dependencies = tuple(dependencies)
+        # kube-scheduler does not mind a running pod whose claim is gone.
+        faults = tuple(item for item in found if isinstance(item, Fault) and not item.is_missing)
+        if faults:
+            self.faults[slot] = faults
+        for dependency in held.dependencies:
+            self._dependents.add(dependency, slot)
+        for attachment in held.attachments:
+            self._count(attachment, held.row, 1)
+            self._slots.add(attachment, slot)
+
+    def _unresolve(self, slot: int) -> None:
+        held = self._held[slot]
+        self.faults.pop(slot, None)
+        for dependency in held.dependencies:
+            self._dependents.discard(dependency, slot)
+        for attachment in held.attachments:
+            self._slots.discard(attachment, slot)
+            self._count(attachment, held.row, -1)
+
+    def _count(self, attachment: Attachment, row: int, sign: int) -> None:
+        """Count a volume on a row, unless another pod there holds it."""
+        if row < 0:
+            return
+        for migrated in (True,) if attachment.plugin else (False, True):
+            others = self._slots.slots(*_names_of(attachment.driver, attachment.handle, migrated=migrated)).tolist()
+            if not any(self._held[slot].row == row for slot in others):
+                key = (limit_key(attachment.driver), migrated)
+                by_row = self._attached.get(key)
+                if by_row is None or row >= len(by_row):
+                    known = np.zeros(0, np.int64) if by_row is None else by_row
+                    by_row = np.zeros(max(_FIRST_CAPACITY, 2 * len(known), row + 1), np.int64)
+                    by_row[: len(known)] = known
+                    self._attached[key] = by_row
+                by_row[row] += sign
+
+
+def _names_of(driver: str, handle: str, *, migrated: bool) -> Iterator[Attachment]:
+    """All ways in which a pod may name a volume."""
+    yield Attachment(driver, handle)
+    if migrated and driver in PLUGINS:
+        yield Attachment(driver, handle, PLUGINS[driver])

@@ -1,0 +1,107 @@
+"""What a pod holds in volumes, as far as other pods or limits mind."""
+
+from typing import NamedTuple
+
+import msgspec
+
+from extender_service.kube.csi_migration import FOLLOWED, CSIVolume, TranslationError, in_tree_plugin, translate
+from extender_service.kube.objects import Pod, Volume
+from extender_service.kube.resources import Key
+from extender_service.kube.storage import PersistentVolumeClaim
+
+
+class DiskUse(NamedTuple):
+    """A disk that is mounted without a claim, and how."""
+
+    kind: str
+    disk: tuple[str, ...]
+    read_only: bool
+
+
+class ClaimUse(msgspec.Struct, frozen=True, gc=False):
+    """A claim that is mounted. That of an ephemeral volume must be owned by the pod, whose UID and name it then has."""
+
+    key: Key
+    pod_uid: str = ""
+    pod_name: str = ""
+
+    @property
+    def is_ephemeral(self) -> bool:
+        """Whether the claim is made for this pod alone."""
+        return bool(self.pod_name)
+
+    def ownership_fault(self, claim: PersistentVolumeClaim) -> str:
+        """Say what is wrong if the claim was not made for this pod's ephemeral volume (ephemeral.VolumeIsForPod)."""
+        if not self.is_ephemeral:
+            return ""
+        owner = next((owner for owner in claim.metadata.owner_references if owner.controller), None)
+        if owner is not None and owner.uid == self.pod_uid:
+            return ""
+        namespace, name = self.key
+        return f"PVC {namespace}/{name} was not created for pod {namespace}/{self.pod_name} (pod is not owner)"
+
+
+class InTreeUse(msgspec.Struct, frozen=True, gc=False):
+    """A volume without a claim that is attached by a CSI driver where `plugin` is migrated; or why it cannot be."""
+
+    plugin: str
+    volume: CSIVolume | None
+    fault: str = ""
+
+
+class PodVolumes(msgspec.Struct, frozen=True, gc=False):
+    """The volumes of a pod: those that may be attached, in the pod's order, and disks without a claim."""
+
+    attachable: tuple[ClaimUse | InTreeUse, ...] = ()
+    disks: tuple[DiskUse, ...] = ()
+
+    def claims(self) -> list[Key]:
+        """Claims of the pod's choosing, in the pod's order; the same one may come twice."""
+        return [use.key for use in self.attachable if isinstance(use, ClaimUse) and not use.is_ephemeral]
+
+
+NO_VOLUMES = PodVolumes()
+
+
+def pod_volumes(pod: Pod) -> PodVolumes:
+    """Take from a pod what it holds in volumes."""
+    volumes = pod.spec.volumes
+    if not volumes:
+        return NO_VOLUMES
+    attachable = [use for volume in volumes if (use := _attachable(pod, volume)) is not None]
+    disks = [use for volume in volumes for use in disk_uses(volume)]
+    return PodVolumes(tuple(attachable), tuple(disks)) if attachable or disks else NO_VOLUMES
+
+
+def _attachable(pod: Pod, volume: Volume) -> ClaimUse | InTreeUse | None:
+    metadata = pod.metadata
+    if volume.persistent_volume_claim is not None:
+        return ClaimUse((metadata.namespace, volume.persistent_volume_claim.claim_name))
+    if volume.ephemeral is not None:
+        return ClaimUse((metadata.namespace, f"{metadata.name}-{volume.name}"), metadata.uid, metadata.name)
+    plugin = in_tree_plugin(volume)
+    if not plugin:
+        return None
+    if plugin not in FOLLOWED:
+        return InTreeUse(plugin, None)
+    try:
+        return InTreeUse(plugin, translate(volume, plugin))
+    except TranslationError as error:
+        return InTreeUse(plugin, None, f"converting volume({volume.name}) from inline to csi: {error}")
+
+
+def disk_uses(volume: Volume) -> list[DiskUse]:
+    """Return the disks that a volume stands for: an RBD image is one per monitor, any of which makes it the same."""
+    uses = []
+    if volume.gce_persistent_disk is not None:
+        disk = volume.gce_persistent_disk
+        uses.append(DiskUse("gce", (disk.pd_name,), disk.read_only))
+    if volume.aws_elastic_block_store is not None:
+        # No two pods may have it, whatever they do with it.
+        uses.append(DiskUse("ebs", (volume.aws_elastic_block_store.volume_id,), read_only=False))
+    if volume.iscsi is not None:
+        uses.append(DiskUse("iscsi", (volume.iscsi.iqn,), volume.iscsi.read_only))
+    if volume.rbd is not None:
+        rbd = volume.rbd
+        uses += [DiskUse("rbd", (rbd.pool, rbd.image, monitor), rbd.read_only) for monitor in rbd.monitors]
+    return uses

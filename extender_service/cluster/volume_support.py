@@ -1,0 +1,58 @@
+"""What nodes can do with volumes: few distinct answers for many nodes."""
+
+import hashlib
+from collections.abc import Mapping
+from functools import lru_cache
+
+import msgspec
+
+from extender_service.kube.csi_migration import FOLLOWED, MIGRATED_ANNOTATION, PORTWORX
+from extender_service.kube.storage import CSINode
+
+_LIMIT_PREFIX = "attachable-volumes-"
+_CSI_LIMIT_PREFIX = "attachable-volumes-csi-"
+_LONGEST_RESOURCE_NAME = 63
+
+
+class VolumeSupport(msgspec.Struct, frozen=True):
+    """What a node, and its CSINode if it has one, say of volumes.
+
+    - `migrated`: in-tree plugins that the CSINode lists as migrated to CSI
+    - `limits`: how many volumes can be attached, by `limit_key`
+    """
+
+    has_csi_node: bool = False
+    migrated: frozenset[str] = frozenset()
+    limits: tuple[tuple[str, int], ...] = ()
+
+    def counts(self, plugin: str) -> bool:
+        """Tell whether in-tree volumes of a plugin count as their driver's (isCSIMigrationOn in nodevolumelimits)."""
+        if not self.has_csi_node or plugin not in FOLLOWED:
+            return False
+        return plugin != PORTWORX or plugin in self.migrated
+
+    def limit(self, key: str) -> int | None:
+        """How many volumes of a `limit_key` can be attached; None for any number."""
+        return next((limit for name, limit in self.limits if name == key), None)
+
+
+@lru_cache(maxsize=4096)
+def limit_key(driver: str) -> str:
+    """Return the resource name that stands for a driver's limit (GetCSIAttachLimitKey in pkg/volume/util)."""
+    if len(_CSI_LIMIT_PREFIX) + len(driver) < _LONGEST_RESOURCE_NAME:
+        return _CSI_LIMIT_PREFIX + driver
+    digest = hashlib.sha1(driver.encode(), usedforsecurity=False).hexdigest()
+    return _CSI_LIMIT_PREFIX + driver[:23] + digest[:16]
+
+
+def volume_support(allocatable: Mapping[str, int], csi_node: CSINode | None) -> VolumeSupport:
+    """Put together what a node's allocatable amounts and its CSINode say; the CSINode's limits take precedence."""
+    limits = {name: amount for name, amount in allocatable.items() if name.startswith(_LIMIT_PREFIX)}
+    if csi_node is None:
+        return VolumeSupport(limits=tuple(sorted(limits.items())))
+    for driver in csi_node.spec.drivers:
+        if driver.allocatable is not None and driver.allocatable.count is not None:
+            limits[limit_key(driver.name)] = driver.allocatable.count
+    migrated = csi_node.metadata.annotations.get(MIGRATED_ANNOTATION, "")
+    plugins = frozenset(filter(None, migrated.split(",")))
+    return VolumeSupport(has_csi_node=True, migrated=plugins, limits=tuple(sorted(limits.items())))

@@ -1,0 +1,180 @@
+"""Storage objects, reduced to the fields that scheduling reads (k8s.io/api core/v1 and storage/v1)."""
+
+from extender_service.kube.objects import (
+    InTreeSources,
+    LabelSelector,
+    NodeSelector,
+    Object,
+    ObjectMeta,
+    RawQuantity,
+    ResourceList,
+    ResourceRequirements,
+)
+
+STORAGE = "storage"
+BETA_CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
+
+
+class CSISource(Object):
+    """v1.CSIPersistentVolumeSource."""
+
+    driver: str = ""
+    volume_handle: str = ""
+
+
+class ClaimReference(Object):
+    """The claim that a volume is bound to, or kept for (v1.ObjectReference)."""
+
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class VolumeNodeAffinity(Object):
+    """Nodes from which a volume can be reached."""
+
+    required: NodeSelector | None = None
+
+
+class PersistentVolumeSpec(InTreeSources):
+    """v1.PersistentVolumeSpec."""
+
+    csi: CSISource | None = None
+    capacity: ResourceList = {}
+    access_modes: tuple[str, ...] = ()
+    claim_ref: ClaimReference | None = None
+    storage_class_name: str = ""
+    volume_mode: str = ""
+    node_affinity: VolumeNodeAffinity | None = None
+    volume_attributes_class_name: str = ""
+
+
+class Phase(Object):
+    """How far a volume or a claim is in its life."""
+
+    phase: str = ""
+
+
+class PersistentVolume(Object):
+    """v1.PersistentVolume."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PersistentVolumeSpec = PersistentVolumeSpec()
+    status: Phase = Phase()
+
+    @property
+    def class_name(self) -> str:
+        """The storage class; the old annotation takes precedence."""
+        return self.metadata.annotations.get(BETA_CLASS_ANNOTATION, self.spec.storage_class_name)
+
+
+class PersistentVolumeClaimSpec(Object):
+    """v1.PersistentVolumeClaimSpec."""
+
+    access_modes: tuple[str, ...] = ()
+    selector: LabelSelector | None = None
+    resources: ResourceRequirements = ResourceRequirements()
+    volume_name: str = ""
+    storage_class_name: str = ""
+    volume_mode: str = ""
+    volume_attributes_class_name: str = ""
+
+
+class PersistentVolumeClaim(Object):
+    """v1.PersistentVolumeClaim."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
+    status: Phase = Phase()
+
+    @property
+    def class_name(self) -> str:
+        """The storage class, empty if there is none; the old annotation takes precedence."""
+        return self.metadata.annotations.get(BETA_CLASS_ANNOTATION, self.spec.storage_class_name)
+
+    @property
+    def request(self) -> RawQuantity | None:
+        """How much storage is asked for."""
+        return self.spec.resources.requests.get(STORAGE)
+
+
+class TopologyRequirement(Object):
+    """Values that a node's label may have (v1.TopologySelectorLabelRequirement)."""
+
+    key: str = ""
+    values: tuple[str, ...] = ()
+
+
+class TopologyTerm(Object):
+    """Requirements on a node's labels, all of which must hold (v1.TopologySelectorTerm)."""
+
+    match_label_expressions: tuple[TopologyRequirement, ...] = ()
+
+
+class StorageClass(Object):
+    """storage/v1.StorageClass; None stands for an unset binding mode."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    provisioner: str = ""
+    volume_binding_mode: str | None = None
+    allowed_topologies: tuple[TopologyTerm, ...] = ()
+
+
+class VolumeNodeResources(Object):
+    """How many volumes of a driver a node can attach; None for no limit."""
+
+    count: int | None = None
+
+
+class CSINodeDriver(Object):
+    """A driver on a node (storage/v1.CSINodeDriver)."""
+
+    name: str = ""
+    allocatable: VolumeNodeResources | None = None
+
+
+class CSINodeSpec(Object):
+    """storage/v1.CSINodeSpec."""
+
+    drivers: tuple[CSINodeDriver, ...] = ()
+
+
+class CSINode(Object):
+    """storage/v1.CSINode, which has the name of its node."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: CSINodeSpec = CSINodeSpec()
+
+
+class CSIDriverSpec(Object):
+    """storage/v1.CSIDriverSpec."""
+
+    storage_capacity: bool = False
+
+
+class CSIDriver(Object):
+    """storage/v1.CSIDriver."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: CSIDriverSpec = CSIDriverSpec()
+
+
+class CSIStorageCapacity(Object):
+    """storage/v1.CSIStorageCapacity: what is left of a storage class in one part of the cluster."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    storage_class_name: str = ""
+    node_topology: LabelSelector | None = None
+    capacity: RawQuantity | None = None
+    maximum_volume_size: RawQuantity | None = None
+
+
+# The kinds of this module by apiVersion and kind.
+STORAGE_KINDS: dict[tuple[str, str], type[Object]] = {
+    ("v1", "PersistentVolume"): PersistentVolume,
+    ("v1", "PersistentVolumeClaim"): PersistentVolumeClaim,
+    ("storage.k8s.io/v1", "StorageClass"): StorageClass,
+    ("storage.k8s.io/v1", "CSINode"): CSINode,
+    ("storage.k8s.io/v1", "CSIDriver"): CSIDriver,
+    ("storage.k8s.io/v1", "CSIStorageCapacity"): CSIStorageCapacity,
+}

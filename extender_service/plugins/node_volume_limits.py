@@ -1,0 +1,129 @@
+"""NodeVolumeLimits: a node can attach only so many volumes of a driver."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from extender_service.cluster.attachments import Attachment, Fault, attachments
+from extender_service.cluster.events import ClusterEvent
+from extender_service.cluster.pod_volumes import pod_volumes
+from extender_service.cluster.view import NodeView
+from extender_service.cluster.volume_support import VolumeSupport, limit_key
+from extender_service.framework.interface import CycleState, Filter, PreFilter
+from extender_service.framework.status import SKIP, Code, Rejections, Status, unresolvable, unschedulable
+from extender_service.kube.csi_migration import PLUGINS
+from extender_service.kube.objects import Pod
+
+TOO_MANY = unschedulable("node(s) exceed max volume count")
+
+_NO_LIMIT = np.iinfo(np.int64).max
+Mask = NDArray[np.bool_]
+
+
+class NodeVolumeLimits(PreFilter, Filter):
+    """Rejects nodes that cannot attach all of the pod's volumes beside those that are attached there.
+
+    The limits are those of the CSINode, or of the node's own allocatable resources. An in-tree volume counts where its
+    plugin is migrated to CSI; a volume that two pods of a node share counts once.
+    """
+
+    name: ClassVar[str] = "NodeVolumeLimits"
+    retry_on: ClassVar[ClusterEvent] = ClusterEvent.CSI_NODE | ClusterEvent.POD_REMOVED | ClusterEvent.CLAIM
+
+    def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:
+        """Skip pods without volumes that could count."""
+        return None if pod_volumes(pod).attachable else SKIP
+
+    def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
+        """Reject nodes with too many volumes; a volume that cannot be judged is an error where it matters."""
+        wanted = list(attachments(self.handle.cluster.storage, pod_volumes(pod), set()))
+        statuses: list[Status | None] = [None, TOO_MANY]
+        numbers = np.zeros(len(nodes), np.intp)
+        undecided = np.ones(len(nodes), np.bool_)
+        for fault in (item for item in wanted if isinstance(item, Fault)):
+            failed = undecided & _counts(nodes, fault.plugin)
+            numbers[failed] = len(statuses)
+            statuses.append(unresolvable(fault.text) if fault.is_missing else Status(Code.ERROR, (fault.text,)))
+            undecided &= ~failed
+        volumes = [item for item in wanted if isinstance(item, Attachment)]
+        undecided &= _by_support(nodes, lambda support: bool(support.limits))
+        undecided &= _any_counts(nodes, volumes)
+        if undecided.any():
+            self._find_faults(nodes, undecided, numbers, statuses)
+            for key in {limit_key(volume.driver): None for volume in volumes}:
+                numbers[undecided & self._exceeds(nodes, key, volumes)] = 1
+        return Rejections.per_value(numbers, statuses) if numbers.any() else None
+
+    def _find_faults(
+        self, nodes: NodeView, undecided: Mask, numbers: NDArray[np.intp], statuses: list[Status | None]
+    ) -> None:
+        """Give nodes an error where a pod has a volume that cannot be judged; such nodes are decided then."""
+        for slot, faults in sorted(self.handle.cluster.held_volumes.faults.items()):
+            here = nodes.pods_among(np.array([slot])) > 0
+            for fault in faults:
+                failed = undecided & here & _counts(nodes, fault.plugin)
+                if failed.any():
+                    numbers[failed] = len(statuses)
+                    statuses.append(Status(Code.ERROR, (fault.text,)))
+                    undecided &= ~failed
+
+    def _exceeds(self, nodes: NodeView, key: str, volumes: Sequence[Attachment]) -> Mask:
+        """Tell where the volumes that one limit is for, those that are new there, are more than it allows."""
+        volumes = [volume for volume in volumes if limit_key(volume.driver) == key]
+        in_tree = PLUGINS.get(volumes[0].driver)
+        exceeds = self._exceeds_with(nodes, key, [volume for volume in volumes if not volume.plugin], migrated=False)
+        if in_tree is None:
+            return exceeds
+        return np.where(_counts(nodes, in_tree), self._exceeds_with(nodes, key, volumes, migrated=True), exceeds)
+
+    def _exceeds_with(self, nodes: NodeView, key: str, volumes: Sequence[Attachment], *, migrated: bool) -> Mask:
+        """Tell the same of nodes where in-tree volumes count, or where they do not."""
+        held = self.handle.cluster.held_volumes
+        new = np.zeros(len(nodes), np.int64)
+        for driver, handle in {(volume.driver, volume.handle): None for volume in volumes}:
+            new += nodes.pods_among(held.holders(driver, handle, migrated=migrated)) == 0
+        attached = nodes.by_row(held.attached(key, migrated=migrated)) + self._change(nodes, key, migrated=migrated)
+        limits = [None if support is None else support.limit(key) for support in nodes.volume_supports]
+        limit = np.array([_NO_LIMIT if limit is None else limit for limit in limits], np.int64)
+        return (new > 0) & (attached + new > limit[nodes.volume_support])
+
+    def _change(self, nodes: NodeView, key: str, *, migrated: bool) -> NDArray[np.int64]:
+        """Return how many volumes more, or fewer, are attached in each node's own world."""
+        change = np.zeros(len(nodes), np.int64)
+        if nodes.changes is None:
+            return change
+        held, pods, rows = self.handle.cluster.held_volumes, self.handle.cluster.pods, nodes.rows
+        moved: Counter[tuple[int, str, str]] = Counter()
+        for position, slot, sign in zip(
+            nodes.changes.positions.tolist(), nodes.changes.slots.tolist(), nodes.changes.signs.tolist(), strict=True
+        ):
+            for driver, handle in held.held_by(slot, key, migrated=migrated):
+                moved[position, driver, handle] += sign
+        for (position, driver, handle), more in moved.items():
+            holders = held.holders(driver, handle, migrated=migrated)
+            before = np.count_nonzero(pods.row[holders] == rows[position])
+            change[position] += int(before + more > 0) - int(before > 0)
+        return change
+
+
+def _counts(nodes: NodeView, plugin: str) -> Mask:
+    """Tell where the volumes of an in-tree plugin count; with none, volumes count everywhere."""
+    if not plugin:
+        return np.ones(len(nodes), np.bool_)
+    return _by_support(nodes, lambda support: support.counts(plugin))
+
+
+def _any_counts(nodes: NodeView, volumes: Sequence[Attachment]) -> Mask:
+    counts = np.zeros(len(nodes), np.bool_)
+    for plugin in {volume.plugin for volume in volumes}:
+        counts |= _counts(nodes, plugin)
+    return counts
+
+
+def _by_support(nodes: NodeView, holds: Callable[[VolumeSupport], bool]) -> Mask:
+    answers = np.array([support is not None and holds(support) for support in nodes.volume_supports], np.bool_)
+    found: Mask = answers[nodes.volume_support]
+    return found

@@ -1,0 +1,150 @@
+"""Binds a pod's claims to volumes that exist already: on each node the smallest that fits, each volume once
+(findMatchingVolumes in plugins/volumebinding/binder.go, FindMatchingVolume in component-helpers)."""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from extender_service.cluster.free_volumes import FreeVolume, FreeVolumes, Reach, reach_of
+from extender_service.cluster.view import NodeView
+from extender_service.framework.interface import PluginError
+from extender_service.kube.quantity import parse_quantity
+from extender_service.kube.resources import key_of
+from extender_service.kube.selectors import Selector, SelectorError, parse_label_selector
+from extender_service.kube.storage import PersistentVolume, PersistentVolumeClaim
+from extender_service.plugins.volume_reach import NEVER, can_reach, lowest_ranks
+
+UNBOUND = -1
+
+_FILESYSTEM = "Filesystem"
+
+
+class StaticBindings(msgspec.Struct):
+    """What claims would be bound to: for each claim and node, the number of a volume in `volumes`, or UNBOUND."""
+
+    claims: Sequence[PersistentVolumeClaim]
+    volumes: list[PersistentVolume]
+    chosen: list[NDArray[np.intp]]
+
+
+class _Wanted(msgspec.Struct, frozen=True):
+    """What a volume must have to be bound to a claim."""
+
+    claim: PersistentVolumeClaim
+    request_nanos: int
+    selector: Selector | None
+    access_modes: frozenset[str]
+
+    def fits(self, free: FreeVolume) -> bool:
+        """Tell whether a volume that is kept for no claim would do."""
+        volume = free.volume
+        return (
+            self.is_large_enough(free)
+            and (self.selector is None or self.selector.matches(volume.metadata.labels))
+            and self.access_modes.issubset(volume.spec.access_modes)
+        )
+
+    def is_kept(self, free: FreeVolume) -> bool:
+        """Tell whether a volume that is kept for a claim of this name is kept for this one, and would do."""
+        reference = free.volume.spec.claim_ref
+        return (
+            reference is not None
+            and reference.uid in ("", self.claim.metadata.uid)
+            and free.volume.class_name == self.claim.class_name
+            and self.is_large_enough(free)
+        )
+
+    def is_large_enough(self, free: FreeVolume) -> bool:
+        """Tell whether a volume has the size and the mode."""
+        mode = free.volume.spec.volume_mode or _FILESYSTEM
+        return free.capacity_nanos >= self.request_nanos and mode == (self.claim.spec.volume_mode or _FILESYSTEM)
+
+
+def bind_statically(nodes: NodeView, claims: Iterable[PersistentVolumeClaim], free: FreeVolumes) -> StaticBindings:
+    """Find a volume for each claim on each node, the smallest claim first.
+
+    Raises PluginError for a claim that cannot be read.
+    """
+    by_size = sorted(claims, key=request_nanos)
+    found = StaticBindings(by_size, [], [])
+    numbers: dict[str, int] = {}
+    for claim in by_size:
+        wanted = _wanted(claim)
+        kept = next(filter(wanted.is_kept, free.kept_for(key_of(claim))), None)
+        if kept is not None:
+            # It is that one or none.
+            number = _number(kept.volume, numbers, found.volumes)
+            found.chosen.append(np.where(can_reach(nodes, reach_of(kept.volume)), number, UNBOUND))
+        else:
+            found.chosen.append(_smallest(nodes, wanted, free, numbers, found))
+    return found
+
+
+def request_nanos(claim: PersistentVolumeClaim) -> int:
+    """Return how much storage a claim asks for."""
+    return parse_quantity(claim.request or 0)
+
+
+def _smallest(
+    nodes: NodeView, wanted: _Wanted, free: FreeVolumes, numbers: dict[str, int], found: StaticBindings
+) -> NDArray[np.intp]:
+    # Of volumes with the same reach, a node can have lost only as many as there were claims before.
+    depth = len(found.chosen) + 1
+    fitting: dict[Reach, list[FreeVolume]] = {}
+    for reach, volumes in free.of_class(wanted.claim.class_name).items():
+        first = _first_fitting(volumes, wanted, depth)
+        if first:
+            fitting[reach] = first
+    ranked = sorted(
+        (volume for volumes in fitting.values() for volume in volumes),
+        key=lambda volume: (volume.capacity_nanos, volume.name),
+    )
+    rank_of = {volume.name: rank for rank, volume in enumerate(ranked)}
+    ranks = lowest_ranks(
+        nodes, {reach: [rank_of[volume.name] for volume in volumes] for reach, volumes in fitting.items()}, depth
+    )
+    number_of_rank = np.array(
+        [*(_number(volume.volume, numbers, found.volumes) for volume in ranked), UNBOUND], np.intp
+    )
+    candidates = number_of_rank[np.where(ranks == NEVER, len(ranked), ranks)]
+    chosen = np.full(len(nodes), UNBOUND, np.intp)
+    for place in range(depth - 1, -1, -1):
+        candidate = candidates[:, place]
+        is_taken = np.zeros(len(nodes), np.bool_)
+        for others in found.chosen:
+            is_taken |= candidate == others
+        chosen = np.where((candidate == UNBOUND) | is_taken, chosen, candidate)
+    return chosen
+
+
+def _first_fitting(volumes: Sequence[FreeVolume], wanted: _Wanted, count: int) -> list[FreeVolume]:
+    first: list[FreeVolume] = []
+    for volume in volumes:
+        if wanted.fits(volume):
+            first.append(volume)
+            if len(first) == count:
+                break
+    return first
+
+
+def _wanted(claim: PersistentVolumeClaim) -> _Wanted:
+    name = "/".join(key_of(claim))
+    if claim.spec.volume_attributes_class_name:
+        raise PluginError(
+            f"unsupported volumeAttributesClassName is set on claim {name} when the feature-gate VolumeAttributesClass "
+            "is disabled"
+        )
+    try:
+        selector = None if claim.spec.selector is None else parse_label_selector(claim.spec.selector)
+    except SelectorError as error:
+        raise PluginError(f"error creating internal label selector for claim: {name}: {error}") from error
+    return _Wanted(claim, request_nanos(claim), selector, frozenset(claim.spec.access_modes))
+
+
+def _number(volume: PersistentVolume, numbers: dict[str, int], volumes: list[PersistentVolume]) -> int:
+    number = numbers.setdefault(volume.metadata.name, len(volumes))
+    if number == len(volumes):
+        volumes.append(volume)
+    return number

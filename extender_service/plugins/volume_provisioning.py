@@ -1,0 +1,67 @@
+"""Where volumes can be made for claims (checkVolumeProvisions in plugins/volumebinding/binder.go)."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from extender_service.cluster.storage import Storage
+from extender_service.cluster.view import NodeView
+from extender_service.framework.interface import PluginError
+from extender_service.kube.objects import LabelSelector, SelectorRequirement
+from extender_service.kube.quantity import parse_quantity, whole_value
+from extender_service.kube.resources import key_of
+from extender_service.kube.selectors import Selector, SelectorError, parse_label_selector
+from extender_service.kube.storage import PersistentVolumeClaim, StorageClass, TopologyTerm
+from extender_service.plugins.volume_reach import any_selects
+
+Mask = NDArray[np.bool_]
+
+# A provisioner that makes no volumes.
+_NONE = "kubernetes.io/no-provisioner"
+
+
+def storage_class_of(storage: Storage, claim: PersistentVolumeClaim) -> StorageClass:
+    """Return the class that makes a volume for a claim. Raises PluginError where there is none."""
+    if not claim.class_name:
+        raise PluginError(f'no class for claim "{"/".join(key_of(claim))}"')
+    storage_class = storage.storage_class(claim.class_name)
+    if storage_class is None:
+        raise PluginError(f'failed to find storage class "{claim.class_name}"')
+    return storage_class
+
+
+def can_make(nodes: NodeView, storage_class: StorageClass) -> Mask:
+    """Tell for each node whether a class makes volumes there, if there is space."""
+    if storage_class.provisioner in ("", _NONE):
+        return np.zeros(len(nodes), np.bool_)
+    if not storage_class.allowed_topologies:
+        return np.ones(len(nodes), np.bool_)
+    return any_selects(
+        nodes, [selector for term in storage_class.allowed_topologies if (selector := _selector(term)) is not None]
+    )
+
+
+def has_space(nodes: NodeView, storage: Storage, claim: PersistentVolumeClaim, storage_class: StorageClass) -> Mask:
+    """Tell for each node whether there is space for a claim; only drivers that publish their capacity are asked."""
+    driver = storage.driver(storage_class.provisioner)
+    if claim.request is None or driver is None or not driver.spec.storage_capacity:
+        return np.ones(len(nodes), np.bool_)
+    wanted_bytes = whole_value(parse_quantity(claim.request))
+    return any_selects(
+        nodes,
+        [
+            capacity.topology
+            for capacity in storage.capacities(storage_class.metadata.name)
+            if capacity.most_bytes >= wanted_bytes
+        ],
+    )
+
+
+def _selector(term: TopologyTerm) -> Selector | None:
+    """Parse a term; an empty or malformed one selects nothing (MatchTopologySelectorTerms)."""
+    if not term.match_label_expressions:
+        return None
+    expressions = [SelectorRequirement(item.key, "In", item.values) for item in term.match_label_expressions]
+    try:
+        return parse_label_selector(LabelSelector(match_expressions=tuple(expressions)))
+    except SelectorError:
+        return None

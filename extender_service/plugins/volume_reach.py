@@ -1,0 +1,88 @@
+"""Which nodes can reach volumes, worked out for many volumes at once."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from extender_service.cluster.free_volumes import Reach
+from extender_service.cluster.view import NodeView
+from extender_service.kube.selectors import Operator, Requirement, Selector
+from extender_service.plugins.node_matching import matches_selector
+
+Mask = NDArray[np.bool_]
+
+NEVER = np.iinfo(np.int64).max
+"""A rank for where there is no volume."""
+
+
+def can_reach(nodes: NodeView, reach: Reach) -> Mask:
+    """Tell for each node whether it can reach a volume. Only labels count: this check does not know the node's name,
+    and field requirements hold then (CheckNodeAffinity in component-helpers/storage/volume/helpers.go)."""
+    if reach is None:
+        return np.ones(len(nodes), np.bool_)
+    reached = np.zeros(len(nodes), np.bool_)
+    for term in reach.terms:
+        reached |= matches_selector(nodes, term.labels)
+    return reached
+
+
+def any_selects(nodes: NodeView, selectors: Iterable[Selector]) -> Mask:
+    """Tell for each node whether one of the selectors, of which there may be one per node, selects its labels."""
+    selected = np.zeros(len(nodes), np.bool_)
+    values_by_key: dict[str, set[str]] = {}
+    for selector in set(selectors):
+        single = _single_choice(selector)
+        if single is None:
+            selected |= matches_selector(nodes, selector)
+        else:
+            values_by_key.setdefault(single.key, set()).update(single.values)
+    for key, values in values_by_key.items():
+        numbers, column = nodes.label(key)
+        wanted = np.zeros(column.values.size + 1, np.bool_)
+        wanted[[number for value in values if (number := column.values.number_of(value)) >= 0]] = True
+        selected |= wanted[numbers]
+    return selected
+
+
+def lowest_ranks(nodes: NodeView, ranks_by_reach: Mapping[Reach, Sequence[int]], depth: int) -> NDArray[np.int64]:
+    """Return the `depth` lowest ranks of the volumes that each node can reach: node by place, NEVER for no volume.
+
+    The ranks of each reach are given lowest first, and no more than the lowest `depth` of them are needed.
+    """
+    found: list[NDArray[np.int64]] = [np.full((len(nodes), depth), NEVER, np.int64)]
+    by_value: dict[str, dict[str, list[int]]] = {}
+    for reach, ranks in ranks_by_reach.items():
+        single = _single_term(reach)
+        if single is None:
+            places = np.full(depth, NEVER, np.int64)
+            places[: len(ranks)] = ranks
+            found.append(np.where(can_reach(nodes, reach)[:, np.newaxis], places, NEVER))
+        else:
+            for value in single.values:
+                by_value.setdefault(single.key, {}).setdefault(value, []).extend(ranks)
+    for key, ranks_of_value in by_value.items():
+        numbers, column = nodes.label(key)
+        lowest = np.full((column.values.size + 1, depth), NEVER, np.int64)
+        for value, ranks in ranks_of_value.items():
+            number = column.values.number_of(value)
+            if number >= 0:
+                kept = sorted(ranks)[:depth]
+                lowest[number, : len(kept)] = kept
+        found.append(lowest[numbers])
+    together: NDArray[np.int64] = np.sort(np.concatenate(found, axis=1), axis=1)[:, :depth]
+    return together
+
+
+def _single_term(reach: Reach) -> Requirement | None:
+    """Return the requirement of a reach that is no more than one choice of a label's values."""
+    if reach is None or len(reach.terms) != 1:
+        return None
+    return _single_choice(reach.terms[0].labels)
+
+
+def _single_choice(selector: Selector) -> Requirement | None:
+    if selector.nothing or len(selector.requirements) != 1:
+        return None
+    requirement = selector.requirements[0]
+    return requirement if requirement.operator is Operator.IN else None

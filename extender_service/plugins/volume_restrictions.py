@@ -1,0 +1,89 @@
+"""VolumeRestrictions: some volumes cannot be mounted by two pods, on one node or at all."""
+
+from typing import ClassVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from extender_service.cluster.events import ClusterEvent
+from extender_service.cluster.pod_volumes import DiskUse, pod_volumes
+from extender_service.cluster.view import NodeView
+from extender_service.framework.interface import CycleState, Filter, PluginError, PreFilter
+from extender_service.framework.status import SKIP, Rejections, Status, unresolvable, unschedulable
+from extender_service.kube.objects import Pod
+
+DISK_CONFLICT = unschedulable("node(s) had no available disk")
+CLAIM_CONFLICT = unschedulable(
+    "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"
+)
+
+_CLAIMS = "PreFilterVolumeRestrictions"
+_ONCE = "ReadWriteOncePod"
+
+
+class _Claims(msgspec.Struct, frozen=True):
+    """Names of the pod's ReadWriteOncePod claims, and how many of these are in use by pods on nodes."""
+
+    names: frozenset[str]
+    in_use: int
+
+
+class VolumeRestrictions(PreFilter, Filter):
+    """Rejects nodes where a pod has a disk that the pod would mount, unless both only read it; and all nodes where a
+    pod anywhere has a claim of the pod that is for one pod only.
+
+    Such a claim is in use or not for all nodes together, but a pod that is taken off a node frees a claim of the same
+    name in any namespace, as in the reference (conflictingPVCRefCountForPod).
+    """
+
+    name: ClassVar[str] = "VolumeRestrictions"
+    retry_on: ClassVar[ClusterEvent] = ClusterEvent.NODE_ADDED | ClusterEvent.POD_REMOVED | ClusterEvent.CLAIM
+
+    def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:
+        """Look up the pod's claims; without disks and without claims in use there is nothing to filter."""
+        volumes = pod_volumes(pod)
+        storage = self.handle.cluster.storage
+        once = set()
+        for namespace, name in volumes.claims():
+            claim = storage.claim(namespace, name)
+            if claim is None:
+                return unresolvable(f'persistentvolumeclaim "{name}" not found')
+            if _ONCE in claim.spec.access_modes:
+                once.add(name)
+        in_use = sum(self._is_in_use(pod.metadata.namespace, name) for name in once)
+        if not in_use and not volumes.disks:
+            return SKIP
+        state[_CLAIMS] = _Claims(frozenset(once), in_use)
+        return None
+
+    def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
+        """Reject nodes by their disks, then by claims."""
+        if _CLAIMS not in state:
+            raise PluginError(f'cannot read "{_CLAIMS}" from cycleState')
+        numbers = np.where(self._claims_in_use(state[_CLAIMS], nodes) > 0, 1, 0)
+        disks = [used for use in pod_volumes(pod).disks for used in _excluded_by(use)]
+        if disks:
+            numbers[nodes.pods_among(self.handle.cluster.held_volumes.disks.slots(*disks)) > 0] = 2
+        return Rejections.per_value(numbers, [None, CLAIM_CONFLICT, DISK_CONFLICT]) if numbers.any() else None
+
+    def _is_in_use(self, namespace: str, name: str) -> bool:
+        cluster = self.handle.cluster
+        rows = cluster.pods.row[cluster.held_volumes.claims.slots((namespace, name))]
+        return bool(cluster.nodes.exists[rows[rows >= 0]].any())
+
+    def _claims_in_use(self, claims: _Claims, nodes: NodeView) -> NDArray[np.int64]:
+        in_use = np.full(len(nodes), claims.in_use, np.int64)
+        if nodes.changes is not None and claims.names:
+            held = self.handle.cluster.held_volumes
+            for slot in held.claim_names.slots(*claims.names).tolist():
+                moved = nodes.changes.slots == slot
+                uses = held.claim_count(slot, claims.names)
+                np.add.at(in_use, nodes.changes.positions[moved], nodes.changes.signs[moved] * uses)
+        return in_use
+
+
+def _excluded_by(use: DiskUse) -> list[DiskUse]:
+    """Return how other pods may not use a disk if one uses it so."""
+    writing = DiskUse(use.kind, use.disk, read_only=False)
+    return [writing] if use.read_only else [writing, DiskUse(use.kind, use.disk, read_only=True)]

@@ -1,0 +1,51 @@
+"""Scores nodes by how full the volumes would be that a pod's claims are bound to (plugins/volumebinding/scorer.go)."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from extender_service.kube.quantity import parse_quantity, whole_value
+from extender_service.kube.storage import STORAGE, PersistentVolume
+from extender_service.plugins.static_volumes import StaticBindings
+
+
+def utilization_score(bindings: StaticBindings, by_percent: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return for each node the mean, over the storage classes of its volumes, of a function of the share asked for.
+
+    `by_percent` are the function's values at 0 to 100.
+    """
+    size = len(bindings.chosen[0])
+    total, classes = np.zeros(size, np.int64), np.zeros(size, np.int64)
+    for class_name in {volume.spec.storage_class_name for volume in bindings.volumes}:
+        asked, offered = _amounts(bindings, class_name, size)
+        is_full = (offered == 0) | (asked > offered)
+        percent = np.where(is_full, 100, asked * 100 // np.maximum(offered, 1))
+        takes_part = np.zeros(size, np.bool_)
+        for chosen in bindings.chosen:
+            takes_part |= _is_of_class(bindings.volumes, class_name)[chosen]
+        total += np.where(takes_part, by_percent[percent], 0)
+        classes += takes_part
+    mean = total / np.maximum(classes, 1)
+    scores: NDArray[np.int64] = np.floor(mean + 0.5).astype(np.int64)
+    return scores
+
+
+def _amounts(bindings: StaticBindings, class_name: str, size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return, in bytes, what claims ask of a node's volumes of a class, and what these have."""
+    in_class = _is_of_class(bindings.volumes, class_name)
+    capacities = np.array([*(_capacity_bytes(volume) for volume in bindings.volumes), 0], np.int64) * in_class
+    asked, offered = np.zeros(size, np.int64), np.zeros(size, np.int64)
+    for claim, chosen in zip(bindings.claims, bindings.chosen, strict=True):
+        asked += in_class[chosen] * whole_value(parse_quantity(claim.request or 0))
+        offered += capacities[chosen]
+    return asked, offered
+
+
+def _is_of_class(volumes: Sequence[PersistentVolume], class_name: str) -> NDArray[np.bool_]:
+    """Tell for each volume whether it is of a class; the last entry, which UNBOUND picks, is for no volume."""
+    return np.array([*(volume.spec.storage_class_name == class_name for volume in volumes), False], np.bool_)
+
+
+def _capacity_bytes(volume: PersistentVolume) -> int:
+    return whole_value(parse_quantity(volume.spec.capacity.get(STORAGE, 0)))

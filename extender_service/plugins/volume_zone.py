@@ -1,0 +1,124 @@
+"""VolumeZone: a pod goes where its volumes are."""
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from extender_service.cluster.events import ClusterEvent
+from extender_service.cluster.labels import ABSENT
+from extender_service.cluster.view import NodeView
+from extender_service.framework.interface import CycleState, Filter, PreFilter
+from extender_service.framework.status import SKIP, Rejections, Status, unresolvable
+from extender_service.kube.csi_migration import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
+from extender_service.kube.objects import Pod
+from extender_service.kube.storage import PersistentVolume, PersistentVolumeClaim
+
+CONFLICT = unresolvable("node(s) had no available volume zone")
+
+_TOPOLOGIES = "PreFilterVolumeZone"
+_LABELS = (BETA_ZONE, BETA_REGION, ZONE, REGION)
+# What nodes call it that no longer have the beta label.
+_CURRENT = {BETA_ZONE: ZONE, BETA_REGION: REGION}
+_WAIT = "WaitForFirstConsumer"
+
+
+class Topology(msgspec.Struct, frozen=True):
+    """A label of a volume, and the values of which a node's must be one."""
+
+    label: str
+    values: frozenset[str]
+
+
+class VolumeZone(PreFilter, Filter):
+    """Rejects nodes whose zone or region is not among those that the labels of the pod's bound volumes name."""
+
+    name: ClassVar[str] = "VolumeZone"
+    retry_on: ClassVar[ClusterEvent] = (
+        ClusterEvent.NODE | ClusterEvent.STORAGE_CLASS | ClusterEvent.CLAIM | ClusterEvent.VOLUME
+    )
+
+    def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:
+        """Gather the labels of the pod's volumes; without any there is nothing to filter."""
+        topologies = self._topologies(pod)
+        if isinstance(topologies, Status):
+            return topologies
+        if not topologies:
+            return SKIP
+        state[_TOPOLOGIES] = topologies
+        return None
+
+    def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
+        """Reject nodes that are elsewhere; those that say nothing of where they are pass."""
+        topologies = state[_TOPOLOGIES] if _TOPOLOGIES in state else self._topologies(pod)
+        if isinstance(topologies, Status):
+            return Rejections.where(np.ones(len(nodes), np.bool_), topologies)
+        elsewhere = np.zeros(len(nodes), np.bool_)
+        for topology in topologies:
+            elsewhere |= ~_is_there(nodes, topology)
+        if not elsewhere.any():
+            return None
+        located = np.zeros(len(nodes), np.bool_)
+        for label in _LABELS:
+            located |= nodes.label(label)[0] != ABSENT
+        return Rejections.where(elsewhere & located, CONFLICT)
+
+    def _topologies(self, pod: Pod) -> list[Topology] | Status:
+        topologies: list[Topology] = []
+        for volume in pod.spec.volumes:
+            if volume.persistent_volume_claim is None:
+                continue
+            name = volume.persistent_volume_claim.claim_name
+            if not name:
+                return unresolvable("PersistentVolumeClaim had no name")
+            claim = self.handle.cluster.storage.claim(pod.metadata.namespace, name)
+            if claim is None:
+                return unresolvable(f'persistentvolumeclaim "{name}" not found')
+            bound = self._bound_volume(claim)
+            if isinstance(bound, Status):
+                return bound
+            if bound is not None:
+                topologies += topologies_of(bound)
+        return topologies
+
+    def _bound_volume(self, claim: PersistentVolumeClaim) -> PersistentVolume | Status | None:
+        """Return a claim's volume, None while it waits for its pod, or why there is none."""
+        storage = self.handle.cluster.storage
+        if claim.spec.volume_name:
+            volume = storage.volume(claim.spec.volume_name)
+            return volume or unresolvable(f'persistentvolume "{claim.spec.volume_name}" not found')
+        class_name = claim.class_name
+        if not class_name:
+            return unresolvable("PersistentVolumeClaim had no pv name and storageClass name")
+        storage_class = storage.storage_class(class_name)
+        if storage_class is None:
+            return unresolvable(f'storageclass.storage.k8s.io "{class_name}" not found')
+        if storage_class.volume_binding_mode is None:
+            return unresolvable(f'VolumeBindingMode not set for StorageClass "{class_name}"')
+        return None if storage_class.volume_binding_mode == _WAIT else unresolvable("PersistentVolume had no name")
+
+
+def topologies_of(volume: PersistentVolume) -> Iterator[Topology]:
+    """Iterate over what a volume's labels say of where it is; a malformed label says nothing."""
+    for label in _LABELS:
+        if label in volume.metadata.labels:
+            values = [value.strip() for value in volume.metadata.labels[label].split(ZONE_DELIMITER)]
+            if all(values):
+                yield Topology(label, frozenset(values))
+
+
+def _is_there(nodes: NodeView, topology: Topology) -> NDArray[np.bool_]:
+    numbers, there = _values_among(nodes, topology.label, topology.values)
+    current = _CURRENT.get(topology.label)
+    if current is None:
+        return there
+    return np.where(numbers == ABSENT, _values_among(nodes, current, topology.values)[1], there)
+
+
+def _values_among(nodes: NodeView, label: str, values: frozenset[str]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Return the numbers of the nodes' values of a label, and for which nodes the value is one of these."""
+    numbers, column = nodes.label(label)
+    wanted = [number for value in values if (number := column.values.number_of(value)) != ABSENT]
+    return numbers, np.isin(numbers, wanted)
