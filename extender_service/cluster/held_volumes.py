@@ -1,20 +1,22 @@
 """Which volumes the pods hold, and how many are attached to each node."""
 
+from collections import Counter
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.attachments import Attachment, Dependencies, Fault, attachments
+from extender_service.cluster.growing_counts import GrowingCounts
 from extender_service.cluster.pod_volumes import DiskUse, PodVolumes
+from extender_service.cluster.pods import NO_ROW
 from extender_service.cluster.slot_index import SlotIndex
 from extender_service.cluster.storage import Storage
 from extender_service.cluster.volume_support import limit_key
 from extender_service.kube.csi_migration import PLUGINS
 from extender_service.kube.resources import Key
-
-_FIRST_CAPACITY = 64
 
 
 class _Held(msgspec.Struct):
@@ -39,7 +41,10 @@ class HeldVolumes:
         self._held: dict[int, _Held] = {}
         self._slots: SlotIndex[Attachment] = SlotIndex()
         self._dependents: SlotIndex[tuple[type, Key]] = SlotIndex()
-        self._attached: dict[tuple[str, bool], NDArray[np.int64]] = {}
+        self._attached: dict[tuple[str, bool], GrowingCounts] = {}
+        self._by_slot: dict[tuple[str, bool], GrowingCounts] = {}
+        self._shared = GrowingCounts()
+        self._rows: dict[tuple[str, str, bool], Counter[int]] = {}
         self.disks: SlotIndex[DiskUse] = SlotIndex()
         self.claims: SlotIndex[Key] = SlotIndex()
         self.claim_names: SlotIndex[str] = SlotIndex()
@@ -80,7 +85,15 @@ class HeldVolumes:
 
         With `migrated`, in-tree volumes that a CSI driver took over count, too.
         """
-        return self._attached.get((key, migrated), np.zeros(0, np.int64))
+        return self._attached.get((key, migrated), _NOTHING).array
+
+    def volume_counts(self, slots: NDArray[np.intp], key: str, *, migrated: bool) -> NDArray[np.int64]:
+        """How many volumes of a `limit_key` the pods in these slots hold, each of them."""
+        return self._by_slot.get((key, migrated), _NOTHING).at(slots)
+
+    def share(self, slots: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Which of the pods in these slots hold a volume that another pod holds, too."""
+        return self._shared.at(slots) > 0
 
     def holders(self, driver: str, handle: str, *, migrated: bool) -> NDArray[np.intp]:
         """The slots of the pods that hold a volume; with `migrated`, also those that name it as an in-tree volume."""
@@ -113,7 +126,7 @@ class HeldVolumes:
         for dependency in held.dependencies:
             self._dependents.add(dependency, slot)
         for attachment in held.attachments:
-            self._count(attachment, held.row, 1)
+            self._count(attachment, slot, held.row, 1)
             self._slots.add(attachment, slot)
 
     def _unresolve(self, slot: int) -> None:
@@ -123,23 +136,38 @@ class HeldVolumes:
             self._dependents.discard(dependency, slot)
         for attachment in held.attachments:
             self._slots.discard(attachment, slot)
-            self._count(attachment, held.row, -1)
+            self._count(attachment, slot, held.row, -1)
 
-    def _count(self, attachment: Attachment, row: int, sign: int) -> None:
-        """Count a volume on a row, unless another pod there holds it."""
-        if row < 0:
-            return
+    def _count(self, attachment: Attachment, slot: int, row: int, sign: int) -> None:
+        """Count a volume that a pod comes to hold, or does not hold any more."""
         for migrated in (True,) if attachment.plugin else (False, True):
-            others = self._slots.slots(*_names_of(attachment.driver, attachment.handle, migrated=migrated)).tolist()
-            if not any(self._held[slot].row == row for slot in others):
-                key = (limit_key(attachment.driver), migrated)
-                by_row = self._attached.get(key)
-                if by_row is None or row >= len(by_row):
-                    known = np.zeros(0, np.int64) if by_row is None else by_row
-                    by_row = np.zeros(max(_FIRST_CAPACITY, 2 * len(known), row + 1), np.int64)
-                    by_row[: len(known)] = known
-                    self._attached[key] = by_row
-                by_row[row] += sign
+            others = self._slots.holders(*_names_of(attachment.driver, attachment.handle, migrated=migrated))
+            if slot in others:
+                continue
+            key = (limit_key(attachment.driver), migrated)
+            self._by_slot.setdefault(key, GrowingCounts()).add(slot, sign)
+            volume = (attachment.driver, attachment.handle, migrated)
+            if self._is_alone_on(row, volume, others, sign) and row != NO_ROW:
+                self._attached.setdefault(key, GrowingCounts()).add(row, sign)
+            if migrated and others:
+                self._shared.add(slot, sign)
+                if len(others) == 1:
+                    self._shared.add(next(iter(others)), sign)
+
+    def _is_alone_on(self, row: int, volume: tuple[str, str, bool], others: AbstractSet[int], sign: int) -> bool:
+        """Tell whether no other holder of a volume is on a row; the rows of volumes that are shared are counted."""
+        if not others:
+            return True
+        if sign > 0 and len(others) == 1:
+            self._rows[volume] = Counter([self._held[next(iter(others))].row])
+        rows = self._rows[volume]
+        rows[row] += sign
+        if sign < 0 and len(others) == 1:
+            del self._rows[volume]
+        return rows[row] == max(sign, 0)
+
+
+_NOTHING = GrowingCounts()
 
 
 def _names_of(driver: str, handle: str, *, migrated: bool) -> Iterator[Attachment]:

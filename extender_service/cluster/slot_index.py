@@ -1,6 +1,7 @@
 """Which pods have something."""
 
 from collections.abc import Hashable
+from collections.abc import Set as AbstractSet
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -35,13 +36,19 @@ class SlotIndex(Generic[K]):
         elif known == slot:
             del self._slots[thing]
 
-    def slots(self, *things: K) -> NDArray[np.intp]:
-        """Return the slots of the pods that have one of the things, each once."""
+    def holders(self, *things: K) -> AbstractSet[int]:
+        """Return the slots of the pods that have one of the things; good until the next change."""
         found: set[int] = set()
         for thing in things:
             known = self._slots.get(thing)
-            if isinstance(known, set):
-                found |= known
+            if isinstance(known, int):
+                found = found | {known}
             elif known is not None:
-                found.add(known)
+                # Thousands of pods may share one thing: they are copied only where there is another such thing.
+                found = found | known if found else known
+        return found
+
+    def slots(self, *things: K) -> NDArray[np.intp]:
+        """Return the same as an array."""
+        found = self.holders(*things)
         return np.fromiter(found, np.intp, len(found))

@@ -96,9 +96,15 @@ class NodeVolumeLimits(PreFilter, Filter):
         if nodes.changes is None:
             return change
         held, pods, rows = self.handle.cluster.held_volumes, self.handle.cluster.pods, nodes.rows
+        positions, slots, signs = nodes.changes.positions, nodes.changes.slots, nodes.changes.signs
+        shared = held.share(slots)
+        alone = ~shared
+        counts = held.volume_counts(slots[alone], key, migrated=migrated)
+        np.add.at(change, positions[alone], signs[alone] * counts)
+        # A volume that pods share stays attached until the last of them is gone.
         moved: Counter[tuple[int, str, str]] = Counter()
         for position, slot, sign in zip(
-            nodes.changes.positions.tolist(), nodes.changes.slots.tolist(), nodes.changes.signs.tolist(), strict=True
+            positions[shared].tolist(), slots[shared].tolist(), signs[shared].tolist(), strict=True
         ):
             for driver, handle in held.held_by(slot, key, migrated=migrated):
                 moved[position, driver, handle] += sign
