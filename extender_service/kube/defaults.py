@@ -8,6 +8,7 @@ from msgspec import Raw, structs
 
 from extender_service.kube.decoding import DecodeError, Decoder
 from extender_service.kube.objects import (
+    AzureDisk,
     Container,
     ContainerPort,
     Node,
@@ -16,8 +17,10 @@ from extender_service.kube.objects import (
     Pod,
     ResourceList,
     ResourceRequirements,
+    Volume,
 )
 from extender_service.kube.quantity import QuantityError, milli_value, parse_quantity
+from extender_service.kube.storage import PersistentVolume, StorageClass
 
 DEFAULT_NAMESPACE = "default"
 DEFAULT_SCHEDULER_NAME = "default-scheduler"
@@ -69,7 +72,7 @@ def default_metadata(metadata: ObjectMeta, *, namespaced: bool) -> ObjectMeta:
 
 
 def default_pod(pod: Pod, source: Raw) -> Pod:
-    """Fill in a pod's scheduler, requests (from limits) and, on the host's network, host ports (from container ports).
+    """Fill in a pod's scheduler, requests (from limits), volumes and, on the host's network, host ports.
 
     `source` is the pod's JSON. Raises DecodeError for a malformed quantity.
     """
@@ -80,6 +83,7 @@ def default_pod(pod: Pod, source: Raw) -> Pod:
         containers=_default_containers(spec.containers, more.containers, more, "$.spec.containers"),
         init_containers=_default_containers(spec.init_containers, more.init_containers, more, "$.spec.initContainers"),
         overhead=_round_to_milli(spec.overhead, "$.spec.overhead"),
+        volumes=tuple(map(_default_volume, spec.volumes)),
     )
     return structs.replace(pod, spec=spec)
 
@@ -95,6 +99,30 @@ def default_node(node: Node, source: Raw) -> Node:
     else:
         allocatable = _round_to_milli(more.allocatable, "$.status.allocatable")
     return structs.replace(node, status=structs.replace(node.status, allocatable=allocatable))
+
+
+def default_persistent_volume(volume: PersistentVolume, _source: Raw) -> PersistentVolume:
+    """Fill in the kind of an Azure disk."""
+    disk = _default_azure_disk(volume.spec.azure_disk)
+    return structs.replace(volume, spec=structs.replace(volume.spec, azure_disk=disk))
+
+
+def default_storage_class(storage_class: StorageClass, _source: Raw) -> StorageClass:
+    """Fill in when volumes of a class are bound: at once."""
+    return structs.replace(storage_class, volume_binding_mode=storage_class.volume_binding_mode or "Immediate")
+
+
+def _default_volume(volume: Volume) -> Volume:
+    rbd = volume.rbd
+    return structs.replace(
+        volume,
+        rbd=None if rbd is None else structs.replace(rbd, pool=rbd.pool or "rbd"),
+        azure_disk=_default_azure_disk(volume.azure_disk),
+    )
+
+
+def _default_azure_disk(disk: AzureDisk | None) -> AzureDisk | None:
+    return None if disk is None else structs.replace(disk, kind=disk.kind or "Shared")
 
 
 def _default_containers(

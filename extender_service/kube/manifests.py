@@ -15,7 +15,14 @@ from msgspec import Raw, structs
 from yaml.composer import Composer
 
 from extender_service.kube.decoding import DecodeError, Decoder
-from extender_service.kube.defaults import DEFAULT_NAMESPACE, default_metadata, default_node, default_pod
+from extender_service.kube.defaults import (
+    DEFAULT_NAMESPACE,
+    default_metadata,
+    default_node,
+    default_persistent_volume,
+    default_pod,
+    default_storage_class,
+)
 from extender_service.kube.objects import Node, Object, Pod
 from extender_service.kube.storage import STORAGE_KINDS, CSIDriver, CSINode, PersistentVolume, StorageClass
 from extender_service.kube.workloads import Namespace, ReplicaSet, ReplicationController, Service, StatefulSet
@@ -39,7 +46,12 @@ CLUSTER_SCOPED: frozenset[type[Object]] = frozenset(
 )
 
 _decoders: dict[type[Object], Decoder[Any]] = {kind: Decoder(kind) for kind in KINDS.values()}
-_fill_in: dict[type[Object], Callable[[Any, Raw], Object]] = {Node: default_node, Pod: default_pod}
+_fill_in: dict[type[Object], Callable[[Any, Raw], Object]] = {
+    Node: default_node,
+    Pod: default_pod,
+    PersistentVolume: default_persistent_volume,
+    StorageClass: default_storage_class,
+}
 
 
 class ManifestError(ValueError):
