@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.storage import StorageObject
 from extender_service.cluster.workloads import Workload
 from extender_service.kube.api_errors import ApiError, KubeError
 from extender_service.kube.client import KubeClient
@@ -14,13 +15,19 @@ from extender_service.kube.objects import Node, Object, Pod
 from extender_service.kube.quantity import QuantityError
 from extender_service.kube.reflector import Reflector, WatchState
 from extender_service.kube.resources import (
+    CSI_DRIVERS,
+    CSI_NODES,
+    CSI_STORAGE_CAPACITIES,
     NAMESPACES,
     NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
     PODS,
     REPLICA_SETS,
     REPLICATION_CONTROLLERS,
     SERVICES,
     STATEFUL_SETS,
+    STORAGE_CLASSES,
     Key,
     Resource,
 )
@@ -37,6 +44,14 @@ _WORKLOADS: tuple[Resource[Any], ...] = (
     REPLICA_SETS,
     STATEFUL_SETS,
 )
+_STORAGE: tuple[Resource[Any], ...] = (
+    PERSISTENT_VOLUMES,
+    PERSISTENT_VOLUME_CLAIMS,
+    STORAGE_CLASSES,
+    CSI_NODES,
+    CSI_DRIVERS,
+    CSI_STORAGE_CAPACITIES,
+)
 
 
 class ApiServer:
@@ -52,6 +67,9 @@ class ApiServer:
             if resource.type in reads:
                 store = WorkloadStore(cluster, resource.type)
                 self._reflectors[resource.plural] = Reflector(client, resource, store)
+        for resource in _STORAGE:
+            if resource.type in reads:
+                self._reflectors[resource.plural] = Reflector(client, resource, StorageStore(cluster, resource.type))
 
     @property
     def states(self) -> dict[str, WatchState]:
@@ -157,6 +175,26 @@ class WorkloadStore:
     def keys(self) -> Iterable[Key]:
         """The objects that the cluster has."""
         return self._workloads.keys(self._kind)
+
+
+class StorageStore:
+    """Takes volumes, claims, or what else is known of storage into the cluster."""
+
+    def __init__(self, cluster: Cluster, kind: type[StorageObject]) -> None:
+        self._cluster = cluster
+        self._kind = kind
+
+    def apply(self, obj: StorageObject) -> None:
+        """Add or update an object."""
+        _unless_malformed(obj.metadata.name, lambda: self._cluster.apply_storage(obj))
+
+    def remove(self, key: Key) -> None:
+        """Forget an object."""
+        self._cluster.remove_storage(self._kind, key)
+
+    def keys(self) -> Iterable[Key]:
+        """The objects that the cluster has."""
+        return self._cluster.storage.keys(self._kind)
 
 
 def _unless_malformed(name: str, apply: Callable[[], None]) -> None:

@@ -175,7 +175,10 @@ class Cluster:
             self.events.notify(ClusterEvent.POD_REMOVED)
 
     def apply_storage(self, item: StorageObject) -> None:
-        """Add or update a volume, a claim, or what else is known of storage."""
+        """Add or update a volume, a claim, or what else is known of storage.
+
+        Raises QuantityError for a malformed quantity, and changes nothing then.
+        """
         self.storage.apply(item)
         if isinstance(item, CSINode):
             self.nodes.apply_csi_node(item.metadata.name, item)

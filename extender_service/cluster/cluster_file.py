@@ -2,16 +2,18 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from msgspec import structs
 
 from extender_service.cluster.cluster import Cluster, pod_uid
+from extender_service.cluster.storage import STORAGE, StorageObject
 from extender_service.cluster.workloads import WORKLOADS
 from extender_service.kube.api_errors import ApiError, Status
 from extender_service.kube.manifests import ManifestError, Manifests, read_manifests
 from extender_service.kube.objects import Node, Pod
+from extender_service.kube.resources import key_of
 
 log = logging.getLogger(__name__)
 
@@ -87,6 +89,8 @@ class ClusterFile:
         nodes, pods = manifests.of(Node), manifests.of(Pod)
         for kind in WORKLOADS:
             self._cluster.workloads.replace(kind, manifests.of(kind).values())
+        for storage_kind in STORAGE:
+            self._replace_storage(storage_kind, manifests.of(storage_kind).values())
         for node in nodes.values():
             self._cluster.apply_node(node)
         for pod in pods.values():
@@ -98,6 +102,14 @@ class ClusterFile:
             if "/".join(key) not in pods:
                 self._cluster.remove_pod(key)
         self._nodes, self._pods = nodes, pods
+
+    def _replace_storage(self, kind: type[StorageObject], items: Iterable[StorageObject]) -> None:
+        gone = set(self._cluster.storage.keys(kind))
+        for item in items:
+            self._cluster.apply_storage(item)
+            gone.discard(key_of(item))
+        for key in gone:
+            self._cluster.remove_storage(kind, key)
 
     def _read_stamps(self) -> list[tuple[int, int] | None]:
         return [_stamp(path) for path in self._paths]

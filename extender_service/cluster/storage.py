@@ -73,6 +73,10 @@ class Storage:
         elif isinstance(item, CSIStorageCapacity):
             self._capacities.get(item.storage_class_name, {}).pop(key, None)
 
+    def keys(self, kind: type[StorageObject]) -> list[Key]:
+        """The keys of all objects of a type."""
+        return list(self._objects[kind])
+
     def claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None:
         """Return a claim, None if there is none."""
         return self.of(PersistentVolumeClaim).get((namespace, name))

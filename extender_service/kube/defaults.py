@@ -20,7 +20,7 @@ from extender_service.kube.objects import (
     Volume,
 )
 from extender_service.kube.quantity import QuantityError, milli_value, parse_quantity
-from extender_service.kube.storage import PersistentVolume, StorageClass
+from extender_service.kube.storage import CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim, StorageClass
 
 DEFAULT_NAMESPACE = "default"
 DEFAULT_SCHEDULER_NAME = "default-scheduler"
@@ -102,9 +102,26 @@ def default_node(node: Node, source: Raw) -> Node:
 
 
 def default_persistent_volume(volume: PersistentVolume, _source: Raw) -> PersistentVolume:
-    """Fill in the kind of an Azure disk."""
-    disk = _default_azure_disk(volume.spec.azure_disk)
-    return structs.replace(volume, spec=structs.replace(volume.spec, azure_disk=disk))
+    """Fill in the kind of an Azure disk. Raises DecodeError for a malformed quantity."""
+    spec = structs.replace(
+        volume.spec,
+        azure_disk=_default_azure_disk(volume.spec.azure_disk),
+        capacity=_round_to_milli(volume.spec.capacity, "$.spec.capacity"),
+    )
+    return structs.replace(volume, spec=spec)
+
+
+def default_claim(claim: PersistentVolumeClaim, _source: Raw) -> PersistentVolumeClaim:
+    """Round what is asked for. Raises DecodeError for a malformed quantity."""
+    requests = _round_to_milli(claim.spec.resources.requests, "$.spec.resources.requests")
+    return structs.replace(claim, spec=structs.replace(claim.spec, resources=ResourceRequirements(requests)))
+
+
+def default_storage_capacity(capacity: CSIStorageCapacity, _source: Raw) -> CSIStorageCapacity:
+    """Return it as it is. Raises DecodeError for a malformed quantity."""
+    for name, raw in (("capacity", capacity.capacity), ("maximumVolumeSize", capacity.maximum_volume_size)):
+        _round_to_milli({} if raw is None else {name: raw}, "$")
+    return capacity
 
 
 def default_storage_class(storage_class: StorageClass, _source: Raw) -> StorageClass:

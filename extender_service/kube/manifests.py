@@ -17,14 +17,24 @@ from yaml.composer import Composer
 from extender_service.kube.decoding import DecodeError, Decoder
 from extender_service.kube.defaults import (
     DEFAULT_NAMESPACE,
+    default_claim,
     default_metadata,
     default_node,
     default_persistent_volume,
     default_pod,
+    default_storage_capacity,
     default_storage_class,
 )
 from extender_service.kube.objects import Node, Object, Pod
-from extender_service.kube.storage import STORAGE_KINDS, CSIDriver, CSINode, PersistentVolume, StorageClass
+from extender_service.kube.storage import (
+    STORAGE_KINDS,
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
 from extender_service.kube.workloads import Namespace, ReplicaSet, ReplicationController, Service, StatefulSet
 
 T = TypeVar("T", bound=Object)
@@ -50,7 +60,9 @@ _fill_in: dict[type[Object], Callable[[Any, Raw], Object]] = {
     Node: default_node,
     Pod: default_pod,
     PersistentVolume: default_persistent_volume,
+    PersistentVolumeClaim: default_claim,
     StorageClass: default_storage_class,
+    CSIStorageCapacity: default_storage_capacity,
 }
 
 

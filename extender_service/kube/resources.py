@@ -9,6 +9,14 @@ import msgspec
 
 from extender_service.kube.decoding import Decoder
 from extender_service.kube.objects import Node, ObjectMeta, Pod
+from extender_service.kube.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
 from extender_service.kube.workloads import Namespace, ReplicaSet, ReplicationController, Service, StatefulSet
 
 Key = tuple[str, str]
@@ -75,6 +83,12 @@ SERVICES = Resource("", "v1", "services", Service)
 REPLICATION_CONTROLLERS = Resource("", "v1", "replicationcontrollers", ReplicationController)
 REPLICA_SETS = Resource("apps", "v1", "replicasets", ReplicaSet)
 STATEFUL_SETS = Resource("apps", "v1", "statefulsets", StatefulSet)
+PERSISTENT_VOLUMES = Resource("", "v1", "persistentvolumes", PersistentVolume)
+PERSISTENT_VOLUME_CLAIMS = Resource("", "v1", "persistentvolumeclaims", PersistentVolumeClaim)
+STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "storageclasses", StorageClass)
+CSI_NODES = Resource("storage.k8s.io", "v1", "csinodes", CSINode)
+CSI_DRIVERS = Resource("storage.k8s.io", "v1", "csidrivers", CSIDriver)
+CSI_STORAGE_CAPACITIES = Resource("storage.k8s.io", "v1", "csistoragecapacities", CSIStorageCapacity)
 
 
 def key_of(obj: ApiObject) -> Key:

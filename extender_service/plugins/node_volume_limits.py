@@ -15,7 +15,8 @@ from extender_service.cluster.volume_support import VolumeSupport, limit_key
 from extender_service.framework.interface import CycleState, Filter, PreFilter
 from extender_service.framework.status import SKIP, Code, Rejections, Status, unresolvable, unschedulable
 from extender_service.kube.csi_migration import PLUGINS
-from extender_service.kube.objects import Pod
+from extender_service.kube.objects import Object, Pod
+from extender_service.kube.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 
 TOO_MANY = unschedulable("node(s) exceed max volume count")
 
@@ -31,6 +32,9 @@ class NodeVolumeLimits(PreFilter, Filter):
     """
 
     name: ClassVar[str] = "NodeVolumeLimits"
+    reads: ClassVar[frozenset[type[Object]]] = frozenset(
+        {PersistentVolume, PersistentVolumeClaim, StorageClass, CSINode}
+    )
     retry_on: ClassVar[ClusterEvent] = ClusterEvent.CSI_NODE | ClusterEvent.POD_REMOVED | ClusterEvent.CLAIM
 
     def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:

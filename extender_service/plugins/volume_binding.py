@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from extender_service.cluster.events import ClusterEvent
 from extender_service.cluster.free_volumes import reach_of
+from extender_service.cluster.storage import STORAGE
 from extender_service.cluster.view import NodeView
 from extender_service.config.plugin_args import VolumeBindingArgs
 from extender_service.framework.interface import (
@@ -29,7 +30,7 @@ from extender_service.kube.csi_migration import (
     translate_volume,
     translated_affinity,
 )
-from extender_service.kube.objects import Pod
+from extender_service.kube.objects import Object, Pod
 from extender_service.kube.selectors import parse_node_selector
 from extender_service.kube.storage import PersistentVolume, PersistentVolumeClaim
 from extender_service.plugins.node_resources_fit import MAX_SHAPE_SCORE, broken_linear
@@ -82,6 +83,7 @@ class VolumeBinding(PreFilter, Filter, PreScore, Score):
 
     name: ClassVar[str] = "VolumeBinding"
     args_type: ClassVar[type | None] = VolumeBindingArgs
+    reads: ClassVar[frozenset[type[Object]]] = frozenset({*STORAGE})
     retry_on: ClassVar[ClusterEvent] = ClusterEvent.NODE | ClusterEvent.STORAGE
 
     def __init__(self, args: VolumeBindingArgs, handle: Handle) -> None:

@@ -11,7 +11,8 @@ from extender_service.cluster.pod_volumes import DiskUse, pod_volumes
 from extender_service.cluster.view import NodeView
 from extender_service.framework.interface import CycleState, Filter, PluginError, PreFilter
 from extender_service.framework.status import SKIP, Rejections, Status, unresolvable, unschedulable
-from extender_service.kube.objects import Pod
+from extender_service.kube.objects import Object, Pod
+from extender_service.kube.storage import PersistentVolumeClaim
 
 DISK_CONFLICT = unschedulable("node(s) had no available disk")
 CLAIM_CONFLICT = unschedulable(
@@ -38,6 +39,7 @@ class VolumeRestrictions(PreFilter, Filter):
     """
 
     name: ClassVar[str] = "VolumeRestrictions"
+    reads: ClassVar[frozenset[type[Object]]] = frozenset({PersistentVolumeClaim})
     retry_on: ClassVar[ClusterEvent] = ClusterEvent.NODE_ADDED | ClusterEvent.POD_REMOVED | ClusterEvent.CLAIM
 
     def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:

@@ -13,8 +13,8 @@ from extender_service.cluster.view import NodeView
 from extender_service.framework.interface import CycleState, Filter, PreFilter
 from extender_service.framework.status import SKIP, Rejections, Status, unresolvable
 from extender_service.kube.csi_migration import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
-from extender_service.kube.objects import Pod
-from extender_service.kube.storage import PersistentVolume, PersistentVolumeClaim
+from extender_service.kube.objects import Object, Pod
+from extender_service.kube.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 
 CONFLICT = unresolvable("node(s) had no available volume zone")
 
@@ -36,6 +36,7 @@ class VolumeZone(PreFilter, Filter):
     """Rejects nodes whose zone or region is not among those that the labels of the pod's bound volumes name."""
 
     name: ClassVar[str] = "VolumeZone"
+    reads: ClassVar[frozenset[type[Object]]] = frozenset({PersistentVolume, PersistentVolumeClaim, StorageClass})
     retry_on: ClassVar[ClusterEvent] = (
         ClusterEvent.NODE | ClusterEvent.STORAGE_CLASS | ClusterEvent.CLAIM | ClusterEvent.VOLUME
     )
