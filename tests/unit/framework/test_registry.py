@@ -1,0 +1,136 @@
+import logging
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from pydantic import BaseModel
+
+from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.view import NodeView
+from extender_service.config.errors import ConfigError
+from extender_service.config.load import parse_config
+from extender_service.config.types import KubeSchedulerConfiguration
+from extender_service.framework.interface import CycleState, Filter, Score
+from extender_service.framework.profile import Profile
+from extender_service.framework.registry import Registry
+from extender_service.framework.status import Rejections
+from extender_service.kube.objects import Pod
+from extender_service.plugins.default_plugins import ABSENT, IN_TREE
+from tests.unit.framework.stubs import make_handle
+
+
+class Both(Filter, Score):
+    name: ClassVar[str] = "Both"
+
+    def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
+        return None
+
+    def score(self, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
+        return np.zeros(len(nodes), np.int64)
+
+
+class Limits(BaseModel):
+    limit: int = 3
+
+
+class Limited(Both):
+    name: ClassVar[str] = "Limited"
+    args_type: ClassVar[type | None] = Limits
+
+
+# A profile needs the last two.
+ABSENT_ONES = {"Absent": ("filter",), "PrioritySort": ("queueSort",), "DefaultBinder": ("bind",)}
+
+
+def config(*profiles: str) -> KubeSchedulerConfiguration:
+    head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n"
+    return parse_config(head + "".join(f"  - {profile}\n" for profile in profiles))
+
+
+def profiles(registry: Registry, *of: str) -> dict[str, Profile]:
+    return registry.profiles(config(*of), make_handle(Cluster()))
+
+
+def only(**points: str) -> str:
+    """A profile that enables these plugins, by extension point, and no others but those that every profile needs."""
+    points = {"multiPoint": "", "queueSort": "{name: PrioritySort}", "bind": "{name: DefaultBinder}", **points}
+    enabled = ", ".join(
+        f"{point}: {{enabled: [{plugins}], disabled: [{{name: '*'}}]}}" for point, plugins in points.items()
+    )
+    return f"{{schedulerName: default-scheduler, plugins: {{{enabled}}}}}"
+
+
+def test_one_instance_serves_all_of_a_plugins_extension_points() -> None:
+    of = only(filter="{name: Both}", score="{name: Both, weight: 7}")
+    profile = profiles(Registry([Both], ABSENT_ONES), of)["default-scheduler"]
+    (filtering,) = profile.filter
+    ((scoring, weight),) = profile.score
+    assert isinstance(filtering, Both)
+    assert id(filtering) == id(scoring)
+    assert (weight, profile.max_total) == (7, 700)
+    assert (profile.pre_filter, profile.pre_score) == ((), ())
+
+
+def test_plugins_run_in_the_order_of_the_configuration() -> None:
+    for names in (["Both", "Limited"], ["Limited", "Both"]):
+        of = only(filter=", ".join(f"{{name: {name}}}" for name in names))
+        profile = profiles(Registry([Both, Limited], ABSENT_ONES), of)["default-scheduler"]
+        assert [plugin.name for plugin in profile.filter] == names
+
+
+def test_every_profile_has_plugins_of_its_own() -> None:
+    made = profiles(
+        Registry([Both], ABSENT_ONES),
+        only(filter="{name: Both}"),
+        only(filter="{name: Both}").replace("default-scheduler", "other"),
+    )
+    assert list(made) == ["default-scheduler", "other"]
+    assert made["default-scheduler"].filter[0] is not made["other"].filter[0]
+
+
+def test_plugins_that_are_not_there_yet_are_left_out_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    of = only(filter="{name: Absent}, {name: Both}")
+    profile = profiles(Registry([Both], ABSENT_ONES), of)["default-scheduler"]
+    assert [plugin.name for plugin in profile.filter] == ["Both"]
+    (record,) = [record for record in caplog.records if record.levelno == logging.WARNING]
+    assert "Absent" in vars(record)["plugins"].split()
+
+
+def test_a_plugin_that_nobody_knows_is_an_error() -> None:
+    registry = Registry([Both], ABSENT_ONES)
+    for attempt in (registry.check, lambda wrong: registry.profiles(wrong, make_handle(Cluster()))):
+        with pytest.raises(ConfigError, match="Unknown"):
+            attempt(config(only(filter="{name: Unknown}")))
+
+
+def test_a_plugin_cannot_be_enabled_where_it_does_nothing() -> None:
+    with pytest.raises(ConfigError, match="Both"):
+        Registry([Both], ABSENT_ONES).check(config(only(preFilter="{name: Both}")))
+
+
+def args_of(args: str) -> Any:
+    of = only(filter="{name: Limited}")[:-1] + f", pluginConfig: [{{name: Limited, args: {args}}}]}}"
+    return profiles(Registry([Limited], ABSENT_ONES), of)["default-scheduler"].filter[0].args
+
+
+def test_arguments_are_of_the_type_that_the_plugin_declares() -> None:
+    assert args_of("{limit: 5}") == Limits(limit=5)
+    assert args_of("{}") == Limits()
+    of = only(filter="{name: Limited}")
+    assert profiles(Registry([Limited], ABSENT_ONES), of)["default-scheduler"].filter[0].args == Limits()
+    with pytest.raises(ConfigError, match=r"pluginConfig of Limited: args\.limit"):
+        args_of("{limit: many}")
+
+
+def test_two_plugins_cannot_have_one_name() -> None:
+    with pytest.raises(ValueError, match="two plugins have the name Both"):
+        Registry([Both, Both], {})
+
+
+def test_the_in_tree_plugins_make_the_default_profile() -> None:
+    registry = Registry(IN_TREE, ABSENT)
+    (profile,) = registry.profiles(config(), make_handle(Cluster())).values()
+    filters = [plugin.name for plugin in profile.filter]
+    assert filters[:4] == ["NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity"]
+    assert {"NodeResourcesFit", "NodeAffinity", "TaintToleration"} <= {plugin.name for plugin, _ in profile.score}
