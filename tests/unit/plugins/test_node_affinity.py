@@ -1,7 +1,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extender_service.config.plugin_args import NodeAffinityArgs
@@ -71,6 +71,7 @@ preferences = st.lists(
 ).map(tuple)
 
 
+@settings(max_examples=50)
 @given(
     world=worlds(node_labels=labels),
     required=st.none() | selectors,
@@ -100,6 +101,7 @@ def test_nodes_are_rejected_by_what_is_enforced_and_then_by_what_the_pod_require
     assert_equal_on_nodes(world, rejected(affinity, state, pod, world), expected)
 
 
+@settings(max_examples=50)
 @given(world=worlds(node_labels=labels), preferred=preferences, added=preferences)
 def test_scores_add_up_the_weights_of_the_terms_that_match(world: World, preferred: Any, added: Any) -> None:
     pod = pod_with(preferred=preferred)

@@ -1,6 +1,6 @@
 import itertools
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extender_service.kube import objects
@@ -40,6 +40,7 @@ terms = st.builds(
 node_selectors = st.builds(objects.NodeSelector, st.lists(terms, max_size=3).map(tuple))
 
 
+@settings(max_examples=50)
 @given(world=worlds(node_labels=labels), selector=node_selectors)
 def test_node_selectors_match_as_they_do_node_by_node(world: World, selector: objects.NodeSelector) -> None:
     parsed = parse_node_selector(selector)
@@ -47,6 +48,7 @@ def test_node_selectors_match_as_they_do_node_by_node(world: World, selector: ob
     assert_equal_on_nodes(world, matches_node_selector(world.view, parsed).tolist(), expected)
 
 
+@settings(max_examples=50)
 @given(
     world=worlds(node_labels=labels),
     node_selector=st.none() | labels,
@@ -64,6 +66,7 @@ def test_what_a_pod_requires_matches_as_it_does_node_by_node(
     assert_equal_on_nodes(world, matches_affinity(world.view, required).tolist(), expected)
 
 
+@settings(max_examples=50)
 @given(world=worlds(node_labels=labels), weighted=st.lists(st.tuples(st.integers(0, 100), terms), max_size=3))
 def test_preferences_add_up_as_they_do_node_by_node(
     world: World, weighted: list[tuple[int, objects.NodeSelectorTerm]]
@@ -76,12 +79,14 @@ def test_preferences_add_up_as_they_do_node_by_node(
     assert_equal_on_nodes(world, preference(world.view, preferred).tolist(), expected)
 
 
+@settings(max_examples=50)
 @given(world=worlds(node_labels=labels))
 def test_no_requirement_selects_all_and_nothing_selects_none(world: World) -> None:
     assert matches_selector(world.view, Selector()).all()
     assert not matches_selector(world.view, NOTHING).any()
 
 
+@settings(max_examples=50)
 @given(world=worlds(node_labels=labels))
 def test_a_label_that_no_node_has_is_looked_for_in_vain(world: World) -> None:
     required = required_node_affinity(objects.PodSpec(node_selector={"unknown": "a"}))

@@ -1,6 +1,6 @@
 import math
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extender_service.config.plugin_args import NodeResourcesBalancedAllocationArgs, ResourceSpec
@@ -48,6 +48,7 @@ def score(node: PlainNode, wanted: Amounts, resources: list[str]) -> int:
     return int((1 - deviation) * 100)
 
 
+@settings(max_examples=50)
 @given(
     world=worlds(offers=allocatable, pod_requests=requests),
     wanted=requests,

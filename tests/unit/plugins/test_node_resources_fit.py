@@ -2,7 +2,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extender_service.config.plugin_args import (
@@ -55,6 +55,7 @@ def fit(world: World, **args: Any) -> NodeResourcesFit:
     return NodeResourcesFit(NodeResourcesFitArgs(**args), world.handle)
 
 
+@settings(max_examples=50)
 @given(world=busy_worlds, wanted=requests)
 def test_nodes_are_rejected_with_all_that_they_lack(world: World, wanted: Amounts) -> None:
     pod = PlainPod("new", wanted).to_pod()
@@ -161,6 +162,7 @@ def strategy(kind: str, resources: list[tuple[str, int]], **more: Any) -> Scorin
     return ScoringStrategy(type=kind, resources=specs, **more)
 
 
+@settings(max_examples=50)
 @given(world=busy_worlds, wanted=requests, resources=weighted_resources, pre_score=st.booleans())
 def test_least_allocated(world: World, wanted: Amounts, resources: list[tuple[str, int]], pre_score: bool) -> None:
     scores = scored(world, wanted, strategy("LeastAllocated", resources), pre_score=pre_score)
@@ -168,6 +170,7 @@ def test_least_allocated(world: World, wanted: Amounts, resources: list[tuple[st
     assert_equal_on_nodes(world, scores, expected)
 
 
+@settings(max_examples=50)
 @given(world=busy_worlds, wanted=requests, resources=weighted_resources)
 def test_most_allocated(world: World, wanted: Amounts, resources: list[tuple[str, int]]) -> None:
     scores = scored(world, wanted, strategy("MostAllocated", resources), pre_score=True)
@@ -180,6 +183,7 @@ shapes = st.dictionaries(st.integers(0, 100), st.integers(0, 10), min_size=1, ma
 )
 
 
+@settings(max_examples=50)
 @given(world=busy_worlds, wanted=requests, resources=weighted_resources, shape=shapes)
 def test_requested_to_capacity_ratio(
     world: World, wanted: Amounts, resources: list[tuple[str, int]], shape: list[tuple[int, int]]

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extender_service.framework.interface import CycleState, PluginError
@@ -31,6 +31,7 @@ def covered(taint: Taint, by: tuple[Toleration, ...]) -> bool:
     return False
 
 
+@settings(max_examples=50)
 @given(world=worlds(node_taints=taints), tolerated=tolerations)
 def test_nodes_are_rejected_by_their_first_taint_that_is_not_tolerated(
     world: World, tolerated: tuple[Toleration, ...]
@@ -44,6 +45,7 @@ def test_nodes_are_rejected_by_their_first_taint_that_is_not_tolerated(
     assert_equal_on_nodes(world, rejected(TaintToleration(None, world.handle), CycleState(pod), pod, world), expected)
 
 
+@settings(max_examples=50)
 @given(world=worlds(node_taints=taints), tolerated=tolerations)
 def test_scores_count_the_taints_that_are_merely_endured(world: World, tolerated: tuple[Toleration, ...]) -> None:
     pod = Pod(spec=PodSpec(tolerations=tolerated))
