@@ -1,7 +1,7 @@
 """What the scheduler knows of the cluster: nodes, pods, and the placements that are ahead of the watch."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from extender_service.cluster.events import ClusterEvent, ClusterEvents
 from extender_service.cluster.held_volumes import HeldVolumes
 from extender_service.cluster.nodes import NodeTable
+from extender_service.cluster.nominations import Nomination, Nominations
 from extender_service.cluster.occupancy import Occupancy
 from extender_service.cluster.placements import Placements
 from extender_service.cluster.pod_counts import PodCounts
@@ -62,6 +63,7 @@ class Cluster:
         self.events = ClusterEvents()
         self.pod_counts = PodCounts(self._occupancy.pods)
         self.workloads = Workloads()
+        self.nominations = Nominations()
         self.placements = Placements(self._occupancy, self._slot_by_uid.__contains__, clock, expected_seconds)
 
     @property
@@ -121,12 +123,14 @@ class Cluster:
         node_name = pod.spec.node_name
         old_slot = self._slot_by_key.get(key)
         if old_slot is not None and self.pods.is_same(old_slot, pod, uid):
+            self.nominations.apply(pod, uid, old_slot)
             if node_name:
                 self._settle(uid, node_name)
             return
         slot = self._occupancy.add(pod, uid, node_name)
         old = None if old_slot is None else self._forget(old_slot)
         self._slot_by_key[key] = self._slot_by_uid[uid] = slot
+        self.nominations.apply(pod, uid, slot)
         if old is not None:
             if old.uid != uid:
                 self.drop_placement(old.uid)
@@ -163,6 +167,11 @@ class Cluster:
             if slot is not None and self.pods.row[slot] == row != NO_ROW:
                 return slot
         return None
+
+    def nominated_for(self, pod: Pod, scheduler_names: Collection[str]) -> list[Nomination]:
+        """Return the nominated pods that count when a pod is judged, but for those that count on a node already."""
+        weighing = self.nominations.weighing_on(pod_uid(pod), pod.spec.priority, scheduler_names)
+        return [nomination for nomination in weighing if self.placements.get(nomination.uid) is None]
 
     def drop_placement(self, uid: str) -> None:
         """Drop what is expected of a pod."""
@@ -213,6 +222,7 @@ class Cluster:
         # Pods of a cluster file may claim the same UID; the last one has it.
         if self._slot_by_uid.get(facts.uid) == slot:
             del self._slot_by_uid[facts.uid]
+            self.nominations.remove(facts.uid)
         return facts
 
     def _settle(self, uid: str, node_name: str) -> None:

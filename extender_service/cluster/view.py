@@ -27,6 +27,20 @@ class RowChanges:
         self.slots = np.asarray(slots, np.intp)
         self.signs = np.asarray(signs, np.int64)
 
+    def changes_at(self, size: int) -> NDArray[np.bool_]:
+        """Tell which of `size` nodes are changed."""
+        changed = np.zeros(size, np.bool_)
+        changed[self.positions] = True
+        return changed
+
+    def and_then(self, more: "RowChanges") -> "RowChanges":
+        """Return these changes and more of them."""
+        both = RowChanges((), (), ())
+        both.positions = np.concatenate([self.positions, more.positions])
+        both.slots = np.concatenate([self.slots, more.slots])
+        both.signs = np.concatenate([self.signs, more.signs])
+        return both
+
     def at(self, positions: NDArray[np.intp], size: int) -> "RowChanges":
         """Return the changes of some positions of a view of `size` nodes, numbered as in the narrower view."""
         renumbered = np.full(size, -1, np.intp)
@@ -204,8 +218,17 @@ class NodeView:
         return added
 
     def changed(self, changes: RowChanges) -> "NodeView":
-        """Return the same nodes, each in its own world: with pods added to it or taken from it."""
-        return NodeView(self._table, self._pods, self._rows, changes)
+        """Return the same nodes, each in its own world: with pods added to it or taken from it, besides what was."""
+        together = changes if self._changes is None else self._changes.and_then(changes)
+        return NodeView(self._table, self._pods, self._rows, together)
+
+    def position_of(self, name: str) -> int:
+        """Return where a node is in this view, -1 if it is not."""
+        row = self._table.row_of.get(name, -1)
+        if row < 0 or self._rows is None:
+            return row
+        positions = np.flatnonzero(self._rows == row)
+        return int(positions[0]) if len(positions) else -1
 
     def _at(self, column: NDArray[np.generic]) -> NDArray:  # type: ignore[type-arg]
         return column[: self._size] if self._rows is None else column[self._rows]

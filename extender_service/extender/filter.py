@@ -95,9 +95,7 @@ async def _decide(
     service: ExtenderService, profile: Profile, pod: Pod, args: ExtenderArgs
 ) -> tuple[Candidates, Decision, bool]:
     """Decide; before refusing every node, wait a moment for the watch and decide again, whole."""
-    must_score = service.mode == "replace"
-    found = candidates(service.cluster, args)
-    decision = decide(profile, pod, found.view, found.asked, score=must_score)
+    found, decision = _decide_now(service, profile, pod, args)
     if len(decision.feasible) or not _may_look_again(service, pod, found):
         return found, decision, False
     give_up_at = service.clock() + service.wait_budget.allowance()
@@ -111,9 +109,17 @@ async def _decide(
         service.wait_budget.spend(service.clock() - started)
         if not came:
             break
-        found = candidates(service.cluster, args)
-        decision = decide(profile, pod, found.view, found.asked, score=must_score)
+        found, decision = _decide_now(service, profile, pod, args)
     return found, decision, looked_again
+
+
+def _decide_now(
+    service: ExtenderService, profile: Profile, pod: Pod, args: ExtenderArgs
+) -> tuple[Candidates, Decision]:
+    found = candidates(service.cluster, args)
+    nominated = service.cluster.nominated_for(pod, service.profiles)
+    must_score = service.mode == "replace"
+    return found, decide(profile, pod, found.view, found.asked, score=must_score, nominated=nominated)
 
 
 def _may_look_again(service: ExtenderService, pod: Pod, found: Candidates) -> bool:

@@ -35,7 +35,9 @@ def preempt(service: ExtenderService, pod: Pod, args: ExtenderPreemptionArgs) ->
     without = cluster.view(cluster.nodes.rows_named(names)).changed(
         RowChanges([position for position, _ in taken], [slot for _, slot in taken], [-1] * len(taken))
     )
-    decision = decide(service.profile_for(pod), pod, without, np.ones(len(names), np.bool_), score=False)
+    asked = np.ones(len(names), np.bool_)
+    nominated = cluster.nominated_for(pod, service.profiles)
+    decision = decide(service.profile_for(pod), pod, without, asked, score=False, nominated=nominated)
     return ExtenderPreemptionResult({names[position]: kept[names[position]] for position in decision.feasible})
 
 

@@ -6,13 +6,14 @@ Statuses, their merging and their texts follow kube-scheduler (framework/runtime
 import logging
 import random
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.view import NodeView
+from extender_service.cluster.nominations import Nomination
+from extender_service.cluster.view import NodeView, RowChanges
 from extender_service.framework.interface import MAX_NODE_SCORE, MIN_NODE_SCORE, CycleState, Plugin, PluginError
 from extender_service.framework.profile import Profile
 from extender_service.framework.recording import extension_point, sample
@@ -73,14 +74,24 @@ class Decision:
         return int(best[random.randrange(len(best))])  # noqa: S311
 
 
-def decide(profile: Profile, pod: Pod, nodes: NodeView, asked: NDArray[np.bool_], *, score: bool) -> Decision:
+def decide(
+    profile: Profile,
+    pod: Pod,
+    nodes: NodeView,
+    asked: NDArray[np.bool_],
+    *,
+    score: bool,
+    nominated: Sequence[Nomination] = (),
+) -> Decision:
     """Decide about a pod: every asked node gets a verdict and, if `score`, every feasible one a total.
+
+    A node must be feasible with and without the `nominated` pods on it.
 
     Raises CycleError where kube-scheduler would end the cycle with an error.
     """
     state = CycleState(pod, sample(profile))
     found = run_pre_filter(profile, state, pod)
-    verdicts = run_filter(profile, state, pod, nodes, asked, found)
+    verdicts = run_filter(profile, state, pod, nodes, asked, found, nominated)
     feasible = np.flatnonzero(verdicts.passing)
     if not score or len(feasible) < 2 or not profile.score:
         return Decision(state, verdicts, feasible, None)
@@ -136,12 +147,13 @@ def run_filter(
     nodes: NodeView,
     asked: NDArray[np.bool_],
     found: PreFilterOutcome,
+    nominated: Sequence[Nomination] = (),
 ) -> Verdicts:
     """Run Filter on the asked nodes, each plugin once, until none is left.
 
     Raises CycleError where a plugin failed on a node, as opposed to rejecting it.
     """
-    verdicts = filter_nodes(profile, state, pod, nodes, asked, found)
+    verdicts = filter_nodes(profile, state, pod, nodes, asked, found, nominated)
     error = verdicts.first_error()
     if error is not None:
         raise CycleError(f'running "{error.plugin}" filter plugin: {error.message}')
@@ -155,15 +167,41 @@ def filter_nodes(
     nodes: NodeView,
     asked: NDArray[np.bool_],
     found: PreFilterOutcome,
+    nominated: Sequence[Nomination] = (),
 ) -> Verdicts:
-    """Run Filter like `run_filter`; where a plugin failed on a node, that is the node's verdict."""
-    verdicts = Verdicts(nodes, asked)
+    """Run Filter like `run_filter`; where a plugin failed on a node, that is the node's verdict.
+
+    Nodes with nominated pods are judged with them, since these are to run there, and where they pass once more without,
+    since they may not (RunFilterPluginsWithNominatedPods).
+    """
+    joining = _joining(nodes, nominated)
+    verdicts = Verdicts(nodes if joining is None else nodes.changed(joining), asked)
     if found.rejection is not None:
         everywhere = np.ones(len(verdicts.remaining), np.bool_)
         verdicts.reject(found.rejection.plugin, Rejections.where(everywhere, found.rejection))
         return verdicts
     if found.node_names is not None:
         verdicts.reject("", Rejections.where(~verdicts.remaining.is_named(found.node_names), found.elsewhere))
+    _run_filters(profile, state, pod, verdicts)
+    if joining is not None:
+        again = np.flatnonzero(verdicts.passing & joining.changes_at(len(nodes)))
+        without = Verdicts(nodes.at(again), np.ones(len(again), np.bool_))
+        _run_filters(profile, state, pod, without)
+        verdicts.take_over(without, again)
+    return verdicts
+
+
+def _joining(nodes: NodeView, nominated: Sequence[Nomination]) -> RowChanges | None:
+    """The nominated pods as changes of the nodes that they are to run on."""
+    at = [(nodes.position_of(nomination.node_name), nomination.slot) for nomination in nominated]
+    joining = [(position, slot) for position, slot in at if position >= 0]
+    if not joining:
+        return None
+    positions, slots = zip(*joining, strict=True)
+    return RowChanges(positions, slots, [1] * len(joining))
+
+
+def _run_filters(profile: Profile, state: CycleState, pod: Pod, verdicts: Verdicts) -> None:
     for plugin in profile.filter:
         if not verdicts.left:
             break
@@ -173,7 +211,6 @@ def filter_nodes(
         rejections = _call(state, plugin, "Filter", doing, plugin.filter, state, pod, verdicts.remaining)
         if rejections is not None:
             verdicts.reject(plugin.name, rejections)
-    return verdicts
 
 
 @extension_point("PreScore")

@@ -56,11 +56,24 @@ class Verdicts:
         self._left -= newly
         self._narrow()
 
-    def groups(self) -> Iterator[tuple[Status, NDArray[np.intp]]]:
-        """Iterate over the distinct statuses of rejected nodes, each with the positions that have it."""
+    def settled(self) -> Iterator[tuple[str, Rejections, NDArray[np.intp], NDArray[np.int64]]]:
+        """Iterate over the plugins that rejected nodes: name, verdict, the positions that it settled, and their keys."""
         for number, (plugin, rejections) in enumerate(self._rejections):
             positions = np.flatnonzero(self._by == number)
-            keys = self._keys[positions]
+            yield plugin, rejections, positions, self._keys[positions]
+
+    def take_over(self, later: "Verdicts", positions: NDArray[np.intp]) -> None:
+        """Take the rejections of a later look at some of the nodes that pass, given by their positions here."""
+        for plugin, rejections, rejected, keys in later.settled():
+            self._by[positions[rejected]] = len(self._rejections)
+            self._keys[positions[rejected]] = keys
+            self._rejections.append((plugin, rejections))
+        self.passing[positions] = later.passing
+        self._left = int(np.count_nonzero(self.passing))
+
+    def groups(self) -> Iterator[tuple[Status, NDArray[np.intp]]]:
+        """Iterate over the distinct statuses of rejected nodes, each with the positions that have it."""
+        for plugin, rejections, positions, keys in self.settled():
             for key in _distinct(keys):
                 yield rejections.status_of(key).given_by(plugin), positions[keys == key]
 

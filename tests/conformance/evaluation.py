@@ -59,6 +59,7 @@ class Evaluation:
         profiles = Registry(IN_TREE, ABSENT).profiles(
             _config(case), Handle(self.cluster, ClusterFile(self.cluster, []))
         )
+        self.scheduler_names = list(profiles)
         self.profile: Profile = profiles[self.pod.spec.scheduler_name]
         self.nodes: NodeView = self.cluster.view(None)
 
@@ -93,16 +94,7 @@ def evaluate(case: Case, feasible: list[str] | None = None) -> Verdict:
         verdict["preFilter"] = _pre_filter(found, state)
         verdict["filter"] = None
         if found.rejection is None:
-            verdicts = filter_nodes(
-                evaluation.profile, state, evaluation.pod, evaluation.nodes, evaluation.nodes.exists, found
-            )
-            verdict["filter"] = _filter(evaluation, verdicts)
-            failed = verdicts.first_error()
-            passing = {evaluation.nodes.names[position] for position in np.flatnonzero(verdicts.passing)}
-            if failed is None:
-                verdict["feasible"] = [name for name in evaluation.node_names if name in passing]
-            else:
-                verdict["cycleError"] = _failed_filter(failed)
+            verdict |= _filtered(evaluation, state, found)
         verdict["filterByPlugin"] = _filter_by_plugin(evaluation, state, found)
         to_score = verdict["feasible"] if feasible is None else feasible
         if to_score:
@@ -110,6 +102,30 @@ def evaluate(case: Case, feasible: list[str] | None = None) -> Verdict:
     except CycleError as error:
         verdict["cycleError"] = str(error)
     return verdict
+
+
+def _filtered(evaluation: Evaluation, state: CycleState, found: PreFilterOutcome) -> dict[str, Any]:
+    """Filter as findNodesThatFitPod does: the pod's nominated node first, and alone if it fits."""
+    statuses: dict[str, Any] = {}
+    nominated_node = evaluation.pod.status.nominated_node_name
+    if nominated_node in evaluation.node_names:
+        nodes = evaluation.cluster.view(evaluation.cluster.nodes.rows_named([nominated_node]))
+        verdicts = _judge(evaluation, state, nodes, PreFilterOutcome(None, None, []))
+        if verdicts.passing.all():
+            return {"filter": {}, "feasible": [nominated_node]}
+        statuses = _statuses(nodes, verdicts)
+    verdicts = _judge(evaluation, state, evaluation.nodes, found)
+    statuses |= _statuses(evaluation.nodes, verdicts)
+    failed = verdicts.first_error()
+    if failed is not None:
+        return {"filter": statuses, "cycleError": _failed_filter(failed)}
+    passing = {evaluation.nodes.names[position] for position in np.flatnonzero(verdicts.passing)}
+    return {"filter": statuses, "feasible": [name for name in evaluation.node_names if name in passing]}
+
+
+def _judge(evaluation: Evaluation, state: CycleState, nodes: NodeView, found: PreFilterOutcome) -> Verdicts:
+    nominated = evaluation.cluster.nominated_for(evaluation.pod, evaluation.scheduler_names)
+    return filter_nodes(evaluation.profile, state, evaluation.pod, nodes, nodes.exists, found, nominated)
 
 
 def _pre_filter(found: PreFilterOutcome, state: CycleState) -> dict[str, Any]:
@@ -130,8 +146,8 @@ def _failed_pre_filter(message: str, state: CycleState) -> dict[str, Any]:
     }
 
 
-def _filter(evaluation: Evaluation, verdicts: Verdicts) -> dict[str, Any]:
-    names = evaluation.nodes.names
+def _statuses(nodes: NodeView, verdicts: Verdicts) -> dict[str, Any]:
+    names = nodes.names
     return {
         names[position]: _plugin_status(_as_framework_says(status))
         for status, positions in verdicts.groups()

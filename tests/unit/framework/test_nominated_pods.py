@@ -1,0 +1,74 @@
+"""Nodes with nominated pods are judged with and without them."""
+
+from typing import Any
+
+from msgspec import structs
+
+from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.cluster_file import ClusterFile
+from extender_service.config.load import default_config
+from extender_service.framework.interface import Handle
+from extender_service.framework.registry import Registry
+from extender_service.framework.runtime import Decision, decide
+from extender_service.kube.objects import Affinity, LabelSelector, Pod, PodAffinity, PodAffinityTerm
+from extender_service.plugins.default_plugins import ABSENT, IN_TREE
+from tests.unit.cluster.objects import make_node, make_pod
+
+HOSTNAME = "kubernetes.io/hostname"
+
+
+def with_spec(pod: Pod, **spec: Any) -> Pod:
+    return structs.replace(pod, spec=structs.replace(pod.spec, scheduler_name="default-scheduler", **spec))
+
+
+def decided(cluster: Cluster, pod: Pod, *, score: bool = False) -> Decision:
+    profile = Registry(IN_TREE, ABSENT).profiles(default_config(), Handle(cluster, ClusterFile(cluster, [])))
+    nodes = cluster.view(None)
+    nominated = cluster.nominated_for(pod, profile)
+    return decide(profile["default-scheduler"], pod, nodes, nodes.exists, score=score, nominated=nominated)
+
+
+def feasible(cluster: Cluster, pod: Pod) -> set[str]:
+    decision = decided(cluster, pod)
+    return {decision.verdicts.view.names[position] for position in decision.feasible}
+
+
+def cluster_of(*pods: Pod) -> Cluster:
+    cluster = Cluster()
+    for name in ("a", "b"):
+        cluster.apply_node(make_node(name, {"cpu": "4", "pods": "10"}, labels={HOSTNAME: name}))
+    for pod in pods:
+        cluster.apply_pod(pod)
+    return cluster
+
+
+def test_a_nominated_pod_takes_its_room_from_others() -> None:
+    cluster = cluster_of(with_spec(make_pod("first", nominated="a", requests={"cpu": "3"})))
+    assert feasible(cluster, make_pod("second", requests={"cpu": "2"})) == {"b"}
+    statuses = {names: status.reasons for status, names in reasons(cluster, make_pod("second", requests={"cpu": "2"}))}
+    assert statuses == {("a",): ("Insufficient cpu",)}
+
+
+def reasons(cluster: Cluster, pod: Pod) -> list[tuple[Any, tuple[str, ...]]]:
+    verdicts = decided(cluster, pod).verdicts
+    names = verdicts.view.names
+    return [(status, tuple(names[position] for position in positions)) for status, positions in verdicts.groups()]
+
+
+def test_a_node_that_fits_only_once_a_nominated_pod_is_there_does_not_fit() -> None:
+    """The nominated pod may not come after all: affinity to it is no reason to go there."""
+    friend = PodAffinityTerm(HOSTNAME, LabelSelector({"app": "friend"}))
+    near = Affinity(pod_affinity=PodAffinity(required=(friend,)))
+    here = make_pod("here", "b")
+    there = with_spec(make_pod("there", nominated="a"))
+    friends = [
+        structs.replace(pod, metadata=structs.replace(pod.metadata, labels={"app": "friend"})) for pod in (here, there)
+    ]
+    assert feasible(cluster_of(*friends), with_spec(make_pod("web"), affinity=near)) == {"b"}
+
+
+def test_scores_know_nothing_of_nominated_pods() -> None:
+    cluster = cluster_of(with_spec(make_pod("first", nominated="a", requests={"cpu": "1"})))
+    totals = decided(cluster, make_pod("second", requests={"cpu": "1"}), score=True).totals
+    assert totals is not None
+    assert len(set(totals.tolist())) == 1
