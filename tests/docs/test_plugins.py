@@ -1,0 +1,46 @@
+"""docs/plugins.md says of each plugin what the code says."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from extender_service.config.defaults import DEFAULT_PLUGINS
+from extender_service.config.plugin_args import ARGS_TYPES
+from extender_service.framework.interface import EXTENSION_POINTS, extension_points
+from extender_service.plugins.default_plugins import ABSENT, IN_TREE
+
+PAGE = (Path(__file__).parents[2] / "docs" / "plugins.md").read_text()
+POINTS_OF = {**ABSENT, **{plugin.name: extension_points(plugin) for plugin in IN_TREE}}
+WEIGHTS = {plugin.name: plugin.weight or 1 for plugin in DEFAULT_PLUGINS}
+
+
+def table(heading: str) -> list[list[str]]:
+    """The rows of the table whose first column is called so."""
+    [text] = re.findall(rf"^\| {heading} \|.*\n\|[ |-]*\n((?:\|.*\n)*)", PAGE, re.MULTILINE)
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in text.splitlines()]
+
+
+PLUGINS = {name: rest for name, *rest in table("plugin")}
+
+
+def test_all_plugins_are_there_in_the_order_in_which_they_run() -> None:
+    by_default = [plugin.name for plugin in DEFAULT_PLUGINS]
+    assert list(PLUGINS) == [*by_default, *sorted(POINTS_OF.keys() - set(by_default))]
+
+
+@pytest.mark.parametrize("name", PLUGINS)
+def test_what_is_said_of_a_plugin_is_so(name: str) -> None:
+    _, points, weight, args = PLUGINS[name]
+    assert points == ", ".join(point for point in EXTENSION_POINTS if point in POINTS_OF[name])
+    assert weight == (str(WEIGHTS[name]) if name in WEIGHTS and "score" in POINTS_OF[name] else "")
+    fields = ARGS_TYPES[name].model_fields.values() if name in ARGS_TYPES else ()
+    names = [str(field.alias) for field in fields if field.alias not in ("apiVersion", "kind")]
+    assert args == ", ".join(f"`{field}`" for field in names)
+
+
+@pytest.mark.parametrize("heading", ["predicate", "priority"])
+def test_old_names_lead_to_plugins_that_exist(heading: str) -> None:
+    for _, target in table(heading):
+        named = target if target.startswith("none") else target.partition(":")[0]
+        assert set(re.findall(r"\b[A-Z]\w+", named)) <= PLUGINS.keys()
