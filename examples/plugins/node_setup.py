@@ -4,6 +4,7 @@ import ssl
 from typing import Annotated
 
 import httpx
+from prometheus_client import Counter
 from pydantic import Field
 
 from extender_service.config.model import Model
@@ -12,6 +13,9 @@ from extender_service.framework.status import Code, Status, unschedulable
 from extender_service.kube.objects import Pod
 
 SETUP = "example.com/setup"
+
+# What is defined so is on /metrics. Once per module: each profile that has the plugin makes one of its own.
+ANSWERS = Counter("node_setup_answers", "Answers of the setup service by their status code.", ["code"])
 
 
 class NodeSetupArgs(Model):
@@ -56,6 +60,7 @@ class NodeSetup(PreBind):
                 answer = await client.post(self.args.url, json=wanted)
         except httpx.HTTPError as error:
             return Status(Code.ERROR, (f"cannot set up {node_name}: {type(error).__name__}: {error}",))
+        ANSWERS.labels(answer.status_code).inc()
         if answer.status_code == httpx.codes.CONFLICT:
             return unschedulable(f"node {node_name} cannot be set up: {answer.text}")
         if not answer.is_success:

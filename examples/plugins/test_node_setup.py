@@ -3,6 +3,7 @@ import json
 import time
 
 import pytest
+from prometheus_client import REGISTRY
 
 from examples.plugins.conftest import WebServer
 from examples.plugins.node_setup import SETUP, NodeSetup, NodeSetupArgs
@@ -44,6 +45,13 @@ def test_the_pod_is_not_bound_unless_the_service_agrees(web: WebServer, answer: 
     assert status is not None
     assert status.code == code
     assert reason in status.message
+
+
+def test_answers_are_counted(web: WebServer) -> None:
+    web.status = 207
+    pre_bind(web.url, WARM_CACHE)
+    pre_bind(web.url, WARM_CACHE)
+    assert REGISTRY.get_sample_value("node_setup_answers_total", {"code": "207"}) == 2
 
 
 def test_a_service_that_does_not_answer_in_time_is_an_error_that_names_the_node(web: WebServer) -> None:

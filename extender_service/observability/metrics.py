@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Literal, NamedTuple, get_args
 
-from prometheus_client import CollectorRegistry, Counter, GCCollector, Histogram, Info, ProcessCollector
+from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram, Info
 from prometheus_client import generate_latest as encode_text
 from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST as OPENMETRICS
 from prometheus_client.openmetrics.exposition import generate_latest as encode_openmetrics
@@ -37,7 +37,7 @@ class _CallMetrics(NamedTuple):
 
 
 class Metrics:
-    """All metrics of one service, in a registry of its own. `watches` are by resource, such as nodes.
+    """All metrics of one service, and those of the process. `watches` are by resource, such as nodes.
 
     `framework` is to be attached to the profiles.
     """
@@ -86,8 +86,8 @@ class Metrics:
         self.framework = FrameworkMetrics(registry)
         registry.register(ClusterCollector(cluster))
         registry.register(WatchCollector(watches, clock))
-        ProcessCollector(registry=registry)
-        GCCollector(registry=registry)
+        # The library's own: metrics of the process, and those that users' plugins define as any program does.
+        registry.register(REGISTRY)
 
     def observe(self, observation: Observation) -> None:
         """Count a call."""

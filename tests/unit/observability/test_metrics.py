@@ -1,4 +1,5 @@
 import pytest
+from prometheus_client import REGISTRY, Counter
 from prometheus_client.parser import text_string_to_metric_families as parse
 
 from extender_service.cluster.cluster import Cluster
@@ -102,6 +103,16 @@ def test_two_services_in_one_process_count_apart(metrics: Metrics) -> None:
     name = "extender_service_requests_total"
     assert value(metrics, name, verb="bind", result="ok") == 1
     assert value(other, name, verb="bind", result="ok") == 0
+
+
+def test_what_a_users_plugin_defines_is_there() -> None:
+    registry = Metrics("1.2.3", Cluster(), {})
+    mine = Counter("users_plugin_refusals", "Nodes that a user's plugin refused.")
+    try:
+        mine.inc(3)
+        assert value(registry, "users_plugin_refusals_total") == 3
+    finally:
+        REGISTRY.unregister(mine)
 
 
 def test_openmetrics_is_spoken_where_it_is_asked_for(metrics: Metrics) -> None:
