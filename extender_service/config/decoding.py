@@ -38,7 +38,7 @@ def decode(text: str) -> KubeSchedulerConfiguration:
     try:
         config = KubeSchedulerConfiguration.model_validate(value, by_name=False)
     except ValidationError as error:
-        raise ConfigError([*problems, *map(_problem, error.errors(include_url=False))]) from None
+        raise ConfigError([*problems, *problems_of(error)]) from None
     if problems:
         raise ConfigError(problems)
     return config
@@ -56,6 +56,11 @@ def _check_type(value: object) -> list[Problem]:
         elif given != expected:
             problems.append(not_supported(name, given, [expected]))
     return problems
+
+
+def problems_of(error: ValidationError) -> list[Problem]:
+    """Say what pydantic found wrong, with the paths and in the words of all other problems."""
+    return [_problem(details) for details in error.errors(include_url=False)]
 
 
 def _problem(error: ErrorDetails) -> Problem:

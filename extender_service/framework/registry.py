@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from extender_service.config.decoding import problems_of
 from extender_service.config.errors import ConfigError, Problem
 from extender_service.config.profiles import EffectivePlugins, effective_profiles
 from extender_service.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
@@ -34,9 +35,16 @@ class Registry:
     def check(self, config: KubeSchedulerConfiguration) -> None:
         """Check what `profiles` would, without making any plugin. Raises ConfigError."""
         effective = effective_profiles(config, self._points_of)
+        problems: list[Problem] = []
         for profile in config.profiles:
-            for name in _enabled(effective[profile.scheduler_name]) & self._plugins.keys():
-                _args(self._plugins[name], profile)
+            enabled = _enabled(effective[profile.scheduler_name])
+            for plugin in (plugin for name, plugin in self._plugins.items() if name in enabled):
+                try:
+                    _args(plugin, profile)
+                except ConfigError as error:
+                    problems += error.problems
+        if problems:
+            raise ConfigError(problems)
 
     def reads(self, config: KubeSchedulerConfiguration) -> frozenset[type[Object]]:
         """Return the kinds of objects, besides nodes and pods, that the enabled plugins read. Raises ConfigError."""
@@ -91,5 +99,5 @@ def _args(plugin: type[Plugin], profile: KubeSchedulerProfile) -> Any:
     except ValidationError as error:
         where = f"profile {profile.scheduler_name}: pluginConfig of {plugin.name}: args"
         raise ConfigError(
-            Problem(".".join([where, *map(str, each["loc"])]), each["msg"]) for each in error.errors(include_url=False)
+            Problem(f"{where}.{path}" if path else where, message) for path, message in problems_of(error)
         ) from None

@@ -1,15 +1,16 @@
 import logging
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.view import NodeView
 from extender_service.config.errors import ConfigError
 from extender_service.config.load import parse_config
+from extender_service.config.model import Many, Model
 from extender_service.config.types import KubeSchedulerConfiguration
 from extender_service.framework.interface import CycleState, Filter, Score
 from extender_service.framework.profile import Profile
@@ -37,6 +38,23 @@ class Limits(BaseModel):
 class Limited(Both):
     name: ClassVar[str] = "Limited"
     args_type: ClassVar[type | None] = Limits
+
+
+class Size(Model):
+    gpus: Annotated[int, Field(ge=1)]
+
+
+class Sizes(Model):
+    request_sizes: Many[Size] = ()
+
+
+class Sized(Both):
+    name: ClassVar[str] = "Sized"
+    args_type: ClassVar[type | None] = Sizes
+
+
+class Resized(Sized):
+    name: ClassVar[str] = "Resized"
 
 
 # A profile needs the last two.
@@ -121,6 +139,24 @@ def test_arguments_are_of_the_type_that_the_plugin_declares() -> None:
     assert profiles(Registry([Limited], ABSENT_ONES), of)["default-scheduler"].filter[0].args == Limits()
     with pytest.raises(ConfigError, match=r"pluginConfig of Limited: args\.limit"):
         args_of("{limit: many}")
+
+
+def problems(sized: str, resized: str) -> list[str]:
+    """What is wrong with the arguments of two plugins."""
+    args = f"[{{name: Sized, args: {sized}}}, {{name: Resized, args: {resized}}}]"
+    of = only(filter="{name: Sized}, {name: Resized}")[:-1] + f", pluginConfig: {args}}}"
+    with pytest.raises(ConfigError) as caught:
+        Registry([Sized, Resized], ABSENT_ONES).check(config(of))
+    return [str(problem) for problem in caught.value.problems]
+
+
+def test_all_that_is_wrong_with_arguments_is_said_at_once_with_paths() -> None:
+    where = "profile default-scheduler: pluginConfig of"
+    assert problems("{requestSizes: [{gpus: 1}, {gpus: 0}]}", "{requestSize: []}") == [
+        f"{where} Sized: args.requestSizes[1].gpus: Invalid value: 0: must be at least 1",
+        f"{where} Resized: args.requestSize: unknown field: did you mean requestSizes?",
+    ]
+    assert problems("5", "{}") == [f"{where} Sized: args: Invalid value: 5: must be a mapping"]
 
 
 def test_two_plugins_cannot_have_one_name() -> None:
