@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-from extender_service.plugins.default_plugins import ABSENT
+from extender_service.framework.interface import extension_points
+from extender_service.plugins.volume_binding import VolumeBinding
 from tests.e2e.control_plane import ControlPlane
 from tests.e2e.deployments import DEPLOY, Base, edit, free_port, scheduler_process, service_container, wait_for_probes
 from tests.e2e.objects import Object, node, pod
@@ -51,14 +52,15 @@ def test_kube_scheduler_itself_judges_resources_and_what_the_service_cannot() ->
     [profile] = configuration["profiles"]
     plugins = profile["plugins"]
 
-    absent = {name for name, points in ABSENT.items() if "filter" in points}
+    binds_claims = "preBind" in extension_points(VolumeBinding)
+    stay = {"NodeResourcesFit"} if binds_claims else {"NodeResourcesFit", "VolumeBinding"}
     for point in ("preFilter", "filter"):
-        assert {plugin["name"] for plugin in plugins[point]["enabled"]} == {"NodeResourcesFit", *absent}
+        assert {plugin["name"] for plugin in plugins[point]["enabled"]} == stay
     for point in ("preFilter", "filter", "preScore", "score"):
         assert plugins[point]["disabled"] == [{"name": "*"}]
     for point in ("reserve", "preBind"):
         is_off = {"name": "VolumeBinding"} in plugins.get(point, {}).get("disabled", ())
-        assert is_off == ("VolumeBinding" not in absent)
+        assert is_off == binds_claims
 
 
 def test_the_image_is_built_with_the_uv_that_developers_use() -> None:
