@@ -57,7 +57,7 @@ class Verdicts:
         self._narrow()
 
     def settled(self) -> Iterator[tuple[str, Rejections, NDArray[np.intp], NDArray[np.int64]]]:
-        """Iterate over the plugins that rejected nodes: name, verdict, the positions that it settled, and their keys."""
+        """Iterate over the plugins that rejected nodes: name, verdict, positions that it settled, and their keys."""
         for number, (plugin, rejections) in enumerate(self._rejections):
             positions = np.flatnonzero(self._by == number)
             yield plugin, rejections, positions, self._keys[positions]
