@@ -1,0 +1,242 @@
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.cluster_file import ClusterFile
+from extender_service.config.plugin_args import InterPodAffinityArgs
+from extender_service.framework.interface import CycleState, Handle, PluginError
+from extender_service.framework.status import SKIP, Code, Status
+from extender_service.kube.objects import (
+    Affinity,
+    LabelSelector,
+    ObjectMeta,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    SelectorRequirement,
+    WeightedPodAffinityTerm,
+)
+from extender_service.kube.pod_affinity import AffinityTerm, pod_affinity_terms
+from extender_service.kube.workloads import Namespace
+from extender_service.plugins.inter_pod_affinity import NOT_APART, NOT_NEAR, UNWANTED, InterPodAffinity
+from tests.unit.plugins.own_worlds import NAMESPACES, World, make_node, make_pod, reasons, worlds
+
+WEB = PodAffinityTerm("zone", LabelSelector({"app": "web"}))
+DB = PodAffinityTerm("zone", LabelSelector({"app": "db"}))
+
+
+def near(*terms: PodAffinityTerm) -> Affinity:
+    return Affinity(pod_affinity=PodAffinity(required=terms))
+
+
+def apart(*terms: PodAffinityTerm) -> Affinity:
+    return Affinity(pod_anti_affinity=PodAffinity(required=terms))
+
+
+def prefers(weight: int, term: PodAffinityTerm) -> Affinity:
+    preferred = PodAffinity(preferred=(WeightedPodAffinityTerm(abs(weight), term),))
+    return Affinity(pod_affinity=preferred) if weight > 0 else Affinity(pod_anti_affinity=preferred)
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    """Zones x and y of one node each, a node without a zone, and a pod web in zone x."""
+    cluster = Cluster()
+    for name, labels in (("x", {"zone": "x"}), ("y", {"zone": "y"}), ("nowhere", {})):
+        cluster.apply_node(make_node(name, **labels))
+    cluster.apply_pod(make_pod("web", "x", labels={"app": "web"}))
+    cluster.apply_pod(make_pod("web-too", "nowhere", labels={"app": "web"}))
+    return cluster
+
+
+def plugin_for(cluster: Cluster, args: InterPodAffinityArgs | None = None) -> InterPodAffinity:
+    return InterPodAffinity(args or InterPodAffinityArgs(), Handle(cluster, ClusterFile(cluster, [])))
+
+
+def filtered(cluster: Cluster, pod: Pod) -> list[str | None] | Status:
+    plugin, state, nodes = plugin_for(cluster), CycleState(pod), cluster.view(None)
+    status = plugin.pre_filter(state, pod)
+    return reasons(plugin.filter(state, pod, nodes), nodes) if status is None else status
+
+
+def scored(cluster: Cluster, pod: Pod, args: InterPodAffinityArgs | None = None) -> list[int] | Status:
+    plugin, state, nodes = plugin_for(cluster, args), CycleState(pod), cluster.view(None)
+    status = plugin.pre_score(state, pod, nodes)
+    if status is not None:
+        return status
+    scores: list[int] = plugin.normalize(state, pod, nodes, plugin.score(state, pod, nodes)).tolist()
+    return scores
+
+
+def test_a_pod_goes_where_the_pods_that_it_needs_are(cluster: Cluster) -> None:
+    assert filtered(cluster, make_pod("new", affinity=near(WEB))) == [None, NOT_NEAR.message, NOT_NEAR.message]
+
+
+def test_one_pod_must_match_all_terms(cluster: Cluster) -> None:
+    cluster.apply_pod(make_pod("db", "x", labels={"app": "db"}))
+    assert filtered(cluster, make_pod("new", affinity=near(WEB, DB))) == [NOT_NEAR.message] * 3
+
+
+def test_the_first_of_a_group_may_go_anywhere_in_the_topology(cluster: Cluster) -> None:
+    first = make_pod("new", labels={"app": "db"}, affinity=near(DB))
+    assert filtered(cluster, first) == [None, None, NOT_NEAR.message]
+    other = make_pod("new", labels={"app": "other"}, affinity=near(DB))
+    assert filtered(cluster, other) == [NOT_NEAR.message] * 3
+    cluster.apply_pod(make_pod("db", "y", labels={"app": "db"}))
+    assert filtered(cluster, first) == [NOT_NEAR.message, None, NOT_NEAR.message]
+
+
+def test_a_pod_stays_away_from_pods_that_it_cannot_stand(cluster: Cluster) -> None:
+    assert filtered(cluster, make_pod("new", affinity=apart(WEB))) == [NOT_APART.message, None, None]
+
+
+def test_a_pod_stays_away_from_pods_that_cannot_stand_it(cluster: Cluster) -> None:
+    cluster.apply_pod(make_pod("shy", "y", affinity=apart(DB)))
+    cluster.apply_pod(make_pod("shy-too", "nowhere", affinity=apart(DB)))
+    assert filtered(cluster, make_pod("new", labels={"app": "db"})) == [None, UNWANTED.message, None]
+    assert filtered(cluster, make_pod("new", labels={"app": "other"})) == SKIP
+    cluster.remove_pod(("shop", "shy"))
+    assert filtered(cluster, make_pod("new", labels={"app": "db"})) == SKIP
+
+
+def test_namespaces_are_selected_by_their_labels(cluster: Cluster) -> None:
+    cluster.apply_pod(make_pod("elsewhere", "y", namespace="bank", labels={"app": "web"}))
+    cluster.workloads.apply(Namespace(ObjectMeta(name="bank", labels={"team": "money"})))
+    money = PodAffinityTerm("zone", WEB.label_selector, namespace_selector=LabelSelector({"team": "money"}))
+    anywhere = PodAffinityTerm("zone", WEB.label_selector, namespace_selector=LabelSelector())
+    assert filtered(cluster, make_pod("new", affinity=near(money))) == [NOT_NEAR.message, None, NOT_NEAR.message]
+    assert filtered(cluster, make_pod("new", affinity=near(anywhere))) == [None, None, NOT_NEAR.message]
+    cluster.apply_pod(make_pod("shy", "x", affinity=apart(money)))
+    assert filtered(cluster, make_pod("new", namespace="bank", labels={"app": "web"})) == [UNWANTED.message, None, None]
+
+
+def test_a_malformed_term_rejects_the_pod(cluster: Cluster) -> None:
+    broken = PodAffinityTerm("zone", LabelSelector(match_expressions=(SelectorRequirement("app", "Near"),)))
+    pod = make_pod("new", affinity=near(broken))
+    status = filtered(cluster, pod)
+    assert isinstance(status, Status)
+    assert status.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+    assert status.message == 'parsing pod: requiredAffinityTerms: "Near" is not a valid label selector operator'
+    with pytest.raises(PluginError, match="failed to parse pod: requiredAffinityTerms"):
+        scored(cluster, pod)
+
+
+def test_preferences_of_the_pod_are_scored(cluster: Cluster) -> None:
+    assert scored(cluster, make_pod("new", affinity=prefers(10, WEB))) == [100, 0, 0]
+    assert scored(cluster, make_pod("new", affinity=prefers(-10, WEB))) == [0, 100, 100]
+    assert scored(cluster, make_pod("new", affinity=prefers(10, DB))) == SKIP
+
+
+def test_preferences_and_requirements_of_running_pods_are_scored(cluster: Cluster) -> None:
+    cluster.apply_pod(make_pod("needs-db", "x", affinity=near(DB)))
+    cluster.apply_pod(make_pod("likes-db", "y", affinity=prefers(5, DB)))
+    db = make_pod("new", labels={"app": "db"})
+    assert scored(cluster, db) == [20, 100, 0]
+    assert scored(cluster, db, InterPodAffinityArgs(hard_pod_affinity_weight=0)) == [0, 100, 0]
+    ignoring = InterPodAffinityArgs(ignore_preferred_terms_of_existing_pods=True)
+    assert scored(cluster, db, ignoring) == SKIP
+    own = make_pod("new", labels={"app": "db"}, affinity=prefers(10, WEB))
+    assert scored(cluster, own, ignoring) == [100, 45, 0]
+
+
+def test_weights_that_cancel_out_still_score(cluster: Cluster) -> None:
+    cluster.apply_pod(make_pod("likes-db", "x", affinity=prefers(5, DB)))
+    cluster.apply_pod(make_pod("dislikes-db", "x", affinity=prefers(-5, DB)))
+    assert scored(cluster, make_pod("new", labels={"app": "db"})) == [0, 0, 0]
+
+
+# What kube-scheduler does on one node, step by step (interpodaffinity/filtering.go).
+
+Pair = tuple[str, str]
+
+
+def expected_reason(world: World, pod: Pod, node: int) -> str | None:
+    existing, wanted, unwanted = counts_of(world, pod, node)
+    terms = pod_affinity_terms("shop", pod.spec.affinity)
+    labels = world.nodes[node].metadata.labels
+    if terms.required:
+        if any(term.topology_key not in labels for term in terms.required):
+            return NOT_NEAR.message
+        is_near = all(wanted[term.topology_key, labels[term.topology_key]] > 0 for term in terms.required)
+        if not is_near and (+wanted or not all(about(term, pod) for term in terms.required)):
+            return NOT_NEAR.message
+    for term in terms.required_anti:
+        if term.topology_key in labels and unwanted[term.topology_key, labels[term.topology_key]] > 0:
+            return NOT_APART.message
+    if any(existing[pair] > 0 for pair in labels.items()):
+        return UNWANTED.message
+    return None
+
+
+def counts_of(world: World, pod: Pod, node: int) -> tuple[Counter[Pair], Counter[Pair], Counter[Pair]]:
+    existing: Counter[Pair] = Counter()
+    wanted: Counter[Pair] = Counter()
+    unwanted: Counter[Pair] = Counter()
+    terms = pod_affinity_terms("shop", pod.spec.affinity)
+
+    def count(other: Pod, number: int, sign: int) -> None:
+        labels = world.nodes[number].metadata.labels
+        others = pod_affinity_terms(other.metadata.namespace, other.spec.affinity)
+        matches_all = all(about(term, other) for term in terms.required)
+        for counter, keys in (
+            (existing, [term.topology_key for term in others.required_anti if about(term, pod)]),
+            (wanted, [term.topology_key for term in terms.required if matches_all]),
+            (unwanted, [term.topology_key for term in terms.required_anti if about(term, other)]),
+        ):
+            for key in keys:
+                if key in labels:
+                    counter[key, labels[key]] += sign
+
+    for number in range(len(world.nodes)):
+        for other in world.pods_on(number):
+            count(other, number, 1)
+    for change in world.changes:
+        if change.node == node:
+            count(world.pods[change.pod], node, change.sign)
+    return existing, wanted, unwanted
+
+
+def about(term: AffinityTerm, pod: Pod) -> bool:
+    return term.matches(pod.metadata.namespace, pod.metadata.labels, {})
+
+
+terms = st.builds(
+    PodAffinityTerm,
+    st.sampled_from(["zone", "host"]),
+    st.sampled_from([LabelSelector(), LabelSelector({"app": "web"}), LabelSelector({"app": "db"})]),
+    st.sampled_from([(), ("bank",), NAMESPACES]),
+    st.sampled_from([None, None, LabelSelector()]),
+)
+rules = st.none() | st.builds(PodAffinity, st.lists(terms, max_size=2).map(tuple))
+affinities = st.none() | st.builds(Affinity, st.none(), rules, rules)
+pods = st.builds(
+    lambda namespace, app, affinity: make_pod("", namespace=namespace, labels={"app": app}, affinity=affinity),
+    st.sampled_from(NAMESPACES),
+    st.sampled_from(["web", "db"]),
+    affinities,
+)
+
+
+@given(worlds(pods), affinities, st.sampled_from(["web", "db"]))
+def test_each_node_is_judged_in_its_own_world(world: World, affinity: Affinity | None, app: str) -> None:
+    pod = make_pod("new", labels={"app": app}, affinity=affinity)
+    cluster, nodes = world.view()
+    plugin, state = plugin_for(cluster), CycleState(pod)
+    as_it_is = world._replace(changes=[])
+    own_terms = pod_affinity_terms("shop", affinity)
+    is_skipped = not (own_terms.required or own_terms.required_anti or counts_of(as_it_is, pod, 0)[0])
+    assert plugin.pre_filter(state, pod) == (SKIP if is_skipped else None)
+    if is_skipped:
+        return
+    expected = [expected_reason(world, pod, number) for number in range(len(world.nodes))]
+    assert reasons(plugin.filter(state, pod, nodes), nodes) == expected
+    backwards = nodes.at(np.arange(len(nodes))[::-1])
+    assert reasons(plugin.filter(state, pod, backwards), backwards) == expected[::-1]
+    unchanged = cluster.view(None)
+    assert reasons(plugin.filter(state, pod, unchanged), unchanged) == [
+        expected_reason(as_it_is, pod, number) for number in range(len(world.nodes))
+    ]
