@@ -1,6 +1,7 @@
 """Nodes as a plugin sees them in one decision: columns at the rows that were asked for."""
 
 from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,8 @@ from extender_service.cluster.pods import PodTable
 from extender_service.cluster.resources import HostPort
 from extender_service.cluster.volume_support import VolumeSupport
 from extender_service.kube.objects import Node, Taint
+
+V = TypeVar("V", bound=np.generic)
 
 
 class RowChanges:
@@ -98,17 +101,17 @@ class NodeView:
     @property
     def exists(self) -> NDArray[np.bool_]:
         """Which of them are nodes."""
-        return self._at(self._table.exists)
+        return self.of_rows(self._table.exists)
 
     @property
     def unschedulable(self) -> NDArray[np.bool_]:
         """Which of them are cordoned."""
-        return self._at(self._table.unschedulable)
+        return self.of_rows(self._table.unschedulable)
 
     @property
     def taint_set(self) -> NDArray[np.intp]:
         """The number of each node's taints in `taint_sets`."""
-        return self._at(self._table.taint_set)
+        return self.of_rows(self._table.taint_set)
 
     @property
     def taint_sets(self) -> list[tuple[Taint, ...] | None]:
@@ -127,7 +130,7 @@ class NodeView:
 
     def port_sets(self) -> tuple[NDArray[np.intp], Sequence[frozenset[HostPort] | None]]:
         """The number of each node's host ports in use, and the distinct sets by number; None for an unused number."""
-        numbers, sets = self._at(self._table.port_set), self._table.port_sets.values
+        numbers, sets = self.of_rows(self._table.port_set), self._table.port_sets.values
         if self._changes is None:
             return numbers, sets
         return _with_changed_ports(numbers, sets, self._changes, self._pods)
@@ -135,14 +138,14 @@ class NodeView:
     def label(self, key: str) -> tuple[NDArray[np.intp], LabelColumn]:
         """The number of each node's value of a label, or ABSENT, and the column that has the values."""
         column = self._table.label_column(key)
-        return self._at(column.numbers), column
+        return self.of_rows(column.numbers), column
 
     def is_named(self, names: Iterable[str]) -> NDArray[np.bool_]:
         """Which of them have one of these names."""
         row_of = self._table.row_of
         wanted = np.zeros(self._table.capacity, np.bool_)
         wanted[[row_of[name] for name in names if name in row_of]] = True
-        return self._at(wanted)
+        return self.of_rows(wanted)
 
     @property
     def cluster_size(self) -> int:
@@ -155,7 +158,7 @@ class NodeView:
 
     def has_image(self, image: Image) -> NDArray[np.bool_]:
         """Which of them have an image."""
-        return self._at(image.on_rows(self._table.capacity))
+        return self.of_rows(image.on_rows(self._table.capacity))
 
     def dimension(self, resource: str) -> int:
         """Return the dimension of a resource, or -1 if no node offers it and no pod requests it."""
@@ -209,6 +212,10 @@ class NodeView:
         """Return all rows of the table that these nodes are from, as they are without changes."""
         return NodeView(self._table, self._pods, None)
 
+    def of_rows(self, by_row: NDArray[V]) -> NDArray[V]:
+        """Pick these nodes' entries of an array that has one for every row."""
+        return by_row[: self._size] if self._rows is None else by_row[self._rows]
+
     def pods_added(self, label_sets: NDArray[np.bool_]) -> NDArray[np.int64]:
         """How many pods more, or fewer, the changes leave on each node, of pods with the label sets that are marked."""
         added = np.zeros(self._size, np.int64)
@@ -230,12 +237,9 @@ class NodeView:
         positions = np.flatnonzero(self._rows == row)
         return int(positions[0]) if len(positions) else -1
 
-    def _at(self, column: NDArray[np.generic]) -> NDArray:  # type: ignore[type-arg]
-        return column[: self._size] if self._rows is None else column[self._rows]
-
     def _amounts(self, matrix: NDArray[np.int64], dimension: int) -> NDArray[np.int64]:
         if 0 <= dimension < len(matrix):
-            return self._at(matrix[dimension])
+            return self.of_rows(matrix[dimension])
         return np.zeros(self._size, np.int64)
 
     def _change_of(self, dimension: int) -> NDArray[np.int64]:

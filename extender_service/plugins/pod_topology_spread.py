@@ -105,13 +105,14 @@ class PodTopologySpread(PreFilter, Filter, PreScore, Score):
     def normalize(self, state: CycleState, pod: Pod, nodes: NodeView, scores: NDArray[np.int64]) -> NDArray[np.int64]:
         """Give the node with the fewest pods near the most points, and a node without a topology key none."""
         preferred: SpreadPreference = state.read(_PREFERRED, "error reading")
-        counts = ~preferred.ignored
-        if not counts.any():
-            return np.zeros(len(scores), np.int64)
-        lowest, highest = int(scores[counts].min()), int(scores[counts].max())
+        counting = scores[~preferred.ignored] if preferred.ignored.any() else scores
+        lowest, highest = (int(counting.min()), int(counting.max())) if len(counting) else (0, 0)
         if highest == 0:
-            return np.where(counts, MAX_NODE_SCORE, 0)
-        return np.where(counts, MAX_NODE_SCORE * (highest + lowest - scores) // highest, 0)
+            points = np.full(len(scores), MAX_NODE_SCORE, np.int64)
+        else:
+            points = MAX_NODE_SCORE * (highest + lowest - scores) // highest
+        points[preferred.ignored] = 0
+        return points
 
     def _constraints(self, pod: Pod, action: str, doing: str, kind: str) -> list[SpreadConstraint]:
         if not pod.spec.topology_spread_constraints:

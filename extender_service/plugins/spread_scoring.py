@@ -57,17 +57,20 @@ class SpreadPreference:
             by_value[key] = by_value[key] + pods if key in by_value else pods
         total = np.zeros(len(self._nodes))
         for constraint, size in zip(self._constraints, sizes, strict=True):
-            numbers, _ = self._nodes.label(constraint.topology_key)
-            pods = (
-                self._pods_by_row(constraint)[self._nodes.rows]
-                if constraint.topology_key == _HOSTNAME
-                else by_value[constraint.topology_key][numbers]
-            )
-            score = pods * math.log(size + 2) + float(constraint.max_skew - 1)
-            total += np.where(is_present(numbers), score, 0.0)
+            key = constraint.topology_key
+            numbers, _ = self._nodes.label(key)
+            weight, allowance = math.log(size + 2), float(constraint.max_skew - 1)
+            if key == _HOSTNAME:
+                pods = self._nodes.of_rows(self._pods_by_row(constraint))
+                total += np.where(is_present(numbers), pods * weight + allowance, 0.0)
+            else:
+                scores = by_value[key] * weight + allowance
+                scores[ABSENT] = 0.0
+                total += scores[numbers]
         whole = np.floor(total)
         rounded = (whole + (total - whole >= 0.5)).astype(np.int64)
-        return np.where(self.ignored, 0, rounded)
+        rounded[self.ignored] = 0
+        return rounded
 
     def _topologies(self, key: str) -> int:
         """How many topologies the nodes are in; all nodes without the label, where not all are needed, make one."""

@@ -104,7 +104,7 @@ class SpreadRequirement:
         added = np.zeros(len(nodes), np.int64)
         for constraint, selector, included in zip(self.constraints, self._selectors, self._included, strict=True):
             if constraint.topology_key == key:
-                added += np.where(included[nodes.rows], nodes.pods_added(self._matching(selector)), 0)
+                added += np.where(nodes.of_rows(included), nodes.pods_added(self._matching(selector)), 0)
         return added
 
     def _matching(self, selector: PodSelector) -> Mask:
