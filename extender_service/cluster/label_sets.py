@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
+from functools import lru_cache
 
 import msgspec
 import numpy as np
@@ -13,6 +14,12 @@ from extender_service.kube.selectors import Operator, Requirement, Selector
 _FIRST_CAPACITY = 64
 # The namespace of a number that no label set has.
 _UNUSED = -1
+
+
+@lru_cache(maxsize=8192)
+def _shared(text: str) -> str:
+    """Return an equal text: one object for all label sets that have it, if it is common."""
+    return text
 
 
 class LabelSet(msgspec.Struct, frozen=True, gc=False):
@@ -71,7 +78,8 @@ class LabelSets:
     def hold(self, namespace: str, labels: dict[str, str]) -> int:
         """Return the number of a label set, which is kept until it is released as often as it was held."""
         version = self._sets.version
-        number = self._sets.hold(LabelSet(namespace, labels))
+        shared = {key: _shared(value) for key, value in labels.items()}
+        number = self._sets.hold(LabelSet(_shared(namespace), shared))
         if self._sets.version != version:
             if number == len(self._namespace):
                 self._namespace = np.concatenate([self._namespace, np.full(number, _UNUSED, np.intp)])
