@@ -121,7 +121,7 @@ class NodeView:
     @property
     def volume_support(self) -> NDArray[np.intp]:
         """The number of what each node can do with volumes in `volume_supports`."""
-        return self._at(self._table.volume_support)
+        return self.of_rows(self._table.volume_support)
 
     @property
     def volume_supports(self) -> list[VolumeSupport | None]:
@@ -195,7 +195,7 @@ class NodeView:
         """Return, for each node, what a column kept elsewhere has for its row; 0 beyond the column's end."""
         if len(column) < self._table.capacity:
             column = np.pad(column, (0, self._table.capacity - len(column)))
-        return self._at(column)
+        return self.of_rows(column)
 
     def at(self, positions: NDArray[np.intp]) -> "NodeView":
         """Return the nodes at some positions of this view."""

@@ -7,6 +7,7 @@ read otherwise, so they are taken from the object's JSON.
 from msgspec import Raw, structs
 
 from extender_service.kube.decoding import DecodeError, Decoder
+from extender_service.kube.label_keys import merge_label_keys
 from extender_service.kube.objects import (
     AzureDisk,
     Container,
@@ -21,6 +22,7 @@ from extender_service.kube.objects import (
 )
 from extender_service.kube.quantity import QuantityError, milli_value, parse_quantity
 from extender_service.kube.storage import CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim, StorageClass
+from extender_service.kube.workloads import ReplicationController, ReplicationControllerSpec
 
 DEFAULT_NAMESPACE = "default"
 DEFAULT_SCHEDULER_NAME = "default-scheduler"
@@ -60,6 +62,19 @@ class _Node(Object):
     status: _NodeStatus = _NodeStatus()
 
 
+class _Template(Object):
+    metadata: ObjectMeta = ObjectMeta()
+
+
+class _ControllerSpec(Object):
+    template: _Template = _Template()
+
+
+class _Controller(Object):
+    spec: _ControllerSpec = _ControllerSpec()
+
+
+_controllers = Decoder(_Controller)
 _pods = Decoder(_Pod)
 _nodes = Decoder(_Node)
 
@@ -72,7 +87,8 @@ def default_metadata(metadata: ObjectMeta, *, namespaced: bool) -> ObjectMeta:
 
 
 def default_pod(pod: Pod, source: Raw) -> Pod:
-    """Fill in a pod's scheduler, requests (from limits), volumes and, on the host's network, host ports.
+    """Fill in a pod's scheduler, requests (from limits), volumes, label keys of its affinity (into selectors) and, on
+    the host's network, host ports.
 
     `source` is the pod's JSON. Raises DecodeError for a malformed quantity.
     """
@@ -80,6 +96,7 @@ def default_pod(pod: Pod, source: Raw) -> Pod:
     spec = structs.replace(
         spec,
         scheduler_name=spec.scheduler_name or DEFAULT_SCHEDULER_NAME,
+        affinity=spec.affinity and merge_label_keys(spec.affinity, pod.metadata.labels, source),
         containers=_default_containers(spec.containers, more.containers, more, "$.spec.containers"),
         init_containers=_default_containers(spec.init_containers, more.init_containers, more, "$.spec.initContainers"),
         overhead=_round_to_milli(spec.overhead, "$.spec.overhead"),
@@ -140,6 +157,17 @@ def _default_volume(volume: Volume) -> Volume:
 
 def _default_azure_disk(disk: AzureDisk | None) -> AzureDisk | None:
     return None if disk is None else structs.replace(disk, kind=disk.kind or "Shared")
+
+
+def default_replication_controller(controller: ReplicationController, source: Raw) -> ReplicationController:
+    """Fill in a controller's selector, which is the labels of its template where it is missing.
+
+    `source` is the controller's JSON.
+    """
+    if controller.spec.selector:
+        return controller
+    labels = _controllers.decode(source).spec.template.metadata.labels
+    return structs.replace(controller, spec=ReplicationControllerSpec(labels))
 
 
 def _default_containers(

@@ -22,6 +22,7 @@ from extender_service.kube.defaults import (
     default_node,
     default_persistent_volume,
     default_pod,
+    default_replication_controller,
     default_storage_capacity,
     default_storage_class,
 )
@@ -59,6 +60,7 @@ _decoders: dict[type[Object], Decoder[Any]] = {kind: Decoder(kind) for kind in K
 _fill_in: dict[type[Object], Callable[[Any, Raw], Object]] = {
     Node: default_node,
     Pod: default_pod,
+    ReplicationController: default_replication_controller,
     PersistentVolume: default_persistent_volume,
     PersistentVolumeClaim: default_claim,
     StorageClass: default_storage_class,

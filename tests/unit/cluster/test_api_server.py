@@ -12,6 +12,7 @@ from extender_service.cluster.cluster import Cluster
 from extender_service.kube.api_errors import ApiError, KubeError
 from extender_service.kube.client import KubeClient
 from extender_service.kube.credentials import load_credentials
+from extender_service.kube.workloads import Namespace, ReplicaSet
 from tests.unit.cluster.objects import make_node, make_pod
 from tests.unit.kube.http_server import Request, Response, http_server
 from tests.unit.kube.kubeconfig_files import write_kubeconfig
@@ -23,6 +24,8 @@ POD = {
     "metadata": {"name": "web", "namespace": "default", "uid": "u", "resourceVersion": "2"},
     "spec": {"nodeName": "a"},
 }
+
+NAMESPACE = {"metadata": {"name": "shop", "labels": {"team": "a"}, "resourceVersion": "3"}}
 
 
 class Server:
@@ -49,6 +52,10 @@ class Server:
             await response.send_json(200, POD)
         elif request.path == "/api/v1/nodes":
             await response.send_json(200, {"metadata": {"resourceVersion": "5"}, "items": [NODE]})
+        elif request.path == "/api/v1/namespaces":
+            await response.send_json(200, {"metadata": {"resourceVersion": "5"}, "items": [NAMESPACE]})
+        elif request.path == "/apis/apps/v1/replicasets":
+            await response.send_json(200, {"metadata": {"resourceVersion": "5"}, "items": []})
         else:
             await self.holds_pods.wait()
             await response.send_json(200, {"metadata": {"resourceVersion": "5"}, "items": [POD]})
@@ -84,6 +91,24 @@ def test_the_cluster_is_what_the_api_server_lists_and_tells_later() -> None:
         assert pods_asked == {NOT_ENDED}
 
     with_server(call)
+
+
+def test_other_kinds_are_followed_where_somebody_reads_them() -> None:
+    async def run() -> None:
+        server, cluster = Server(), Cluster()
+        server.holds_pods.set()
+        async with http_server(server) as url, KubeClient(load_credentials(master=url)) as client:
+            api_server = ApiServer(cluster, client, {Namespace, ReplicaSet})
+            following = asyncio.create_task(api_server.follow())
+            async with asyncio.timeout(10):
+                await api_server.wait_synced()
+            following.cancel()
+        assert set(api_server.states) == {"nodes", "pods", "namespaces", "replicasets"}
+        assert cluster.workloads.namespace_labels("shop") == {"team": "a"}
+        lists = {request.path for request in server.requests if "watch" not in request.query}
+        assert lists == {"/api/v1/nodes", "/api/v1/pods", "/api/v1/namespaces", "/apis/apps/v1/replicasets"}
+
+    asyncio.run(run())
 
 
 def test_a_pod_is_read_by_name() -> None:

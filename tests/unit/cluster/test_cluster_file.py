@@ -83,6 +83,18 @@ def test_what_a_file_does_not_say_any_more_is_gone(files: Files) -> None:
     assert files.state == (["b"], [("web", "b")])
 
 
+def test_services_and_namespaces_are_those_of_the_files(files: Files) -> None:
+    service = "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {selector: {app: web}}\n"
+    namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop, labels: {team: a}}\n"
+    files.load(service, namespace)
+    workloads = files.cluster.workloads
+    assert list(workloads.service_selectors("default", {"app": "web"})) == [{"app": "web"}]
+    assert workloads.namespace_labels("shop") == {"team": "a"}
+    files.load(node("a"))
+    assert list(workloads.service_selectors("default", {"app": "web"})) == []
+    assert workloads.namespace_labels("shop") == {}
+
+
 def test_a_file_that_cannot_be_read_changes_nothing(files: Files) -> None:
     files.load(node("a"), pod("web", "a"))
     with pytest.raises(ManifestError, match=r"nodes\.yaml"):

@@ -3,9 +3,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from extender_service.kube.decoding import DecodeError
-from extender_service.kube.defaults import default_metadata, default_node, default_pod
+from extender_service.kube.decoding import DecodeError, Decoder
+from extender_service.kube.defaults import default_metadata, default_node, default_pod, default_replication_controller
 from extender_service.kube.objects import Node, ObjectMeta, Pod
+from extender_service.kube.workloads import ReplicationController
 
 
 def filled_in_pod(spec: dict[str, Any]) -> Pod:
@@ -16,6 +17,19 @@ def filled_in_pod(spec: dict[str, Any]) -> Pod:
 def filled_in_node(status: dict[str, Any]) -> Node:
     source = msgspec.Raw(msgspec.json.encode({"status": status}))
     return default_node(msgspec.json.decode(source, type=Node), source)
+
+
+@pytest.mark.parametrize(
+    ("selector", "expected"),
+    [(None, {"app": "web"}), ({}, {"app": "web"}), ({"app": "api"}, {"app": "api"})],
+)
+def test_a_replication_controller_selects_its_templates_labels_where_it_names_none(
+    selector: dict[str, str] | None, expected: dict[str, str]
+) -> None:
+    spec = {"selector": selector, "template": {"metadata": {"labels": {"app": "web"}}}}
+    source = msgspec.Raw(msgspec.json.encode({"spec": spec}))
+    controller = default_replication_controller(Decoder(ReplicationController).decode(source), source)
+    assert controller.spec.selector == expected
 
 
 def test_the_uid_is_the_same_at_each_reading() -> None:
