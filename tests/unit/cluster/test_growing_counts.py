@@ -1,0 +1,16 @@
+import numpy as np
+
+from extender_service.cluster.growing_counts import GrowingCounts
+
+
+def test_what_was_never_counted_is_zero() -> None:
+    counts = GrowingCounts()
+    counts.add(2, 5)
+    counts.add(1000, 1)
+    counts.add(2, -1)
+    assert counts.at(np.array([0, 2, 1000, 999999])).tolist() == [0, 4, 1, 0]
+    assert counts.array[2] == 4
+
+
+def test_no_numbers_have_no_counts() -> None:
+    assert GrowingCounts().at(np.array([], np.intp)).tolist() == []

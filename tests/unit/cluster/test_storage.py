@@ -1,0 +1,75 @@
+import pytest
+
+from extender_service.cluster.storage import Storage
+from extender_service.kube.objects import LabelSelector, SelectorRequirement
+from extender_service.kube.quantity import QuantityError
+from extender_service.kube.storage import CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim
+from tests.unit.cluster.storage_objects import make_capacity, make_claim, make_class, make_driver, make_volume
+
+EVERYWHERE = LabelSelector()
+
+
+def most_bytes(storage: Storage, class_name: str) -> list[int]:
+    return [capacity.most_bytes for capacity in storage.capacities(class_name)]
+
+
+def test_objects_are_found_by_name() -> None:
+    storage = Storage()
+    claim, volume, storage_class = make_claim("c"), make_volume("v"), make_class("fast")
+    driver = make_driver("d", storage_capacity=True)
+    for item in (claim, volume, storage_class, driver):
+        storage.apply(item)
+    assert storage.claim("default", "c") is claim
+    assert storage.claim("other", "c") is None
+    assert (storage.volume("v"), storage.storage_class("fast"), storage.driver("d")) == (volume, storage_class, driver)
+    assert storage.keys(PersistentVolumeClaim) == [("default", "c")]
+    storage.remove(PersistentVolumeClaim, ("default", "c"))
+    assert storage.claim("default", "c") is None
+    assert not storage.of(PersistentVolumeClaim)
+
+
+def test_a_capacity_belongs_to_its_class() -> None:
+    storage = Storage()
+    storage.apply(make_capacity("a", "fast", "5Gi", EVERYWHERE))
+    storage.apply(make_capacity("b", "fast", "5Gi", EVERYWHERE, largest="1Gi"))
+    storage.apply(make_capacity("c", "slow", "9Gi", EVERYWHERE))
+    assert sorted(most_bytes(storage, "fast")) == [1 << 30, 5 << 30]
+    storage.apply(make_capacity("a", "slow", "5Gi", EVERYWHERE))
+    assert most_bytes(storage, "fast") == [1 << 30]
+    storage.remove(CSIStorageCapacity, ("kube-system", "b"))
+    assert most_bytes(storage, "fast") == []
+
+
+@pytest.mark.parametrize(
+    ("capacity", "topology"),
+    [
+        (None, EVERYWHERE),
+        ("5Gi", None),
+        ("5Gi", LabelSelector(match_expressions=(SelectorRequirement("zone", "Near"),))),
+    ],
+)
+def test_a_capacity_of_no_size_or_no_nodes_does_not_count(capacity: str | None, topology: LabelSelector | None) -> None:
+    storage = Storage()
+    storage.apply(make_capacity("a", "fast", capacity, topology))
+    assert most_bytes(storage, "fast") == []
+
+
+def test_a_malformed_quantity_changes_nothing() -> None:
+    storage = Storage()
+    before = make_volume("v", class_name="fast")
+    storage.apply(before)
+    with pytest.raises(QuantityError):
+        storage.apply(make_volume("v", size="lots"))
+    assert storage.volume("v") is before
+    assert len(storage.free_volumes.of_class("fast")) == 1
+    with pytest.raises(QuantityError):
+        storage.apply(make_capacity("a", "fast", "lots", EVERYWHERE))
+    assert storage.keys(CSIStorageCapacity) == []
+
+
+def test_a_volume_that_goes_is_not_free_any_more() -> None:
+    storage = Storage()
+    storage.apply(make_volume("v", class_name="fast"))
+    storage.remove(PersistentVolume, ("", "v"))
+    storage.remove(PersistentVolume, ("", "v"))
+    assert not storage.free_volumes.of_class("fast")
