@@ -1,0 +1,172 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.storage import StorageObject
+from extender_service.cluster.view import NodeView, RowChanges
+from extender_service.framework.interface import CycleState
+from extender_service.framework.status import SKIP, Code, Status, unresolvable
+from extender_service.kube.objects import AWSElasticBlockStore, Pod, ResourceList, Source, Volume
+from extender_service.plugins.node_volume_limits import TOO_MANY, NodeVolumeLimits
+from tests.unit.cluster.objects import make_node
+from tests.unit.cluster.storage_objects import (
+    ephemeral,
+    make_claim,
+    make_class,
+    make_csi_node,
+    make_volume,
+    with_claims,
+    with_volumes,
+)
+from tests.unit.plugins.volume_worlds import cluster_of, handle_of, slot_of, verdicts
+
+CSI, EBS = "csi.example.com", "ebs.csi.aws.com"
+
+
+def bound(*names: str) -> list[StorageObject]:
+    """Claims, each bound to a volume of the same name."""
+    return [item for name in names for item in (make_claim(name, name), make_volume(name))]
+
+
+def ebs(name: str) -> Volume:
+    return Volume(name=name, aws_elastic_block_store=AWSElasticBlockStore(name))
+
+
+def judged(cluster: Cluster, pod: Pod, nodes: NodeView | None = None) -> dict[str, Status | None]:
+    plugin, state = NodeVolumeLimits(None, handle_of(cluster)), CycleState(pod)
+    assert plugin.pre_filter(state, pod) is None
+    return verdicts(plugin, state, pod, nodes or cluster.view(None))
+
+
+def test_a_node_takes_no_more_volumes_than_its_limit() -> None:
+    storage = [*bound("a", "b", "c"), make_csi_node("two", {CSI: 2}), make_csi_node("one", {CSI: 1})]
+    pods = [with_claims(f"on-{name}", "a", node=name) for name in ("two", "one", "any")]
+    cluster = cluster_of([make_node("two"), make_node("one"), make_node("any")], storage, pods)
+    assert judged(cluster, with_claims("p", "b")) == {"two": None, "one": TOO_MANY, "any": None}
+    assert judged(cluster, with_claims("p", "b", "c")) == {"two": TOO_MANY, "one": TOO_MANY, "any": None}
+
+
+def test_a_volume_that_is_attached_already_takes_no_more_room() -> None:
+    cluster = cluster_of(
+        [make_node("n")], [*bound("a"), make_csi_node("n", {CSI: 1})], [with_claims("other", "a", node="n")]
+    )
+    assert judged(cluster, with_claims("p", "a")) == {"n": None}
+
+
+def test_a_node_may_say_its_limit_itself() -> None:
+    offers: ResourceList = {"attachable-volumes-csi-csi.example.com": "0"}
+    assert judged(cluster_of([make_node("n", offers)], bound("a")), with_claims("p", "a")) == {"n": TOO_MANY}
+
+
+def test_each_driver_has_its_own_limit() -> None:
+    storage = [*bound("a", "b"), make_claim("c", "c"), make_volume("c", driver="other"), make_csi_node("n", {CSI: 1})]
+    cluster = cluster_of([make_node("n")], storage, [with_claims("running", "a", node="n")])
+    assert judged(cluster, with_claims("p", "c")) == {"n": None}
+    assert judged(cluster, with_claims("p", "c", "b")) == {"n": TOO_MANY}
+
+
+def test_a_claim_that_will_be_provisioned_counts() -> None:
+    storage: list[StorageObject] = [make_claim("a", class_name="x"), make_claim("b", class_name="x"), make_class("x")]
+    cluster = cluster_of([make_node("n")], [*storage, make_csi_node("n", {CSI: 1})])
+    assert judged(cluster, with_claims("p", "a")) == {"n": None}
+    assert judged(cluster, with_claims("p", "a", "b")) == {"n": TOO_MANY}
+    assert judged(cluster, with_claims("p", "a", "a")) == {"n": None}
+
+
+def test_an_in_tree_volume_counts_where_there_is_a_csi_node() -> None:
+    offers: ResourceList = {"attachable-volumes-csi-ebs.csi.aws.com": "0"}
+    nodes = [make_node("migrated", offers), make_node("old", offers)]
+    cluster = cluster_of(nodes, [make_csi_node("migrated")])
+    assert judged(cluster, with_volumes("p", ebs("vol-1"))) == {"migrated": TOO_MANY, "old": None}
+
+
+def test_an_in_tree_volume_is_the_same_as_its_drivers() -> None:
+    storage: list[StorageObject] = [
+        make_claim("c", "v"),
+        make_volume("v", driver=EBS, handle="vol-1"),
+        make_csi_node("n", {EBS: 1}),
+    ]
+    cluster = cluster_of([make_node("n")], storage, [with_claims("other", "c", node="n")])
+    assert judged(cluster, with_volumes("p", ebs("vol-1"))) == {"n": None}
+    assert judged(cluster, with_volumes("p", ebs("vol-2"))) == {"n": TOO_MANY}
+
+
+def test_a_claim_that_is_not_there_rejects_nodes_for_good() -> None:
+    missing = unresolvable('looking up PVC default/c: persistentvolumeclaim "c" not found')
+    assert judged(cluster_of([make_node("n")]), with_claims("p", "c")) == {"n": missing}
+
+
+def test_a_volume_that_cannot_be_judged_is_an_error_where_it_matters() -> None:
+    cluster = cluster_of([make_node("migrated"), make_node("old")], [make_csi_node("migrated")])
+    found = judged(cluster, with_volumes("p", ebs("aws://zone/x")))
+    assert found["old"] is None
+    assert found["migrated"] is not None
+    assert found["migrated"].code == Code.ERROR
+    foreign = judged(cluster_of([make_node("n")], [make_claim("p-v")]), with_volumes("p", ephemeral("v")))
+    fault = "PVC default/p-v was not created for pod default/p (pod is not owner)"
+    assert foreign == {"n": Status(Code.ERROR, (fault,))}
+
+
+def test_a_running_pods_fault_is_an_error_on_its_node() -> None:
+    storage = [*bound("a"), make_claim("other-v"), make_csi_node("n", {CSI: 5}), make_csi_node("m", {CSI: 5})]
+    pods = [with_volumes("other", ephemeral("v"), node="n")]
+    cluster = cluster_of([make_node("n"), make_node("m"), make_node("unlimited")], storage, pods)
+    fault = "PVC default/other-v was not created for pod default/other (pod is not owner)"
+    assert judged(cluster, with_claims("p", "a")) == {"n": Status(Code.ERROR, (fault,)), "m": None, "unlimited": None}
+    gone = cluster.view(None).changed(RowChanges([0], [slot_of(cluster, "other")], [-1]))
+    assert judged(cluster, with_claims("p", "a"), gone) == {"n": None, "m": None, "unlimited": None}
+
+
+@pytest.mark.parametrize(
+    ("volumes", "is_skipped"),
+    [
+        ([], True),
+        ([Volume(name="v")], True),
+        ([Volume(name="v", azure_file=Source())], False),
+        ([ephemeral("v")], False),
+    ],
+)
+def test_pods_without_volumes_that_could_count_are_skipped(volumes: list[Volume], is_skipped: bool) -> None:
+    pod = with_volumes("p", *volumes)
+    plugin = NodeVolumeLimits(None, handle_of(Cluster()))
+    assert (plugin.pre_filter(CycleState(pod), pod) == SKIP) is is_skipped
+
+
+claims = st.lists(st.sampled_from(["a", "b", "c", "d"]), max_size=3)
+
+
+@settings(deadline=None)
+@given(
+    running=st.lists(st.tuples(claims, st.sampled_from(["n0", "n1"])), max_size=5),
+    nominated=st.lists(claims, max_size=2),
+    wanted=claims.filter(bool),
+    limit=st.integers(0, 4),
+    data=st.data(),
+)
+def test_each_node_is_judged_with_its_own_pods(
+    running: list[tuple[list[str], str]],
+    nominated: list[list[str]],
+    wanted: list[str],
+    limit: int,
+    data: st.DataObject,
+) -> None:
+    storage = [*bound("a", "b", "c", "d"), make_csi_node("n0", {CSI: limit}), make_csi_node("n1", {CSI: limit})]
+    pods = [with_claims(f"r{number}", *held, node=node) for number, (held, node) in enumerate(running)]
+    coming = [with_claims(f"c{number}", *held) for number, held in enumerate(nominated)]
+    nodes = [make_node("n0"), make_node("n1")]
+    cluster = cluster_of(nodes, storage, [*pods, *coming])
+    gone = data.draw(st.sets(st.sampled_from([pod.metadata.name for pod in pods]))) if pods else set()
+    changes = [
+        (int(pod.spec.node_name[1]), slot_of(cluster, pod.metadata.name), -1)
+        for pod in pods
+        if pod.metadata.name in gone
+    ]
+    changes += [(0, slot_of(cluster, pod.metadata.name), 1) for pod in coming]
+    positions, slots, signs = ([change[part] for change in changes] for part in range(3))
+    view = cluster.view(None).changed(RowChanges(positions, slots, signs))
+
+    stay = [pod for pod in pods if pod.metadata.name not in gone]
+    come = [with_claims(pod.metadata.name, *held, node="n0") for pod, held in zip(coming, nominated, strict=True)]
+    really = cluster_of(nodes, storage, [*stay, *come])
+    assert judged(cluster, with_claims("p", *wanted), view) == judged(really, with_claims("p", *wanted))

@@ -1,0 +1,161 @@
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import structs
+
+from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.storage import StorageObject
+from extender_service.framework.interface import PluginError
+from extender_service.kube.objects import LabelSelector, SelectorRequirement
+from extender_service.kube.storage import ClaimReference, PersistentVolume, PersistentVolumeClaim
+from extender_service.plugins.static_volumes import UNBOUND, bind_statically
+from tests.unit.cluster.objects import make_node
+from tests.unit.cluster.storage_objects import make_claim, make_volume
+from tests.unit.plugins.volume_worlds import cluster_of
+
+NODES = ("a", "b", "c")
+
+
+def cluster_with(volumes: list[PersistentVolume]) -> Cluster:
+    storage: list[StorageObject] = [*volumes]
+    return cluster_of([make_node(name, labels={"host": name}) for name in NODES], storage)
+
+
+def bound(volumes: list[PersistentVolume], *claims: PersistentVolumeClaim) -> dict[str, dict[str, str | None]]:
+    """The volume of each claim on each node, None where it finds none."""
+    cluster = cluster_with(volumes)
+    found = bind_statically(cluster.view(None), claims, cluster.storage.free_volumes)
+    return {
+        claim.metadata.name: {
+            name: None if number == UNBOUND else found.volumes[number].metadata.name
+            for name, number in zip(NODES, chosen.tolist(), strict=True)
+        }
+        for claim, chosen in zip(found.claims, found.chosen, strict=True)
+    }
+
+
+def everywhere(name: str | None) -> dict[str, str | None]:
+    return dict.fromkeys(NODES, name)
+
+
+def local(name: str, *nodes: str, size: str = "1Gi") -> PersistentVolume:
+    return make_volume(name, size=size, only={"host": nodes})
+
+
+def test_each_node_gives_the_smallest_volume_that_fits() -> None:
+    volumes = [local("a-5", "a", size="5Gi"), local("a-3", "a", size="3Gi"), local("a-1", "a"), local("b", "b")]
+    assert bound(volumes, make_claim("c", size="2Gi")) == {"c": {"a": "a-3", "b": None, "c": None}}
+
+
+def test_no_volume_is_given_to_two_claims_of_a_pod() -> None:
+    volumes = [make_volume("shared", size="2Gi"), local("a", "a", size="3Gi"), local("b", "b", size="1Gi")]
+    found = bound(volumes, make_claim("large", size="2Gi"), make_claim("small", size="1Gi"))
+    assert found == {
+        "small": {"a": "shared", "b": "b", "c": "shared"},
+        "large": {"a": "a", "b": "shared", "c": None},
+    }
+
+
+def test_the_smaller_claim_chooses_first() -> None:
+    assert list(bound([], make_claim("b", size="2Gi"), make_claim("a", size="1Gi"), make_claim("c", size=None))) == [
+        "c",
+        "a",
+        "b",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("claim", "volume", "fits"),
+    [
+        (make_claim("c"), make_volume("v"), True),
+        (make_claim("c", size="2Gi"), make_volume("v"), False),
+        (make_claim("c", class_name="x"), make_volume("v"), False),
+        (make_claim("c", class_name="x"), make_volume("v", class_name="x"), True),
+        (make_claim("c", modes=["ReadWriteMany"]), make_volume("v"), False),
+        (make_claim("c"), make_volume("v", modes=["ReadOnlyMany", "ReadWriteOnce"]), True),
+        (make_claim("c"), make_volume("v", phase="Bound"), False),
+        (make_claim("c", selector=LabelSelector({"tier": "gold"})), make_volume("v"), False),
+        (make_claim("c", selector=LabelSelector({"tier": "gold"})), make_volume("v", labels={"tier": "gold"}), True),
+        (make_claim("c"), make_volume("v", claim=ClaimReference("default", "other")), False),
+    ],
+)
+def test_which_volumes_fit(claim: PersistentVolumeClaim, volume: PersistentVolume, fits: bool) -> None:
+    assert bound([volume], claim) == {"c": everywhere("v" if fits else None)}
+
+
+def test_modes_must_agree() -> None:
+    volume = make_volume("v")
+    block = structs.replace(volume, spec=structs.replace(volume.spec, volume_mode="Block"))
+    plain = structs.replace(volume, spec=structs.replace(volume.spec, volume_mode="Filesystem"))
+    assert bound([block], make_claim("c")) == {"c": everywhere(None)}
+    assert bound([plain], make_claim("c")) == {"c": everywhere("v")}
+
+
+@pytest.mark.parametrize(
+    ("uid", "class_name", "size", "found"),
+    [
+        ("", "", "9Gi", "kept"),
+        ("uid-of-c", "", "9Gi", "kept"),
+        ("old", "", "9Gi", "free"),
+        ("", "x", "9Gi", "free"),
+        ("", "", "1Mi", "free"),
+    ],
+)
+def test_a_volume_that_is_kept_for_the_claim_comes_first(uid: str, class_name: str, size: str, found: str) -> None:
+    reference = ClaimReference("default", "c", uid)
+    kept = make_volume("kept", size=size, class_name=class_name, claim=reference, phase="Released", modes=())
+    assert bound([kept, make_volume("free")], make_claim("c")) == {"c": everywhere(found)}
+
+
+def test_a_kept_volume_out_of_reach_is_not_replaced() -> None:
+    kept = make_volume("kept", claim=ClaimReference("default", "c"), only={"host": ["a"]})
+    assert bound([kept, make_volume("free")], make_claim("c")) == {"c": {"a": "kept", "b": None, "c": None}}
+
+
+def test_attributes_of_volumes_are_an_error_while_their_feature_is_off() -> None:
+    with pytest.raises(PluginError, match=r"^unsupported volumeAttributesClassName is set on claim default/c when the"):
+        bound([], make_claim("c", attributes_class="gold"))
+
+
+def test_a_malformed_selector_is_an_error() -> None:
+    selector = LabelSelector(match_expressions=(SelectorRequirement("tier", "Near"),))
+    with pytest.raises(PluginError, match=r'^error creating internal label selector for claim: default/c: "Near" is'):
+        bound([], make_claim("c", selector=selector))
+
+
+host_sets = st.none() | st.lists(st.sampled_from(NODES), min_size=1, max_size=2, unique=True)
+
+
+@settings(deadline=None)
+@given(hosts=st.lists(host_sets, max_size=6), sizes=st.lists(st.integers(1, 6), min_size=1, max_size=3))
+def test_claims_get_what_going_through_all_volumes_node_by_node_gives(
+    hosts: list[list[str] | None], sizes: list[int]
+) -> None:
+    # Volumes have sizes 1, 2, 3, …: which one is the smallest is then defined.
+    volumes = [
+        make_volume(f"v{number}", size=f"{number}Gi", only=None if only is None else {"host": only})
+        for number, only in enumerate(hosts, 1)
+    ]
+    claims = [make_claim(f"c{number}", size=f"{size}Gi") for number, size in enumerate(sizes)]
+    expected: dict[str, dict[str, str | None]] = {claim.metadata.name: {} for claim in claims}
+    for node in NODES:
+        taken: set[int] = set()
+        for size, claim in sorted(zip(sizes, claims, strict=True), key=lambda pair: pair[0]):
+            fitting = (
+                number
+                for number, only in enumerate(hosts, 1)
+                if number >= size and number not in taken and (only is None or node in only)
+            )
+            number = next(fitting, None)
+            taken |= set() if number is None else {number}
+            expected[claim.metadata.name][node] = None if number is None else f"v{number}"
+    assert bound(volumes, *claims) == expected
+
+
+def test_volumes_have_one_number_each() -> None:
+    cluster = cluster_with([make_volume("v"), make_volume("w", size="2Gi")])
+    found = bind_statically(cluster.view(None), [make_claim("c"), make_claim("d")], cluster.storage.free_volumes)
+    assert sorted(volume.metadata.name for volume in found.volumes) == ["v", "w"]
+    assert not any((one == other).any() for one, other in itertools.combinations(found.chosen, 2))
