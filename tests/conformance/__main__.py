@@ -6,9 +6,12 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import msgspec
+
 from tests.conformance import oracle
 from tests.conformance.cases import read_cases, read_lines, read_verdicts
 from tests.conformance.judgement import Judgement, judge
+from tests.conformance.minimisation import differs_with, minimise
 
 
 def main() -> int:
@@ -18,6 +21,7 @@ def main() -> int:
     parser.add_argument("verdicts", type=Path, nargs="?", help="the reference's verdicts; without them it is asked")
     parser.add_argument("--only", default="", metavar="PLUGIN[,PLUGIN]", help="compare what these plugins say")
     parser.add_argument("--show", type=int, default=5, metavar="N", help="print the first N cases that differ")
+    parser.add_argument("--minimise", type=Path, metavar="FILE", help="write the first case that differs, made small")
     options = parser.parse_args()
 
     logging.disable(logging.WARNING)  # most cases name plugins that are not there yet, and say so at length
@@ -26,7 +30,16 @@ def main() -> int:
     only = [name for name in options.only.split(",") if name]
     judgements = judge(read_cases(iter(lines)), read_verdicts(given), only)
     _report(judgements, options.show)
+    if options.minimise:
+        _minimise(lines, judgements, only, options.minimise)
     return 0 if judgements and all(judgement.agrees for judgement in judgements) else 1
+
+
+def _minimise(lines: list[bytes], judgements: list[Judgement], only: list[str], to: Path) -> None:
+    failed = next((line for line, judgement in zip(lines, judgements, strict=True) if not judgement.agrees), None)
+    if failed is not None:
+        to.write_bytes(msgspec.json.encode(minimise(msgspec.json.decode(failed), differs_with(only))) + b"\n")
+        print(f"the first of them, made small, is in {to}")
 
 
 def _report(judgements: list[Judgement], show: int) -> None:
