@@ -20,6 +20,7 @@ from extender_service.framework.recording import extension_point, sample
 from extender_service.framework.status import Code, Rejections, Status, unresolvable
 from extender_service.framework.verdicts import Verdicts
 from extender_service.kube.objects import Pod
+from extender_service.kube.quantity import QuantityError
 
 log = logging.getLogger(__name__)
 
@@ -260,7 +261,8 @@ def _call(state: CycleState, plugin: Plugin, point: str, doing: str, method: Cal
 def _guarded(doing: str, method: Callable[..., T], *args: object) -> T:
     try:
         return method(*args)
-    except PluginError as error:
+    except (PluginError, QuantityError) as error:
+        # The pod's fault, not the plugin's.
         raise CycleError(f"{doing}: {error}") from error
     except Exception as error:
         log.exception("a plugin failed", extra={"doing": doing})

@@ -125,6 +125,7 @@ def test_nodes_are_named_among_few_and_among_many(others: int) -> None:
     [
         (Stub("A", pre_filter=BROKEN), 'running PreFilter plugin "A": out of order'),
         (Stub("A", pre_filter=fails(PluginError("as told"))), 'running PreFilter plugin "A": as told'),
+        (Stub("A", pre_filter=fails(QuantityError("as told"))), 'running PreFilter plugin "A": as told'),
         (Stub("A", pre_filter=fails(KeyError("x"))), "running PreFilter plugin \"A\": KeyError: 'x'"),
         (Stub("A", rejects=fails(PluginError("as told"))), 'running "A" filter plugin: as told'),
         (Stub("A", rejects=fails(ValueError("oops"))), 'running "A" filter plugin: ValueError: oops'),
