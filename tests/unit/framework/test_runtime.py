@@ -16,6 +16,7 @@ from extender_service.framework.runtime import (
     run_score,
 )
 from extender_service.framework.status import SKIP, Code, Status, unresolvable, unschedulable
+from extender_service.kube.quantity import QuantityError
 from tests.unit.framework.stubs import POD, Stub, fails, make_cluster, make_profile
 
 NO = unschedulable("no")
