@@ -7,13 +7,15 @@ from typing import Any, TypeVar
 
 import pytest
 
-from extender_service.cluster.api_server import NOT_ENDED, ApiServer, NodeStore, PodStore
+from extender_service.cluster.api_server import NOT_ENDED, ApiServer, NodeStore, PodStore, StorageStore
 from extender_service.cluster.cluster import Cluster
 from extender_service.kube.api_errors import ApiError, KubeError
 from extender_service.kube.client import KubeClient
 from extender_service.kube.credentials import load_credentials
+from extender_service.kube.storage import PersistentVolume, PersistentVolumeClaim
 from extender_service.kube.workloads import Namespace, ReplicaSet
 from tests.unit.cluster.objects import make_node, make_pod
+from tests.unit.cluster.storage_objects import make_volume
 from tests.unit.kube.http_server import Request, Response, http_server
 from tests.unit.kube.kubeconfig_files import write_kubeconfig
 
@@ -183,3 +185,57 @@ def test_a_malformed_quantity_leaves_an_object_as_it_was(caplog: pytest.LogCaptu
         (logging.WARNING, "a"),
         (logging.WARNING, "default/web"),
     ]
+
+
+class Claims:
+    """Lists one claim, and removes it by watch when told."""
+
+    def __init__(self) -> None:
+        self.paths: set[str] = set()
+        self.is_removed = asyncio.Event()
+
+    async def __call__(self, request: Request, response: Response) -> None:
+        self.paths.add(request.path)
+        claim = {"metadata": {"name": "data", "namespace": "default"}, "spec": {"volumeName": "v"}}
+        if "watch" not in request.query:
+            items = [claim] if request.path.endswith("persistentvolumeclaims") else []
+            await response.send_json(200, {"metadata": {"resourceVersion": "5"}, "items": items})
+            return
+        await response.start_chunks()
+        if request.path.endswith("persistentvolumeclaims"):
+            await self.is_removed.wait()
+            await response.send_chunk(json.dumps({"type": "DELETED", "object": claim}).encode() + b"\n")
+        await asyncio.sleep(3600)
+
+
+def test_other_kinds_are_watched_only_where_they_are_read() -> None:
+    async def run() -> set[str]:
+        server, cluster = Claims(), Cluster()
+        async with http_server(server) as url, KubeClient(load_credentials(master=url)) as client:
+            api_server = ApiServer(cluster, client, {PersistentVolumeClaim})
+            following = asyncio.create_task(api_server.follow())
+            async with asyncio.timeout(10):
+                await api_server.wait_synced()
+                assert cluster.storage.claim("default", "data") is not None
+                server.is_removed.set()
+                while cluster.storage.keys(PersistentVolumeClaim):
+                    await asyncio.sleep(0.001)
+            following.cancel()
+            assert set(api_server.states) == {"nodes", "pods", "persistentvolumeclaims"}
+            return server.paths
+
+    assert asyncio.run(run()) == {"/api/v1/nodes", "/api/v1/pods", "/api/v1/persistentvolumeclaims"}
+
+
+def test_a_malformed_volume_is_left_as_it_was(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = Cluster()
+    store = StorageStore(cluster, PersistentVolume)
+    store.apply(make_volume("v"))
+    store.apply(make_volume("v", size="lots"))
+    assert "malformed quantity" in caplog.text
+    volume = cluster.storage.volume("v")
+    assert volume is not None
+    assert volume.spec.capacity == {"storage": "1Gi"}
+    assert list(store.keys()) == [("", "v")]
+    store.remove(("", "v"))
+    assert cluster.storage.volume("v") is None

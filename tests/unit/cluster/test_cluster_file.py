@@ -209,3 +209,30 @@ def test_files_that_stay_the_same_are_not_read_again(files: Files, monkeypatch: 
     bind(files, "web", "a")
     follow(files, [(lambda: None, lambda: looked >= 3)])
     assert files.state == (["a"], [("web", "a")])
+
+
+CLAIM = """
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data}
+spec: {storageClassName: fast, resources: {requests: {storage: 1Gi}}}
+"""
+STORAGE_CLASS = """
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: fast}
+provisioner: csi.example.com
+"""
+
+
+def test_storage_is_what_the_files_say(files: Files) -> None:
+    files.load(CLAIM, STORAGE_CLASS)
+    storage = files.cluster.storage
+    claim, storage_class = storage.claim("default", "data"), storage.storage_class("fast")
+    assert claim is not None
+    assert (claim.class_name, claim.request) == ("fast", "1Gi")
+    assert storage_class is not None
+    assert storage_class.volume_binding_mode == "Immediate"
+    files.load(STORAGE_CLASS)
+    assert storage.claim("default", "data") is None
+    assert storage.storage_class("fast") is not None

@@ -4,9 +4,28 @@ import msgspec
 import pytest
 
 from extender_service.kube.decoding import DecodeError, Decoder
-from extender_service.kube.defaults import default_metadata, default_node, default_pod, default_replication_controller
-from extender_service.kube.objects import Node, ObjectMeta, Pod
+from extender_service.kube.defaults import (
+    default_claim,
+    default_metadata,
+    default_node,
+    default_persistent_volume,
+    default_pod,
+    default_replication_controller,
+    default_storage_capacity,
+    default_storage_class,
+)
+from extender_service.kube.objects import AzureDisk, Node, ObjectMeta, Pod, ResourceRequirements
+from extender_service.kube.storage import (
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeClaimSpec,
+    PersistentVolumeSpec,
+    StorageClass,
+)
 from extender_service.kube.workloads import ReplicationController
+
+EMPTY = msgspec.Raw(b"{}")
 
 
 def filled_in_pod(spec: dict[str, Any]) -> Pod:
@@ -88,3 +107,35 @@ def test_a_malformed_quantity_is_named() -> None:
         filled_in_node({"capacity": {"cpu": "lots"}})
     with pytest.raises(DecodeError, match=r"at `\$\.spec\.initContainers\[0\]\.resources\.limits\[cpu\]`"):
         filled_in_pod({"initContainers": [{"resources": {"limits": {"cpu": "1x"}}}]})
+
+
+def test_an_rbd_image_is_in_the_pool_rbd_and_an_azure_disk_is_shared_unless_told_otherwise() -> None:
+    volumes = [
+        {"name": "a", "rbd": {"image": "i"}},
+        {"name": "b", "rbd": {"image": "i", "pool": "mine"}},
+        {"name": "c", "azureDisk": {"diskURI": "/disks/1"}},
+        {"name": "d", "emptyDir": {}},
+    ]
+    first, second, third, fourth = filled_in_pod({"volumes": volumes}).spec.volumes
+    assert [volume.rbd and volume.rbd.pool for volume in (first, second)] == ["rbd", "mine"]
+    assert third.azure_disk == AzureDisk("/disks/1", "Shared")
+    assert (fourth.rbd, fourth.azure_disk) == (None, None)
+    volume = PersistentVolume(spec=PersistentVolumeSpec(azure_disk=AzureDisk("/disks/1", "Managed")))
+    assert default_persistent_volume(volume, EMPTY).spec.azure_disk == AzureDisk("/disks/1", "Managed")
+
+
+def test_volumes_of_a_class_are_bound_at_once_unless_told_otherwise() -> None:
+    assert default_storage_class(StorageClass(), EMPTY).volume_binding_mode == "Immediate"
+    late = StorageClass(volume_binding_mode="WaitForFirstConsumer")
+    assert default_storage_class(late, EMPTY) == late
+
+
+def test_malformed_amounts_of_storage_are_named() -> None:
+    with pytest.raises(DecodeError, match=r"at `\$\.spec\.capacity\[storage\]`"):
+        default_persistent_volume(PersistentVolume(spec=PersistentVolumeSpec(capacity={"storage": "lots"})), EMPTY)
+    claim = PersistentVolumeClaim(spec=PersistentVolumeClaimSpec(resources=ResourceRequirements({"storage": "lots"})))
+    with pytest.raises(DecodeError, match=r"at `\$\.spec\.resources\.requests\[storage\]`"):
+        default_claim(claim, EMPTY)
+    with pytest.raises(DecodeError, match=r"at `\$\[maximumVolumeSize\]`"):
+        default_storage_capacity(CSIStorageCapacity(capacity="1Gi", maximum_volume_size="lots"), EMPTY)
+    assert default_storage_capacity(CSIStorageCapacity(), EMPTY) == CSIStorageCapacity()
