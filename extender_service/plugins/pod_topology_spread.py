@@ -100,18 +100,19 @@ class PodTopologySpread(PreFilter, Filter, PreScore, Score):
     def score(self, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
         """Add up the pods that are near already, in every topology."""
         preferred: SpreadPreference = state.read(_PREFERRED, "error reading")
-        return preferred.scores
+        return preferred.scores(nodes)
 
     def normalize(self, state: CycleState, pod: Pod, nodes: NodeView, scores: NDArray[np.int64]) -> NDArray[np.int64]:
         """Give the node with the fewest pods near the most points, and a node without a topology key none."""
         preferred: SpreadPreference = state.read(_PREFERRED, "error reading")
-        counting = scores[~preferred.ignored] if preferred.ignored.any() else scores
+        ignored = preferred.ignored(nodes)
+        counting = scores[~ignored]
         lowest, highest = (int(counting.min()), int(counting.max())) if len(counting) else (0, 0)
         if highest == 0:
             points = np.full(len(scores), MAX_NODE_SCORE, np.int64)
         else:
             points = MAX_NODE_SCORE * (highest + lowest - scores) // highest
-        points[preferred.ignored] = 0
+        points[ignored] = 0
         return points
 
     def _constraints(self, pod: Pod, action: str, doing: str, kind: str) -> list[SpreadConstraint]:

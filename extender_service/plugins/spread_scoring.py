@@ -18,9 +18,9 @@ _HOSTNAME = "kubernetes.io/hostname"
 
 
 class SpreadPreference:
-    """What the constraints of a pod that should hold say about feasible nodes: `scores`, the lower the better.
+    """The constraints of a pod that should hold, with the pods counted that are near each node; less is better.
 
-    `ignored` nodes lack a topology key, where all are needed, and score 0.
+    With `needs_all_keys`, nodes without one of the topology keys are ignored.
     """
 
     def __init__(
@@ -28,67 +28,71 @@ class SpreadPreference:
         cluster: Cluster,
         pod: Pod,
         constraints: Sequence[SpreadConstraint],
-        nodes: NodeView,
+        feasible: NodeView,
         *,
         needs_all_keys: bool,
     ) -> None:
         self._cluster = cluster
-        self._pod = pod
+        self._namespaces = frozenset((pod.metadata.namespace,))
         self._constraints = constraints
-        self._nodes = nodes
-        self._everywhere = nodes.everywhere()
         self._needs_all_keys = needs_all_keys
-        self.ignored: Mask = ~has_keys(nodes, constraints) if needs_all_keys else np.zeros(len(nodes), np.bool_)
-        self.scores = self._scores()
-
-    def _scores(self) -> Amounts:
-        inclusion = Inclusion(self._everywhere, self._pod)
-        counting = inclusion.has_keys(self._constraints if self._needs_all_keys else ())
+        everywhere = feasible.everywhere()
+        inclusion = Inclusion(everywhere, pod)
+        counting = inclusion.has_keys(constraints if needs_all_keys else ())
+        considered = ~self.ignored(feasible)
+        # By topology key: the pods by the number of the label's value. Hosts count by row.
         by_value: dict[str, Amounts] = {}
         sizes: list[int] = []
-        for constraint in self._constraints:
+        for constraint in constraints:
             key = constraint.topology_key
             if key == _HOSTNAME:
-                sizes.append(len(self._nodes) - int(np.count_nonzero(self.ignored)))
+                sizes.append(int(np.count_nonzero(considered)))
                 continue
             # Constraints with the same key count together, under the first one's size.
-            sizes.append(0 if key in by_value else self._topologies(key))
-            pods = self._pods_by_value(constraint, inclusion.of(constraint, counting))
+            sizes.append(0 if key in by_value else _topologies(feasible, key, considered))
+            numbers, size = _numbers(everywhere, key)
+            included = inclusion.of(constraint, counting)
+            pods = sum_by_value(numbers, np.where(included, self._by_row(constraint, len(everywhere)), 0), size)
             by_value[key] = by_value[key] + pods if key in by_value else pods
-        total = np.zeros(len(self._nodes))
-        for constraint, size in zip(self._constraints, sizes, strict=True):
-            key = constraint.topology_key
-            numbers, _ = self._nodes.label(key)
-            weight, allowance = math.log(size + 2), float(constraint.max_skew - 1)
+        self._weights = [math.log(size + 2) for size in sizes]
+        self._by_value = by_value
+
+    def ignored(self, nodes: NodeView) -> Mask:
+        """Tell which nodes take no part, and score 0."""
+        return ~has_keys(nodes, self._constraints) if self._needs_all_keys else np.zeros(len(nodes), np.bool_)
+
+    def scores(self, nodes: NodeView) -> Amounts:
+        """Add up the pods near each node, in every topology, each weighed by how many such topologies there are."""
+        total = np.zeros(len(nodes))
+        for constraint, weight in zip(self._constraints, self._weights, strict=True):
+            key, allowance = constraint.topology_key, float(constraint.max_skew - 1)
+            numbers, _ = nodes.label(key)
             if key == _HOSTNAME:
-                pods = self._nodes.of_rows(self._pods_by_row(constraint))
+                pods = nodes.of_rows(self._by_row(constraint, nodes.table.size))
                 total += np.where(is_present(numbers), pods * weight + allowance, 0.0)
             else:
-                scores = by_value[key] * weight + allowance
+                scores = self._by_value[key] * weight + allowance
                 scores[ABSENT] = 0.0
                 total += scores[numbers]
         whole = np.floor(total)
         rounded = (whole + (total - whole >= 0.5)).astype(np.int64)
-        rounded[self.ignored] = 0
+        rounded[self.ignored(nodes)] = 0
         return rounded
 
-    def _topologies(self, key: str) -> int:
-        """How many topologies the nodes are in; all nodes without the label, where not all are needed, make one."""
-        numbers, size = self._numbers(self._nodes, key)
-        seen = np.zeros(size + 1, np.bool_)
-        seen[numbers[~self.ignored]] = True
-        return int(np.count_nonzero(seen))
+    def _by_row(self, constraint: SpreadConstraint, size: int) -> Amounts:
+        return pods_by_row(self._cluster, PodSelector(self._namespaces, constraint.selector), size)
 
-    def _pods_by_value(self, constraint: SpreadConstraint, included: Mask) -> Amounts:
-        numbers, size = self._numbers(self._everywhere, constraint.topology_key)
-        return sum_by_value(numbers, np.where(included, self._pods_by_row(constraint), 0), size)
 
-    def _numbers(self, nodes: NodeView, key: str) -> tuple[Numbers, int]:
-        """The numbers of the nodes' values, of which no label and an empty one are the same here; and how many."""
-        numbers, column = nodes.label(key)
-        empty = column.values.number_of("")
-        return (numbers if empty < 0 else np.where(numbers == ABSENT, empty, numbers)), column.values.size
+def _topologies(nodes: NodeView, key: str, considered: Mask) -> int:
+    """How many topologies the nodes are in; all nodes without the label, where not all are needed, make one."""
+    numbers, size = _numbers(nodes, key)
+    seen = np.zeros(size + 1, np.bool_)
+    seen[numbers[considered]] = True
+    return int(np.count_nonzero(seen))
 
-    def _pods_by_row(self, constraint: SpreadConstraint) -> Amounts:
-        pods = PodSelector(frozenset((self._pod.metadata.namespace,)), constraint.selector)
-        return pods_by_row(self._cluster, pods, len(self._everywhere))
+
+def _numbers(nodes: NodeView, key: str) -> tuple[Numbers, int]:
+    """The numbers of the nodes' values, of which no label and an empty one are the same here; and how many."""
+    numbers, column = nodes.label(key)
+    empty = column.values.number_of("")
+    return (numbers if empty < 0 else np.where(numbers == ABSENT, empty, numbers)), column.values.size
