@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -10,6 +10,7 @@ from typing import Any, Self
 import httpx
 import yaml
 
+from extender_service.framework.interface import Plugin
 from tests.e2e.objects import Object
 from tests.e2e.processes import Process
 from tests.e2e.waiting import wait_until
@@ -31,11 +32,16 @@ class Service:
         *,
         mode: str = "replace",
         configuration: Object | None = None,
+        plugins: Sequence[type[Plugin]] = (),
         wait_ready: bool = True,
     ) -> None:
-        """`configuration` is a KubeSchedulerConfiguration without apiVersion and kind; None stands for the default."""
+        """`configuration` is a KubeSchedulerConfiguration without apiVersion and kind; None stands for the default.
+
+        `plugins` are loaded besides the service's own, and do nothing unless the configuration enables them.
+        """
         self.log = directory / "extender-service.log"
         self._options = [f"--kubeconfig={kubeconfig}", f"--mode={mode}", "--log-format=json"]
+        self._options += [f"--plugin={plugin.__module__}:{plugin.__name__}" for plugin in plugins]
         if configuration is not None:
             head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
             file = directory / "extender-service.yaml"

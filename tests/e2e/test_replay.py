@@ -1,0 +1,181 @@
+"""Every placement of a busy cluster is one that kube-scheduler's own plugins rank highest, for the state at that time.
+
+A plugin records each decision as the service makes it. The oracle, which runs kube-scheduler's plugins, then judges the
+same pod with the same pods on the same nodes.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.conformance import oracle
+from tests.conformance.cases import Verdict, read_verdicts
+from tests.e2e import demanding_cluster, schedulers
+from tests.e2e.api import API
+from tests.e2e.control_plane import ControlPlane
+from tests.e2e.decision_recorder import Decision, DecisionRecorder, read_decisions
+from tests.e2e.objects import Object
+from tests.e2e.service import Service
+from tests.e2e.waiting import wait_until
+
+# What of the cluster the plugins read, besides pods, by API version.
+KINDS = {
+    "v1": ("Node", "Namespace", "Service", "PersistentVolume", "PersistentVolumeClaim"),
+    "apps/v1": ("ReplicaSet",),
+    "storage.k8s.io/v1": ("CSINode",),
+}
+# All filters of the default profile but NodeName: a pod that names its node is not scheduled.
+FILTERS = {
+    "InterPodAffinity",
+    "NodeAffinity",
+    "NodePorts",
+    "NodeResourcesFit",
+    "NodeUnschedulable",
+    "NodeVolumeLimits",
+    "PodTopologySpread",
+    "TaintToleration",
+    "VolumeBinding",
+    "VolumeRestrictions",
+    "VolumeZone",
+}
+SCORES = {
+    "ImageLocality",
+    "InterPodAffinity",
+    "NodeAffinity",
+    "NodeResourcesBalancedAllocation",
+    "NodeResourcesFit",
+    "PodTopologySpread",
+    "TaintToleration",
+}
+
+
+@pytest.fixture(scope="session")
+def ask_oracle(build_go: Callable[[Path], Path]) -> Callable[[bytes], bytes]:
+    """The oracle, built."""
+    build_go(oracle.ORACLE)
+    return oracle.ask
+
+
+def test_every_pod_is_placed_as_kube_schedulers_own_plugins_would(
+    control_plane: ControlPlane, tmp_path: Path, ask_oracle: Callable[[bytes], bytes]
+) -> None:
+    api, recording = control_plane.api, tmp_path / "decisions.jsonl"
+    api.create(demanding_cluster.NAMESPACE)
+    api.create(*demanding_cluster.surroundings())
+    with Service(
+        tmp_path, control_plane.kubeconfig, configuration=recorded_in(recording), plugins=[DecisionRecorder]
+    ) as service:
+        replacing = schedulers.replacing(service.url, node_cache_capable=True, keeping=["VolumeBinding"])
+        with schedulers.running(control_plane, replacing):
+            first = api.create(*demanding_cluster.exclusive_pods("first"))
+            pods = [*first, *api.create(*demanding_cluster.pods())]
+            wait_until(lambda: all_bound(api), "all pods to be bound", 60)
+            refused_before = service.requests("filter", "refused")
+            pods += api.create(*demanding_cluster.exclusive_pods("second"))
+            wait_until(lambda: service.requests("filter", "refused") > refused_before, "a second pod to be refused")
+            api.delete(*first)
+            wait_until(lambda: all_bound(api), "the second pods to be bound", 60)
+
+    decisions = read_decisions(recording)
+    assert len(decisions) >= 300
+    assert bound_nodes(api) == {
+        decision.pod: decision.node for decision in decisions if decision.pod not in uids(first)
+    }
+    assert forgotten_or_imagined(decisions, uids(first)) == []
+
+    verdicts = read_verdicts(iter(ask_oracle(b"\n".join(cases(api, pods, decisions))).splitlines()))
+    assert len(verdicts) == len(decisions)
+    assert [difference for pair in zip(decisions, verdicts, strict=True) for difference in differences(*pair)][:5] == []
+    # Each plugin had a say.
+    assert rejecting(verdicts) >= FILTERS
+    assert ranking(verdicts) == SCORES
+
+
+def recorded_in(recording: Path) -> Object:
+    """The default profile of the service, with the recorder after its plugins."""
+    recorder = {"enabled": [{"name": DecisionRecorder.name}]}
+    arguments = {"name": DecisionRecorder.name, "args": {"file": str(recording)}}
+    return {
+        "profiles": [
+            {"schedulerName": "default-scheduler", "plugins": {"reserve": recorder}, "pluginConfig": [arguments]}
+        ]
+    }
+
+
+def all_bound(api: API) -> bool:
+    return not api.list_all("Pod", field_selector="spec.nodeName=")
+
+
+def bound_nodes(api: API) -> dict[str, str]:
+    return {pod["metadata"]["uid"]: pod["spec"]["nodeName"] for pod in api.list_all("Pod")}
+
+
+def uids(pods: Sequence[Object]) -> set[str]:
+    return {pod["metadata"]["uid"] for pod in pods}
+
+
+def forgotten_or_imagined(decisions: Sequence[Decision], deleted: set[str]) -> list[tuple[str, set[tuple[str, str]]]]:
+    """What a decision took for granted although no decision before it said so, or the other way round.
+
+    Pods that are deleted some time may count or not.
+    """
+    found, placed = [], dict[str, str]()
+    for decision in decisions:
+        unlike = {(pod, node) for pod, node in placed.items() ^ decision.counted.items() if pod not in deleted}
+        if unlike:
+            found.append((decision.pod, unlike))
+        placed[decision.pod] = decision.node
+    return found
+
+
+def cases(api: API, pods: Sequence[Object], decisions: Sequence[Decision]) -> Iterator[bytes]:
+    """Each decision as a case of the oracle's, with the default configuration."""
+    surroundings = [
+        msgspec.Raw(msgspec.json.encode(without_history(found)))
+        for version, kinds in KINDS.items()
+        for kind in kinds
+        for found in api.list_all(kind, api_version=version)
+    ]
+    by_uid = {pod["metadata"]["uid"]: without_history(pod) for pod in pods}
+    for decision in decisions:
+        counted = [
+            {**by_uid[uid], "spec": {**by_uid[uid]["spec"], "nodeName": node}} for uid, node in decision.counted.items()
+        ]
+        case = {"name": decision.pod, "pod": by_uid[decision.pod], "objects": [*surroundings, *counted]}
+        yield msgspec.json.encode(case)
+
+
+def without_history(found: Object) -> Object:
+    """An object without managedFields, which are the larger part of it."""
+    metadata = {name: value for name, value in found["metadata"].items() if name != "managedFields"}
+    return {**found, "metadata": metadata}
+
+
+def differences(decision: Decision, verdict: Verdict) -> Iterator[str]:
+    """Why kube-scheduler would not have chosen this node; nothing if it might have."""
+    error = verdict.get("error") or verdict.get("cycleError")
+    totals: dict[str, int] = verdict.get("total") or {}
+    if error:
+        yield f"pod {decision.pod}: {error}"
+    elif decision.node not in totals:
+        reason = (verdict["filter"] or {}).get(decision.node, verdict["preFilter"])
+        yield f"pod {decision.pod} was put on {decision.node}, which fails: {reason}"
+    elif totals[decision.node] < max(totals.values()):
+        scores = {plugin: by_node[decision.node] for plugin, by_node in verdict["score"].items()}
+        best = max(totals, key=totals.__getitem__)
+        best_scores = {plugin: by_node[best] for plugin, by_node in verdict["score"].items()}
+        yield f"pod {decision.pod} was put on {decision.node}: {scores}; better is {best}: {best_scores}"
+
+
+def rejecting(verdicts: Sequence[Verdict]) -> set[str]:
+    """The plugins that rejected a node for some pod."""
+    return {plugin for verdict in verdicts for plugin, nodes in verdict["filterByPlugin"].items() if nodes}
+
+
+def ranking(verdicts: Sequence[Verdict]) -> set[str]:
+    """The plugins that scored the nodes differently for some pod."""
+    return {
+        plugin for verdict in verdicts for plugin, scores in verdict["score"].items() if len(set(scores.values())) > 1
+    }
