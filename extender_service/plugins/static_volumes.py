@@ -2,19 +2,21 @@
 (findMatchingVolumes in plugins/volumebinding/binder.go, FindMatchingVolume in component-helpers)."""
 
 from collections.abc import Iterable, Sequence
+from itertools import islice
+from operator import itemgetter
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.free_volumes import FreeVolume, FreeVolumes, Reach, reach_of
+from extender_service.cluster.free_volumes import FreeVolume, FreeVolumes, reach_of
 from extender_service.cluster.view import NodeView
 from extender_service.framework.interface import PluginError
 from extender_service.kube.quantity import parse_quantity
 from extender_service.kube.resources import key_of
 from extender_service.kube.selectors import Selector, SelectorError, parse_label_selector
 from extender_service.kube.storage import PersistentVolume, PersistentVolumeClaim
-from extender_service.plugins.volume_reach import NEVER, can_reach, lowest_ranks
+from extender_service.plugins.volume_reach import can_reach, lowest_ranks
 
 UNBOUND = -1
 
@@ -92,23 +94,15 @@ def _smallest(
 ) -> NDArray[np.intp]:
     # Of volumes with the same reach, a node can have lost only as many as there were claims before.
     depth = len(found.chosen) + 1
-    fitting: dict[Reach, list[FreeVolume]] = {}
-    for reach, volumes in free.of_class(wanted.claim.class_name).items():
-        first = _first_fitting(volumes, wanted, depth)
-        if first:
-            fitting[reach] = first
-    ranked = sorted(
-        (volume for volumes in fitting.values() for volume in volumes),
-        key=lambda volume: (volume.capacity_nanos, volume.name),
-    )
-    rank_of = {volume.name: rank for rank, volume in enumerate(ranked)}
-    ranks = lowest_ranks(
-        nodes, {reach: [rank_of[volume.name] for volume in volumes] for reach, volumes in fitting.items()}, depth
-    )
-    number_of_rank = np.array(
-        [*(_number(volume.volume, numbers, found.volumes) for volume in ranked), UNBOUND], np.intp
-    )
-    candidates = number_of_rank[np.where(ranks == NEVER, len(ranked), ranks)]
+    fitting = [
+        (volume.capacity_nanos, volume.volume.metadata.name, reach, volume.volume)
+        for reach, volumes in free.of_class(wanted.claim.class_name).items()
+        for volume in islice(filter(wanted.fits, volumes), depth)
+    ]
+    fitting.sort(key=itemgetter(0, 1))
+    ranks = lowest_ranks(nodes, [reach for _, _, reach, _ in fitting], depth)
+    number_of_rank = np.array([*(_number(volume, numbers, found.volumes) for *_, volume in fitting), UNBOUND], np.intp)
+    candidates = number_of_rank[np.minimum(ranks, len(fitting))]
     chosen = np.full(len(nodes), UNBOUND, np.intp)
     for place in range(depth - 1, -1, -1):
         candidate = candidates[:, place]
@@ -117,16 +111,6 @@ def _smallest(
             is_taken |= candidate == others
         chosen = np.where((candidate == UNBOUND) | is_taken, chosen, candidate)
     return chosen
-
-
-def _first_fitting(volumes: Sequence[FreeVolume], wanted: _Wanted, count: int) -> list[FreeVolume]:
-    first: list[FreeVolume] = []
-    for volume in volumes:
-        if wanted.fits(volume):
-            first.append(volume)
-            if len(first) == count:
-                break
-    return first
 
 
 def _wanted(claim: PersistentVolumeClaim) -> _Wanted:

@@ -1,6 +1,6 @@
 """Which nodes can reach volumes, worked out for many volumes at once."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,22 +45,28 @@ def any_selects(nodes: NodeView, selectors: Iterable[Selector]) -> Mask:
     return selected
 
 
-def lowest_ranks(nodes: NodeView, ranks_by_reach: Mapping[Reach, Sequence[int]], depth: int) -> NDArray[np.int64]:
+def lowest_ranks(nodes: NodeView, reaches: Sequence[Reach], depth: int) -> NDArray[np.int64]:
     """Return the `depth` lowest ranks of the volumes that each node can reach: node by place, NEVER for no volume.
 
-    The ranks of each reach are given lowest first, and no more than the lowest `depth` of them are needed.
+    `reaches` are those of the volumes by rank.
     """
+    ranks_of: dict[Reach, list[int]] = {}
+    for rank, reach in enumerate(reaches):
+        ranks = ranks_of.setdefault(reach, [])
+        if len(ranks) < depth:
+            ranks.append(rank)
     found: list[NDArray[np.int64]] = [np.full((len(nodes), depth), NEVER, np.int64)]
     by_value: dict[str, dict[str, list[int]]] = {}
-    for reach, ranks in ranks_by_reach.items():
+    for reach, ranks in ranks_of.items():
         single = _single_term(reach)
         if single is None:
             places = np.full(depth, NEVER, np.int64)
             places[: len(ranks)] = ranks
             found.append(np.where(can_reach(nodes, reach)[:, np.newaxis], places, NEVER))
         else:
+            ranks_of_value = by_value.setdefault(single.key, {})
             for value in single.values:
-                by_value.setdefault(single.key, {}).setdefault(value, []).extend(ranks)
+                ranks_of_value.setdefault(value, []).extend(ranks)
     for key, ranks_of_value in by_value.items():
         numbers, column = nodes.label(key)
         lowest = np.full((column.values.size + 1, depth), NEVER, np.int64)

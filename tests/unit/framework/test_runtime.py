@@ -5,19 +5,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender_service.framework.interface import CycleState, PluginError
+from extender_service.framework.interface import CycleState, PluginError, PreEnqueue
 from extender_service.framework.profile import Profile
 from extender_service.framework.runtime import (
     CycleError,
     Decision,
     decide,
+    filter_nodes,
+    run_pre_enqueue,
     run_pre_filter,
     run_pre_score,
     run_score,
 )
 from extender_service.framework.status import SKIP, Code, Status, unresolvable, unschedulable
+from extender_service.kube.objects import Pod
 from extender_service.kube.quantity import QuantityError
-from tests.unit.framework.stubs import POD, Stub, fails, make_cluster, make_profile
+from tests.unit.framework.stubs import POD, Stub, fails, make_cluster, make_handle, make_profile
 
 NO = unschedulable("no")
 NEVER = unresolvable("never")
@@ -195,6 +198,43 @@ def test_an_error_on_a_node_that_was_rejected_before_does_not_count() -> None:
 def test_an_error_on_a_node_that_was_not_asked_for_does_not_count() -> None:
     decided = decision(make_profile(Stub("A", rejects={"other-0": BROKEN})), "a", "b", others=1)
     assert feasible(decided) == ["a", "b"]
+
+
+def test_nodes_can_be_filtered_with_errors_as_verdicts() -> None:
+    profile = make_profile(Stub("A", rejects={"a": BROKEN, "b": NO}))
+    view, state = make_cluster("a", "b", "c").view(None), CycleState(POD)
+    found = run_pre_filter(profile, state, POD)
+    verdicts = filter_nodes(profile, state, POD, view, np.ones(3, np.bool_), found)
+    assert {status: positions.tolist() for status, positions in verdicts.groups()} == {
+        BROKEN.given_by("A"): [0],
+        NO.given_by("A"): [1],
+    }
+    assert verdicts.passing.tolist() == [False, False, True]
+    assert verdicts.first_error() == BROKEN.given_by("A")
+
+
+# PreEnqueue.
+
+
+class Gate(PreEnqueue):
+    """Answers with a status."""
+
+    def __init__(self, name: str, answer: Status | None) -> None:
+        super().__init__(None, make_handle(make_cluster()))
+        self.name = name  # type: ignore[misc]
+        self._answer = answer
+
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        return self._answer
+
+
+def test_the_first_plugin_that_minds_keeps_a_pod_out_of_the_queue() -> None:
+    def kept_out(*gates: Gate) -> Status | None:
+        return run_pre_enqueue(Profile("s", {"preEnqueue": [(gate, 0) for gate in gates]}), POD)
+
+    assert kept_out() is None
+    assert kept_out(Gate("A", None)) is None
+    assert kept_out(Gate("A", None), Gate("B", NEVER), Gate("C", NO)) == NEVER.given_by("B")
 
 
 # Score and choice.

@@ -62,15 +62,11 @@ def test_nothing_is_selected_by_none() -> None:
 def test_the_lowest_ranks_are_those_of_the_volumes_within_reach(
     labels_of: list[dict[str, str]], volumes: list[Reach], depth: int
 ) -> None:
-    ranks: dict[Reach, list[int]] = {}
-    for rank, reach in enumerate(volumes):
-        ranks.setdefault(reach, []).append(rank)
-    needed = {reach: some[:depth] for reach, some in ranks.items()}
-    found = lowest_ranks(view_of(labels_of), needed, depth)
+    found = lowest_ranks(view_of(labels_of), volumes, depth)
     for of, lowest in zip(labels_of, found.tolist(), strict=True):
         within = [rank for rank, reach in enumerate(volumes) if reached(reach, of)]
         assert lowest == [*within, *[int(NEVER)] * depth][:depth]
 
 
 def test_without_volumes_there_are_no_ranks() -> None:
-    assert np.array_equal(lowest_ranks(view_of([{}]), {}, 2), [[NEVER, NEVER]])
+    assert np.array_equal(lowest_ranks(view_of([{}]), [], 2), [[NEVER, NEVER]])
