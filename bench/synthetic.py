@@ -10,8 +10,32 @@ from typing import Any
 import msgspec
 
 from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.storage import StorageObject
 from extender_service.kube.decoding import Decoder
-from extender_service.kube.objects import Node, Pod
+from extender_service.kube.objects import (
+    Node,
+    NodeSelector,
+    NodeSelectorTerm,
+    ObjectMeta,
+    Pod,
+    ResourceRequirements,
+    SelectorRequirement,
+)
+from extender_service.kube.storage import (
+    ClaimReference,
+    CSINode,
+    CSINodeDriver,
+    CSINodeSpec,
+    CSISource,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeClaimSpec,
+    PersistentVolumeSpec,
+    Phase,
+    StorageClass,
+    VolumeNodeAffinity,
+    VolumeNodeResources,
+)
 from extender_service.kube.workloads import ReplicaSet
 
 APPS = 100
@@ -23,6 +47,7 @@ CLASSES = (
     "spread",
     "anti-affinity",
     "preferred-affinity",
+    "volumes",
     "unschedulable",
 )
 
@@ -35,6 +60,8 @@ def cluster(nodes: int, pods_per_node: int, *, unique_labels: bool = False) -> C
     made = Cluster()
     for app in range(APPS):
         made.workloads.apply(_replica_sets.decode(msgspec.json.encode(_replica_set(app))))
+    for item in _storage(nodes, pods_per_node):
+        made.apply_storage(item)
     for index in range(nodes):
         made.apply_node(_nodes.decode(msgspec.json.encode(node(index))))
     for pod in running_pods(nodes, pods_per_node, unique_labels=unique_labels):
@@ -87,6 +114,8 @@ def running_pods(nodes: int, pods_per_node: int, *, unique_labels: bool) -> Iter
             if pod_id % 20 == 16:
                 term = {"weight": 50, "podAffinityTerm": _host_term(app)}
                 pod["spec"]["affinity"] = {"podAntiAffinity": {_PREFERRED: [term]}}
+            if number % _VOLUME_EVERY == 0:
+                pod["spec"]["volumes"] = [_volume(f"claim-{pod_id:07}")]
             yield pod
 
 
@@ -118,6 +147,8 @@ def pending_pod(kind: str) -> Pod:
                 "labelSelector": _selector(7),
             },
         ]
+    if kind == "volumes":
+        spec["volumes"] = [_volume(name) for name in ("bound", "waiting")]
     if kind == "anti-affinity":
         spec["affinity"] = {"podAntiAffinity": {_REQUIRED: [_host_term(7)]}}
     if kind == "preferred-affinity":
@@ -128,6 +159,8 @@ def pending_pod(kind: str) -> Pod:
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+_CLASS, _DRIVER = "fast", "disk.csi.example"
+_VOLUME_EVERY = 10
 _CPU = ("250m", "500m", "1", "2")
 _MEMORY = ("512Mi", "1Gi", "2Gi")
 
@@ -142,6 +175,53 @@ def _selector(app: int) -> dict[str, object]:
 
 def _replica_set(app: int) -> dict[str, object]:
     return {"metadata": {"name": f"app-{app:03}", "namespace": "default"}, "spec": {"selector": _selector(app)}}
+
+
+def _volume(claim: str) -> dict[str, Any]:
+    return {"name": claim, "persistentVolumeClaim": {"claimName": claim}}
+
+
+def _storage(nodes: int, pods_per_node: int) -> Iterator[StorageObject]:
+    """A volume and a claim bound to it for every tenth pod, and what the claims of `pending_pod` need."""
+    yield StorageClass(ObjectMeta(name=_CLASS), _DRIVER, "WaitForFirstConsumer")
+    for index in range(nodes):
+        driver = CSINodeDriver(_DRIVER, VolumeNodeResources(32))
+        yield CSINode(ObjectMeta(name=f"node-{index:05}"), CSINodeSpec((driver,)))
+        for number in range(0, pods_per_node, _VOLUME_EVERY):
+            yield from _bound(f"claim-{index * pods_per_node + number:07}", index % 3)
+    yield from _bound("bound", 0)
+    yield _claim("waiting", "")
+
+
+def _bound(claim: str, zone: int) -> Iterator[StorageObject]:
+    in_zone = NodeSelectorTerm((SelectorRequirement(_ZONE, "In", (f"zone-{zone}",)),))
+    yield PersistentVolume(
+        ObjectMeta(name=f"volume-of-{claim}", labels={_ZONE: f"zone-{zone}"}),
+        PersistentVolumeSpec(
+            csi=CSISource(_DRIVER, f"handle-of-{claim}"),
+            capacity={"storage": "1Gi"},
+            access_modes=("ReadWriteOnce",),
+            claim_ref=ClaimReference("default", claim, f"uid-{claim}"),
+            storage_class_name=_CLASS,
+            node_affinity=VolumeNodeAffinity(NodeSelector((in_zone,))),
+        ),
+        Phase("Bound"),
+    )
+    yield _claim(claim, f"volume-of-{claim}")
+
+
+def _claim(name: str, volume_name: str) -> PersistentVolumeClaim:
+    annotations = {"pv.kubernetes.io/bind-completed": "yes"} if volume_name else {}
+    return PersistentVolumeClaim(
+        ObjectMeta(name=name, namespace="default", uid=f"uid-{name}", annotations=annotations),
+        PersistentVolumeClaimSpec(
+            access_modes=("ReadWriteOnce",),
+            resources=ResourceRequirements({"storage": "1Gi"}),
+            volume_name=volume_name,
+            storage_class_name=_CLASS,
+        ),
+        Phase("Bound" if volume_name else "Pending"),
+    )
 
 
 def _host_term(app: int) -> dict[str, object]:
