@@ -12,7 +12,7 @@ from extender_service.kube.objects import Pod
 
 
 class Decision(msgspec.Struct):
-    """The node chosen for a pod, and the nodes that other pods counted on at that moment; pods by their UIDs."""
+    """The node chosen for a pod, and the nodes that other pods counted on at that moment; pods as namespace/name."""
 
     pod: str
     node: str
@@ -36,12 +36,13 @@ class DecisionRecorder(Reserve):
         pods, node_names = self.handle.cluster.pods, self.handle.cluster.nodes.names
         rows: list[int] = pods.row.tolist()
         counted = {
-            facts.uid: node_names[rows[slot]]
+            f"{facts.namespace}/{facts.name}": node_names[rows[slot]]
             for slot, facts in enumerate(pods.facts)
             if facts is not None and rows[slot] != NO_ROW
         }
+        decision = Decision(f"{pod.metadata.namespace}/{pod.metadata.name}", node_name, counted)
         with Path(self.args.file).open("ab") as file:
-            file.write(msgspec.json.encode(Decision(pod.metadata.uid, node_name, counted)) + b"\n")
+            file.write(msgspec.json.encode(decision) + b"\n")
         return None
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
