@@ -25,7 +25,8 @@ from extender_service.kube.resources import PODS, Resource, T
 from extender_service.kube.watch import EventStream
 
 _REQUEST_LIMITS = httpx.Timeout(60.0, connect=10.0)  # the API server's own limit is a minute
-_POOL = httpx.Limits(max_connections=None, max_keepalive_connections=20, keepalive_expiry=60.0)
+# Open watches count among the connections that are kept: with fewer, most bindings began with a TLS handshake.
+_POOL = httpx.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=60.0)
 
 # A peer that is gone without a word is noticed after a minute, by any connection.
 _SOCKET_OPTIONS = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
