@@ -8,7 +8,7 @@ from extender_service.config.errors import ConfigError
 from extender_service.config.load import default_config, load_config
 from extender_service.config.types import KubeSchedulerConfiguration
 from extender_service.framework.discovery import PluginLoadError, discover_plugins
-from extender_service.framework.interface import Handle, Pods
+from extender_service.framework.interface import API, Handle
 from extender_service.framework.profile import Profile
 from extender_service.framework.registry import Registry
 from extender_service.kube.objects import Object
@@ -35,9 +35,9 @@ class Setup:
         """The kinds of objects, besides nodes and pods, that the enabled plugins read."""
         return self._registry.reads(self.config)
 
-    def profiles(self, cluster: Cluster, pods: Pods) -> dict[str, Profile]:
-        """Make the profiles by scheduler name; pods are read and bound at `pods`. Raises StartError."""
+    def profiles(self, cluster: Cluster, api: API) -> dict[str, Profile]:
+        """Make the profiles by scheduler name; what they write goes to `api`. Raises StartError."""
         try:
-            return self._registry.profiles(self.config, Handle(cluster, pods))
+            return self._registry.profiles(self.config, Handle(cluster, api))
         except ConfigError as error:
             raise StartError(f"--config: {error}") from error

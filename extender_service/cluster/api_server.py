@@ -2,8 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
+
+import msgspec
 
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.storage import StorageObject
@@ -30,7 +32,10 @@ from extender_service.kube.resources import (
     STORAGE_CLASSES,
     Key,
     Resource,
+    T,
+    key_of,
 )
+from extender_service.kube.storage import ClaimReference, PersistentVolume, PersistentVolumeClaim
 
 log = logging.getLogger(__name__)
 
@@ -117,6 +122,23 @@ class ApiServer:
         except CredentialsError as error:
             raise KubeError(str(error)) from error
 
+    async def write_volume(self, volume: PersistentVolume) -> PersistentVolume:
+        """Write a volume's annotations and claim reference, if nobody has changed it since. Raises KubeError."""
+        spec = {} if volume.spec.claim_ref is None else {"claimRef": _claim_reference(volume.spec.claim_ref)}
+        return await self._patch(PERSISTENT_VOLUMES, volume, {"spec": spec})
+
+    async def write_claim(self, claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
+        """Write a claim's annotations, if nobody has changed it since. Raises KubeError."""
+        return await self._patch(PERSISTENT_VOLUME_CLAIMS, claim, {})
+
+    async def _patch(self, resource: Resource[T], obj: T, changes: Mapping[str, Any]) -> T:
+        # The resource version makes the API server refuse (409) what follows from an older state.
+        metadata = {"resourceVersion": obj.metadata.resource_version, "annotations": obj.metadata.annotations}
+        try:
+            return await self._client.patch(resource, *key_of(obj), {"metadata": metadata, **changes})
+        except CredentialsError as error:
+            raise KubeError(str(error)) from error
+
 
 class NodeStore:
     """Takes nodes into the cluster."""
@@ -195,6 +217,12 @@ class StorageStore:
     def keys(self) -> Iterable[Key]:
         """The objects that the cluster has."""
         return self._cluster.storage.keys(self._kind)
+
+
+def _claim_reference(reference: ClaimReference) -> dict[str, str]:
+    """A v1.ObjectReference; what is not known of the claim is left out."""
+    known = {name: value for name, value in msgspec.to_builtins(reference).items() if value}
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **known}
 
 
 def _unless_malformed(name: str, apply: Callable[[], None]) -> None:

@@ -12,8 +12,18 @@ from extender_service.cluster.storage import STORAGE, StorageObject
 from extender_service.cluster.workloads import WORKLOADS
 from extender_service.kube.api_errors import ApiError, Status
 from extender_service.kube.manifests import ManifestError, Manifests, read_manifests
-from extender_service.kube.objects import Node, Pod
+from extender_service.kube.objects import Node, ObjectMeta, Pod
 from extender_service.kube.resources import key_of
+from extender_service.kube.storage import (
+    BIND_COMPLETED_ANNOTATION,
+    ClaimReference,
+    CSISource,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeSpec,
+    Phase,
+    StorageClass,
+)
 
 log = logging.getLogger(__name__)
 
@@ -21,9 +31,9 @@ POLL_SECONDS = 1.0
 
 
 class ClusterFile:
-    """Keeps a cluster equal to what its files say, and stands in for the API server where pods are read and bound.
+    """Keeps a cluster equal to what its files say, and stands in for the API server where pods and claims are bound.
 
-    A pod that is bound here stays bound until a file is changed.
+    What is bound here stays bound until a file is changed.
     """
 
     def __init__(self, cluster: Cluster, paths: Sequence[Path]) -> None:
@@ -85,6 +95,24 @@ class ClusterFile:
         self._pods[f"{namespace}/{name}"] = bound
         self._cluster.apply_pod(bound)
 
+    async def write_volume(self, volume: PersistentVolume) -> PersistentVolume:
+        """Bind a volume to the claim that it names; there is no volume controller that would."""
+        reference = volume.spec.claim_ref
+        claim = None if reference is None else self._cluster.storage.claim(reference.namespace, reference.name)
+        written = structs.replace(volume, status=Phase("Bound"))
+        self._cluster.apply_storage(written)
+        if claim is not None:
+            self._cluster.apply_storage(_bound(claim, volume.metadata.name))
+        return written
+
+    async def write_claim(self, claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
+        """Make a volume for a claim, and bind the two; there is no provisioner that would."""
+        volume = _made_for(claim, self._cluster.storage.storage_class(claim.class_name))
+        bound = _bound(claim, volume.metadata.name)
+        self._cluster.apply_storage(volume)
+        self._cluster.apply_storage(bound)
+        return bound
+
     def _apply(self, manifests: Manifests) -> None:
         nodes, pods = manifests.of(Node), manifests.of(Pod)
         for kind in WORKLOADS:
@@ -113,6 +141,30 @@ class ClusterFile:
 
     def _read_stamps(self) -> list[tuple[int, int] | None]:
         return [_stamp(path) for path in self._paths]
+
+
+def _bound(claim: PersistentVolumeClaim, volume_name: str) -> PersistentVolumeClaim:
+    annotations = {**claim.metadata.annotations, BIND_COMPLETED_ANNOTATION: "yes"}
+    return structs.replace(
+        claim,
+        metadata=structs.replace(claim.metadata, annotations=annotations),
+        spec=structs.replace(claim.spec, volume_name=volume_name),
+        status=Phase("Bound"),
+    )
+
+
+def _made_for(claim: PersistentVolumeClaim, storage_class: StorageClass | None) -> PersistentVolume:
+    """A volume of the class's driver, as large as the claim asks, and within reach of all nodes."""
+    name = f"pvc-{claim.metadata.uid or '-'.join(key_of(claim))}"
+    spec = PersistentVolumeSpec(
+        csi=CSISource(storage_class.provisioner if storage_class is not None else "", name),
+        capacity=claim.spec.resources.requests,
+        access_modes=claim.spec.access_modes,
+        claim_ref=ClaimReference(*key_of(claim), claim.metadata.uid),
+        storage_class_name=claim.class_name,
+        volume_mode=claim.spec.volume_mode,
+    )
+    return PersistentVolume(ObjectMeta(name=name), spec, Phase("Bound"))
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:

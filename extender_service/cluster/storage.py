@@ -1,7 +1,7 @@
 """Volumes, claims and what else is known of storage."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -19,8 +19,10 @@ from extender_service.kube.storage import (
 )
 
 T = TypeVar("T", PersistentVolume, PersistentVolumeClaim, StorageClass, CSINode, CSIDriver, CSIStorageCapacity)
+A = TypeVar("A", PersistentVolume, PersistentVolumeClaim)
 
 StorageObject = PersistentVolume | PersistentVolumeClaim | StorageClass | CSINode | CSIDriver | CSIStorageCapacity
+Assumable = PersistentVolume | PersistentVolumeClaim
 STORAGE: tuple[type[StorageObject], ...] = (
     PersistentVolume,
     PersistentVolumeClaim,
@@ -29,6 +31,10 @@ STORAGE: tuple[type[StorageObject], ...] = (
     CSIDriver,
     CSIStorageCapacity,
 )
+
+
+class OutOfSyncError(Exception):
+    """What is to be assumed follows from an object that has changed meanwhile."""
 
 
 class Capacity(msgspec.Struct, frozen=True):
@@ -41,11 +47,14 @@ class Capacity(msgspec.Struct, frozen=True):
 class Storage:
     """Objects by type, namespace and name; the namespace of cluster-scoped objects is empty.
 
-    `free_volumes` are those that claims can be bound to.
+    A volume or a claim may be assumed to be as it is about to be written, until the watch shows it changed
+    (util/assumecache). That shows in `latest` and in `free_volumes`, which are those that claims can be bound to;
+    everything else is what the watch says.
     """
 
     def __init__(self) -> None:
         self._objects: dict[type, dict[Key, Any]] = {kind: {} for kind in STORAGE}
+        self._assumed: dict[type, dict[Key, Assumable]] = {PersistentVolume: {}, PersistentVolumeClaim: {}}
         self._capacities: dict[str, dict[Key, Capacity]] = {}
         self.free_volumes = FreeVolumes()
 
@@ -56,6 +65,8 @@ class Storage:
     def apply(self, item: StorageObject) -> None:
         """Add or update an object. Raises QuantityError for a malformed quantity, and changes nothing then."""
         key = key_of(item)
+        if key in self._assumed.get(type(item), ()) and self._objects[type(item)][key] == item:
+            return  # listed once more
         free = free_volume(item) if isinstance(item, PersistentVolume) else None
         capacity = _capacity(item) if isinstance(item, CSIStorageCapacity) else None
         self.remove(type(item), key)
@@ -68,10 +79,35 @@ class Storage:
     def remove(self, kind: type[StorageObject], key: Key) -> None:
         """Forget an object."""
         item = self._objects[kind].pop(key, None)
+        self._assumed.get(kind, {}).pop(key, None)
         if isinstance(item, PersistentVolume):
             self.free_volumes.remove(item.metadata.name)
         elif isinstance(item, CSIStorageCapacity):
             self._capacities.get(item.storage_class_name, {}).pop(key, None)
+
+    def assume(self, seen: A, assumed: A) -> None:
+        """Take an object, the latest of which was `seen`, for what is about to be written.
+
+        Raises OutOfSyncError if it is another by now.
+        """
+        kind, key = type(seen), key_of(seen)
+        known = self._objects[kind].get(key)
+        if known is None or self._assumed[kind].get(key, known) is not seen:
+            raise OutOfSyncError(f'v1.{kind.__name__} "{"/".join(filter(None, key))}" is out of sync')
+        self._assumed[kind][key] = assumed
+        self._refresh_free(assumed)
+
+    def restore(self, assumed: Assumable) -> None:
+        """Go back to what the watch says, if this is still what is assumed."""
+        kind, key = type(assumed), key_of(assumed)
+        if self._assumed[kind].get(key) is assumed:
+            del self._assumed[kind][key]
+            self._refresh_free(self._objects[kind][key])
+
+    def latest(self, item: A) -> A:
+        """Return what an object is assumed to be; the object itself, if nothing is assumed of it."""
+        assumed = self._assumed[type(item)].get(key_of(item), item)
+        return cast(A, assumed)
 
     def keys(self, kind: type[StorageObject]) -> list[Key]:
         """The keys of all objects of a type."""
@@ -96,6 +132,13 @@ class Storage:
     def capacities(self, class_name: str) -> Iterable[Capacity]:
         """What can still be made of a storage class, and where."""
         return self._capacities.get(class_name, {}).values()
+
+    def _refresh_free(self, item: Assumable) -> None:
+        if isinstance(item, PersistentVolume):
+            self.free_volumes.remove(item.metadata.name)
+            free = free_volume(item)
+            if free is not None:
+                self.free_volumes.add(free)
 
 
 def _capacity(item: CSIStorageCapacity) -> Capacity | None:

@@ -22,6 +22,7 @@ from extender_service.framework.recording import Recorder
 from extender_service.framework.status import Rejections, Status
 from extender_service.framework.waiting_pods import WaitingPods
 from extender_service.kube.objects import Object, Pod
+from extender_service.kube.storage import PersistentVolume, PersistentVolumeClaim
 
 MIN_NODE_SCORE = 0
 MAX_NODE_SCORE = 100
@@ -76,12 +77,32 @@ class Pods(Protocol):
         """Bind a pod, with its UID as precondition. Raises KubeError; the pod may be bound all the same."""
 
 
-class Handle:
-    """What a plugin may reach beyond its arguments: the cluster, where pods are bound, and the pods that wait."""
+class Volumes(Protocol):
+    """Where volumes and claims are written: an API server, or a cluster file.
 
-    def __init__(self, cluster: Cluster, pods: Pods) -> None:
+    An object is written only if it is still at the resource version given. Raises KubeError; it may be written all the
+    same.
+    """
+
+    async def write_volume(self, volume: PersistentVolume) -> PersistentVolume:
+        """Write a volume's annotations and the claim that it is kept for; returns the volume as it then is."""
+
+    async def write_claim(self, claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
+        """Write a claim's annotations; returns the claim as it then is."""
+
+
+class API(Pods, Volumes, Protocol):
+    """All that is written."""
+
+
+class Handle:
+    """What a plugin may reach beyond its arguments: the cluster, where pods are bound and volumes are written, and the
+    pods that wait."""
+
+    def __init__(self, cluster: Cluster, api: API) -> None:
         self.cluster = cluster
-        self.pods = pods
+        self.pods: Pods = api
+        self.volumes: Volumes = api
         self.waiting_pods = WaitingPods()
 
 

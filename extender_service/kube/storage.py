@@ -13,6 +13,9 @@ from extender_service.kube.objects import (
 
 STORAGE = "storage"
 BETA_CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
+SELECTED_NODE_ANNOTATION = "volume.kubernetes.io/selected-node"
+BIND_COMPLETED_ANNOTATION = "pv.kubernetes.io/bind-completed"
+BOUND_BY_CONTROLLER_ANNOTATION = "pv.kubernetes.io/bound-by-controller"
 
 
 class CSISource(Object):
@@ -28,6 +31,7 @@ class ClaimReference(Object):
     namespace: str = ""
     name: str = ""
     uid: str = ""
+    resource_version: str = ""
 
 
 class VolumeNodeAffinity(Object):
@@ -91,6 +95,11 @@ class PersistentVolumeClaim(Object):
     def class_name(self) -> str:
         """The storage class, empty if there is none; the old annotation takes precedence."""
         return self.metadata.annotations.get(BETA_CLASS_ANNOTATION, self.spec.storage_class_name)
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether the claim is bound to a volume, and the volume to it."""
+        return bool(self.spec.volume_name) and BIND_COMPLETED_ANNOTATION in self.metadata.annotations
 
     @property
     def request(self) -> RawQuantity | None:

@@ -9,7 +9,6 @@ from extender_service.kube.objects import Pod
 from extender_service.kube.selectors import Operator
 from extender_service.kube.storage import PersistentVolume, PersistentVolumeClaim
 
-_BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 _HOSTNAME = "kubernetes.io/hostname"
 _WAIT = "WaitForFirstConsumer"
 _LOST = "Lost"
@@ -53,10 +52,13 @@ def claims_of(pod: Pod, storage: Storage) -> list[PersistentVolumeClaim]:
 
 
 def sort_out(claims: list[PersistentVolumeClaim], storage: Storage) -> PodClaims:
-    """Tell claims apart by how far they are (GetPodVolumeClaims in binder.go). Raises PluginError."""
+    """Tell claims apart by how far they are, or are assumed to be (GetPodVolumeClaims in binder.go).
+
+    Raises PluginError.
+    """
     sorted_out = PodClaims([], [], [])
-    for claim in claims:
-        if claim.spec.volume_name and _BIND_COMPLETED in claim.metadata.annotations:
+    for claim in map(storage.latest, claims):
+        if claim.is_bound:
             sorted_out.bound.append(claim)
         elif _waits(claim, storage) and not claim.spec.volume_name:
             sorted_out.waiting.append(claim)

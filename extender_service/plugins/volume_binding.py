@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.events import ClusterEvent
-from extender_service.cluster.free_volumes import reach_of
 from extender_service.cluster.storage import STORAGE
 from extender_service.cluster.view import NodeView
 from extender_service.config.plugin_args import VolumeBindingArgs
@@ -18,26 +17,22 @@ from extender_service.framework.interface import (
     Filter,
     Handle,
     PluginError,
+    PreBind,
     PreFilter,
     PreScore,
+    Reserve,
     Score,
 )
 from extender_service.framework.status import SKIP, Rejections, Status, unresolvable
-from extender_service.kube.csi_migration import (
-    FOLLOWED,
-    TranslationError,
-    in_tree_plugin,
-    translate_volume,
-    translated_affinity,
-)
 from extender_service.kube.objects import Object, Pod
-from extender_service.kube.selectors import parse_node_selector
-from extender_service.kube.storage import PersistentVolume, PersistentVolumeClaim
+from extender_service.kube.resources import key_of
+from extender_service.kube.storage import SELECTED_NODE_ANNOTATION, PersistentVolumeClaim
 from extender_service.plugins.node_resources_fit import MAX_SHAPE_SCORE, broken_linear
 from extender_service.plugins.pod_claims import PodClaims, UnusableClaimError, claims_of, eligible_nodes, sort_out
 from extender_service.plugins.static_volumes import UNBOUND, StaticBindings, bind_statically
+from extender_service.plugins.volume_binder import BoundVolumes, PodVolumes
 from extender_service.plugins.volume_provisioning import can_make, has_space, storage_class_of
-from extender_service.plugins.volume_reach import can_reach
+from extender_service.plugins.volume_reach import reach_volume
 from extender_service.plugins.volume_scoring import utilization_score
 from extender_service.plugins.volume_verdicts import (
     CONFLICT,
@@ -51,35 +46,51 @@ UNBOUND_IMMEDIATE = unresolvable("pod has unbound immediate PersistentVolumeClai
 
 _CLAIMS = "VolumeBinding"
 _BINDINGS = "VolumeBinding/bindings"
-_SELECTED_NODE = "volume.kubernetes.io/selected-node"
+_VOLUMES = "VolumeBinding/volumes"
 
 Mask = NDArray[np.bool_]
 
 
 class FoundBindings(msgspec.Struct):
-    """What Filter found that a pod's claims could be bound to, by the rows of the nodes."""
+    """What Filter found that a pod's claims could be bound to, on the nodes that pass it."""
 
-    rows: NDArray[np.intp]
+    nodes: NodeView
     bindings: StaticBindings
+    passing: Mask
 
     @classmethod
     def on(cls, nodes: NodeView, bindings: StaticBindings, passing: Mask) -> "FoundBindings":
         """Keep what was found on nodes, as far as they pass."""
         chosen = [np.where(passing, numbers, UNBOUND) for numbers in bindings.chosen]
-        return cls(nodes.rows, StaticBindings(bindings.claims, bindings.volumes, chosen))
+        return cls(nodes, StaticBindings(bindings.claims, bindings.volumes, chosen), passing)
 
     def at(self, nodes: NodeView) -> StaticBindings:
         """Return what was found on these nodes; nothing on nodes that Filter did not see."""
-        rows = nodes.rows
-        position_of = np.full(max(self.rows.max(initial=0), rows.max(initial=0)) + 1, -1, np.intp)
-        position_of[self.rows] = np.arange(len(self.rows))
+        seen, rows = self.nodes.rows, nodes.rows
+        position_of = np.full(max(seen.max(initial=0), rows.max(initial=0)) + 1, -1, np.intp)
+        position_of[seen] = np.arange(len(seen))
         chosen = [np.append(numbers, UNBOUND)[position_of[rows]] for numbers in self.bindings.chosen]
         return StaticBindings(self.bindings.claims, self.bindings.volumes, chosen)
 
+    def on_node(self, node_name: str, claims: Sequence[PersistentVolumeClaim]) -> PodVolumes | None:
+        """Return what is to be done about these claims on a node; None if the node does not pass."""
+        position = self.nodes.position_of(node_name)
+        if position < 0 or not self.passing[position]:
+            return None
+        found = self.bindings
+        bound = [
+            (found.volumes[chosen[position]], claim)
+            for claim, chosen in zip(found.claims, found.chosen, strict=True)
+            if chosen[position] != UNBOUND
+        ]
+        being_bound = {key_of(claim) for _, claim in bound}
+        return PodVolumes(bound, [claim for claim in claims if key_of(claim) not in being_bound])
 
-class VolumeBinding(PreFilter, Filter, PreScore, Score):
+
+class VolumeBinding(PreFilter, Filter, PreScore, Score, Reserve, PreBind):
     """Rejects nodes that cannot reach the pod's bound volumes, and where its other claims can neither be bound to a
-    volume that exists nor have one made. With a `shape`, scores by how full the volumes to bind would be."""
+    volume that exists nor have one made. With a `shape`, scores by how full the volumes to bind would be. Binds the
+    claims, or has volumes made for them, before the pod is bound."""
 
     name: ClassVar[str] = "VolumeBinding"
     args_type: ClassVar[type | None] = VolumeBindingArgs
@@ -99,6 +110,7 @@ class VolumeBinding(PreFilter, Filter, PreScore, Score):
         except UnusableClaimError as fault:
             return unresolvable(str(fault))
         if not claims:
+            state[_CLAIMS] = PodClaims([], [], [])
             return SKIP
         sorted_out = sort_out(claims, storage)
         if sorted_out.immediate:
@@ -113,20 +125,52 @@ class VolumeBinding(PreFilter, Filter, PreScore, Score):
         claims: PodClaims = state[_CLAIMS]
         verdicts = VolumeVerdicts(len(nodes))
         self._check_bound(verdicts, nodes, claims.bound)
-        bindings = self._bind_or_make(verdicts, nodes, claims.waiting)
-        if bindings is not None:
+        bindings = self._bind_or_make(verdicts, nodes, claims.waiting) if claims.waiting else None
+        if bindings is not None and _BINDINGS not in state:
+            # Nodes that are asked about once more, without nominated pods, have the same volumes.
             state[_BINDINGS] = FoundBindings.on(nodes, bindings, verdicts.passing)
         return verdicts.rejections()
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeView) -> Status | None:
         """Skip pods that would be bound to no volume that exists, and do without scores if none are configured."""
-        return None if self._by_percent is not None and _BINDINGS in state else SKIP
+        return SKIP if self._by_percent is None or not _has_bindings(state) else None
 
     def score(self, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
         """Score by the share of the volumes that the claims ask for."""
-        if self._by_percent is None or _BINDINGS not in state:
+        if self._by_percent is None or not _has_bindings(state):
             return np.zeros(len(nodes), np.int64)
         return utilization_score(state[_BINDINGS].at(nodes), self._by_percent)
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """Assume that the claims are bound to what Filter found, or that volumes are being made for them."""
+        if _CLAIMS not in state:
+            # The node was chosen elsewhere, and another plugin has refused the pod before this one was asked.
+            refusal = self.pre_filter(state, pod)
+            if isinstance(refusal, Status) and refusal.is_rejection:
+                return refusal
+        claims: PodClaims = state[_CLAIMS]
+        if not claims.waiting:
+            return None
+        found: PodVolumes | None = None
+        if _BINDINGS in state:
+            found = state[_BINDINGS].on_node(node_name, claims.waiting)
+        if found is None:
+            raise PluginError(f'no pod volumes found for node "{node_name}"')
+        volumes = BoundVolumes(self.handle, pod, node_name)
+        volumes.assume(found)
+        state[_VOLUMES] = volumes
+        return None
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        """Give back what Reserve assumed."""
+        if _VOLUMES in state:
+            state[_VOLUMES].revert()
+
+    async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """Write what Reserve assumed, and wait until the claims are bound."""
+        if _VOLUMES in state:
+            await state[_VOLUMES].bind(self.args.bind_timeout_seconds)
+        return None
 
     def _check_bound(self, verdicts: VolumeVerdicts, nodes: NodeView, claims: Sequence[PersistentVolumeClaim]) -> None:
         """Reject nodes that cannot reach a volume; the first one settles it (checkBoundClaims in binder.go)."""
@@ -136,7 +180,7 @@ class VolumeBinding(PreFilter, Filter, PreScore, Score):
             if volume is None:
                 verdicts.add(NO_VOLUME, unsettled)
                 return
-            reached = _reached(nodes, volume, verdicts, unsettled)
+            reached = reach_volume(nodes, volume, verdicts, unsettled)
             verdicts.add(CONFLICT, unsettled & ~reached)
             unsettled &= reached
 
@@ -146,12 +190,12 @@ class VolumeBinding(PreFilter, Filter, PreScore, Score):
         """Reject nodes where a claim can neither be bound to a volume nor have one made; the first claim settles it
         (FindPodVolumes in binder.go)."""
         unsettled = ~verdicts.failed
-        being_made = [claim for claim in claims if _SELECTED_NODE in claim.metadata.annotations]
+        being_made = [claim for claim in claims if SELECTED_NODE_ANNOTATION in claim.metadata.annotations]
         for claim in being_made:
-            elsewhere = unsettled & ~nodes.is_named([claim.metadata.annotations[_SELECTED_NODE]])
+            elsewhere = unsettled & ~nodes.is_named([claim.metadata.annotations[SELECTED_NODE_ANNOTATION]])
             verdicts.add(NOTHING_TO_BIND, elsewhere)
             unsettled &= ~elsewhere
-        to_bind = [claim for claim in claims if _SELECTED_NODE not in claim.metadata.annotations]
+        to_bind = [claim for claim in claims if SELECTED_NODE_ANNOTATION not in claim.metadata.annotations]
         try:
             bindings = bind_statically(nodes, to_bind, self.handle.cluster.storage.free_volumes)
         except PluginError as error:
@@ -161,7 +205,7 @@ class VolumeBinding(PreFilter, Filter, PreScore, Score):
             unsettled &= ~self._make(verdicts, nodes, claim, unsettled)
         for claim, chosen in zip(bindings.claims, bindings.chosen, strict=True):
             unsettled &= ~self._make(verdicts, nodes, claim, unsettled & (chosen == UNBOUND))
-        return bindings if bindings.volumes else None
+        return bindings
 
     def _make(self, verdicts: VolumeVerdicts, nodes: NodeView, claim: PersistentVolumeClaim, needed: Mask) -> Mask:
         """Reject nodes where a volume that is needed cannot be made; returns which they are."""
@@ -180,21 +224,6 @@ class VolumeBinding(PreFilter, Filter, PreScore, Score):
         return (needed & ~makes) | lacking
 
 
-def _reached(nodes: NodeView, volume: PersistentVolume, verdicts: VolumeVerdicts, asked: Mask) -> Mask:
-    """Tell for each node whether it can reach a volume, where its plugin is migrated through the CSI driver."""
-    reached = can_reach(nodes, reach_of(volume))
-    plugin = in_tree_plugin(volume.spec)
-    if plugin not in FOLLOWED:
-        return reached
-    supports = [support is not None and plugin in support.migrated for support in nodes.volume_supports]
-    migrated = np.array(supports, np.bool_)[nodes.volume_support]
-    if not migrated.any():
-        return reached
-    try:
-        translate_volume(volume, plugin)
-    except TranslationError as error:
-        verdicts.fail(f"could not translate pv: {error}", asked & migrated)
-        return reached | migrated
-    affinity = translated_affinity(volume, plugin)
-    through_driver = can_reach(nodes, None if affinity is None else parse_node_selector(affinity))
-    return np.where(migrated, through_driver, reached)
+def _has_bindings(state: CycleState) -> bool:
+    """Tell whether Filter found volumes that exist to bind claims to."""
+    return _BINDINGS in state and bool(state[_BINDINGS].bindings.volumes)

@@ -5,10 +5,19 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.free_volumes import Reach
+from extender_service.cluster.free_volumes import Reach, reach_of
 from extender_service.cluster.view import NodeView
-from extender_service.kube.selectors import Operator, Requirement, Selector
+from extender_service.kube.csi_migration import (
+    FOLLOWED,
+    TranslationError,
+    in_tree_plugin,
+    translate_volume,
+    translated_affinity,
+)
+from extender_service.kube.selectors import Operator, Requirement, Selector, parse_node_selector
+from extender_service.kube.storage import PersistentVolume
 from extender_service.plugins.node_matching import matches_selector
+from extender_service.plugins.volume_verdicts import VolumeVerdicts
 
 Mask = NDArray[np.bool_]
 
@@ -25,6 +34,29 @@ def can_reach(nodes: NodeView, reach: Reach) -> Mask:
     for term in reach.terms:
         reached |= matches_selector(nodes, term.labels)
     return reached
+
+
+def reach_volume(nodes: NodeView, volume: PersistentVolume, verdicts: VolumeVerdicts, asked: Mask) -> Mask:
+    """Tell for each node whether it can reach a volume, where its plugin is migrated through the CSI driver.
+
+    A volume that the driver cannot take over is an error on those of the nodes that are `asked` about.
+    """
+    reached = can_reach(nodes, reach_of(volume))
+    plugin = in_tree_plugin(volume.spec)
+    if plugin not in FOLLOWED:
+        return reached
+    supports = [support is not None and plugin in support.migrated for support in nodes.volume_supports]
+    migrated = np.array(supports, np.bool_)[nodes.volume_support]
+    if not migrated.any():
+        return reached
+    try:
+        translate_volume(volume, plugin)
+    except TranslationError as error:
+        verdicts.fail(f"could not translate pv: {error}", asked & migrated)
+        return reached | migrated
+    affinity = translated_affinity(volume, plugin)
+    through_driver = can_reach(nodes, None if affinity is None else parse_node_selector(affinity))
+    return np.where(migrated, through_driver, reached)
 
 
 def any_selects(nodes: NodeView, selectors: Iterable[Selector]) -> Mask:

@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from extender_service.framework.interface import PluginError
 from extender_service.framework.status import Code, Rejections, Status
 
 # Reasons in their order; a node's are the bits of a number.
@@ -46,6 +47,11 @@ class VolumeVerdicts:
         """Note an error on nodes."""
         self._errors[nodes] = _FIRST_ERROR + len(self._texts)
         self._texts.append(text)
+
+    def require_none(self) -> None:
+        """Raise PluginError with the first error, if there is one."""
+        if self._texts:
+            raise PluginError(self._texts[0])
 
     def rejections(self) -> Rejections | None:
         """Return the verdicts as a plugin gives them."""

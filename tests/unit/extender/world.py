@@ -19,6 +19,7 @@ from extender_service.framework.profile import Profile
 from extender_service.framework.registry import Registry
 from extender_service.kube.api_errors import ApiError, KubeError, Status
 from extender_service.kube.objects import Node, Pod
+from extender_service.kube.storage import PersistentVolume, PersistentVolumeClaim
 from extender_service.plugins.default_binder import DefaultBinder
 from extender_service.plugins.default_plugins import ABSENT, IN_TREE
 from tests.unit.cluster.clock import Clock
@@ -75,6 +76,14 @@ class Pods:
             self.put(pod, node_name)
         if self.bind_errors:
             raise self.bind_errors.pop(0)
+
+    async def write_volume(self, volume: PersistentVolume) -> PersistentVolume:
+        """No test here has pods with claims to bind."""
+        raise NotImplementedError
+
+    async def write_claim(self, claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
+        """No test here has pods with claims to bind."""
+        raise NotImplementedError
 
 
 class World:

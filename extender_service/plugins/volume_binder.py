@@ -1,0 +1,203 @@
+"""Binds a pod's claims on the node that was chosen: assumes it, writes it, and waits until it is done
+(AssumePodVolumes, BindPodVolumes and checkBindings in plugins/volumebinding/binder.go)."""
+
+import asyncio
+from collections.abc import Iterable
+
+import msgspec
+import numpy as np
+from msgspec import structs
+
+from extender_service.cluster.cluster import Cluster, pod_uid
+from extender_service.cluster.events import ClusterEvent
+from extender_service.cluster.storage import A, Assumable, OutOfSyncError
+from extender_service.framework.interface import Handle, PluginError
+from extender_service.kube.objects import ObjectMeta, Pod
+from extender_service.kube.resources import key_of
+from extender_service.kube.storage import (
+    BOUND_BY_CONTROLLER_ANNOTATION,
+    SELECTED_NODE_ANNOTATION,
+    ClaimReference,
+    PersistentVolume,
+    PersistentVolumeClaim,
+)
+from extender_service.plugins.volume_reach import reach_volume
+from extender_service.plugins.volume_verdicts import VolumeVerdicts
+
+# What can end the wait, but for a pod that is deleted: its events are many, and the poll is soon enough.
+_PROGRESS = (
+    ClusterEvent.VOLUME | ClusterEvent.CLAIM | ClusterEvent.CSI_NODE | ClusterEvent.NODE | ClusterEvent.NODE_REMOVED
+)
+_POLL_SECONDS = 1.0
+
+
+class PodVolumes(msgspec.Struct):
+    """What is done on a node about a pod's claims: some are bound to volumes, for others volumes are made."""
+
+    bindings: list[tuple[PersistentVolume, PersistentVolumeClaim]]
+    provisions: list[PersistentVolumeClaim]
+
+
+class BoundVolumes:
+    """The volumes of a pod on its way to a node. `assume` comes first, `revert` may come any time after it."""
+
+    def __init__(self, handle: Handle, pod: Pod, node_name: str) -> None:
+        self._cluster = handle.cluster
+        self._api = handle.volumes
+        self._pod = pod
+        self._node_name = node_name
+        self._volumes = PodVolumes([], [])
+        self._assumed: list[Assumable] = []
+
+    def assume(self, found: PodVolumes) -> None:
+        """Take the claims for bound, or for being bound, so that no other pod is given the same volume.
+
+        Raises PluginError, and assumes nothing then.
+        """
+        try:
+            for volume, claim in found.bindings:
+                self._volumes.bindings.append((self._assume(volume, _kept_for(volume, claim)), claim))
+            for claim in found.provisions:
+                self._volumes.provisions.append(self._assume(claim, _made_for(claim, self._node_name)))
+        except OutOfSyncError as error:
+            self.revert()
+            raise PluginError(str(error)) from error
+
+    def revert(self) -> None:
+        """Give back what was assumed; what was written stays written, and shows in the watch."""
+        while self._assumed:
+            self._cluster.storage.restore(self._assumed.pop())
+            self._cluster.events.notify(ClusterEvent.VOLUME | ClusterEvent.CLAIM)
+
+    async def bind(self, timeout_seconds: float) -> None:
+        """Write what was assumed, and wait until all claims are bound.
+
+        Raises KubeError if it cannot be written, and PluginError if it comes to nothing or takes too long.
+        """
+        volumes = self._volumes
+        for number, (volume, claim) in enumerate(volumes.bindings):
+            volumes.bindings[number] = (await self._api.write_volume(volume), claim)
+        for number, claim in enumerate(volumes.provisions):
+            volumes.provisions[number] = await self._api.write_claim(claim)
+        try:
+            await self._wait(timeout_seconds)
+        except PluginError as error:
+            raise PluginError(f"binding volumes: {error}") from error
+
+    def _assume(self, seen: A, assumed: A) -> A:
+        if assumed != seen:
+            self._cluster.storage.assume(seen, assumed)
+            self._assumed.append(assumed)
+        return assumed
+
+    async def _wait(self, timeout_seconds: float) -> None:
+        now = asyncio.get_running_loop().time
+        deadline = now() + timeout_seconds
+        was_known = False
+        while True:
+            is_known = self._cluster.pod(pod_uid(self._pod)) is not None
+            if was_known and not is_known:
+                raise PluginError("pod does not exist any more")
+            was_known = was_known or is_known
+            if self._are_bound():
+                return
+            left = deadline - now()
+            if left <= 0:
+                claims = [*(claim for _, claim in self._volumes.bindings), *self._volumes.provisions]
+                raise PluginError(f"context deadline exceeded: {self._unbound(claims)} within {timeout_seconds:g} s")
+            await self._cluster.events.wait(_PROGRESS, min(left, _POLL_SECONDS))
+
+    def _are_bound(self) -> bool:
+        """Tell whether all claims are bound, by what the watch says. Raises PluginError if they never will be."""
+        if not self._cluster.nodes.is_node(self._node_name):
+            raise PluginError(f'failed to get node "{self._node_name}": node "{self._node_name}" not found')
+        return all(self._is_bound_to(*binding) for binding in self._volumes.bindings) and all(
+            map(self._is_made, self._volumes.provisions)
+        )
+
+    def _is_bound_to(self, written: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+        name = written.metadata.name
+        volume = self._cluster.storage.volume(name)
+        if volume is None:
+            raise PluginError(f'failed to check binding: could not find v1.PersistentVolume "{name}"')
+        known_claim = self._cluster.storage.claim(*key_of(claim))
+        if known_claim is None:
+            raise PluginError(f'failed to check binding: could not find v1.PersistentVolumeClaim "{_name(claim)}"')
+        if _is_older(volume.metadata, written.metadata):
+            return False
+        _require_reach(self._cluster, self._node_name, volume)
+        if volume.spec.claim_ref is None or not volume.spec.claim_ref.uid:
+            raise PluginError(f'ClaimRef got reset for pv "{name}"')
+        return known_claim.is_bound
+
+    def _is_made(self, written: PersistentVolumeClaim) -> bool:
+        name = written.metadata.name
+        claim = self._cluster.storage.claim(*key_of(written))
+        if claim is None:
+            missing = f'could not find v1.PersistentVolumeClaim "{_name(written)}"'
+            raise PluginError(f"failed to check provisioning pvc: {missing}")
+        if _is_older(claim.metadata, written.metadata):
+            return False
+        if not claim.metadata.annotations:
+            raise PluginError(f'selectedNode annotation reset for PVC "{name}"')
+        if claim.metadata.annotations.get(SELECTED_NODE_ANNOTATION) != self._node_name:
+            # That is how a provisioner says that it cannot.
+            raise PluginError(f'provisioning failed for PVC "{name}"')
+        if claim.spec.volume_name:
+            volume = self._cluster.storage.volume(claim.spec.volume_name)
+            if volume is None:
+                return False  # its watch is behind that of claims
+            _require_reach(self._cluster, self._node_name, volume)
+        return claim.is_bound
+
+    def _unbound(self, claims: Iterable[PersistentVolumeClaim]) -> str:
+        storage = self._cluster.storage
+        known = [storage.claim(*key_of(claim)) or claim for claim in claims]
+        return f"{', '.join(_name(claim) for claim in known if not claim.is_bound)} not bound"
+
+
+def _kept_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> PersistentVolume:
+    """Return a volume bound to a claim, as far as that is the scheduler's to write (GetBindVolumeToClaim)."""
+    metadata = claim.metadata
+    kept_for = volume.spec.claim_ref
+    if kept_for is not None and kept_for.uid == metadata.uid:
+        return volume
+    wanted = ClaimReference(metadata.namespace, metadata.name, metadata.uid, metadata.resource_version)
+    bound = structs.replace(volume, spec=structs.replace(volume.spec, claim_ref=wanted))
+    if kept_for is not None:
+        return bound  # kept for the claim by somebody who did not know its UID
+    return structs.replace(bound, metadata=_annotated(volume.metadata, BOUND_BY_CONTROLLER_ANNOTATION, "yes"))
+
+
+def _made_for(claim: PersistentVolumeClaim, node_name: str) -> PersistentVolumeClaim:
+    """Return a claim that asks for a volume which a node can reach."""
+    return structs.replace(claim, metadata=_annotated(claim.metadata, SELECTED_NODE_ANNOTATION, node_name))
+
+
+def _annotated(metadata: ObjectMeta, key: str, value: str) -> ObjectMeta:
+    return structs.replace(metadata, annotations={**metadata.annotations, key: value})
+
+
+def _require_reach(cluster: Cluster, node_name: str, volume: PersistentVolume) -> None:
+    """Raise PluginError for a volume that turned out to be out of the node's reach."""
+    node = cluster.view(cluster.nodes.rows_named([node_name]))
+    verdicts = VolumeVerdicts(1)
+    reached = reach_volume(node, volume, verdicts, np.ones(1, np.bool_))
+    verdicts.require_none()
+    if not reached.all():
+        name = volume.metadata.name
+        raise PluginError(f'pv "{name}" node affinity doesn\'t match node "{node_name}": no matching NodeSelectorTerms')
+
+
+def _is_older(known: ObjectMeta, written: ObjectMeta) -> bool:
+    """Tell whether the watch does not show yet what was written."""
+    return _version(known) < _version(written)
+
+
+def _version(metadata: ObjectMeta) -> int:
+    # Objects of a cluster file may have none.
+    return int(metadata.resource_version) if metadata.resource_version.isdecimal() else 0
+
+
+def _name(claim: PersistentVolumeClaim) -> str:
+    return "/".join(key_of(claim))
