@@ -82,7 +82,6 @@ def test_two_pairs_place_pods_with_the_rights_of_their_account(
         pair(base, controlplane, account, tmp_path / "first") as first,
         pair(base, controlplane, account, tmp_path / "second") as second,
     ):
-        # The service doesn't look at volumes yet; kube-scheduler's own plugin does.
         api.create(*volume_on("b"))
         data = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
         api.create(for_the_pairs("stateful", volumes=[data]))

@@ -68,8 +68,7 @@ def test_every_pod_is_placed_as_kube_schedulers_own_plugins_would(
     with Service(
         tmp_path, control_plane.kubeconfig, configuration=recorded_in(recording), plugins=[DecisionRecorder]
     ) as service:
-        # The service binds no claims yet: VolumeBinding stays with kube-scheduler.
-        replacing = schedulers.replacing(service.url, node_cache_capable=True, keeping=["VolumeBinding"])
+        replacing = schedulers.replacing(service.url, node_cache_capable=True)
         with schedulers.running(control_plane, replacing):
             first = api.create(*demanding_cluster.exclusive_pods("first"))
             pods = [*first, *api.create(*demanding_cluster.pods())]

@@ -12,7 +12,13 @@ from extender_service.cluster.cluster import Cluster
 from extender_service.kube.api_errors import ApiError, KubeError
 from extender_service.kube.client import KubeClient
 from extender_service.kube.credentials import load_credentials
-from extender_service.kube.storage import PersistentVolume, PersistentVolumeClaim
+from extender_service.kube.objects import ObjectMeta
+from extender_service.kube.storage import (
+    ClaimReference,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeSpec,
+)
 from extender_service.kube.workloads import Namespace, ReplicaSet
 from tests.unit.cluster.objects import make_node, make_pod
 from tests.unit.cluster.storage_objects import make_volume
@@ -42,6 +48,9 @@ class Server:
         self.requests.append(request)
         if self.refusal is not None:
             await response.send_json(self.refusal["code"], self.refusal)
+        elif request.method == "PATCH":
+            written = {"name": request.path.rpartition("/")[2], "resourceVersion": "8"}
+            await response.send_json(200, {"metadata": written})
         elif request.method == "POST":
             await response.send_json(201, {"kind": "Status", "status": "Success"})
         elif "watch" in request.query:
@@ -144,6 +153,38 @@ def test_a_binding_has_the_uid_as_precondition() -> None:
     assert (body["metadata"]["uid"], body["target"]["name"]) == ("u", "a")
 
 
+def test_a_volume_and_a_claim_are_written_unless_they_have_changed() -> None:
+    metadata = ObjectMeta(name="v", resource_version="7", annotations={"x": "y"})
+    reference = ClaimReference("default", "c", "uid-of-c", "6")
+    volume = PersistentVolume(metadata, PersistentVolumeSpec(claim_ref=reference))
+    claim = PersistentVolumeClaim(
+        ObjectMeta(name="c", namespace="default", resource_version="6", annotations={"a": "b"})
+    )
+
+    async def call(api_server: ApiServer, _: Cluster, server: Server) -> list[Request]:
+        assert (await api_server.write_volume(volume)).metadata.resource_version == "8"
+        assert (await api_server.write_claim(claim)).metadata.resource_version == "8"
+        return server.requests
+
+    requests = with_server(call)
+    assert [request.path for request in requests] == [
+        "/api/v1/persistentvolumes/v",
+        "/api/v1/namespaces/default/persistentvolumeclaims/c",
+    ]
+    kept_for = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "namespace": "default",
+        "name": "c",
+        "uid": "uid-of-c",
+        "resourceVersion": "6",
+    }
+    assert [json.loads(request.body) for request in requests] == [
+        {"metadata": {"resourceVersion": "7", "annotations": {"x": "y"}}, "spec": {"claimRef": kept_for}},
+        {"metadata": {"resourceVersion": "6", "annotations": {"a": "b"}}},
+    ]
+
+
 def test_who_cannot_prove_who_they_are_is_told_like_any_other_failure(tmp_path: Path) -> None:
     user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "false", "interactiveMode": "Never"}}
     config = write_kubeconfig(tmp_path / "config", cluster={"server": "https://127.0.0.1:1"}, user=user)
@@ -155,6 +196,8 @@ def test_who_cannot_prove_who_they_are_is_told_like_any_other_failure(tmp_path: 
                 await api_server.get_pod("default", "web")
             with pytest.raises(KubeError, match="false"):
                 await api_server.bind_pod("default", "web", "u", "a")
+            with pytest.raises(KubeError, match="false"):
+                await api_server.write_volume(make_volume("v"))
 
     asyncio.run(call())
 

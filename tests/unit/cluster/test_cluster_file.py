@@ -5,11 +5,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.cluster_file import ClusterFile
 from extender_service.kube.api_errors import ApiError
 from extender_service.kube.manifests import ManifestError
+from extender_service.kube.storage import ClaimReference, CSISource
+from tests.unit.cluster.storage_objects import make_claim, make_class, make_volume
 
 NODE = """
 apiVersion: v1
@@ -223,6 +226,29 @@ kind: StorageClass
 metadata: {name: fast}
 provisioner: csi.example.com
 """
+
+
+def test_a_claim_is_bound_to_a_volume_of_the_files_or_to_one_that_is_made(files: Files) -> None:
+    storage = files.cluster.storage
+    volume, found, made = make_volume("v"), make_claim("found"), make_claim("made", class_name="fast", size="2Gi")
+    for item in (volume, found, made, make_class("fast", "csi.example.com")):
+        files.cluster.apply_storage(item)
+    kept = structs.replace(
+        volume, spec=structs.replace(volume.spec, claim_ref=ClaimReference("default", "found", "uid-of-found"))
+    )
+    asyncio.run(files.files.write_volume(kept))
+    asyncio.run(files.files.write_claim(made))
+    bound_to = {}
+    for name in ("found", "made"):
+        claim = storage.claim("default", name)
+        assert claim is not None
+        assert claim.is_bound
+        bound_to[name] = claim.spec.volume_name
+    assert bound_to == {"found": "v", "made": "pvc-uid-of-made"}
+    new = storage.volume("pvc-uid-of-made")
+    assert new is not None
+    assert new.spec.capacity == {"storage": "2Gi"}
+    assert new.spec.csi == CSISource("csi.example.com", "pvc-uid-of-made")
 
 
 def test_storage_is_what_the_files_say(files: Files) -> None:

@@ -1,9 +1,10 @@
 import pytest
+from msgspec import structs
 
-from extender_service.cluster.storage import Storage
+from extender_service.cluster.storage import OutOfSyncError, Storage
 from extender_service.kube.objects import LabelSelector, SelectorRequirement
 from extender_service.kube.quantity import QuantityError
-from extender_service.kube.storage import CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim
+from extender_service.kube.storage import ClaimReference, CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim
 from tests.unit.cluster.storage_objects import make_capacity, make_claim, make_class, make_driver, make_volume
 
 EVERYWHERE = LabelSelector()
@@ -73,3 +74,60 @@ def test_a_volume_that_goes_is_not_free_any_more() -> None:
     storage.remove(PersistentVolume, ("", "v"))
     storage.remove(PersistentVolume, ("", "v"))
     assert not storage.free_volumes.of_class("fast")
+
+
+def assumed_for(volume: PersistentVolume, claim_name: str) -> PersistentVolume:
+    return structs.replace(volume, spec=structs.replace(volume.spec, claim_ref=ClaimReference("default", claim_name)))
+
+
+def free_names(storage: Storage) -> list[str]:
+    return [free.name for volumes in storage.free_volumes.of_class("").values() for free in volumes]
+
+
+def test_an_assumed_volume_is_kept_for_its_claim_until_it_is_restored() -> None:
+    storage, volume = Storage(), make_volume("v")
+    storage.apply(volume)
+    assumed = assumed_for(volume, "c")
+    storage.assume(volume, assumed)
+    assert storage.latest(volume) is assumed
+    assert storage.volume("v") is volume
+    assert free_names(storage) == []
+    assert [free.volume for free in storage.free_volumes.kept_for(("default", "c"))] == [assumed]
+    storage.restore(assumed)
+    assert storage.latest(volume) is volume
+    assert free_names(storage) == ["v"]
+    assert not storage.free_volumes.kept_for(("default", "c"))
+
+
+def test_what_is_assumed_ends_when_the_object_changes_or_goes() -> None:
+    storage, volume = Storage(), make_volume("v")
+    storage.apply(volume)
+    assumed = assumed_for(volume, "c")
+    storage.assume(volume, assumed)
+    storage.apply(make_volume("v"))
+    assert storage.latest(volume) is assumed
+    changed = make_volume("v", labels={"x": "y"})
+    storage.apply(changed)
+    assert storage.latest(changed) is changed
+    storage.restore(assumed)
+    assert free_names(storage) == ["v"]
+    again = assumed_for(changed, "c")
+    storage.assume(changed, again)
+    storage.remove(PersistentVolume, ("", "v"))
+    assert storage.latest(changed) is changed
+    storage.restore(again)
+    assert free_names(storage) == []
+
+
+def test_only_what_follows_from_the_latest_object_is_assumed() -> None:
+    storage, claim = Storage(), make_claim("c")
+    with pytest.raises(OutOfSyncError, match=r'v1\.PersistentVolumeClaim "default/c" is out of sync'):
+        storage.assume(claim, make_claim("c", annotations={"x": "y"}))
+    storage.apply(claim)
+    first, second = (make_claim("c", annotations={"x": value}) for value in "yz")
+    storage.assume(claim, first)
+    with pytest.raises(OutOfSyncError):
+        storage.assume(claim, second)
+    storage.assume(first, second)
+    storage.restore(first)
+    assert storage.latest(claim) is second

@@ -1,0 +1,321 @@
+"""Reserve, Unreserve and PreBind of VolumeBinding."""
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+import pytest
+from msgspec import structs
+
+from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.cluster_file import ClusterFile
+from extender_service.cluster.storage import StorageObject
+from extender_service.config.plugin_args import VolumeBindingArgs
+from extender_service.framework.interface import CycleState, Handle, PluginError
+from extender_service.framework.status import Status, unresolvable
+from extender_service.kube.api_errors import ApiError, KubeError
+from extender_service.kube.api_errors import Status as ApiStatus
+from extender_service.kube.objects import Pod
+from extender_service.kube.storage import (
+    BIND_COMPLETED_ANNOTATION,
+    BOUND_BY_CONTROLLER_ANNOTATION,
+    SELECTED_NODE_ANNOTATION,
+    ClaimReference,
+    PersistentVolume,
+    PersistentVolumeClaim,
+)
+from extender_service.plugins.volume_binding import VolumeBinding
+from tests.unit.cluster.objects import make_node
+from tests.unit.cluster.storage_objects import make_claim, make_class, make_volume, with_claims
+from tests.unit.plugins.volume_worlds import cluster_of, verdicts
+
+NO_PROVISIONER = "kubernetes.io/no-provisioner"
+T = TypeVar("T", PersistentVolume, PersistentVolumeClaim)
+
+STATIC = make_class("static", NO_PROVISIONER)
+MADE = make_class("made")
+
+
+class Api(ClusterFile):
+    """Takes writes and counts versions, as the API server does. The watch shows nothing until `show`."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster, [])
+        self.cluster = cluster
+        self.volumes: list[PersistentVolume] = []
+        self.claims: list[PersistentVolumeClaim] = []
+        self.refusal: KubeError | None = None
+        self.on_write: Callable[[], None] = lambda: None
+        self._version = 100
+
+    async def write_volume(self, volume: PersistentVolume) -> PersistentVolume:
+        self.volumes.append(self._written(volume))
+        return self.volumes[-1]
+
+    async def write_claim(self, claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
+        self.claims.append(self._written(claim))
+        return self.claims[-1]
+
+    def show(self, *items: PersistentVolume | PersistentVolumeClaim) -> None:
+        for item in items:
+            self.cluster.apply_storage(item)
+
+    def newer(self, item: T) -> T:
+        """The same object with the next version."""
+        self._version += 1
+        return structs.replace(item, metadata=structs.replace(item.metadata, resource_version=str(self._version)))
+
+    def _written(self, item: T) -> T:
+        if self.refusal is not None:
+            raise self.refusal
+        asyncio.get_running_loop().call_soon(self.on_write)
+        return self.newer(item)
+
+
+class Try:
+    """One pod on its way to node a."""
+
+    def __init__(self, cluster: Cluster, *claims: str, seconds: int = 600, name: str = "p") -> None:
+        self.cluster = cluster
+        self.api = Api(cluster)
+        self.pod = with_claims(name, *claims)
+        self.state = CycleState(self.pod)
+        self.plugin = VolumeBinding(VolumeBindingArgs(bind_timeout_seconds=seconds), Handle(cluster, self.api))
+
+    def judge(self) -> dict[str, Status | None]:
+        refusal = self.plugin.pre_filter(self.state, self.pod)
+        assert refusal is None
+        return verdicts(self.plugin, self.state, self.pod, self.cluster.view(None))
+
+    def reserve(self) -> Status | None:
+        return self.plugin.reserve(self.state, self.pod, "a")
+
+    def unreserve(self) -> None:
+        self.plugin.unreserve(self.state, self.pod, "a")
+
+    def bind(self) -> Status | None:
+        async def run() -> Status | None:
+            async with asyncio.timeout(20):
+                return await self.plugin.pre_bind(self.state, self.pod, "a")
+
+        return asyncio.run(run())
+
+
+def reserved(cluster: Cluster, *claims: str, seconds: int = 600, name: str = "p") -> Try:
+    tried = Try(cluster, *claims, seconds=seconds, name=name)
+    assert tried.judge()["a"] is None
+    assert tried.reserve() is None
+    return tried
+
+
+def cluster_with(*storage: StorageObject, pods: tuple[Pod, ...] = ()) -> Cluster:
+    return cluster_of([make_node(name, labels={"host": name}) for name in ("a", "b")], storage, pods)
+
+
+def bound(claim: PersistentVolumeClaim, volume_name: str) -> PersistentVolumeClaim:
+    annotations = {**claim.metadata.annotations, BIND_COMPLETED_ANNOTATION: "yes"}
+    return structs.replace(
+        claim,
+        metadata=structs.replace(claim.metadata, annotations=annotations),
+        spec=structs.replace(claim.spec, volume_name=volume_name),
+    )
+
+
+def on_a(name: str = "v") -> PersistentVolume:
+    return make_volume(name, class_name="static", only={"host": ["a"]})
+
+
+def refused_everywhere(verdicts: dict[str, Status | None]) -> bool:
+    return all(status is not None for status in verdicts.values())
+
+
+def test_a_volume_is_not_given_twice_until_it_is_given_back() -> None:
+    cluster = cluster_with(STATIC, on_a(), make_claim("c", class_name="static"), make_claim("d", class_name="static"))
+    first = reserved(cluster, "c")
+    assert refused_everywhere(Try(cluster, "d", name="q").judge())
+    first.unreserve()
+    first.unreserve()
+    reserved(cluster, "d", name="q")
+
+
+def test_what_is_assumed_is_for_claims_only() -> None:
+    cluster = cluster_with(STATIC, on_a(), make_claim("c", class_name="static"))
+    reserved(cluster, "c")
+    volume = cluster.storage.volume("v")
+    assert volume == on_a()
+
+
+def test_a_pod_with_the_same_claim_goes_where_its_volume_is_being_made() -> None:
+    cluster = cluster_with(MADE, make_claim("c", class_name="made"))
+    first = reserved(cluster, "c")
+    other = "node(s) didn't find available persistent volumes to bind"
+    assert Try(cluster, "c", name="q").judge() == {"a": None, "b": unresolvable(other)}
+    first.unreserve()
+    assert Try(cluster, "c", name="q").judge() == {"a": None, "b": None}
+
+
+def test_giving_back_leaves_what_another_pod_assumed() -> None:
+    cluster = cluster_with(STATIC, on_a(), *(make_claim(name, class_name="static") for name in ("c", "d")))
+    first = reserved(cluster, "c")
+    # The watch shows another version, which is free; so the volume is given to somebody else.
+    cluster.apply_storage(structs.replace(on_a(), metadata=structs.replace(on_a().metadata, labels={"x": "y"})))
+    reserved(cluster, "d", name="q")
+    first.unreserve()
+    assert refused_everywhere(Try(cluster, "c").judge())
+
+
+def test_listing_a_volume_again_does_not_free_it() -> None:
+    cluster = cluster_with(STATIC, on_a(), *(make_claim(name, class_name="static") for name in ("c", "d")))
+    reserved(cluster, "c")
+    cluster.apply_storage(on_a())
+    assert refused_everywhere(Try(cluster, "d", name="q").judge())
+
+
+def test_nothing_is_assumed_if_a_claim_has_changed_since_filter() -> None:
+    claims = [make_claim("c", class_name="static"), make_claim("d", class_name="made")]
+    cluster = cluster_with(STATIC, MADE, on_a(), *claims)
+    tried = Try(cluster, "c", "d")
+    tried.judge()
+    cluster.apply_storage(make_claim("d", class_name="made", size="2Gi"))
+    with pytest.raises(PluginError, match=r'v1\.PersistentVolumeClaim "default/d" is out of sync'):
+        tried.reserve()
+    reserved(cluster, "c", name="q")
+
+
+def test_a_node_that_was_refused_cannot_be_reserved() -> None:
+    cluster = cluster_with(STATIC, make_claim("c", class_name="static"))
+    tried = Try(cluster, "c")
+    assert refused_everywhere(tried.judge())
+    with pytest.raises(PluginError, match='no pod volumes found for node "a"'):
+        tried.reserve()
+    unseen = Try(cluster_with(), "gone")
+    assert unseen.reserve() == unresolvable('persistentvolumeclaim "gone" not found')
+
+
+def test_pods_without_claims_to_bind_are_left_alone() -> None:
+    cluster = cluster_with(make_claim("c", "v"), make_volume("v"))
+    for claims in ([], ["c"]):
+        tried = Try(cluster, *claims)
+        tried.plugin.pre_filter(tried.state, tried.pod)
+        assert tried.reserve() is None
+        assert tried.bind() is None
+        tried.unreserve()
+        assert (tried.api.volumes, tried.api.claims) == ([], [])
+
+
+def test_a_volume_is_bound_to_the_claim_and_waited_for() -> None:
+    claim = make_claim("c", class_name="static")
+    cluster = cluster_with(STATIC, on_a(), claim)
+    tried = reserved(cluster, "c")
+
+    def controller() -> None:
+        (volume,) = tried.api.volumes
+        tried.api.show(volume, bound(claim, "v"))
+
+    tried.api.on_write = controller
+    assert tried.bind() is None
+    (volume,) = tried.api.volumes
+    assert volume.spec.claim_ref == ClaimReference("default", "c", "uid-of-c")
+    assert volume.metadata.annotations == {BOUND_BY_CONTROLLER_ANNOTATION: "yes"}
+
+
+@pytest.mark.parametrize("uid", ["", "uid-of-c"])
+def test_a_volume_that_was_kept_for_the_claim_is_nobodys_choice(uid: str) -> None:
+    claim = make_claim("c", class_name="static")
+    kept = make_volume("v", class_name="static", claim=ClaimReference("default", "c", uid))
+    cluster = cluster_with(STATIC, kept, claim)
+    tried = reserved(cluster, "c")
+    tried.api.on_write = lambda: tried.api.show(*tried.api.volumes, bound(claim, "v"))
+    assert tried.bind() is None
+    (volume,) = tried.api.volumes
+    assert volume.spec.claim_ref == ClaimReference("default", "c", "uid-of-c")
+    assert volume.metadata.annotations == {}
+
+
+def test_a_volume_is_made_near_the_node_and_waited_for() -> None:
+    claim = make_claim("c", class_name="made")
+    cluster = cluster_with(MADE, claim)
+    tried = reserved(cluster, "c")
+
+    def controllers() -> None:
+        (written,) = tried.api.claims
+        tried.api.show(written)
+        made = make_volume("made", only={"host": ["a"]})
+        # The watch of claims may be ahead of that of volumes.
+        tried.api.show(tried.api.newer(bound(written, "made")), made)
+
+    tried.api.on_write = controllers
+    assert tried.bind() is None
+    (written,) = tried.api.claims
+    assert written.metadata.annotations == {SELECTED_NODE_ANNOTATION: "a"}
+
+
+def test_a_write_that_is_refused_says_so() -> None:
+    tried = reserved(cluster_with(MADE, make_claim("c", class_name="made")), "c")
+    tried.api.refusal = ApiError(ApiStatus(409, "Conflict", "the object has been modified"))
+    with pytest.raises(ApiError, match="modified"):
+        tried.bind()
+
+
+def test_too_late_is_an_error_that_names_the_claims() -> None:
+    claims = [make_claim("c", class_name="static"), make_claim("d", class_name="made")]
+    tried = reserved(cluster_with(STATIC, MADE, on_a(), *claims), "c", "d", seconds=0)
+    late = "binding volumes: context deadline exceeded: default/c, default/d not bound within 0 s"
+    with pytest.raises(PluginError, match=late):
+        tried.bind()
+
+
+def test_a_provisioner_gives_up_by_taking_the_node_off() -> None:
+    claim = make_claim("c", class_name="made", annotations={"x": "y"})
+    assert failure(cluster_with(MADE, claim), lambda api: api.show(api.newer(claim))) == (
+        'binding volumes: provisioning failed for PVC "c"'
+    )
+    plain = make_claim("c", class_name="made")
+    assert failure(cluster_with(MADE, plain), lambda api: api.show(api.newer(plain))) == (
+        'binding volumes: selectedNode annotation reset for PVC "c"'
+    )
+
+
+def test_what_keeps_claims_from_being_bound_ends_the_wait() -> None:
+    static, made = make_claim("c", class_name="static"), make_claim("c", class_name="made")
+    out_of_reach = 'binding volumes: pv "v" node affinity doesn\'t match node "a": no matching NodeSelectorTerms'
+    elsewhere = make_volume("v", only={"host": ["b"]}, claim=ClaimReference("default", "c", "uid-of-c"))
+
+    def existing(happens: Callable[[Api], None]) -> str:
+        return failure(cluster_with(STATIC, on_a(), static), happens)
+
+    def being_made(happens: Callable[[Api], None]) -> str:
+        return failure(cluster_with(MADE, made), happens)
+
+    assert existing(lambda api: api.cluster.remove_node("a")) == (
+        'binding volumes: failed to get node "a": node "a" not found'
+    )
+    assert existing(lambda api: api.cluster.remove_storage(PersistentVolume, ("", "v"))) == (
+        'binding volumes: failed to check binding: could not find v1.PersistentVolume "v"'
+    )
+    assert existing(lambda api: api.cluster.remove_storage(PersistentVolumeClaim, ("default", "c"))) == (
+        'binding volumes: failed to check binding: could not find v1.PersistentVolumeClaim "default/c"'
+    )
+    assert existing(lambda api: api.show(api.newer(on_a()))) == 'binding volumes: ClaimRef got reset for pv "v"'
+    assert existing(lambda api: api.show(api.newer(elsewhere))) == out_of_reach
+    assert being_made(lambda api: api.cluster.remove_storage(PersistentVolumeClaim, ("default", "c"))) == (
+        'binding volumes: failed to check provisioning pvc: could not find v1.PersistentVolumeClaim "default/c"'
+    )
+    assert being_made(lambda api: api.show(elsewhere, api.newer(bound(api.claims[0], "v")))) == out_of_reach
+
+
+def test_a_pod_that_is_deleted_does_not_go_on() -> None:
+    pod = with_claims("p", "c")
+    cluster = cluster_with(MADE, make_claim("c", class_name="made"), pods=(pod,))
+    assert failure(cluster, lambda api: api.cluster.remove_pod(("default", "p"))) == (
+        "binding volumes: pod does not exist any more"
+    )
+
+
+def failure(cluster: Cluster, happens: Callable[[Api], None]) -> str:
+    """Why the binding of a pod with claim c fails after something happened while it waits."""
+    tried = reserved(cluster, "c")
+    tried.api.on_write = lambda: happens(tried.api)
+    with pytest.raises(PluginError) as failed:
+        tried.bind()
+    return str(failed.value)
