@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-from extender_service.framework.interface import extension_points
-from extender_service.plugins.volume_binding import VolumeBinding
 from tests.e2e.control_plane import ControlPlane
 from tests.e2e.deployments import DEPLOY, Base, edit, free_port, scheduler_process, service_container, wait_for_probes
 from tests.e2e.objects import Object, node, pod
 from tests.e2e.processes import Process
+from tests.e2e.volume_controllers import claim, is_available, storage_class, volume_controllers, volume_on
 from tests.e2e.waiting import wait_until
 
 BASES = ("second-scheduler", "beside")
@@ -47,20 +46,17 @@ def test_the_namespace_admits_the_pods(shared_control_plane: ControlPlane, name:
     assert yaml.safe_load(admitted)["spec"]["priority"] == 2_000_000_000  # system-cluster-critical
 
 
-def test_kube_scheduler_itself_judges_resources_and_what_the_service_cannot() -> None:
+def test_kube_scheduler_itself_judges_resources_and_binds_no_claims() -> None:
     configuration = yaml.safe_load((DEPLOY / "second-scheduler" / "kube-scheduler.yaml").read_text())
     [profile] = configuration["profiles"]
     plugins = profile["plugins"]
 
-    binds_claims = "preBind" in extension_points(VolumeBinding)
-    stay = {"NodeResourcesFit"} if binds_claims else {"NodeResourcesFit", "VolumeBinding"}
     for point in ("preFilter", "filter"):
-        assert {plugin["name"] for plugin in plugins[point]["enabled"]} == stay
+        assert plugins[point]["enabled"] == [{"name": "NodeResourcesFit"}]
     for point in ("preFilter", "filter", "preScore", "score"):
         assert plugins[point]["disabled"] == [{"name": "*"}]
     for point in ("reserve", "preBind"):
-        is_off = {"name": "VolumeBinding"} in plugins.get(point, {}).get("disabled", ())
-        assert is_off == binds_claims
+        assert plugins[point]["disabled"] == [{"name": "VolumeBinding"}]
 
 
 def test_the_image_is_built_with_the_uv_that_developers_use() -> None:
@@ -79,10 +75,14 @@ def test_two_pairs_place_pods_with_the_rights_of_their_account(
     refused_before = refusals(control_plane)
 
     with (
+        volume_controllers(api),
         pair(base, controlplane, account, tmp_path / "first") as first,
         pair(base, controlplane, account, tmp_path / "second") as second,
     ):
-        api.create(*volume_on("b"))
+        no_provisioner = "kubernetes.io/no-provisioner"
+        api.create(storage_class("found", provisioner=no_provisioner), volume_on("b", "disk", "found"))
+        wait_until(lambda: is_available(api.get("PersistentVolume", "disk")), "the volume to be available")
+        api.create(claim("data", "found"))
         data = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
         api.create(for_the_pairs("stateful", volumes=[data]))
         api.create(*(for_the_pairs(f"large-{number}", requests={"cpu": "3"}) for number in range(3)))
@@ -205,34 +205,6 @@ def kubeadm_scheduler(
 
 def for_the_pairs(name: str, **facts: Any) -> Object:
     return pod(name, schedulerName="extender-scheduler", **facts)
-
-
-def volume_on(node_name: str) -> list[Object]:
-    """A claim "data", bound to a volume that only one node can reach."""
-    common = {"accessModes": ["ReadWriteOnce"], "storageClassName": ""}
-    here = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node_name]}
-    volume = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolume",
-        "metadata": {"name": "disk"},
-        "spec": {
-            **common,
-            "capacity": {"storage": "1Gi"},
-            "local": {"path": "/disk"},
-            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}},
-        },
-    }
-    claim = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {
-            "name": "data",
-            "namespace": "default",
-            "annotations": {"pv.kubernetes.io/bind-completed": "yes"},  # there is no controller that would bind it
-        },
-        "spec": {**common, "volumeName": "disk", "resources": {"requests": {"storage": "1Gi"}}},
-    }
-    return [volume, claim]
 
 
 def with_gpus(wanted: Object) -> Object:

@@ -8,7 +8,15 @@ from tests.e2e import schedulers
 from tests.e2e.control_plane import ControlPlane
 from tests.e2e.objects import Object, node, pod
 from tests.e2e.service import Service
-from tests.e2e.volume_controllers import Provisioner, claim, node_of, storage_class, volume_controllers, volume_on
+from tests.e2e.volume_controllers import (
+    Provisioner,
+    claim,
+    is_available,
+    node_of,
+    storage_class,
+    volume_controllers,
+    volume_on,
+)
 from tests.e2e.waiting import wait_until
 
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
@@ -20,7 +28,7 @@ def test_pods_get_a_volume_each_of_those_that_exist(control_plane: ControlPlane,
     api.create(*map(node, NODES), storage_class("found", provisioner="kubernetes.io/no-provisioner"))
     api.create(*(volume_on(name, f"{name}-{number}", "found") for name in NODES for number in range(4)))
     with volume_controllers(api), placing(control_plane, tmp_path) as service:
-        wait_until(lambda: {phase(each) for each in api.list_all("PersistentVolume")} == {"Available"}, "volumes")
+        wait_until(lambda: all(map(is_available, api.list_all("PersistentVolume"))), "volumes")
         create_pods(control_plane, 12, "found")
         wait_until_bound(control_plane)
 
@@ -127,10 +135,4 @@ def volumes_of_pods(control_plane: ControlPlane) -> dict[str, Object]:
         assert volume["spec"]["claimRef"]["uid"] == its_claim["metadata"]["uid"]
         assert node_of(volume) == each["spec"]["nodeName"]
         found[name] = volume
-    return found
-
-
-def phase(volume: Object) -> str:
-    found = volume["status"].get("phase", "")
-    assert isinstance(found, str)
     return found

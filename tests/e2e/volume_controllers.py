@@ -90,6 +90,11 @@ def volume_on(node: str, name: str, class_name: str, **spec: Any) -> Object:
     }
 
 
+def is_available(volume: Object) -> bool:
+    """Whether a claim may be bound to it."""
+    return bool(volume["status"].get("phase") == "Available")
+
+
 def node_of(volume: Object) -> str:
     """The node of a `volume_on` it."""
     [term] = volume["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"]
