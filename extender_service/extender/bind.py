@@ -109,6 +109,7 @@ class Binder:
         if expected is not None and expected.node_name == args.node and isinstance(expected.plan, BindingCycle):
             placements.assume(pod, uid, args.node)
             return expected.plan
+        self._cluster.drop_placement(uid)  # what is set aside on another node is free again, for this pod, too
         cycle = BindingCycle(self._service.profile_for(pod), self._judged(pod, args.node), pod, args.node)
         try:
             cycle.reserve()

@@ -5,6 +5,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from extender_service.extender.bind import BindError
+from extender_service.framework.interface import CycleState, Handle, Reserve
+from extender_service.framework.status import Status, unschedulable
 from extender_service.kube.api_errors import KubeError, UnreachableError
 from extender_service.kube.objects import Pod
 from tests.unit.cluster.objects import make_node, make_pod
@@ -75,6 +77,37 @@ def test_another_node_than_the_expected_one_moves_the_pod() -> None:
 
     asyncio.run(calls())
     assert (world.cpu_milli("a"), world.cpu_milli("b")) == (0, 1000)
+
+
+class OneSlot(Reserve):
+    """Sets aside the only slot that there is."""
+
+    name = "OneSlot"
+    holder = ""
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        if self.holder:
+            return unschedulable(f"taken on {self.holder}")
+        self.holder = node_name
+        return None
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        if self.holder == node_name:
+            self.holder = ""
+
+
+def test_what_was_set_aside_on_the_expected_node_is_free_on_another() -> None:
+    world = world_with()
+    slot = OneSlot(None, Handle(world.cluster, world.pods))
+    world.service.profiles["default-scheduler"].reserve = (slot,)
+
+    async def calls() -> None:
+        await world.filter(WEB, ["a"])
+        assert slot.holder == "a"
+        assert await world.bind(WEB, "b") == ""
+
+    asyncio.run(calls())
+    assert slot.holder == "b"
 
 
 @pytest.mark.parametrize("known_by", ["watch", "API server"])
