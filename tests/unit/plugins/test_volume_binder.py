@@ -15,7 +15,7 @@ from extender_service.framework.interface import CycleState, Handle, PluginError
 from extender_service.framework.status import Status, unresolvable
 from extender_service.kube.api_errors import ApiError, KubeError
 from extender_service.kube.api_errors import Status as ApiStatus
-from extender_service.kube.objects import Pod
+from extender_service.kube.objects import AWSElasticBlockStore, Pod
 from extender_service.kube.storage import (
     BIND_COMPLETED_ANNOTATION,
     BOUND_BY_CONTROLLER_ANNOTATION,
@@ -23,10 +23,11 @@ from extender_service.kube.storage import (
     ClaimReference,
     PersistentVolume,
     PersistentVolumeClaim,
+    PersistentVolumeSpec,
 )
 from extender_service.plugins.volume_binding import VolumeBinding
 from tests.unit.cluster.objects import make_node
-from tests.unit.cluster.storage_objects import make_claim, make_class, make_volume, with_claims
+from tests.unit.cluster.storage_objects import make_claim, make_class, make_csi_node, make_volume, with_claims
 from tests.unit.plugins.volume_worlds import cluster_of, verdicts
 
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
@@ -248,6 +249,22 @@ def test_a_volume_is_made_near_the_node_and_waited_for() -> None:
     assert tried.bind() is None
     (written,) = tried.api.claims
     assert written.metadata.annotations == {SELECTED_NODE_ANNOTATION: "a"}
+
+
+def test_nodes_that_are_asked_about_again_can_be_reserved_like_the_others() -> None:
+    cluster = cluster_with(STATIC, on_a(), make_claim("c", class_name="static"))
+    tried = Try(cluster, "c")
+    tried.judge()
+    verdicts(tried.plugin, tried.state, tried.pod, cluster.view(cluster.nodes.rows_named(["b"])))
+    assert tried.reserve() is None
+
+
+def test_a_volume_that_its_driver_cannot_take_over_ends_the_wait() -> None:
+    claim = make_claim("c", class_name="made")
+    cluster = cluster_with(MADE, claim, make_csi_node("a", migrated="kubernetes.io/aws-ebs"))
+    malformed = make_volume("v", PersistentVolumeSpec(aws_elastic_block_store=AWSElasticBlockStore("aws://odd")))
+    text = failure(cluster, lambda api: api.show(malformed, api.newer(bound(api.claims[0], "v"))))
+    assert text.startswith("binding volumes: could not translate pv: ")
 
 
 def test_a_write_that_is_refused_says_so() -> None:
