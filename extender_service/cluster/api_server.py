@@ -24,6 +24,7 @@ from extender_service.kube.resources import (
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
+    POD_DISRUPTION_BUDGETS,
     PODS,
     REPLICA_SETS,
     REPLICATION_CONTROLLERS,
@@ -48,6 +49,7 @@ _WORKLOADS: tuple[Resource[Any], ...] = (
     REPLICATION_CONTROLLERS,
     REPLICA_SETS,
     STATEFUL_SETS,
+    POD_DISRUPTION_BUDGETS,
 )
 _STORAGE: tuple[Resource[Any], ...] = (
     PERSISTENT_VOLUMES,
@@ -180,7 +182,7 @@ class PodStore:
 
 
 class WorkloadStore:
-    """Takes Services, controllers or namespaces into the cluster."""
+    """Takes Services, controllers, namespaces or disruption budgets into the cluster."""
 
     def __init__(self, cluster: Cluster, kind: type[Workload]) -> None:
         self._workloads = cluster.workloads

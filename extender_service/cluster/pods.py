@@ -1,6 +1,7 @@
 """The table of pods: where each is and what it takes, as numbers that whole sets of pods can be summed by."""
 
 from collections.abc import Collection
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 import numpy as np
@@ -18,6 +19,8 @@ from extender_service.kube.pod_affinity import PodAffinityTerms, pod_affinity_te
 
 _FIRST_CAPACITY = 256
 NO_ROW = -1
+# The start of a pod that has not started: later than any other.
+NOT_STARTED = np.iinfo(np.int64).max
 
 PodKey = tuple[str, str]
 
@@ -47,6 +50,8 @@ class PodTable:
     - `requests`: the number of what it takes; `amounts[number]` are int64 by dimension
     - `label_set`: the number of its namespace and labels; `terminating`: it is being deleted
     - `term_set`: the number of its pod affinity terms
+    - `priority`; `started`: when it started, in microseconds since 1970, or NOT_STARTED
+    - `preempted`: it is being deleted because kube-scheduler preempted it
 
     Of the pods that count on a row, `changes` tells the latest, `anti_affinity` has the required terms of
     anti-affinity, and `affinity` all other terms of affinity and anti-affinity.
@@ -65,6 +70,9 @@ class PodTable:
         self.terminating = np.zeros(_FIRST_CAPACITY, np.bool_)
         self.term_sets: Interner[PodAffinityTerms] = Interner()
         self.term_set = np.zeros(_FIRST_CAPACITY, np.intp)
+        self.priority = np.zeros(_FIRST_CAPACITY, np.int64)
+        self.started = np.zeros(_FIRST_CAPACITY, np.int64)
+        self.preempted = np.zeros(_FIRST_CAPACITY, np.bool_)
         self.changes = PodChanges()
         self.anti_affinity = RunningTerms()
         self.affinity = RunningTerms()
@@ -89,6 +97,9 @@ class PodTable:
         self.label_set[slot] = self.label_sets.hold(pod.metadata.namespace, pod.metadata.labels)
         self.terminating[slot] = bool(pod.metadata.deletion_timestamp)
         self.term_set[slot] = self.term_sets.hold(_terms(pod))
+        self.priority[slot] = pod.spec.priority
+        self.started[slot] = _started(pod)
+        self.preempted[slot] = _is_preempted(pod)
         self.facts[slot] = PodFacts(
             pod.metadata.namespace,
             pod.metadata.name,
@@ -145,6 +156,9 @@ class PodTable:
             and self.label_set[slot] == self.label_sets.number_of(pod.metadata.namespace, pod.metadata.labels)
             and self.terminating[slot] == bool(pod.metadata.deletion_timestamp)
             and self.term_set[slot] == self.term_sets.number_of(_terms(pod))
+            and self.priority[slot] == pod.spec.priority
+            and self.started[slot] == _started(pod)
+            and self.preempted[slot] == _is_preempted(pod)
             and facts.volumes == pod_volumes(pod)
         )
 
@@ -207,7 +221,32 @@ class PodTable:
         self.label_set = np.concatenate([self.label_set, np.zeros(more, np.intp)])
         self.terminating = np.concatenate([self.terminating, np.zeros(more, np.bool_)])
         self.term_set = np.concatenate([self.term_set, np.zeros(more, np.intp)])
+        self.priority = np.concatenate([self.priority, np.zeros(more, np.int64)])
+        self.started = np.concatenate([self.started, np.zeros(more, np.int64)])
+        self.preempted = np.concatenate([self.preempted, np.zeros(more, np.bool_)])
 
 
 def _terms(pod: Pod) -> PodAffinityTerms:
     return pod_affinity_terms(pod.metadata.namespace, pod.spec.affinity)
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def _started(pod: Pod) -> int:
+    if not pod.status.start_time:
+        return NOT_STARTED
+    try:
+        started = datetime.fromisoformat(pod.status.start_time)
+    except ValueError:
+        return NOT_STARTED
+    return (started.replace(tzinfo=started.tzinfo or UTC) - _EPOCH) // _MICROSECOND
+
+
+def _is_preempted(pod: Pod) -> bool:
+    """Tell whether a pod is being deleted to make room (podTerminatingByPreemption in default_preemption.go)."""
+    if not pod.metadata.deletion_timestamp:
+        return False
+    disruption = next((condition for condition in pod.status.conditions if condition.type == "DisruptionTarget"), None)
+    return disruption is not None and disruption.status == "True" and disruption.reason == "PreemptionByScheduler"

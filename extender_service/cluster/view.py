@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from extender_service.cluster.images import Image
 from extender_service.cluster.labels import LabelColumn
@@ -25,7 +25,7 @@ class RowChanges:
 
     __slots__ = ("positions", "signs", "slots")
 
-    def __init__(self, positions: Sequence[int], slots: Sequence[int], signs: Sequence[int]) -> None:
+    def __init__(self, positions: ArrayLike, slots: ArrayLike, signs: ArrayLike) -> None:
         self.positions = np.asarray(positions, np.intp)
         self.slots = np.asarray(slots, np.intp)
         self.signs = np.asarray(signs, np.int64)

@@ -1,17 +1,26 @@
-"""Services, controllers and namespaces: what tells which pods belong together."""
+"""Services, controllers, namespaces and disruption budgets: what tells which pods belong together."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
+from extender_service.cluster.disruption_budgets import DisruptionBudget, disruption_budget
 from extender_service.cluster.selector_index import SelectorIndex
+from extender_service.kube.policy import PodDisruptionBudget
 from extender_service.kube.resources import Key, key_of
 from extender_service.kube.selectors import Selector, label_set_selector
 from extender_service.kube.workloads import Namespace, ReplicaSet, ReplicationController, Service, StatefulSet
 
-T = TypeVar("T", Service, ReplicaSet, StatefulSet, ReplicationController, Namespace)
+T = TypeVar("T", Service, ReplicaSet, StatefulSet, ReplicationController, Namespace, PodDisruptionBudget)
 
-Workload = Service | ReplicaSet | StatefulSet | ReplicationController | Namespace
-WORKLOADS: tuple[type[Workload], ...] = (Service, ReplicaSet, StatefulSet, ReplicationController, Namespace)
+Workload = Service | ReplicaSet | StatefulSet | ReplicationController | Namespace | PodDisruptionBudget
+WORKLOADS: tuple[type[Workload], ...] = (
+    Service,
+    ReplicaSet,
+    StatefulSet,
+    ReplicationController,
+    Namespace,
+    PodDisruptionBudget,
+)
 
 # More different selectors of namespaces than this are not remembered.
 _MOST_SELECTORS = 256
@@ -25,6 +34,7 @@ class Workloads:
         self._services: SelectorIndex[Key] = SelectorIndex()
         self._service_selectors: dict[Key, Selector] = {}
         self._selected_namespaces: dict[Selector, frozenset[str]] = {}
+        self._budgets: dict[Key, DisruptionBudget] = {}
 
     def of(self, kind: type[T]) -> Mapping[Key, T]:
         """All objects of a type."""
@@ -40,6 +50,9 @@ class Workloads:
         if isinstance(item, Service) and item.spec.selector is not None:
             selector = self._service_selectors[key] = label_set_selector(item.spec.selector)
             self._services.add(key, (item.metadata.namespace,), selector)
+        budget = disruption_budget(item) if isinstance(item, PodDisruptionBudget) else None
+        if budget is not None:
+            self._budgets[key] = budget
 
     def remove(self, kind: type[Workload], key: Key) -> None:
         """Forget an object."""
@@ -49,6 +62,8 @@ class Workloads:
             self._selected_namespaces.clear()
         if kind is Service and self._service_selectors.pop(key, None) is not None:
             self._services.remove(key)
+        if kind is PodDisruptionBudget:
+            self._budgets.pop(key, None)
 
     def replace(self, kind: type[Workload], items: Iterable[Workload]) -> None:
         """Take over the objects of a type, in place of those that are known."""
@@ -73,6 +88,11 @@ class Workloads:
         for key in self._services.candidates(namespace, labels):
             if key[0] == namespace and self._service_selectors[key].matches(labels):
                 yield services[key].spec.selector or {}
+
+    @property
+    def disruption_budgets(self) -> Collection[DisruptionBudget]:
+        """The budgets that protect pods."""
+        return self._budgets.values()
 
     def namespace_labels(self, namespace: str) -> Mapping[str, str]:
         """The labels of a namespace; none for one that is not known."""

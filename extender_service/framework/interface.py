@@ -6,7 +6,7 @@ The points and their contracts are those of k8s.io/kubernetes/pkg/scheduler/fram
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from functools import cached_property
 from typing import Any, ClassVar, Protocol
 
@@ -20,6 +20,7 @@ from extender_service.cluster.resources import RequestShape, request_shape
 from extender_service.cluster.view import NodeView
 from extender_service.framework.recording import Recorder
 from extender_service.framework.status import Rejections, Status
+from extender_service.framework.verdicts import Verdicts
 from extender_service.framework.waiting_pods import WaitingPods
 from extender_service.kube.objects import Object, Pod
 from extender_service.kube.storage import PersistentVolume, PersistentVolumeClaim
@@ -164,12 +165,27 @@ class Filter(Plugin):
         """Return which nodes are rejected and why; None if all pass. An exception ends the cycle with an error."""
 
 
+# Runs the profile's Filter on nodes, each in its own world, with the nominated pods as in the decision itself.
+FilterAgain = Callable[[NodeView], Verdicts]
+
+
+class PostFilterResult(msgspec.Struct, frozen=True):
+    """How making room went: with success, the node that the pod is nominated for, and the slots of the pods that are
+    to be deleted there. Deleting them is not done yet."""
+
+    status: Status
+    node_name: str = ""
+    victims: tuple[int, ...] = ()
+
+
 class PostFilter(Plugin):
     """Runs when no node fits."""
 
     @abstractmethod
-    def post_filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Status:
-        """Try to make room, and say how that went."""
+    def post_filter(
+        self, state: CycleState, pod: Pod, verdicts: Verdicts, filter_again: FilterAgain
+    ) -> PostFilterResult:
+        """Try to make room on nodes that were rejected, and say how that went."""
 
 
 class PreScore(Plugin):

@@ -9,6 +9,7 @@ from extender_service.framework.interface import (
     Permit,
     Plugin,
     PostBind,
+    PostFilter,
     PreBind,
     PreEnqueue,
     PreFilter,
@@ -46,6 +47,7 @@ class Profile:
         self.queue_sort = _serving(QueueSort, plugins.get("queueSort", ()))
         self.pre_filter = _serving(PreFilter, plugins.get("preFilter", ()))
         self.filter = _serving(Filter, plugins.get("filter", ()))
+        self.post_filter = _serving(PostFilter, plugins.get("postFilter", ()))
         self.pre_score = _serving(PreScore, plugins.get("preScore", ()))
         self.reserve = _serving(Reserve, plugins.get("reserve", ()))
         self.permit = _serving(Permit, plugins.get("permit", ()))

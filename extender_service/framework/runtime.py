@@ -14,10 +14,18 @@ from numpy.typing import NDArray
 
 from extender_service.cluster.nominations import Nomination
 from extender_service.cluster.view import NodeView, RowChanges
-from extender_service.framework.interface import MAX_NODE_SCORE, MIN_NODE_SCORE, CycleState, Plugin, PluginError
+from extender_service.framework.interface import (
+    MAX_NODE_SCORE,
+    MIN_NODE_SCORE,
+    CycleState,
+    FilterAgain,
+    Plugin,
+    PluginError,
+    PostFilterResult,
+)
 from extender_service.framework.profile import Profile
 from extender_service.framework.recording import extension_point, sample
-from extender_service.framework.status import Code, Rejections, Status, unresolvable
+from extender_service.framework.status import Code, Rejections, Status, unresolvable, unschedulable
 from extender_service.framework.verdicts import Verdicts
 from extender_service.kube.objects import Pod
 from extender_service.kube.quantity import QuantityError
@@ -189,6 +197,8 @@ def filter_nodes(
         without = Verdicts(nodes.at(again), np.ones(len(again), np.bool_))
         _run_filters(profile, state, pod, without)
         verdicts.take_over(without, again)
+        # The verdicts are on the nodes as they are.
+        verdicts.view = nodes
     return verdicts
 
 
@@ -212,6 +222,38 @@ def _run_filters(profile: Profile, state: CycleState, pod: Pod, verdicts: Verdic
         rejections = _call(state, plugin, "Filter", doing, plugin.filter, state, pod, verdicts.remaining)
         if rejections is not None:
             verdicts.reject(plugin.name, rejections)
+
+
+def filter_again(profile: Profile, state: CycleState, pod: Pod, nominated: Sequence[Nomination]) -> FilterAgain:
+    """Return how to run Filter in other worlds, whatever PreFilter said of nodes. That raises CycleError."""
+
+    def judge(nodes: NodeView) -> Verdicts:
+        everywhere = np.ones(len(nodes), np.bool_)
+        return filter_nodes(profile, state, pod, nodes, everywhere, PreFilterOutcome(None, None, []), nominated)
+
+    return judge
+
+
+@extension_point("PostFilter", lambda result: result.status.code)
+def run_post_filter(
+    profile: Profile, state: CycleState, pod: Pod, verdicts: Verdicts, nominated: Sequence[Nomination] = ()
+) -> PostFilterResult:
+    """Run PostFilter until a plugin makes room or says that none can be made (RunPostFilterPlugins).
+
+    `verdicts` are on all nodes of the cluster, none of which passes.
+    """
+    reasons: list[str] = []
+    for plugin in profile.post_filter:
+        again = filter_again(profile, state, pod, nominated)
+        doing = f'running PostFilter plugin "{plugin.name}"'
+        result = _call(state, plugin, "PostFilter", doing, plugin.post_filter, state, pod, verdicts, again)
+        if result.status.code == Code.SUCCESS:
+            return result
+        if result.status.code != Code.UNSCHEDULABLE:
+            return PostFilterResult(result.status.given_by(plugin.name))
+        reasons += result.status.reasons
+    rejecting = profile.post_filter[0].name if profile.post_filter else ""
+    return PostFilterResult(unschedulable(*reasons).given_by(rejecting))
 
 
 @extension_point("PreScore")

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.view import NodeView
-from extender_service.framework.status import Rejections, Status
+from extender_service.framework.status import Code, Rejections, Status
 
 
 class Verdicts:
@@ -60,7 +60,8 @@ class Verdicts:
         """Iterate over the plugins that rejected nodes: name, verdict, positions that it settled, and their keys."""
         for number, (plugin, rejections) in enumerate(self._rejections):
             positions = np.flatnonzero(self._by == number)
-            yield plugin, rejections, positions, self._keys[positions]
+            if len(positions):
+                yield plugin, rejections, positions, self._keys[positions]
 
     def take_over(self, later: "Verdicts", positions: NDArray[np.intp]) -> None:
         """Take the rejections of a later look at some of the nodes that pass, given by their positions here."""
@@ -76,6 +77,14 @@ class Verdicts:
         for plugin, rejections, positions, keys in self.settled():
             for key in _distinct(keys):
                 yield rejections.status_of(key).given_by(plugin), positions[keys == key]
+
+    def rejected_with(self, code: Code) -> NDArray[np.bool_]:
+        """Tell which nodes were rejected with a code."""
+        rejected = np.zeros(len(self.view), np.bool_)
+        for status, positions in self.groups():
+            if status.code == code:
+                rejected[positions] = True
+        return rejected
 
     def first_error(self) -> Status | None:
         """Return the status of the first node on which a plugin failed, as opposed to rejecting the node."""

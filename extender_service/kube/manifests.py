@@ -27,6 +27,7 @@ from extender_service.kube.defaults import (
     default_storage_class,
 )
 from extender_service.kube.objects import Node, Object, Pod
+from extender_service.kube.policy import PodDisruptionBudget
 from extender_service.kube.storage import (
     STORAGE_KINDS,
     CSIDriver,
@@ -49,6 +50,7 @@ KINDS: dict[tuple[str, str], type[Object]] = {
     ("v1", "ReplicationController"): ReplicationController,
     ("apps/v1", "ReplicaSet"): ReplicaSet,
     ("apps/v1", "StatefulSet"): StatefulSet,
+    ("policy/v1", "PodDisruptionBudget"): PodDisruptionBudget,
     **STORAGE_KINDS,
 }
 # Those of them that have no namespace.

@@ -274,12 +274,21 @@ class PodSpec(Object):
     topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
 
 
+class PodCondition(Object):
+    """v1.PodCondition."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+
+
 class PodStatus(Object):
     """v1.PodStatus."""
 
     phase: str = ""
     nominated_node_name: str = ""
     start_time: str = ""
+    conditions: tuple[PodCondition, ...] = ()
 
 
 class Pod(Object):

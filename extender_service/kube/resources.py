@@ -9,6 +9,7 @@ import msgspec
 
 from extender_service.kube.decoding import Decoder
 from extender_service.kube.objects import Node, ObjectMeta, Pod
+from extender_service.kube.policy import PodDisruptionBudget
 from extender_service.kube.storage import (
     CSIDriver,
     CSINode,
@@ -83,6 +84,7 @@ SERVICES = Resource("", "v1", "services", Service)
 REPLICATION_CONTROLLERS = Resource("", "v1", "replicationcontrollers", ReplicationController)
 REPLICA_SETS = Resource("apps", "v1", "replicasets", ReplicaSet)
 STATEFUL_SETS = Resource("apps", "v1", "statefulsets", StatefulSet)
+POD_DISRUPTION_BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", PodDisruptionBudget)
 PERSISTENT_VOLUMES = Resource("", "v1", "persistentvolumes", PersistentVolume)
 PERSISTENT_VOLUME_CLAIMS = Resource("", "v1", "persistentvolumeclaims", PersistentVolumeClaim)
 STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "storageclasses", StorageClass)

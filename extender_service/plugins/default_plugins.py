@@ -2,6 +2,7 @@
 
 from extender_service.framework.interface import Plugin
 from extender_service.plugins.default_binder import DefaultBinder
+from extender_service.plugins.default_preemption import DefaultPreemption
 from extender_service.plugins.image_locality import ImageLocality
 from extender_service.plugins.inter_pod_affinity import InterPodAffinity
 from extender_service.plugins.node_affinity import NodeAffinity
@@ -37,9 +38,10 @@ IN_TREE: tuple[type[Plugin], ...] = (
     InterPodAffinity,
     NodeResourcesBalancedAllocation,
     ImageLocality,
+    DefaultPreemption,
     DefaultBinder,
     NodeLabel,
 )
 
 # The others that kube-scheduler has, with the extension points that they serve there.
-ABSENT: dict[str, tuple[str, ...]] = {"DefaultPreemption": ("postFilter",)}
+ABSENT: dict[str, tuple[str, ...]] = {}

@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.conformance.cases import Verdict
 
-# What a verdict holds on Filter and Score.
+# What a verdict holds.
 FIELDS = (
     "preEnqueue",
     "preFilter",
@@ -17,6 +17,7 @@ FIELDS = (
     "raw",
     "score",
     "total",
+    "preempt",
 )
 
 

@@ -33,6 +33,7 @@ from extender_service.kube.manifests import CLUSTER_SCOPED, KINDS
 from extender_service.kube.objects import Node, Object, Pod
 from extender_service.plugins.default_plugins import ABSENT, IN_TREE
 from tests.conformance.cases import Case, Verdict
+from tests.conformance.preemption import preempted
 
 
 class _Head(Object):
@@ -108,6 +109,8 @@ def evaluate(case: Case, feasible: list[str] | None = None) -> Verdict:
         to_score = verdict["feasible"] if feasible is None else feasible
         if to_score:
             verdict |= _scores(evaluation, state, to_score)
+        elif "cycleError" not in verdict and evaluation.profile.post_filter:
+            verdict["preempt"] = preempted(evaluation, state, _judge_all(evaluation, state, found))
     except CycleError as error:
         verdict["cycleError"] = str(error)
     return verdict
@@ -116,13 +119,11 @@ def evaluate(case: Case, feasible: list[str] | None = None) -> Verdict:
 def _filtered(evaluation: Evaluation, state: CycleState, found: PreFilterOutcome) -> dict[str, Any]:
     """Filter as findNodesThatFitPod does: the pod's nominated node first, and alone if it fits."""
     statuses: dict[str, Any] = {}
-    nominated_node = evaluation.pod.status.nominated_node_name
-    if nominated_node in evaluation.node_names:
-        nodes = evaluation.cluster.view(evaluation.cluster.nodes.rows_named([nominated_node]))
-        verdicts = _judge(evaluation, state, nodes, PreFilterOutcome(None, None, []))
-        if verdicts.passing.all():
-            return {"filter": {}, "feasible": [nominated_node]}
-        statuses = _statuses(nodes, verdicts)
+    first = _judge_nominated_node(evaluation, state)
+    if first is not None:
+        if first.passing.all():
+            return {"filter": {}, "feasible": [evaluation.pod.status.nominated_node_name]}
+        statuses = _statuses(first.view, first)
     verdicts = _judge(evaluation, state, evaluation.nodes, found)
     statuses |= _statuses(evaluation.nodes, verdicts)
     failed = verdicts.first_error()
@@ -130,6 +131,26 @@ def _filtered(evaluation: Evaluation, state: CycleState, found: PreFilterOutcome
         return {"filter": statuses, "cycleError": _failed_filter(failed)}
     passing = {evaluation.nodes.names[position] for position in np.flatnonzero(verdicts.passing)}
     return {"filter": statuses, "feasible": [name for name in evaluation.node_names if name in passing]}
+
+
+def _judge_nominated_node(evaluation: Evaluation, state: CycleState) -> Verdicts | None:
+    nominated_node = evaluation.pod.status.nominated_node_name
+    if nominated_node not in evaluation.node_names:
+        return None
+    nodes = evaluation.cluster.view(evaluation.cluster.nodes.rows_named([nominated_node]))
+    return _judge(evaluation, state, nodes, PreFilterOutcome(None, None, []))
+
+
+def _judge_all(evaluation: Evaluation, state: CycleState, found: PreFilterOutcome) -> Verdicts:
+    """Judge all nodes as PostFilter is told of them: outside the nodes that PreFilter left, the nominated one still has
+    the verdict of the first try."""
+    verdicts = _judge(evaluation, state, evaluation.nodes, found)
+    if found.rejection is None and found.node_names is not None:
+        nominated_node = evaluation.pod.status.nominated_node_name
+        first = None if nominated_node in found.node_names else _judge_nominated_node(evaluation, state)
+        if first is not None and first.first_error() is None:
+            verdicts.take_over(first, np.array([evaluation.nodes.position_of(nominated_node)]))
+    return verdicts
 
 
 def _judge(evaluation: Evaluation, state: CycleState, nodes: NodeView, found: PreFilterOutcome) -> Verdicts:

@@ -1,0 +1,24 @@
+"""Disruption budgets (k8s.io/api policy/v1), reduced to what preemption reads."""
+
+from extender_service.kube.objects import LabelSelector, Object, ObjectMeta
+
+
+class PodDisruptionBudgetSpec(Object):
+    """policy/v1 PodDisruptionBudgetSpec."""
+
+    selector: LabelSelector | None = None
+
+
+class PodDisruptionBudgetStatus(Object):
+    """policy/v1 PodDisruptionBudgetStatus; `disrupted_pods` are names of pods whose eviction is counted already."""
+
+    disruptions_allowed: int = 0
+    disrupted_pods: dict[str, str] = {}
+
+
+class PodDisruptionBudget(Object):
+    """policy/v1 PodDisruptionBudget."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
+    status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()

@@ -1,0 +1,104 @@
+"""DefaultPreemption: makes room by deleting pods of lower priority."""
+
+import random
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from extender_service.cluster.view import NodeView
+from extender_service.config.plugin_args import DefaultPreemptionArgs
+from extender_service.framework.interface import (
+    CycleState,
+    FilterAgain,
+    Handle,
+    PostFilter,
+    PostFilterResult,
+)
+from extender_service.framework.preemption import (
+    NOT_HELPFUL,
+    Candidate,
+    DryRun,
+    best_candidates,
+    dry_run,
+    fit_error,
+    ineligible,
+    sampled,
+)
+from extender_service.framework.runtime import CycleError
+from extender_service.framework.status import Code, Status, unschedulable
+from extender_service.framework.verdicts import Verdicts
+from extender_service.kube.objects import Object, Pod
+from extender_service.kube.policy import PodDisruptionBudget
+
+
+class DefaultPreemption(PostFilter):
+    """Nominates a pod for the node where the least harm is done by deleting pods of lower priority."""
+
+    name: ClassVar[str] = "DefaultPreemption"
+    args_type: ClassVar[type | None] = DefaultPreemptionArgs
+    reads: ClassVar[frozenset[type[Object]]] = frozenset({PodDisruptionBudget})
+
+    def __init__(
+        self, args: DefaultPreemptionArgs, handle: Handle, draw_offset: Callable[[int], int] = random.randrange
+    ) -> None:
+        """`draw_offset` picks the node, of so many, to begin with."""
+        super().__init__(args, handle)
+        self._draw_offset = draw_offset
+
+    def post_filter(
+        self, state: CycleState, pod: Pod, verdicts: Verdicts, filter_again: FilterAgain
+    ) -> PostFilterResult:
+        """Find the node and the victims (Evaluator.Preempt)."""
+        message = ineligible(self.handle.cluster, pod, verdicts)
+        if message is not None:
+            return PostFilterResult(unschedulable(f"preemption: {message}"))
+        nodes = verdicts.view
+        if not nodes.exists.any():
+            return PostFilterResult(_failed("no nodes available"))
+        hopeful = np.flatnonzero(verdicts.rejected_with(Code.UNSCHEDULABLE) & nodes.exists)
+        try:
+            tried = self._try(pod, nodes, hopeful, filter_again)
+        except CycleError as error:
+            return PostFilterResult(_failed(str(error)))
+        if not tried.candidates:
+            if tried.errors:
+                return PostFilterResult(_failed(_joined(tried.errors)))
+            hopeless = int(np.count_nonzero(nodes.exists)) - len(hopeful)
+            failed = [*tried.failed, (NOT_HELPFUL, hopeless)] if hopeless else tried.failed
+            return PostFilterResult(unschedulable(f"preemption: {fit_error(failed)}"))
+        best = random.choice(best_candidates(self.handle.cluster.pods, tried.candidates))  # noqa: S311 - no secret
+        return PostFilterResult(Status(Code.SUCCESS), best.node_name, best.victims)
+
+    def _try(self, pod: Pod, nodes: NodeView, hopeful: NDArray[np.intp], filter_again: FilterAgain) -> DryRun:
+        """Try nodes, from a random one on, until there are enough candidates."""
+        tried = DryRun()
+        if not len(hopeful):
+            return tried
+        order = np.roll(hopeful, -self._draw_offset(len(hopeful)))
+        wanted = self._candidates_wanted(len(order))
+        begin, size = 0, max(wanted, 1)
+        found: list[Candidate] = []
+        while begin < len(order):
+            part = dry_run(self.handle.cluster, pod, nodes.at(order[begin : begin + size]), filter_again)
+            found += part.candidates
+            tried.failed += part.failed
+            tried.candidates = sampled(found, wanted)
+            if len(tried.candidates) >= wanted and not all(candidate.pdb_violations for candidate in tried.candidates):
+                break
+            begin, size = begin + size, 2 * size
+        return tried
+
+    def _candidates_wanted(self, nodes: int) -> int:
+        share = nodes * self.args.min_candidate_nodes_percentage // 100
+        return int(min(nodes, max(share, self.args.min_candidate_nodes_absolute)))
+
+
+def _failed(message: str) -> Status:
+    return Status(Code.ERROR, (f"preemption: {message}",))
+
+
+def _joined(errors: Sequence[str]) -> str:
+    """Several errors in one, as k8s.io/apimachinery/pkg/util/errors writes them."""
+    return errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"

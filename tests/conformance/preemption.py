@@ -1,0 +1,74 @@
+"""This project's verdict on preemption, in the oracle's form."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from extender_service.cluster.cluster import Cluster
+from extender_service.config.plugin_args import DefaultPreemptionArgs
+from extender_service.framework.interface import CycleState
+from extender_service.framework.preemption import Candidate, best_candidates, dry_run, ineligible
+from extender_service.framework.profile import Profile
+from extender_service.framework.runtime import CycleError, filter_again, run_post_filter
+from extender_service.framework.status import Code
+from extender_service.framework.verdicts import Verdicts
+from extender_service.kube.objects import Pod
+from extender_service.plugins.default_preemption import DefaultPreemption
+
+
+class Subject(Protocol):
+    """A pod, the cluster, and the profile that decides."""
+
+    cluster: Cluster
+    pod: Pod
+    profile: Profile
+    scheduler_names: list[str]
+
+
+def preempted(subject: Subject, state: CycleState, verdicts: Verdicts) -> dict[str, Any] | None:
+    """Say what preemption does where no node fits; None if it is switched off."""
+    plugins = [plugin for plugin in subject.profile.post_filter if isinstance(plugin, DefaultPreemption)]
+    if not plugins:
+        return None
+    message = ineligible(subject.cluster, subject.pod, verdicts)
+    candidates = [] if message is not None else _candidates(subject, state, verdicts)
+    tied = sorted(best.node_name for best in best_candidates(subject.cluster.pods, candidates)) if candidates else []
+    for plugin in plugins:
+        plugin.args = DefaultPreemptionArgs(min_candidate_nodes_percentage=100)
+    nominated = subject.cluster.nominated_for(subject.pod, subject.scheduler_names)
+    result = run_post_filter(subject.profile, state, subject.pod, verdicts, nominated)
+    if bool(tied) != bool(result.node_name) or (tied and result.node_name not in tied):
+        raise AssertionError(f"{result.node_name!r} is none of {tied}")
+    return {
+        "eligible": message is None,
+        "message": message or "",
+        "candidates": [_in_words(subject.cluster, candidate) for candidate in candidates],
+        "selected": tied[0] if tied else None,
+        "tied": tied,
+        "plugin": result.status.plugin or None,
+        "code": result.status.code.label,
+        "reasons": list(result.status.reasons),
+    }
+
+
+def _candidates(subject: Subject, state: CycleState, verdicts: Verdicts) -> Sequence[Candidate]:
+    hopeful = np.flatnonzero(verdicts.rejected_with(Code.UNSCHEDULABLE) & verdicts.view.exists)
+    if not len(hopeful):
+        return []
+    nominated = subject.cluster.nominated_for(subject.pod, subject.scheduler_names)
+    again = filter_again(subject.profile, state, subject.pod, nominated)
+    try:
+        tried = dry_run(subject.cluster, subject.pod, verdicts.view.at(hopeful), again)
+    except CycleError:
+        # The error shows in the status of PostFilter.
+        return []
+    return sorted(tried.candidates, key=lambda candidate: candidate.node_name)
+
+
+def _in_words(cluster: Cluster, candidate: Candidate) -> dict[str, Any]:
+    return {
+        "node": candidate.node_name,
+        "victims": ["/".join(cluster.pods[slot].key) for slot in candidate.victims],
+        "pdbViolations": candidate.pdb_violations,
+    }
