@@ -112,6 +112,13 @@ def dry_run(
     return result
 
 
+def given_candidate(cluster: Cluster, pod: Pod, node: NodeView, given: Collection[int]) -> Candidate:
+    """Return a node, the only one of its view, with victims that are settled: in order, and with their violations."""
+    potential = _PotentialVictims(cluster, pod, node, given)
+    violations = int(np.count_nonzero(potential.violating & potential.given))
+    return Candidate(node.names[0], tuple(potential.slots[potential.given].tolist()), violations)
+
+
 class _PotentialVictims:
     """The pods of lower priority on some nodes, and those given, node by node in the order of giving them back: those
     whose budget is used up first, then by importance. Arrays of one length; `ranks` count the pods of a node."""
