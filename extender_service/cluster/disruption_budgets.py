@@ -1,6 +1,6 @@
 """Which pods a PodDisruptionBudget protects."""
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 import msgspec
 import numpy as np
@@ -35,13 +35,15 @@ def disruption_budget(item: PodDisruptionBudget) -> DisruptionBudget | None:
 
 
 def violating(
-    budgets: Iterable[DisruptionBudget], pods: PodTable, slots: NDArray[np.intp], groups: NDArray[np.intp]
+    budgets: Collection[DisruptionBudget], pods: PodTable, slots: NDArray[np.intp], groups: NDArray[np.intp]
 ) -> NDArray[np.bool_]:
     """Tell which of some pods, disrupted in this order, are more than a budget allows (filterPodsWithPDBViolation).
 
     The pods of a group, which are next to each other, are counted for themselves: each group has all of the budget.
     """
     violates = np.zeros(len(slots), np.bool_)
+    if not budgets or not len(slots):
+        return violates
     label_sets = pods.label_set[slots]
     # A pod without labels is in no budget, whatever the selector.
     has_labels = np.array([bool(pods.label_sets[number].labels) for number in label_sets.tolist()], np.bool_)

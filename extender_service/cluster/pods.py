@@ -34,7 +34,6 @@ class PodFacts(msgspec.Struct, frozen=True, gc=False):
     node_name: str
     nominated_node_name: str
     requests: int
-    ports: int
     volumes: PodVolumes
 
     @property
@@ -49,7 +48,7 @@ class PodTable:
     - `row`: the node row a pod counts on, or NO_ROW
     - `requests`: the number of what it takes; `amounts[number]` are int64 by dimension
     - `label_set`: the number of its namespace and labels; `terminating`: it is being deleted
-    - `term_set`: the number of its pod affinity terms
+    - `term_set`: the number of its pod affinity terms; `port_set`: that of its host ports
     - `priority`; `started`: when it started, in microseconds since 1970, or NOT_STARTED
     - `preempted`: it is being deleted because kube-scheduler preempted it
 
@@ -70,6 +69,7 @@ class PodTable:
         self.terminating = np.zeros(_FIRST_CAPACITY, np.bool_)
         self.term_sets: Interner[PodAffinityTerms] = Interner()
         self.term_set = np.zeros(_FIRST_CAPACITY, np.intp)
+        self.port_set = np.zeros(_FIRST_CAPACITY, np.intp)
         self.priority = np.zeros(_FIRST_CAPACITY, np.int64)
         self.started = np.zeros(_FIRST_CAPACITY, np.int64)
         self.preempted = np.zeros(_FIRST_CAPACITY, np.bool_)
@@ -97,6 +97,7 @@ class PodTable:
         self.label_set[slot] = self.label_sets.hold(pod.metadata.namespace, pod.metadata.labels)
         self.terminating[slot] = bool(pod.metadata.deletion_timestamp)
         self.term_set[slot] = self.term_sets.hold(_terms(pod))
+        self.port_set[slot] = self.port_sets.hold(host_ports(pod.spec))
         self.priority[slot] = pod.spec.priority
         self.started[slot] = _started(pod)
         self.preempted[slot] = _is_preempted(pod)
@@ -107,7 +108,6 @@ class PodTable:
             node_name,
             pod.status.nominated_node_name,
             number,
-            self.port_sets.hold(host_ports(pod.spec)),
             pod_volumes(pod),
         )
         return slot
@@ -130,7 +130,7 @@ class PodTable:
         facts = self[slot]
         self.label_sets.release(int(self.label_set[slot]))
         self.term_sets.release(int(self.term_set[slot]))
-        self.port_sets.release(facts.ports)
+        self.port_sets.release(int(self.port_set[slot]))
         requests = self.request_sets.values[facts.requests]
         assert requests is not None
         if self.request_sets.release(facts.requests):
@@ -152,7 +152,7 @@ class PodTable:
             and facts.node_name == pod.spec.node_name
             and facts.nominated_node_name == pod.status.nominated_node_name
             and facts.requests == self.request_sets.number_of(pod_requests(request_shape(pod.spec)))
-            and facts.ports == self.port_sets.number_of(host_ports(pod.spec))
+            and self.port_set[slot] == self.port_sets.number_of(host_ports(pod.spec))
             and self.label_set[slot] == self.label_sets.number_of(pod.metadata.namespace, pod.metadata.labels)
             and self.terminating[slot] == bool(pod.metadata.deletion_timestamp)
             and self.term_set[slot] == self.term_sets.number_of(_terms(pod))
@@ -169,7 +169,7 @@ class PodTable:
 
     def ports_of(self, slot: int) -> frozenset[HostPort]:
         """The host ports of the pod in a slot."""
-        ports = self.port_sets.values[self[slot].ports]
+        ports = self.port_sets.values[int(self.port_set[slot])]
         assert ports is not None
         return ports
 
@@ -221,6 +221,7 @@ class PodTable:
         self.label_set = np.concatenate([self.label_set, np.zeros(more, np.intp)])
         self.terminating = np.concatenate([self.terminating, np.zeros(more, np.bool_)])
         self.term_set = np.concatenate([self.term_set, np.zeros(more, np.intp)])
+        self.port_set = np.concatenate([self.port_set, np.zeros(more, np.intp)])
         self.priority = np.concatenate([self.priority, np.zeros(more, np.int64)])
         self.started = np.concatenate([self.started, np.zeros(more, np.int64)])
         self.preempted = np.concatenate([self.preempted, np.zeros(more, np.bool_)])

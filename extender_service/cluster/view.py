@@ -261,11 +261,22 @@ def _with_changed_ports(
     with the same port off a node frees the port (HostPortInfo in framework/types.go)."""
     changed_numbers = numbers.copy()
     changed_sets = list(sets)
-    for position, slot, sign in zip(changes.positions, changes.slots, changes.signs, strict=True):
-        ports = pods.ports_of(int(slot))
-        if ports:
-            before = changed_sets[changed_numbers[position]]
+    # What the same ports make of the same set, many nodes have in common.
+    made: dict[tuple[int, int, int], int] = {}
+    # Most pods have no ports.
+    number_of_none = pods.port_sets.number_of(frozenset())
+    concerned = np.flatnonzero(pods.port_set[changes.slots] != number_of_none)
+    for position, slot, sign in zip(
+        changes.positions[concerned].tolist(),
+        changes.slots[concerned].tolist(),
+        changes.signs[concerned].tolist(),
+        strict=True,
+    ):
+        step = (int(changed_numbers[position]), int(pods.port_set[slot]), sign)
+        if step not in made:
+            before, ports = changed_sets[step[0]], pods.ports_of(slot)
             assert before is not None
-            changed_numbers[position] = len(changed_sets)
+            made[step] = len(changed_sets)
             changed_sets.append(before | ports if sign > 0 else before - ports)
+        changed_numbers[position] = made[step]
     return changed_numbers, changed_sets

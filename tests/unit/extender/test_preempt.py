@@ -2,8 +2,11 @@ import asyncio
 from typing import Any
 
 import pytest
+from msgspec import structs
 
-from extender_service.kube.objects import Taint
+from extender_service.extender.service import Mode
+from extender_service.kube.objects import LabelSelector, ObjectMeta, Pod, Taint
+from extender_service.kube.policy import PodDisruptionBudget, PodDisruptionBudgetSpec
 from tests.unit.cluster.objects import make_node, make_pod
 from tests.unit.extender.world import World
 
@@ -114,3 +117,70 @@ def test_each_node_is_judged_without_its_own_victims_only(others: int) -> None:
         world.cluster.apply_node(make_node(f"other-{number}"))
     victims = {"c": meta("c2", "c1"), "a": meta("a1"), "b": meta("b1", "b2")}
     assert preempt(world, victims) == {"c": meta("c2", "c1"), "b": meta("b1", "b2")}
+
+
+def prioritised(name: str, node: str = "", *, priority: int, cpu: str = "1", app: str = "") -> Pod:
+    pod = make_pod(name, node, requests={"cpu": cpu})
+    return structs.replace(
+        pod,
+        metadata=structs.replace(pod.metadata, labels={"app": app} if app else {}),
+        spec=structs.replace(pod.spec, priority=priority),
+        status=structs.replace(pod.status, start_time="2026-01-01T00:00:00Z"),
+    )
+
+
+def world_of_priorities(mode: Mode) -> World:
+    """Nodes a and b of 2 CPUs, each full of a pod of priority 5 and one of priority 1."""
+    world = World(*(make_node(name, {"cpu": "2", "memory": "8Gi", "pods": "10"}) for name in "ab"), mode=mode)
+    for name in "ab":
+        world.cluster.apply_pod(prioritised(f"{name}-high", name, priority=5, app="web"))
+        world.cluster.apply_pod(prioritised(f"{name}-low", name, priority=1))
+    return world
+
+
+SMALL = prioritised("web", priority=10)
+LARGE = prioritised("web", priority=10, cpu="2")
+
+
+def test_beside_kube_scheduler_its_victims_are_kept_and_more_are_added_only_where_they_do_not_suffice() -> None:
+    world = world_of_priorities("beside")
+    proposed = {"a": meta("a-high"), "b": meta("b-low")}
+    assert preempt(world, proposed, SMALL) == proposed
+    extended = {"a": meta("a-high", "a-low"), "b": meta("b-high", "b-low")}
+    assert preempt(world, proposed, LARGE) == extended
+
+
+def test_in_place_of_kube_scheduler_its_victims_do_not_count() -> None:
+    world = world_of_priorities("replace")
+    proposed = {"a": meta("a-high", "a-low"), "b": meta("b-high")}
+    assert preempt(world, proposed, SMALL) == {"a": meta("a-low"), "b": meta("b-low")}
+
+
+def test_where_no_victim_is_needed_the_proposed_ones_go() -> None:
+    """kube-scheduler deletes pods on the node that it picks, and cannot be told that none need be."""
+    world = world_of_priorities("replace")
+    world.cluster.remove_pod(("default", "a-high"))
+    assert preempt(world, {"a": meta("a-low", pdb_violations=1)}, SMALL) == {"a": meta("a-low", pdb_violations=1)}
+
+
+@pytest.mark.parametrize("mode", ["beside", "replace"])
+def test_pods_of_the_same_priority_are_spared(mode: Mode) -> None:
+    world = world_of_priorities(mode)
+    world.cluster.apply_pod(prioritised("a-high", "a", priority=10))
+    assert preempt(world, {"a": meta("a-low"), "b": meta("b-low")}, LARGE) == {"b": meta("b-high", "b-low")}
+
+
+@pytest.mark.parametrize("mode", ["beside", "replace"])
+def test_violations_of_budgets_are_counted_anew_where_the_victims_are_not_those_proposed(mode: Mode) -> None:
+    world = world_of_priorities(mode)
+    world.cluster.workloads.apply(
+        PodDisruptionBudget(
+            ObjectMeta(name="web", namespace="default"), PodDisruptionBudgetSpec(LabelSelector({"app": "web"}))
+        )
+    )
+    assert preempt(world, {"a": meta("a-low")}, LARGE) == {"a": meta("a-high", "a-low", pdb_violations=1)}
+    # The one that is gone may have been the one that violated a budget.
+    world.cluster.apply_node(make_node("c", {"cpu": "1", "pods": "10"}))
+    world.cluster.apply_pod(prioritised("c-low", "c", priority=1))
+    proposed = {"c": meta("gone", "c-low", pdb_violations=1)}
+    assert preempt(world, proposed, SMALL) == {"c": meta("c-low")}

@@ -1,0 +1,248 @@
+"""Preemption in lockstep does what kube-scheduler does node by node."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
+
+from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.cluster_file import ClusterFile
+from extender_service.cluster.view import NodeView, RowChanges
+from extender_service.config.load import default_config
+from extender_service.framework.interface import CycleState, FilterAgain, Handle
+from extender_service.framework.preemption import Candidate, DryRun, best_candidates, dry_run, fit_error, sampled
+from extender_service.framework.registry import Registry
+from extender_service.framework.runtime import filter_again, run_pre_filter
+from extender_service.framework.status import unschedulable
+from extender_service.framework.verdicts import Verdicts
+from extender_service.kube.objects import LabelSelector, ObjectMeta, Pod
+from extender_service.kube.policy import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
+from extender_service.plugins.default_plugins import ABSENT, IN_TREE
+from tests.unit.cluster.objects import make_node, make_pod
+
+PREEMPTOR = "preemptor"
+
+
+def running(name: str, node: str, *, priority: int, cpu: int, started: int, app: str, ports: Sequence[int] = ()) -> Pod:
+    pod = make_pod(name, node, requests={"cpu": str(cpu)}, ports=ports)
+    return structs.replace(
+        pod,
+        metadata=structs.replace(pod.metadata, labels={"app": app}),
+        spec=structs.replace(pod.spec, priority=priority),
+        status=structs.replace(pod.status, start_time=f"2026-01-01T00:00:{started:02}Z"),
+    )
+
+
+def preemptor(cpu: int, *, priority: int = 10, ports: Sequence[int] = ()) -> Pod:
+    pod = make_pod(PREEMPTOR, requests={"cpu": str(cpu)}, ports=ports)
+    return structs.replace(pod, spec=structs.replace(pod.spec, priority=priority, scheduler_name="default-scheduler"))
+
+
+def budget(name: str, app: str, allowed: int, disrupted: Sequence[str] = ()) -> PodDisruptionBudget:
+    return PodDisruptionBudget(
+        ObjectMeta(name=name, namespace="default"),
+        PodDisruptionBudgetSpec(LabelSelector({"app": app})),
+        PodDisruptionBudgetStatus(allowed, dict.fromkeys(disrupted, "2026-01-01T00:00:00Z")),
+    )
+
+
+def make_cluster(pods: Sequence[Pod], budgets: Sequence[PodDisruptionBudget] = (), nodes: str = "abc") -> Cluster:
+    cluster = Cluster()
+    for name in nodes:
+        cluster.apply_node(make_node(name, {"cpu": "4", "pods": "10"}))
+    for pod in pods:
+        cluster.apply_pod(pod)
+    for item in budgets:
+        cluster.workloads.apply(item)
+    return cluster
+
+
+def judging(cluster: Cluster, pod: Pod) -> FilterAgain:
+    handle = Handle(cluster, ClusterFile(cluster, []))
+    profile = Registry(IN_TREE, ABSENT).profiles(default_config(), handle)["default-scheduler"]
+    state = CycleState(pod)
+    run_pre_filter(profile, state, pod)
+    return filter_again(profile, state, pod, cluster.nominated_for(pod, ["default-scheduler"]))
+
+
+def tried(cluster: Cluster, pod: Pod, proposed: Sequence[str] = ()) -> DryRun:
+    slots = [slot for slot, facts in enumerate(cluster.pods.facts) if facts is not None and facts.name in proposed]
+    return dry_run(cluster, pod, cluster.view(cluster.nodes.rows_named(["a", "b", "c"])), judging(cluster, pod), slots)
+
+
+def victims(cluster: Cluster, found: DryRun) -> dict[str, tuple[list[str], int]]:
+    return {
+        candidate.node_name: ([cluster.pods[slot].name for slot in candidate.victims], candidate.pdb_violations)
+        for candidate in found.candidates
+    }
+
+
+def one_by_one(cluster: Cluster, pod: Pod, budgets: Sequence[PodDisruptionBudget]) -> dict[str, tuple[list[str], int]]:
+    """The same, one node and one pod after the other."""
+    found: dict[str, tuple[list[str], int]] = {}
+    judge = judging(cluster, pod)
+    pods = cluster.pods
+    for name in "abc":
+        node = cluster.view(cluster.nodes.rows_named([name]))
+        potential = [
+            slot for slot in pods.on_row(cluster.nodes.row_of[name]) if pods.priority[slot] < pod.spec.priority
+        ]
+        potential.sort(key=lambda slot: (-pods.priority[slot], pods.started[slot]))
+        left = {item.metadata.name: item.status.disruptions_allowed for item in budgets}
+        violating = []
+        for slot in potential:
+            labels = pods.label_sets[int(pods.label_set[slot])].labels
+            over = False
+            for item in budgets:
+                assert item.spec.selector is not None
+                matches = item.spec.selector.match_labels.items() <= labels.items()
+                if matches and pods[slot].name not in item.status.disrupted_pods:
+                    left[item.metadata.name] -= 1
+                    over |= left[item.metadata.name] < 0
+            if over:
+                violating.append(slot)
+        log = [(slot, -1) for slot in potential]
+
+        def fits(log: list[tuple[int, int]] = log, node: NodeView = node) -> bool:
+            changes = RowChanges([0] * len(log), [slot for slot, _ in log], [sign for _, sign in log])
+            return bool(judge(node.changed(changes)).passing[0])
+
+        if not potential or not fits():
+            continue
+        gone = []
+        for slot in violating + [slot for slot in potential if slot not in violating]:
+            log.append((slot, 1))
+            if not fits():
+                log.append((slot, -1))
+                gone.append(slot)
+        if gone:
+            found[name] = ([pods[slot].name for slot in gone], len(set(gone) & set(violating)))
+    return found
+
+
+worlds = st.lists(
+    st.tuples(
+        st.sampled_from("abc"),
+        st.sampled_from([0, 1, 5, 10, 20]),
+        st.integers(0, 2),
+        st.sampled_from(["web", "db", ""]),
+        st.sampled_from([(), (), (80,), (81,)]),
+    ),
+    max_size=12,
+)
+protections = st.lists(
+    st.tuples(st.sampled_from(["web", "db"]), st.integers(0, 2), st.lists(st.sampled_from(["pod-0", "pod-3"]))),
+    max_size=3,
+)
+
+
+@given(worlds, protections, st.integers(1, 4), st.sampled_from([(), (80,), (80, 81)]))
+def test_lockstep_finds_what_node_by_node_finds(
+    drawn: list[tuple[str, int, int, str, tuple[int, ...]]],
+    protected: list[tuple[str, int, list[str]]],
+    cpu: int,
+    ports: tuple[int, ...],
+) -> None:
+    pods = [
+        running(f"pod-{number}", node, priority=priority, cpu=amount, started=number * 7 % 12, app=app, ports=used)
+        for number, (node, priority, amount, app, used) in enumerate(drawn)
+    ]
+    budgets = [budget(f"budget-{n}", app, allowed, names) for n, (app, allowed, names) in enumerate(protected)]
+    cluster, pod = make_cluster(pods, budgets), preemptor(cpu, ports=ports)
+    assert victims(cluster, tried(cluster, pod)) == one_by_one(cluster, pod, budgets)
+
+
+def test_the_least_important_pods_go() -> None:
+    pods = [
+        running("old", "a", priority=1, cpu=2, started=1, app="web"),
+        running("new", "a", priority=1, cpu=2, started=2, app="web"),
+        running("high", "b", priority=10, cpu=4, started=1, app="web"),
+    ]
+    cluster = make_cluster(pods)
+    found = tried(cluster, preemptor(2))
+    assert victims(cluster, found) == {"a": (["new"], 0)}
+    assert [(status.reasons, count) for status, count in found.failed] == [
+        (("No preemption victims found for incoming pod",), 2)
+    ]
+
+
+def test_pods_that_a_budget_protects_are_spared_first() -> None:
+    pods = [
+        running("plain", "a", priority=2, cpu=2, started=1, app="db"),
+        running("protected", "a", priority=1, cpu=2, started=2, app="web"),
+    ]
+    cluster = make_cluster(pods, [budget("web", "web", 0)])
+    assert victims(cluster, tried(cluster, preemptor(2))) == {"a": (["plain"], 0)}
+    assert victims(cluster, tried(cluster, preemptor(4))) == {"a": (["protected", "plain"], 1)}
+    cluster.workloads.apply(budget("web", "web", 0, ["protected"]))
+    assert victims(cluster, tried(cluster, preemptor(4))) == {"a": (["plain", "protected"], 0)}
+
+
+def test_given_victims_go_in_any_case() -> None:
+    pods = [
+        running("high", "a", priority=2, cpu=2, started=1, app="db"),
+        running("low", "a", priority=1, cpu=2, started=2, app="web"),
+    ]
+    cluster = make_cluster(pods)
+    assert victims(cluster, tried(cluster, preemptor(2), ["high"])) == {"a": (["high"], 0)}
+    assert victims(cluster, tried(cluster, preemptor(4), ["low"])) == {"a": (["high", "low"], 0)}
+
+
+def test_the_number_of_passes_does_not_grow_with_the_nodes() -> None:
+    def passes(nodes: str) -> int:
+        pods = [
+            running(f"{name}-{number}", name, priority=1, cpu=1, started=number, app="web")
+            for name in nodes
+            for number in range(4)
+        ]
+        cluster, count = make_cluster(pods, nodes=nodes), 0
+        judge = judging(cluster, preemptor(2))
+
+        def counting(view: NodeView) -> Verdicts:
+            nonlocal count
+            count += 1
+            return judge(view)
+
+        found = dry_run(cluster, preemptor(2), cluster.view(None).at(np.arange(len(nodes))), counting)
+        assert len(found.candidates) == len(nodes)
+        return count
+
+    assert passes("abcdefgh") == passes("a") == 5
+
+
+@pytest.mark.parametrize(
+    ("on_a", "on_b", "best"),
+    [
+        pytest.param([(5, 1)], [(4, 1)], ["b"], id="the lower priority"),
+        pytest.param([(4, 1), (1, 1)], [(4, 1)], ["b"], id="the lower sum"),
+        pytest.param([(4, 5)], [(4, 9)], ["b"], id="the later start"),
+        pytest.param([(4, 5)], [(4, 5)], ["a", "b"], id="no difference"),
+    ],
+)
+def test_the_least_harm_is_best(on_a: list[tuple[int, int]], on_b: list[tuple[int, int]], best: list[str]) -> None:
+    pods = [
+        running(f"{node}-{number}", node, priority=priority, cpu=1, started=started, app="web")
+        for node, on_node in (("a", on_a), ("b", on_b))
+        for number, (priority, started) in enumerate(on_node)
+    ]
+    cluster = make_cluster(pods, nodes="ab")
+    candidates = [
+        Candidate(node, tuple(cluster.pods.on_row(cluster.nodes.row_of[node])), pdb_violations=0) for node in "ab"
+    ]
+    assert [candidate.node_name for candidate in best_candidates(cluster.pods, candidates)] == best
+    fewer = [structs.replace(candidates[0], pdb_violations=1), candidates[1]]
+    assert [candidate.node_name for candidate in best_candidates(cluster.pods, fewer)] == ["b"]
+
+
+def test_trying_ends_once_there_are_enough_candidates_with_a_sound_one_among_them() -> None:
+    one, two, three = (Candidate(name, (0,), violations) for name, violations in (("a", 1), ("b", 1), ("c", 0)))
+    assert sampled([one, two, three, three], 2) == [three, one, two]
+    assert sampled([three, one, two], 2) == [three, one]
+
+
+def test_reasons_are_counted_by_node() -> None:
+    failed = [(unschedulable("Too many pods"), 2), (unschedulable("Insufficient cpu", "Too many pods"), 1)]
+    assert fit_error(failed) == "0/3 nodes are available: 1 Insufficient cpu, 3 Too many pods."
