@@ -37,4 +37,5 @@ openapi:
 bench:
 	$(UV) run --frozen python -m bench.startup
 	$(UV) run --frozen python -m bench.decision
+	$(UV) run --frozen python -m bench.preemption
 	$(UV) run --frozen python -m bench.unique_labels

@@ -12,6 +12,7 @@ from extender_service.framework.interface import API, Handle
 from extender_service.framework.profile import Profile
 from extender_service.framework.registry import Registry
 from extender_service.kube.objects import Object
+from extender_service.kube.policy import PodDisruptionBudget
 from extender_service.plugins.default_plugins import ABSENT, IN_TREE
 
 
@@ -32,8 +33,8 @@ class Setup:
 
     @property
     def reads(self) -> frozenset[type[Object]]:
-        """The kinds of objects, besides nodes and pods, that the enabled plugins read."""
-        return self._registry.reads(self.config)
+        """The kinds of objects, besides nodes and pods, that the enabled plugins and the preempt verb read."""
+        return self._registry.reads(self.config) | {PodDisruptionBudget}
 
     def profiles(self, cluster: Cluster, api: API) -> dict[str, Profile]:
         """Make the profiles by scheduler name; what they write goes to `api`. Raises StartError."""
