@@ -22,7 +22,7 @@ from extender_service.framework.profile import Profile
 from extender_service.framework.registry import Registry
 from extender_service.framework.runtime import decide, run_pre_filter, run_pre_score
 from extender_service.kube.objects import Pod
-from extender_service.plugins.default_plugins import ABSENT, IN_TREE
+from extender_service.plugins.default_plugins import IN_TREE
 
 ROUNDS = 200
 
@@ -55,7 +55,7 @@ def main() -> None:
 def default_profile(cluster: Cluster) -> Profile:
     """The default profile over a cluster."""
     handle = Handle(cluster, ClusterFile(cluster, []))
-    return Registry(IN_TREE, ABSENT).profiles(default_config(), handle)["default-scheduler"]
+    return Registry(IN_TREE).profiles(default_config(), handle)["default-scheduler"]
 
 
 def decisions(profile: Profile, cluster: Cluster, pod: Pod, rounds: int = ROUNDS) -> list[float]:

@@ -13,7 +13,7 @@ from extender_service.framework.profile import Profile
 from extender_service.framework.registry import Registry
 from extender_service.kube.objects import Object
 from extender_service.kube.policy import PodDisruptionBudget
-from extender_service.plugins.default_plugins import ABSENT, IN_TREE
+from extender_service.plugins.default_plugins import IN_TREE
 
 
 class StartError(Exception):
@@ -25,7 +25,7 @@ class Setup:
 
     def __init__(self, config: Path | None, plugins: Sequence[str]) -> None:
         try:
-            self._registry = Registry([*IN_TREE, *discover_plugins(plugins)], ABSENT)
+            self._registry = Registry([*IN_TREE, *discover_plugins(plugins)])
             self.config: KubeSchedulerConfiguration = load_config(config) if config else default_config()
             self._registry.check(self.config)
         except (PluginLoadError, ConfigError) as error:

@@ -1,7 +1,7 @@
 """Plugins by name, and the profiles that a configuration makes of them."""
 
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -18,19 +18,15 @@ log = logging.getLogger(__name__)
 
 
 class Registry:
-    """The plugins that a configuration can name.
+    """The plugins that a configuration can name."""
 
-    `absent` are those that kube-scheduler has and this service has not (yet), with their extension points: a
-    configuration may name them, and they are left out with a warning.
-    """
-
-    def __init__(self, plugins: Iterable[type[Plugin]], absent: Mapping[str, Collection[str]]) -> None:
+    def __init__(self, plugins: Iterable[type[Plugin]]) -> None:
         self._plugins: dict[str, type[Plugin]] = {}
         for plugin in plugins:
             if plugin.name in self._plugins:
                 raise ValueError(f"two plugins have the name {plugin.name}")
             self._plugins[plugin.name] = plugin
-        self._points_of = {**absent, **{name: extension_points(plugin) for name, plugin in self._plugins.items()}}
+        self._points_of = {name: extension_points(plugin) for name, plugin in self._plugins.items()}
 
     def check(self, config: KubeSchedulerConfiguration) -> None:
         """Check what `profiles` would, without making any plugin. Raises ConfigError."""
@@ -50,7 +46,7 @@ class Registry:
         """Return the kinds of objects, besides nodes and pods, that the enabled plugins read. Raises ConfigError."""
         effective = effective_profiles(config, self._points_of)
         enabled = {name for plugins in effective.values() for name in _enabled(plugins)}
-        return frozenset(kind for name in enabled & self._plugins.keys() for kind in self._plugins[name].reads)
+        return frozenset(kind for name in enabled for kind in self._plugins[name].reads)
 
     def profiles(self, config: KubeSchedulerConfiguration, handle: Handle) -> dict[str, Profile]:
         """Make the plugins of every profile, by scheduler name, in the order of the configuration.
@@ -65,12 +61,6 @@ class Registry:
 
     def _profile(self, profile: KubeSchedulerProfile, effective: EffectivePlugins, handle: Handle) -> Profile:
         enabled = _enabled(effective)
-        absent = sorted(enabled - self._plugins.keys())
-        if absent:
-            log.warning(
-                "plugins that this version does not have are left out",
-                extra={"profile": profile.scheduler_name, "plugins": " ".join(absent)},
-            )
         # One instance serves all of a plugin's extension points.
         made = {
             name: plugin(_args(plugin, profile), handle) for name, plugin in self._plugins.items() if name in enabled
@@ -78,7 +68,7 @@ class Registry:
         return Profile(
             profile.scheduler_name,
             {
-                point: [(made[plugin.name], plugin.weight) for plugin in plugins if plugin.name in made]
+                point: [(made[plugin.name], plugin.weight) for plugin in plugins]
                 for point, plugins in effective.items()
             },
             handle.waiting_pods,

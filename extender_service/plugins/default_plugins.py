@@ -42,6 +42,3 @@ IN_TREE: tuple[type[Plugin], ...] = (
     DefaultBinder,
     NodeLabel,
 )
-
-# The others that kube-scheduler has, with the extension points that they serve there.
-ABSENT: dict[str, tuple[str, ...]] = {}

@@ -31,7 +31,7 @@ from extender_service.kube.decoding import Decoder
 from extender_service.kube.defaults import default_metadata
 from extender_service.kube.manifests import CLUSTER_SCOPED, KINDS
 from extender_service.kube.objects import Node, Object, Pod
-from extender_service.plugins.default_plugins import ABSENT, IN_TREE
+from extender_service.plugins.default_plugins import IN_TREE
 from tests.conformance.cases import Case, Verdict
 from tests.conformance.preemption import preempted
 
@@ -57,7 +57,7 @@ class Evaluation:
             if kind is not None:
                 self._apply(_decoders[kind].decode(raw))
         self.pod = _with_identity(_decoders[Pod].decode(case.pod))
-        profiles = Registry(IN_TREE, ABSENT).profiles(
+        profiles = Registry(IN_TREE).profiles(
             _config(case), Handle(self.cluster, ClusterFile(self.cluster, []))
         )
         self.scheduler_names = list(profiles)

@@ -21,7 +21,7 @@ from extender_service.kube.api_errors import ApiError, KubeError, Status
 from extender_service.kube.objects import Node, Pod
 from extender_service.kube.storage import PersistentVolume, PersistentVolumeClaim
 from extender_service.plugins.default_binder import DefaultBinder
-from extender_service.plugins.default_plugins import ABSENT, IN_TREE
+from extender_service.plugins.default_plugins import IN_TREE
 from tests.unit.cluster.clock import Clock
 
 
@@ -102,7 +102,7 @@ class World:
         self.pods = Pods()
         handle = Handle(self.cluster, self.pods)
         profiles = (
-            Registry(IN_TREE, ABSENT).profiles(default_config(), handle)
+            Registry(IN_TREE).profiles(default_config(), handle)
             if plugins is None
             else {
                 "default-scheduler": Profile(

@@ -11,7 +11,7 @@ from extender_service.framework.interface import Handle
 from extender_service.framework.registry import Registry
 from extender_service.framework.runtime import Decision, decide
 from extender_service.kube.objects import Affinity, LabelSelector, Pod, PodAffinity, PodAffinityTerm
-from extender_service.plugins.default_plugins import ABSENT, IN_TREE
+from extender_service.plugins.default_plugins import IN_TREE
 from tests.unit.cluster.objects import make_node, make_pod
 
 HOSTNAME = "kubernetes.io/hostname"
@@ -22,7 +22,7 @@ def with_spec(pod: Pod, **spec: Any) -> Pod:
 
 
 def decided(cluster: Cluster, pod: Pod, *, score: bool = False) -> Decision:
-    profile = Registry(IN_TREE, ABSENT).profiles(default_config(), Handle(cluster, ClusterFile(cluster, [])))
+    profile = Registry(IN_TREE).profiles(default_config(), Handle(cluster, ClusterFile(cluster, [])))
     nodes = cluster.view(None)
     nominated = cluster.nominated_for(pod, profile)
     return decide(profile["default-scheduler"], pod, nodes, nodes.exists, score=score, nominated=nominated)

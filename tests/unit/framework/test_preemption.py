@@ -20,7 +20,7 @@ from extender_service.framework.status import unschedulable
 from extender_service.framework.verdicts import Verdicts
 from extender_service.kube.objects import LabelSelector, ObjectMeta, Pod
 from extender_service.kube.policy import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
-from extender_service.plugins.default_plugins import ABSENT, IN_TREE
+from extender_service.plugins.default_plugins import IN_TREE
 from tests.unit.cluster.objects import make_node, make_pod
 
 PREEMPTOR = "preemptor"
@@ -62,7 +62,7 @@ def make_cluster(pods: Sequence[Pod], budgets: Sequence[PodDisruptionBudget] = (
 
 def judging(cluster: Cluster, pod: Pod) -> FilterAgain:
     handle = Handle(cluster, ClusterFile(cluster, []))
-    profile = Registry(IN_TREE, ABSENT).profiles(default_config(), handle)["default-scheduler"]
+    profile = Registry(IN_TREE).profiles(default_config(), handle)["default-scheduler"]
     state = CycleState(pod)
     run_pre_filter(profile, state, pod)
     return filter_again(profile, state, pod, cluster.nominated_for(pod, ["default-scheduler"]))

@@ -1,4 +1,3 @@
-import logging
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -17,7 +16,9 @@ from extender_service.framework.profile import Profile
 from extender_service.framework.registry import Registry
 from extender_service.framework.status import Rejections
 from extender_service.kube.objects import Pod
-from extender_service.plugins.default_plugins import ABSENT, IN_TREE
+from extender_service.plugins.default_binder import DefaultBinder
+from extender_service.plugins.default_plugins import IN_TREE
+from extender_service.plugins.priority_sort import PrioritySort
 from tests.unit.framework.stubs import make_handle
 
 
@@ -57,8 +58,8 @@ class Resized(Sized):
     name: ClassVar[str] = "Resized"
 
 
-# A profile needs the last two.
-ABSENT_ONES = {"Absent": ("filter",), "PrioritySort": ("queueSort",), "DefaultBinder": ("bind",)}
+# What every profile needs.
+NEEDED = (PrioritySort, DefaultBinder)
 
 
 def config(*profiles: str) -> KubeSchedulerConfiguration:
@@ -81,7 +82,7 @@ def only(**points: str) -> str:
 
 def test_one_instance_serves_all_of_a_plugins_extension_points() -> None:
     of = only(filter="{name: Both}", score="{name: Both, weight: 7}")
-    profile = profiles(Registry([Both], ABSENT_ONES), of)["default-scheduler"]
+    profile = profiles(Registry([Both, *NEEDED]), of)["default-scheduler"]
     (filtering,) = profile.filter
     ((scoring, weight),) = profile.score
     assert isinstance(filtering, Both)
@@ -93,13 +94,13 @@ def test_one_instance_serves_all_of_a_plugins_extension_points() -> None:
 def test_plugins_run_in_the_order_of_the_configuration() -> None:
     for names in (["Both", "Limited"], ["Limited", "Both"]):
         of = only(filter=", ".join(f"{{name: {name}}}" for name in names))
-        profile = profiles(Registry([Both, Limited], ABSENT_ONES), of)["default-scheduler"]
+        profile = profiles(Registry([Both, Limited, *NEEDED]), of)["default-scheduler"]
         assert [plugin.name for plugin in profile.filter] == names
 
 
 def test_every_profile_has_plugins_of_its_own() -> None:
     made = profiles(
-        Registry([Both], ABSENT_ONES),
+        Registry([Both, *NEEDED]),
         only(filter="{name: Both}"),
         only(filter="{name: Both}").replace("default-scheduler", "other"),
     )
@@ -107,16 +108,8 @@ def test_every_profile_has_plugins_of_its_own() -> None:
     assert made["default-scheduler"].filter[0] is not made["other"].filter[0]
 
 
-def test_plugins_that_are_not_there_yet_are_left_out_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    of = only(filter="{name: Absent}, {name: Both}")
-    profile = profiles(Registry([Both], ABSENT_ONES), of)["default-scheduler"]
-    assert [plugin.name for plugin in profile.filter] == ["Both"]
-    (record,) = [record for record in caplog.records if record.levelno == logging.WARNING]
-    assert "Absent" in vars(record)["plugins"].split()
-
-
 def test_a_plugin_that_nobody_knows_is_an_error() -> None:
-    registry = Registry([Both], ABSENT_ONES)
+    registry = Registry([Both, *NEEDED])
     for attempt in (registry.check, lambda wrong: registry.profiles(wrong, make_handle(Cluster()))):
         with pytest.raises(ConfigError, match="Unknown"):
             attempt(config(only(filter="{name: Unknown}")))
@@ -124,19 +117,19 @@ def test_a_plugin_that_nobody_knows_is_an_error() -> None:
 
 def test_a_plugin_cannot_be_enabled_where_it_does_nothing() -> None:
     with pytest.raises(ConfigError, match="Both"):
-        Registry([Both], ABSENT_ONES).check(config(only(preFilter="{name: Both}")))
+        Registry([Both, *NEEDED]).check(config(only(preFilter="{name: Both}")))
 
 
 def args_of(args: str) -> Any:
     of = only(filter="{name: Limited}")[:-1] + f", pluginConfig: [{{name: Limited, args: {args}}}]}}"
-    return profiles(Registry([Limited], ABSENT_ONES), of)["default-scheduler"].filter[0].args
+    return profiles(Registry([Limited, *NEEDED]), of)["default-scheduler"].filter[0].args
 
 
 def test_arguments_are_of_the_type_that_the_plugin_declares() -> None:
     assert args_of("{limit: 5}") == Limits(limit=5)
     assert args_of("{}") == Limits()
     of = only(filter="{name: Limited}")
-    assert profiles(Registry([Limited], ABSENT_ONES), of)["default-scheduler"].filter[0].args == Limits()
+    assert profiles(Registry([Limited, *NEEDED]), of)["default-scheduler"].filter[0].args == Limits()
     with pytest.raises(ConfigError, match=r"pluginConfig of Limited: args\.limit"):
         args_of("{limit: many}")
 
@@ -146,7 +139,7 @@ def problems(sized: str, resized: str) -> list[str]:
     args = f"[{{name: Sized, args: {sized}}}, {{name: Resized, args: {resized}}}]"
     of = only(filter="{name: Sized}, {name: Resized}")[:-1] + f", pluginConfig: {args}}}"
     with pytest.raises(ConfigError) as caught:
-        Registry([Sized, Resized], ABSENT_ONES).check(config(of))
+        Registry([Sized, Resized, *NEEDED]).check(config(of))
     return [str(problem) for problem in caught.value.problems]
 
 
@@ -161,11 +154,11 @@ def test_all_that_is_wrong_with_arguments_is_said_at_once_with_paths() -> None:
 
 def test_two_plugins_cannot_have_one_name() -> None:
     with pytest.raises(ValueError, match="two plugins have the name Both"):
-        Registry([Both, Both], {})
+        Registry([Both, Both])
 
 
 def test_the_in_tree_plugins_make_the_default_profile() -> None:
-    registry = Registry(IN_TREE, ABSENT)
+    registry = Registry(IN_TREE)
     (profile,) = registry.profiles(config(), make_handle(Cluster())).values()
     filters = [plugin.name for plugin in profile.filter]
     assert filters[:4] == ["NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity"]

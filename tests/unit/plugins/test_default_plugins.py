@@ -1,7 +1,7 @@
 from extender_service.config.load import default_config
 from extender_service.config.profiles import effective_profiles
 from extender_service.framework.interface import extension_points
-from extender_service.plugins.default_plugins import ABSENT, IN_TREE
+from extender_service.plugins.default_plugins import IN_TREE
 
 DEFAULT_WEIGHTS = {
     "TaintToleration": 3,
@@ -17,12 +17,11 @@ DEFAULT_WEIGHTS = {
 def test_every_plugin_has_one_name_of_its_own() -> None:
     names = [plugin.name for plugin in IN_TREE]
     assert len(set(names)) == len(names)
-    assert not set(names) & set(ABSENT)
     assert [plugin.__name__ for plugin in IN_TREE] == names
 
 
 def test_the_default_profile_has_kube_schedulers_plugins_and_weights() -> None:
-    points_of = {**ABSENT, **{plugin.name: extension_points(plugin) for plugin in IN_TREE}}
+    points_of = {plugin.name: extension_points(plugin) for plugin in IN_TREE}
     (effective,) = effective_profiles(default_config(), points_of).values()
     assert {plugin.name for plugins in effective.values() for plugin in plugins} <= set(points_of)
     weights = {plugin.name: plugin.weight for plugin in effective["score"]}

@@ -11,7 +11,7 @@ from extender_service.framework.interface import CycleState
 from extender_service.framework.registry import Registry
 from extender_service.framework.status import Code
 from extender_service.kube.objects import Pod
-from extender_service.plugins.default_plugins import ABSENT, IN_TREE
+from extender_service.plugins.default_plugins import IN_TREE
 from extender_service.plugins.node_label import OTHER_LABELS, NodeLabel
 from extender_service.testing import Trial
 from tests.unit.cluster.objects import make_node
@@ -68,7 +68,7 @@ def test_taking_pods_away_does_not_help() -> None:
 
 
 def test_it_is_known_by_name_and_off_by_default() -> None:
-    registry, handle = Registry(IN_TREE, ABSENT), Trial().handle
+    registry, handle = Registry(IN_TREE), Trial().handle
 
     [default] = registry.profiles(default_config(), handle).values()
     config = parse_config(CONFIG % "{presentLabels: [ready], absentLabelsPreference: [spot]}")
