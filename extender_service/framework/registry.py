@@ -67,10 +67,7 @@ class Registry:
         }
         return Profile(
             profile.scheduler_name,
-            {
-                point: [(made[plugin.name], plugin.weight) for plugin in plugins]
-                for point, plugins in effective.items()
-            },
+            {point: [(made[plugin.name], plugin.weight) for plugin in plugins] for point, plugins in effective.items()},
             handle.waiting_pods,
         )
 

@@ -57,9 +57,7 @@ class Evaluation:
             if kind is not None:
                 self._apply(_decoders[kind].decode(raw))
         self.pod = _with_identity(_decoders[Pod].decode(case.pod))
-        profiles = Registry(IN_TREE).profiles(
-            _config(case), Handle(self.cluster, ClusterFile(self.cluster, []))
-        )
+        profiles = Registry(IN_TREE).profiles(_config(case), Handle(self.cluster, ClusterFile(self.cluster, [])))
         self.scheduler_names = list(profiles)
         self.profile: Profile = profiles[self.pod.spec.scheduler_name]
         self.nodes: NodeView = self.cluster.view(None)
