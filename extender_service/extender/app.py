@@ -8,6 +8,7 @@ from functools import partial
 
 import msgspec
 from fastapi import FastAPI
+from msgspec import structs
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -33,6 +34,7 @@ from extender_service.extender.wire import (
 )
 from extender_service.framework.runtime import CycleError
 from extender_service.kube.decoding import DecodeError
+from extender_service.kube.defaults import DEFAULT_NAMESPACE
 from extender_service.kube.objects import Pod
 from extender_service.kube.quantity import QuantityError
 
@@ -152,6 +154,9 @@ async def _has_hung_up(request: Request) -> bool:
 def _required_pod(pod: Pod | None, observation: Observation) -> Pod:
     if pod is None:
         raise DecodeError("Pod is missing: send the pod that is to be placed")
+    if not pod.metadata.namespace:
+        # kube-scheduler always sends one; who tries the service by hand means what kubectl means.
+        pod = structs.replace(pod, metadata=structs.replace(pod.metadata, namespace=DEFAULT_NAMESPACE))
     observation.pod = pod_name(pod)
     return pod
 

@@ -1,6 +1,6 @@
 """Stock kube-schedulers with the service as their extender."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,16 +24,10 @@ def running(control_plane: ControlPlane, configuration: Object) -> Iterator[Proc
         scheduler.kill()
 
 
-def replacing(url: str, *, node_cache_capable: bool, keeping: Sequence[str] = ()) -> Object:
-    """kube-scheduler decides nothing itself: the service at `url` filters, scores and binds in its place.
-
-    `keeping` are filters of kube-scheduler's own that stay, so that the service is asked about the nodes they leave.
-    """
+def replacing(url: str, *, node_cache_capable: bool) -> Object:
+    """kube-scheduler decides nothing itself: the service at `url` filters, scores and binds in its place."""
     off: dict[str, Any] = {point: {"disabled": [{"name": "*"}]} for point in DECISION_POINTS}
-    for point in ("preFilter", "filter"):
-        off[point]["enabled"] = [{"name": name} for name in keeping]
-    if "VolumeBinding" not in keeping:
-        off |= {point: {"disabled": [{"name": "VolumeBinding"}]} for point in ("reserve", "preBind")}
+    off |= {point: {"disabled": [{"name": "VolumeBinding"}]} for point in ("reserve", "preBind")}
     return {
         **_SOON,
         "percentageOfNodesToScore": 100,

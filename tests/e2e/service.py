@@ -97,16 +97,16 @@ class Service:
 
     def decisions(self, verb: str) -> list[Object]:
         """What the log tells about the calls of a verb that ended without an error, in their order."""
-        return [line for line in self._log_lines() if line["msg"] == "decided" and line["verb"] == verb]
+        return [line for line in self.log_lines() if line["msg"] == "decided" and line["verb"] == verb]
 
     def _start(self, port: int) -> Process:
         return Process([PROGRAM, "serve", f"--port={port}", *self._options], self.log)
 
     def _listening_url(self) -> str:
         self.process.require_running()
-        return next((line["url"] for line in self._log_lines() if line["msg"] == "listening"), "")
+        return next((line["url"] for line in self.log_lines() if line["msg"] == "listening"), "")
 
-    def _log_lines(self) -> Iterator[Object]:
+    def log_lines(self) -> Iterator[Object]:
         """The log's records, but for the last line while it is being written; what is no JSON shows a crash."""
         whole, _, _ = self.log.read_text().rpartition("\n")
         for line in whole.splitlines():

@@ -226,3 +226,10 @@ def test_nothing_is_expected_for_a_caller_that_hung_up_meanwhile(run: Callable[.
     run(calls())
     assert world.observations[0].node_name == "a"
     assert world.expected_on(WEB) is None
+
+
+def test_a_pod_without_a_namespace_is_one_of_the_default_namespace() -> None:
+    world = World(make_node("a"), mode="replace")
+    asyncio.run(world.post("filter", {"Pod": {"metadata": {"name": "web"}}, "NodeNames": ["a"]}))
+    assert [observation.pod for observation in world.observations] == ["default/web"]
+    assert [placement.uid for placement in world.cluster.placements] == ["default/web"]
