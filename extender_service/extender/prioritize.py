@@ -8,6 +8,7 @@ from extender_service.extender.service import ExtenderService
 from extender_service.extender.wire import ExtenderArgs, HostPriority
 from extender_service.framework.interface import CycleState
 from extender_service.framework.profile import Profile
+from extender_service.framework.recording import sample
 from extender_service.framework.runtime import run_pre_filter, run_pre_score, run_score
 from extender_service.kube.objects import Pod
 
@@ -25,7 +26,7 @@ def prioritize(service: ExtenderService, pod: Pod, args: ExtenderArgs) -> list[H
     profile = service.profile_for(pod)
     service.cluster.expire()
     found = candidates(service.cluster, args)
-    state = CycleState(pod)
+    state = CycleState(pod, sample(profile))
     run_pre_filter(profile, state, pod)
     known = np.flatnonzero(found.asked)
     totals = np.zeros(len(found.view), np.int64)
