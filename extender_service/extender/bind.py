@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from extender_service.cluster.cluster import pod_uid
+from extender_service.cluster.cluster import TERMINAL_PHASES, pod_uid
 from extender_service.cluster.placements import Placement
 from extender_service.extender.service import ExtenderService, pod_name
 from extender_service.extender.unheard import Record, discard, failed_scheduling, scheduled
@@ -87,9 +87,8 @@ class Binder:
         if binding is not None:
             await asyncio.wait([binding.task])
         placement = self._cluster.placements.get(uid)
-        if placement is None:
-            known = self._cluster.pod(uid)
-            return known.node_name or None if known is not None else None
+        if placement is None or not placement.assumed:
+            return self._shown_on(uid)
         return await self._settle(placement)
 
     async def close(self, grace_seconds: float) -> None:
@@ -118,25 +117,34 @@ class Binder:
 
     async def _bind(self, uid: str, args: ExtenderBindingArgs) -> bool:
         """Bind the pod; returns False if it was bound to that node already."""
-        known = self._cluster.pod(uid)
-        if known is not None and known.node_name:
-            _check_node(args, known.node_name)
-            return False
-        placement = self._cluster.placements.get(uid)
-        if placement is not None and placement.assumed:
-            # Bound before, as far as anybody knows.
-            bound_to = await self._settle(placement)
-            if bound_to is not None:
-                _check_node(args, bound_to)
-                return False
-            placement = None
-        pod = placement.pod if placement is not None else await self._wanted(args)
-        if pod.spec.node_name:
-            _check_node(args, pod.spec.node_name)
+        pod = await self._unbound(uid, args)
+        if pod is None:
             return False
         await self._run(uid, args, self._assume(uid, args, pod))
         self._confirm(uid, self._confirm_seconds)
         return True
+
+    async def _unbound(self, uid: str, args: ExtenderBindingArgs) -> Pod | None:
+        """Return the pod that is to be bound, None if it is bound to that node already."""
+        placement = self._cluster.placements.get(uid)
+        bound_to = self._shown_on(uid)
+        if placement is not None and placement.assumed:
+            # Bound before, as far as anybody knows.
+            bound_to = await self._settle(placement)
+            placement = self._cluster.placements.get(uid)
+        if bound_to is None:
+            pod = placement.pod if placement is not None else await self._wanted(args)
+            # While it was read, the watch may have shown more.
+            bound_to = pod.spec.node_name or self._shown_on(uid)
+            if not bound_to:
+                return pod
+        _check_node(args, bound_to)
+        return None
+
+    def _shown_on(self, uid: str) -> str | None:
+        """The node on which the watch shows the pod."""
+        known = self._cluster.pod(uid)
+        return known.node_name or None if known is not None else None
 
     def _assume(self, uid: str, args: ExtenderBindingArgs, pod: Pod) -> BindingCycle:
         """Count the pod on its node, and return what is left to do: Reserve has run when the node was chosen here."""
@@ -211,15 +219,21 @@ class Binder:
             raise BindError(f"reading pod {namespace}/{name}: {error}") from error
 
     async def _settle(self, placement: Placement) -> str | None:
+        """Read a pod that counts as assumed. If it is bound there, it goes on to count until the watch shows it.
+
+        Only the watch makes facts: what is read may be older than what it has shown, or newer than what it shows next.
+        """
         metadata = placement.pod.metadata
         pod = await self._read(metadata.namespace, metadata.name)
-        if pod is not None and pod_uid(pod) == placement.uid and pod.spec.node_name:
-            self._cluster.apply_pod(pod)
-            return pod.spec.node_name
-        extra = {"pod": pod_name(placement.pod), "node": placement.node_name}
-        log.warning("a pod that was to be bound is not", extra=extra)
-        self._cluster.drop_placement(placement.uid)
-        return None
+        if self._cluster.placements.get(placement.uid) is not placement:
+            return self._shown_on(placement.uid)
+        lives = pod is not None and pod_uid(pod) == placement.uid and pod.status.phase not in TERMINAL_PHASES
+        bound_to = pod.spec.node_name or None if pod is not None and lives else None
+        if bound_to != placement.node_name:
+            extra = {"pod": pod_name(placement.pod), "node": placement.node_name}
+            log.warning("a pod that was to be bound is not", extra=extra)
+            self._cluster.drop_placement(placement.uid)
+        return bound_to
 
     def _confirm(self, uid: str, seconds: float) -> None:
         if self._cluster.placements.get(uid) is not None and uid not in self._settling:
@@ -228,19 +242,18 @@ class Binder:
             task.add_done_callback(lambda _: self._settling.pop(uid, None))
 
     async def _settle_in_time(self, uid: str, seconds: float) -> None:
-        """Settle a binding that the watch does not confirm in time."""
+        """Settle a binding that the watch does not confirm in time, as often as it takes."""
         while True:
             await asyncio.sleep(seconds)
             placement = self._cluster.placements.get(uid)
             if placement is None or not placement.assumed:
                 return
+            seconds = self._confirm_seconds
             try:
                 await self.settle(uid)
             except BindError as error:
                 log.warning("cannot tell whether a pod is bound: %s", error)
                 seconds = RETRY_SECONDS
-            else:
-                return
 
 
 async def _anybody_hears(callers: list[HungUp]) -> bool:

@@ -365,6 +365,19 @@ def test_a_caller_that_hung_up_takes_back_only_its_own_answer() -> None:
     assert world.expected_on(WEB) == "b"
 
 
+def test_a_caller_that_hung_up_does_not_take_back_a_binding_that_has_begun() -> None:
+    world = World(small_node("a"), mode="replace")
+    world.pods.put(WEB)
+
+    async def binds_meanwhile() -> bool:
+        assert await world.bind(WEB, "a") == ""
+        return True
+
+    args = ExtenderArgs(WEB, node_names=["a"])
+    asyncio.run(filter_nodes(world.service, world.binder, WEB, args, binds_meanwhile))
+    assert world.expected_on(WEB) == "a"
+
+
 @pytest.mark.parametrize(("mode", "is_live"), [("replace", False), ("beside", True), ("beside", False)])
 def test_nothing_is_expected_on_a_cluster_file_nor_beside_kube_scheduler(mode: Any, is_live: bool) -> None:
     world = World(small_node("a"), mode=mode, is_live=is_live)
@@ -501,6 +514,23 @@ def test_a_pod_that_fits_somewhere_does_not_wait() -> None:
     world = World(small_node("a", "500m"), small_node("b"))
     run(world, WEB, names=["a", "b"])
     assert not world.observations[-1].looked_again
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_call_that_waited_does_not_take_back_what_was_answered_since() -> None:
+    """kube-scheduler asks about a pod once at a time: it has given up the call that waits."""
+    world = World(small_node("a", "500m"), small_node("b"), mode="replace")
+
+    async def calls() -> str:
+        waiting = asyncio.create_task(world.filter(WEB, ["a"]))
+        while not world.cluster.events._waiting:
+            await asyncio.sleep(0)
+        assert (await world.filter(WEB, ["b"]))["NodeNames"] == ["b"]
+        world.cluster.apply_node(small_node("a"))
+        return str((await waiting)["Error"])
+
+    assert asyncio.run(calls()) == "pod default/web was asked about again in the meantime"
+    assert (world.expected_on(WEB), world.cpu_milli("a"), world.cpu_milli("b")) == ("b", 0, 1000)
 
 
 # While the pod is being bound.
