@@ -22,10 +22,14 @@ def load(peers: Peers | None, size: ClusterSize) -> Cluster:
     else:
         with peers.api(size, "json") as api:
             cluster = asyncio.run(_listed(api.url))
-    # As the service does when it has everything.
+    settle()
+    return cluster
+
+
+def settle() -> None:
+    """Do what the service does once it knows the cluster: spare the garbage collector what stays."""
     gc.collect()
     gc.freeze()
-    return cluster
 
 
 def pending_pod(peers: Peers | None, pod_class: str) -> Pod:
