@@ -37,8 +37,8 @@ class Hold:
 class Pods:
     """The API server's part in reading and binding pods, with faults on demand.
 
-    A bind raises what is next in `bind_errors`, after it was applied if `applies` is true. `hold` makes binds wait, `read_hold` reads: once they
-    know what they will answer.
+    A bind raises what is next in `bind_errors`, after it was applied if `applies` is true. `hold` makes binds wait,
+    `read_hold` reads that know already what they will answer.
     """
 
     def __init__(self) -> None:
