@@ -181,8 +181,8 @@ def preemptor(**facts: Any) -> Object:
 
 def running(node_name: str, name: str, priority: str, **facts: Any) -> Object:
     """A pod on a node. Once deleted it is Terminating until the test ends it, as a kubelet would."""
-    lasting: dict[str, Any] = {"nodeName": node_name, "priorityClassName": priority, "terminationGracePeriodSeconds": 600}
-    return pod(f"{name}-on-{node_name}", **lasting, **facts)
+    facts |= {"nodeName": node_name, "priorityClassName": priority, "terminationGracePeriodSeconds": 600}
+    return pod(f"{name}-on-{node_name}", **facts)
 
 
 def _away_from(app: str) -> Object:
