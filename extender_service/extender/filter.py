@@ -86,6 +86,7 @@ async def _held_by_binding(
     found = candidates(service.cluster, args)
     if placement.node_name in found.names and placement.node_name not in found.unknown:
         return _one(found, found.names.index(placement.node_name), 1)
+    binder.undo(pod_uid(pod))
     bound_to = await binder.settle(pod_uid(pod))
     if bound_to is not None:
         raise CycleError(f"pod {pod_name(pod)} is already bound to {bound_to}")

@@ -8,8 +8,11 @@ import pytest
 from extender_service.cluster.events import ClusterEvent
 from extender_service.extender.filter import UNKNOWN_NODE, filter_nodes
 from extender_service.extender.wire import ExtenderArgs
+from extender_service.framework.interface import CycleState, Permit, Reserve
 from extender_service.framework.runtime import CycleError, decide
+from extender_service.framework.status import Code, Status
 from extender_service.kube.objects import Pod, Taint
+from extender_service.testing import Trial
 from tests.unit.cluster.objects import make_node, make_pod
 from tests.unit.extender.world import Hold, World
 
@@ -592,6 +595,48 @@ def test_where_that_node_is_not_asked_for_a_failed_binding_is_forgotten_first() 
     assert asyncio.run(calls())["NodeNames"] == ["large"]
     assert world.expected_on(WEB) == "large"
     assert world.cpu_milli("small") == 0
+
+
+class Patient(Reserve, Permit):
+    """Makes pods wait for a minute, and notes what is reserved."""
+
+    name = "Patient"
+
+    def __init__(self) -> None:
+        super().__init__(None, Trial().handle)
+        self.reserved: list[str] = []
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        self.reserved.append(node_name)
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        self.reserved.remove(node_name)
+
+    def permit(self, state: CycleState, pod: Pod, node_name: str) -> tuple[Status | None, float]:
+        return Status(Code.WAIT), 60.0
+
+
+def test_where_that_node_is_not_asked_for_a_binding_that_waits_is_undone() -> None:
+    plugin = Patient()
+    plugins = {"reserve": [(plugin, 1)], "permit": [(plugin, 1)]}
+    world = World(small_node("small", "1"), small_node("large", "8"), mode="replace", plugins=plugins)
+    world.pods.put(WEB)
+    world.cluster.apply_pod(WEB)
+
+    async def calls() -> tuple[str, Any]:
+        await world.filter(WEB, ["small"])
+        binding = asyncio.create_task(world.bind(WEB, "small"))
+        while not len(world.service.profiles["default-scheduler"].waiting_pods):
+            await asyncio.sleep(0)
+        answer = await world.filter(WEB, ["large"])
+        return await binding, answer
+
+    error, answer = asyncio.run(calls())
+
+    assert error == "binding default/web to small: the pod was asked about on other nodes"
+    assert answer["NodeNames"] == ["large"]
+    assert (world.expected_on(WEB), plugin.reserved) == ("large", ["large"])
+    assert world.pods.bound == []
 
 
 def test_cycle_errors_are_raised_to_callers_in_the_process() -> None:
