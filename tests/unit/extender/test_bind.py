@@ -202,6 +202,27 @@ def test_while_nobody_can_tell_the_pod_counts(monkeypatch: pytest.MonkeyPatch) -
     assert (world.pods.reads, world.cpu_milli("a")) == (4, 0)
 
 
+def test_the_room_of_a_pod_whose_binding_is_tried_again_is_not_given_away() -> None:
+    """A test with an API server that failed a fifth of all calls found a node with more on it than it has."""
+    world = world_with()
+
+    async def calls() -> None:
+        world.pods.applies = False
+        world.pods.bind_errors = [LOST]
+        world.pods.read_errors = [LOST]
+        await world.filter(WEB, ["a"])
+        assert await world.bind(WEB, "a") == "binding default/web to a: the connection was lost"
+        world.pods.applies = True
+        again, hold = await begin(world, "a")
+        assert (await world.filter(make_pod("big", requests={"cpu": "4"}), ["a"]))["NodeNames"] == []
+        hold.go_on.set()
+        assert await again == ""
+        assert world.cpu_milli("a") == 1000
+
+    asyncio.run(calls())
+    assert world.pods.reads == 2  # after the first try, and before the second
+
+
 def test_a_binding_that_the_watch_does_not_show_is_read_again_and_again() -> None:
     world = world_with(confirm_seconds=0.01)
 
