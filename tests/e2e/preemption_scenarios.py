@@ -131,6 +131,12 @@ def with_visible_victims(scenario: Scenario) -> Scenario:
     return Scenario(scenario.plugin, wanted, [*scenario.running, *visible])
 
 
+def many_small() -> Scenario:
+    """Twelve pods fill three nodes. Any of them makes room for a preemptor."""
+    pods = [running(name, f"small-{number}", "low", requests={"cpu": "1"}) for name in "abc" for number in range(4)]
+    return Scenario("NodeResourcesFit", preemptor(requests={"cpu": "1"}), pods)
+
+
 def one_or_the_other() -> Scenario:
     """On b there is memory once one of two pods is gone, and the more important of them holds the port."""
     return Scenario(
@@ -145,7 +151,7 @@ def one_or_the_other() -> Scenario:
     )
 
 
-def budgeted_resources() -> Scenario:
+def budgeted() -> Scenario:
     """On a two pods would have to go, and one of them may; on b one has to, and the one that started later may not."""
     return Scenario(
         "NodeResourcesFit",
@@ -157,19 +163,6 @@ def budgeted_resources() -> Scenario:
             running("b", "plain", "middle", requests={"memory": "8Gi"}),
             running("b", "protected", "middle", requests={"memory": "8Gi"}, labels={"budget": "spent"}),
             running("c", "huge", "top", requests={"memory": "16Gi"}),
-        ],
-    )
-
-
-def budgeted_host_ports() -> Scenario:
-    """A budget protects the pod that holds the port on a."""
-    return Scenario(
-        "NodePorts",
-        preemptor(host_ports=[8080]),
-        [
-            running("a", "protected", "low", host_ports=[8080], labels={"budget": "spent"}),
-            running("b", "holder", "middle", host_ports=[8080]),
-            running("c", "holder", "top", host_ports=[8080]),
         ],
     )
 

@@ -19,10 +19,10 @@ from tests.e2e.preemption_scenarios import (
     BUDGETS,
     CONFLICTS,
     Scenario,
-    budgeted_host_ports,
-    budgeted_resources,
+    budgeted,
     cluster_objects,
     host_ports,
+    many_small,
     one_or_the_other,
     running,
     with_visible_victims,
@@ -169,15 +169,7 @@ def test_what_kube_scheduler_proposes_goes_as_well_only_beside_it(cluster: Clust
 
 
 def test_budgets_steer_away_from_pods(cluster: Cluster) -> None:
-    scenario = budgeted_resources()
-    cluster.run(scenario.running)
-    expected = cluster.expected(scenario.preemptor)
-    assert expected.node != cluster.expected(scenario.preemptor, by_budgets=False).node
-    require(cluster, scenario.preemptor, expected)
-
-
-def test_budgets_steer_away_from_pods_that_only_the_service_minds(cluster: Cluster) -> None:
-    scenario = with_visible_victims(budgeted_host_ports())
+    scenario = with_visible_victims(budgeted())
     cluster.run(scenario.running)
     preemptor = scheduled_by(lacking(scenario.plugin), scenario.preemptor)
     expected = cluster.expected(preemptor)
@@ -201,6 +193,27 @@ def test_the_room_is_kept_for_the_pod_that_it_was_made_for(cluster: Cluster) -> 
     assert "nodeName" not in cluster.pod("rival")["spec"]
 
 
+def test_pods_that_preempt_at_once_displace_one_pod_each(cluster: Cluster) -> None:
+    """Those who come later see which room is made for those who came before."""
+    scenario = many_small()
+    cluster.run(scenario.running)
+    others = cluster.pod_names()
+    preemptors = [named(f"preemptor-{number}", scenario.preemptor) for number in range(8)]
+
+    def all_nominated() -> bool:
+        found = [cluster.pod(each["metadata"]["name"]) for each in preemptors]
+        return all(each["status"].get("nominatedNodeName") for each in found)
+
+    def all_bound() -> bool:
+        cluster.end_victims()
+        return not cluster.pod_names("spec.nodeName=")
+
+    cluster.api.create(*preemptors)
+    wait_until(all_nominated, "all preemptors to be nominated")
+    wait_until(all_bound, "all preemptors to be bound")
+    assert len(others & cluster.pod_names()) == len(others) - len(preemptors)
+
+
 def require(cluster: Cluster, preemptor: Object, expected: Displacement) -> None:
     """Create the preemptor, and follow it to its node: these pods have to go, and no others."""
     others = cluster.pod_names()
@@ -214,3 +227,7 @@ def require(cluster: Cluster, preemptor: Object, expected: Displacement) -> None
 
 def scheduled_by(name: str, wanted: Object) -> Object:
     return {**wanted, "spec": {**wanted["spec"], "schedulerName": name}}
+
+
+def named(name: str, wanted: Object) -> Object:
+    return {**wanted, "metadata": {**wanted["metadata"], "name": name}}
