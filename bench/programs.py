@@ -102,6 +102,12 @@ class Peers:
         with self._serving("goextender", f"-api={api.url}") as server:
             yield server
 
+    @contextmanager
+    def canned(self) -> Iterator[Server]:
+        """The same program, of which only the answers are wanted that were made beforehand, at /canned/N."""
+        with self._serving("goextender", "-nodes=1") as server:
+            yield server
+
     def cycle(self, size: ClusterSize, *options: str) -> list[dict[str, Any]]:
         """Measure kube-scheduler's cycle in process; a line for each class of pods."""
         return self._lines("kubecycle", "cycle", f"-nodes={size.nodes}", *size.options(), "-percent=100", *options)
