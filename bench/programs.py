@@ -19,7 +19,7 @@ from tests.e2e.processes import Process
 from tests.e2e.waiting import wait_until
 
 PROGRAM = Path(sys.executable).with_name("extender-service")
-_SOURCES = Path(__file__).parent / "peers"
+PEERS = Path(__file__).parent / "peers"
 _START_SECONDS = 300.0  # 15,000 nodes and 150,000 pods are made, encoded, sent and decoded
 _numbers = count(1)
 
@@ -143,7 +143,7 @@ class Peers:
 
     @staticmethod
     def _program(name: str) -> Path:
-        return go_programs.build(_SOURCES / name)
+        return go_programs.build(PEERS / name)
 
 
 @contextmanager
