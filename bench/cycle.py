@@ -28,6 +28,7 @@ def run(the: Run) -> None:
 
 
 def _compare(the: Run, peers: Peers, size: ClusterSize) -> None:
+    the.report.progress("cycle", f"{size.nodes} nodes")
     with ExitStack() as stack:
         api = stack.enter_context(peers.api(size, "json"))
         server = stack.enter_context(service(the.directory, f"--master={api.url}", "--mode=replace"))

@@ -41,6 +41,7 @@ def run(the: Run) -> None:
     by_plugin: dict[str, dict[int, float]] = {}
     sizes = (100, 500) if the.quick else (100, 500, 1000, 5000)
     for nodes in sizes:
+        the.report.progress("decision", f"{nodes} nodes")
         size = ClusterSize(nodes, images=_IMAGES)
         cluster = clusters.load(the.peers, size)
         profile = default_profile(cluster)

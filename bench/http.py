@@ -68,6 +68,7 @@ def _all_calls(*, quick: bool) -> Iterator[Calls]:
 
 def _measure(the: Run, peers: Peers, servers: Mapping[str, Server], calls: Calls) -> dict[str, dict[str, Times]]:
     """The times of each verb of each side."""
+    the.report.progress("http", f"{calls.nodes} {calls.form}, {calls.client}, {calls.connections} connections")
 
     def once(side: str) -> dict[str, Times]:
         rows = peers.call(

@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import sys
 from collections.abc import Sequence
 from typing import TextIO
 
@@ -24,6 +25,11 @@ class Report:
         if self._lines is not None:
             for row in rows:
                 print(json.dumps({"part": part, "table": title, **row}), file=self._lines, flush=True)
+
+    def progress(self, part: str, text: str) -> None:
+        """Say on a terminal what comes next; a part may take minutes until its table is there."""
+        if sys.stderr.isatty():
+            print(f"\r\033[K{part}: {text} …", end="\r", file=sys.stderr, flush=True)
 
     def note(self, part: str, text: str) -> None:
         """Print a line that is no figure."""

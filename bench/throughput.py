@@ -67,6 +67,7 @@ def _measure(the: Run, node_count: int, pod_count: int) -> None:
         for workload in workloads(node_count, pod_count):
             if workload.preempts and node_count > 1000:
                 continue  # scheduler_perf has it with 500 nodes only: at 5,000 stock does not come to an end
+            the.report.progress("throughput", f"{node_count} nodes, {workload.name}")
             sides = {
                 STOCK: _scheduler(),
                 ONE_NODE: _extended(canned + "/canned/1"),

@@ -45,6 +45,7 @@ def run(the: Run) -> None:
         the.report.note("watch", NEEDS_GO)
         return
     peers, size = the.peers, ClusterSize(200, 30) if the.quick else ClusterSize(5000, 30)
+    the.report.progress("watch", f"{size.nodes} nodes")
     with peers.api(size, "json") as api:
         body = peers.body("plain-rs", size.nodes)
         ours, theirs = alternately(the.rounds, lambda: _load(the, api), lambda: _load_peer(peers, api, size))
