@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from extender_service.cluster.dimensions import POD_COUNT, Dimensions
 from extender_service.cluster.images import Images
 from extender_service.cluster.interning import Interner
+from extender_service.cluster.kept_columns import KeptColumns
 from extender_service.cluster.labels import LabelColumn, LabelColumns
 from extender_service.cluster.resources import HostPort, node_allocatable
 from extender_service.cluster.volume_support import VolumeSupport, volume_support
@@ -31,6 +32,8 @@ class NodeTable:
       `volume_supports`
     - label columns, through `label_column`
     - `images`; `objects` are the nodes without theirs
+
+    `by_facts` keeps what follows from what nodes say of themselves, `by_room` what also follows from what pods take.
     """
 
     def __init__(self, dimensions: Dimensions | None = None) -> None:
@@ -54,6 +57,8 @@ class NodeTable:
         self.port_set = np.full(_FIRST_CAPACITY, self._no_ports, np.intp)
         self.volume_support = np.full(_FIRST_CAPACITY, self._no_support, np.intp)
         self.images = Images()
+        self.by_facts = KeptColumns()
+        self.by_room = KeptColumns()
         self._csi_nodes: dict[str, CSINode] = {}
         self._ports: dict[int, Counter[HostPort]] = {}
         self._labels: list[Mapping[str, str]] = []
@@ -76,7 +81,8 @@ class NodeTable:
         old = self.objects[row] if row >= 0 else None
         if old is not None and _same_facts(old, node):
             self.objects[row] = node
-            self.images.set(row, images)
+            if self.images.set(row, images):
+                self._tell(row)
             return False
         allocatable = node_allocatable(node.status.allocatable)
         if row < 0:
@@ -93,6 +99,7 @@ class NodeTable:
         self._set_labels(row, node.metadata.labels)
         self._set_volume_support(row)
         self.images.set(row, images)
+        self._tell(row)
         return True
 
     def remove(self, name: str) -> bool:
@@ -111,6 +118,7 @@ class NodeTable:
         self._set_labels(row, _NO_LABELS)
         self._set_volume_support(row)
         self.images.set(row, ())
+        self._tell(row)
         self._free_if_unused(row)
         return True
 
@@ -122,6 +130,7 @@ class NodeTable:
             self._csi_nodes.pop(name, None)
         if self.is_node(name):
             self._set_volume_support(self.row_of[name])
+            self._tell(self.row_of[name])
 
     def row_for(self, name: str) -> int:
         """Return the row of a node, known or not yet; a new one holds nothing until a pod or the node comes."""
@@ -218,6 +227,11 @@ class NodeTable:
         if len(amounts) > len(self.requested):
             self._widen()
         self.requested[: len(amounts), row] += amounts
+        self.by_room.changes.append(row)
+
+    def _tell(self, row: int) -> None:
+        self.by_facts.changes.append(row)
+        self.by_room.changes.append(row)
 
     def _set_labels(self, row: int, labels: Mapping[str, str]) -> None:
         self._labels[row] = labels

@@ -1,12 +1,13 @@
 """Nodes as a plugin sees them in one decision: columns at the rows that were asked for."""
 
-from collections.abc import Iterable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from extender_service.cluster.images import Image
+from extender_service.cluster.kept_columns import KeptColumns
 from extender_service.cluster.labels import LabelColumn
 from extender_service.cluster.nodes import NodeTable
 from extender_service.cluster.pods import PodTable
@@ -181,6 +182,18 @@ class NodeView:
             self._requested[dimension] = known
         return known
 
+    def allocatable_of(self, dimensions: Sequence[int]) -> NDArray[np.int64]:
+        """What each node offers of several dimensions, as a new array of (dimension, node)."""
+        return np.array([self.allocatable(dimension) for dimension in dimensions], np.int64).reshape(
+            len(dimensions), self._size
+        )
+
+    def requested_of(self, dimensions: Sequence[int]) -> NDArray[np.int64]:
+        """What the pods on each node take of several dimensions, as a new array of (dimension, node)."""
+        return np.array([self.requested(dimension) for dimension in dimensions], np.int64).reshape(
+            len(dimensions), self._size
+        )
+
     def pods_among(self, slots: NDArray[np.intp]) -> NDArray[np.int64]:
         """How many of the pods in these slots, each given once, count on each node in its own world."""
         rows = self._pods.row[slots]
@@ -207,6 +220,30 @@ class NodeView:
     def changes(self) -> RowChanges | None:
         """What is different in these nodes' own worlds."""
         return self._changes
+
+    def kept_by_facts(self, key: Hashable, work_out: Callable[["NodeView"], NDArray[V]]) -> NDArray[V]:
+        """Return what `work_out` makes of these nodes, from what was kept of earlier decisions where that still holds.
+
+        It may go by nothing but the key and what each node says of itself, and answers with an array whose last axis
+        has an entry per node. The key names it among all plugins'. The array holds until the cluster changes.
+        """
+        return self._kept(self._table.by_facts, key, work_out)
+
+    def kept_by_room(self, key: Hashable, work_out: Callable[["NodeView"], NDArray[V]]) -> NDArray[V]:
+        """Do the same where `work_out` also goes by what the pods on each node take of it."""
+        if self._changes is not None:
+            return work_out(self)
+        return self._kept(self._table.by_room, key, work_out)
+
+    def _kept(self, kept: KeptColumns, key: Hashable, work_out: Callable[["NodeView"], NDArray[V]]) -> NDArray[V]:
+        # A few nodes are not worth working out all of them.
+        if 4 * self._size < self._table.size and key not in kept:
+            return work_out(self)
+        column = cast(
+            NDArray[V],
+            kept.of(key, self._table.size, lambda rows: work_out(NodeView(self._table, self._pods, rows))),
+        )
+        return column[..., : self._size] if self._rows is None else column[..., self._rows]
 
     def everywhere(self) -> "NodeView":
         """Return all rows of the table that these nodes are from, as they are without changes."""
