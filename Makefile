@@ -2,7 +2,7 @@
 # make test   run all tests
 # make check  lint, format, types, layers, generated files
 # make fix    format, and mend what the linter can
-# make bench  how fast it is
+# make bench  how fast it is beside kube-scheduler and an extender in Go (QUICK=1: a short look; JSON=FILE: lines, too)
 
 UV := scripts/uv
 
@@ -35,7 +35,4 @@ openapi:
 	$(UV) run --frozen python -m extender_service.extender.description > openapi/extender-v1.yaml
 
 bench:
-	$(UV) run --frozen python -m bench.startup
-	$(UV) run --frozen python -m bench.decision
-	$(UV) run --frozen python -m bench.preemption
-	$(UV) run --frozen python -m bench.unique_labels
+	$(UV) run --frozen python -m bench $(if $(QUICK),--quick) $(if $(JSON),--json $(JSON))

@@ -1,18 +1,22 @@
-"""How long a decision about all nodes takes, by kind of pod and by plugin: python -m bench.decision [--nodes 100,5000].
+"""How long a decision about all nodes takes, by class of pods and by plugin: python -m bench.decision.
 
-A pod is placed where it was decided, so that each decision meets a cluster that has changed since the last one.
+Filter and Score of the whole default profile in process, beside kube-scheduler's cycle in process (`kubecycle cycle`),
+both with the same cluster and all nodes scored. Each pod is placed where it was decided, so that each decision meets a
+cluster that has changed since the last one; after some more it is gone.
 """
 
-import argparse
 import statistics
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
 
-import numpy as np
 from msgspec import structs
 
-from bench import synthetic
+from bench import clusters, synthetic
+from bench.figures import Times, alternately, compared, over_rounds
+from bench.programs import ClusterSize
+from bench.run import Run, main
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.cluster_file import ClusterFile
 from extender_service.cluster.view import NodeView
@@ -24,32 +28,81 @@ from extender_service.framework.runtime import decide, run_pre_filter, run_pre_s
 from extender_service.kube.objects import Pod
 from extender_service.plugins.default_plugins import IN_TREE
 
-ROUNDS = 200
+_TARGETS = {  # times faster than kube-scheduler, by number of nodes: for plain pods, and for others
+    100: (1 / 2, 1.0),
+    5000: (10.0, 30.0),
+}
+_SPREAD_OR_AFFINITY = ("plain-rs", "spread", "anti-affinity", "pref-pod-affinity")
+_IMAGES = 3  # kubecycle's own default
 
 
-def main() -> None:
-    """Print decisions by kind of pod, and plugins by size of the cluster."""
-    parser = argparse.ArgumentParser(prog="python -m bench.decision", description=__doc__)
-    parser.add_argument("--nodes", default="100,1000,5000")
-    parser.add_argument("--pods-per-node", type=int, default=30)
-    options = parser.parse_args()
-    sizes = [int(size) for size in options.nodes.split(",")]
+def run(the: Run) -> None:
+    """Print a table of classes for each size of the cluster, and one of plugins."""
     by_plugin: dict[str, dict[int, float]] = {}
-    for size in sizes:
-        cluster = synthetic.cluster(size, options.pods_per_node)
+    sizes = (100, 500) if the.quick else (100, 500, 1000, 5000)
+    for nodes in sizes:
+        size = ClusterSize(nodes, images=_IMAGES)
+        cluster = clusters.load(the.peers, size)
         profile = default_profile(cluster)
-        print(f"\n{size} nodes, {cluster.pod_count} pods: milliseconds a decision, p50 and p99")
-        for kind in synthetic.CLASSES:
-            times = decisions(profile, cluster, synthetic.pending_pod(kind))
-            print(f"{kind:40} {statistics.median(times):8.3f} {np.percentile(times, 99):8.3f}")
-        for kind in synthetic.CLASSES:
-            for name, milliseconds in plugin_times(profile, cluster, synthetic.pending_pod(kind)):
+        pods = {name: clusters.pending_pod(the.peers, name) for name in synthetic.CLASSES}
+        _compare(the, size, cluster, profile, pods)
+        for pod in pods.values():
+            for name, milliseconds in plugin_times(profile, cluster, pod):
                 of_sizes = by_plugin.setdefault(name, {})
-                of_sizes[size] = max(milliseconds, of_sizes.get(size, 0.0))
-    print("\nmilliseconds a plugin takes for all nodes, p50 of the kind of pod that takes longest")
-    print(f"{'':50}" + "".join(f"{size:>9}" for size in sizes))
-    for name, of_sizes in sorted(by_plugin.items()):
-        print(f"{name:50}" + "".join(f"{of_sizes.get(size, 0.0):9.3f}" for size in sizes))
+                of_sizes[nodes] = max(milliseconds, of_sizes.get(nodes, 0.0))
+        _with_volumes(the, nodes)
+    title = "median of a plugin for all nodes, for the class of pods that takes it longest"
+    the.report.table(
+        "decision",
+        title,
+        [
+            {"plugin": name, **{f"{nodes} nodes": of_sizes.get(nodes) for nodes in sizes}}
+            for name, of_sizes in sorted(by_plugin.items())
+        ],
+    )
+
+
+def _compare(the: Run, size: ClusterSize, cluster: Cluster, profile: Profile, pods: dict[str, Pod]) -> None:
+    budget = 0.1 if the.quick else 0.5
+
+    def ours() -> dict[str, Times]:
+        return {name: Times.of(decisions(profile, cluster, pod, budget)) for name, pod in pods.items()}
+
+    def theirs() -> dict[str, Times]:
+        if the.peers is None:
+            return {}
+        rows = the.peers.cycle(size, f"-classes={','.join(pods)}", f"-budget={budget}s")
+        return {row["class"]: Times(row["p50_ms"], row["p99_ms"]) for row in rows}
+
+    service, peer = (over_rounds(rounds) for rounds in alternately(the.rounds, ours, theirs))
+    title = f"{size.nodes} nodes, {cluster.pod_count} pods; the service in process, kube-scheduler's cycle in process"
+    the.report.table(
+        "decision",
+        title,
+        [
+            {"nodes": size.nodes, "class": name, **compared(times, peer.get(name), _target(size.nodes, name))}
+            for name, times in service.items()
+        ],
+    )
+
+
+def _target(nodes: int, pod_class: str) -> float | None:
+    if nodes not in _TARGETS:
+        return None
+    plain, others = _TARGETS[nodes]
+    if pod_class == "plain":
+        return plain
+    return others if nodes == 100 or pod_class in _SPREAD_OR_AFFINITY else None
+
+
+def _with_volumes(the: Run, nodes: int) -> None:
+    cluster = synthetic.cluster(nodes, 10)
+    times = Times.of(decisions(default_profile(cluster), cluster, synthetic.pending_pod("volumes"), 0.3))
+    the.report.table(
+        "decision",
+        f"{nodes} nodes, of which each has a pod with a volume",
+        [{"nodes": nodes, "class": "volumes", **compared(times, None)}],
+    )
 
 
 def default_profile(cluster: Cluster) -> Profile:
@@ -58,24 +111,31 @@ def default_profile(cluster: Cluster) -> Profile:
     return Registry(IN_TREE).profiles(default_config(), handle)["default-scheduler"]
 
 
-def decisions(profile: Profile, cluster: Cluster, pod: Pod, rounds: int = ROUNDS) -> list[float]:
-    """Decide again and again, placing the pod each time; returns the milliseconds of each but the first."""
-    times = []
-    for number in range(rounds):
+def decisions(profile: Profile, cluster: Cluster, pod: Pod, budget_seconds: float) -> list[float]:
+    """Decide again and again, placing the pod each time; returns the milliseconds of each but the first three.
+
+    As many as `kubecycle` makes: 20 to 300, within the budget. The cluster is in the end as it was before.
+    """
+    times: list[float] = []
+    placed: deque[Pod] = deque()
+    most_placed = min(20, cluster.node_count // 10 + 1)
+    begun = time.perf_counter()
+    while len(times) < 303 and (len(times) < 23 or time.perf_counter() - begun < budget_seconds):
         started = time.perf_counter()
         nodes = cluster.view(None)
         decision = decide(profile, pod, nodes, nodes.exists, score=True)
-        chosen = decision.choose() if len(decision.feasible) else None
+        chosen = decision.choose()
         times.append((time.perf_counter() - started) * 1000)
-        if chosen is not None:
-            cluster.apply_pod(placed(pod, number, nodes.names[chosen]))
-    for number in range(rounds):
-        cluster.remove_pod((pod.metadata.namespace, f"{pod.metadata.name}-{number}"))
-    return times[1:]
+        placed.append(_placed(pod, len(times), nodes.names[chosen]))
+        cluster.apply_pod(placed[-1])
+        if len(placed) > most_placed:
+            cluster.remove_pod(_key(placed.popleft()))
+    for remaining in placed:
+        cluster.remove_pod(_key(remaining))
+    return times[3:]
 
 
-def placed(pod: Pod, number: int, node_name: str) -> Pod:
-    """A copy of a pod, on a node."""
+def _placed(pod: Pod, number: int, node_name: str) -> Pod:
     name = f"{pod.metadata.name}-{number}"
     return structs.replace(
         pod,
@@ -84,30 +144,33 @@ def placed(pod: Pod, number: int, node_name: str) -> Pod:
     )
 
 
+def _key(pod: Pod) -> tuple[str, str]:
+    return pod.metadata.namespace, pod.metadata.name
+
+
 def plugin_times(profile: Profile, cluster: Cluster, pod: Pod) -> Iterator[tuple[str, float]]:
     """Yield each plugin's name and extension point with its median milliseconds on all nodes, on its own."""
     state = CycleState(pod)
     run_pre_filter(profile, state, pod)
     run_pre_score(profile, state, pod, cluster.view(None))
     for pre_filter in profile.pre_filter:
-        yield f"{pre_filter.name} PreFilter", median(partial(pre_filter.pre_filter, CycleState(pod), pod))
+        yield f"{pre_filter.name} PreFilter", _median(partial(pre_filter.pre_filter, CycleState(pod), pod))
     for plugin in profile.filter:
         if plugin.name not in state.skipped_filters:
-            yield f"{plugin.name} Filter", median(partial(on_nodes, plugin.filter, state, cluster))
+            yield f"{plugin.name} Filter", _median(partial(_on_nodes, plugin.filter, state, cluster))
     for pre_score in profile.pre_score:
-        yield f"{pre_score.name} PreScore", median(partial(on_nodes, pre_score.pre_score, CycleState(pod), cluster))
+        yield f"{pre_score.name} PreScore", _median(partial(_on_nodes, pre_score.pre_score, CycleState(pod), cluster))
     for scorer, _ in profile.score:
         if scorer.name not in state.skipped_scores:
-            yield f"{scorer.name} Score", median(partial(on_nodes, scorer.score, state, cluster))
+            yield f"{scorer.name} Score", _median(partial(_on_nodes, scorer.score, state, cluster))
 
 
-def on_nodes(method: Callable[[CycleState, Pod, NodeView], object], state: CycleState, cluster: Cluster) -> None:
+def _on_nodes(method: Callable[[CycleState, Pod, NodeView], object], state: CycleState, cluster: Cluster) -> None:
     """Call a plugin with all nodes, none of which it has seen."""
     method(state, state.pod, cluster.view(None))
 
 
-def median(call: Callable[[], object], rounds: int = 30) -> float:
-    """The median milliseconds of a call."""
+def _median(call: Callable[[], object], rounds: int = 30) -> float:
     times = []
     for _ in range(rounds):
         started = time.perf_counter()
@@ -117,4 +180,4 @@ def median(call: Callable[[], object], rounds: int = 30) -> float:
 
 
 if __name__ == "__main__":
-    main()
+    main("python -m bench.decision", __doc__, [run])

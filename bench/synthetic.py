@@ -1,7 +1,7 @@
-"""A synthetic cluster: ordinary nodes and pods, every object a function of its index.
+"""The cluster of bench/peers/internal/gen without Go, as far as scheduling reads it; and volumes, which it has none of.
 
-Node i: zone i % 3, rack i / 20 % 50, 32 cpu, 128Gi, 110 pods, 46 images; tainted where i / 10 % 10 is 9.
-Pod k of node i: app (7 i + 10 k) % 100, so that each app has one pod on each tenth node.
+Every object is a function of its index. Node i: zone i % 3, rack i / 20 % 50, 32 cpu, 128Gi, 110 pods; tainted where
+i / 10 % 10 is 9. Pod k of node i: app (7 i + 10 k) % 100, so that each app has one pod on each tenth node.
 """
 
 from collections.abc import Iterator
@@ -39,41 +39,40 @@ from extender_service.kube.storage import (
 from extender_service.kube.workloads import ReplicaSet
 
 APPS = 100
+# Of pods that wait for a node; besides these, `pending_pod` makes one with `volumes`.
 CLASSES = (
     "plain",
-    "replica-set",
+    "plain-rs",
     "node-affinity",
     "toleration",
     "spread",
     "anti-affinity",
-    "preferred-affinity",
-    "volumes",
-    "unschedulable",
+    "pref-pod-affinity",
 )
 
 _HOSTNAME, _ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 _nodes, _pods, _replica_sets = Decoder(Node), Decoder(Pod), Decoder(ReplicaSet)
 
 
-def cluster(nodes: int, pods_per_node: int, *, unique_labels: bool = False) -> Cluster:
-    """Return a cluster; with `unique_labels`, each pod has a label that no other has."""
+def cluster(nodes: int, pods_per_node: int, *, images: int = 46, unique_labels: bool = False) -> Cluster:
+    """Return a cluster with volumes; with `unique_labels`, each pod has a label that no other has."""
     made = Cluster()
     for app in range(APPS):
         made.workloads.apply(_replica_sets.decode(msgspec.json.encode(_replica_set(app))))
     for item in _storage(nodes, pods_per_node):
         made.apply_storage(item)
     for index in range(nodes):
-        made.apply_node(_nodes.decode(msgspec.json.encode(node(index))))
+        made.apply_node(_nodes.decode(msgspec.json.encode(node(index, images))))
     for pod in running_pods(nodes, pods_per_node, unique_labels=unique_labels):
         made.apply_pod(_pods.decode(msgspec.json.encode(pod)))
     return made
 
 
-def node(index: int) -> dict[str, object]:
+def node(index: int, image_count: int) -> dict[str, object]:
     """Node `index`, as JSON."""
     name = f"node-{index:05}"
     taints = [{"key": "dedicated", "value": "batch", "effect": "NoSchedule"}] if index // 10 % 10 == 9 else []
-    images = [(index * 3 + number) % 60 for number in range(46)]
+    images = [(index * 3 + number) % 60 for number in range(image_count)]
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -84,9 +83,15 @@ def node(index: int) -> dict[str, object]:
                 _HOSTNAME: name,
                 _ZONE: f"zone-{index % 3}",
                 "topology.kubernetes.io/region": "region-0",
+                "kubernetes.io/arch": "amd64",
+                "kubernetes.io/os": "linux",
+                "beta.kubernetes.io/arch": "amd64",
+                "beta.kubernetes.io/os": "linux",
+                "node.kubernetes.io/instance-type": ("std-32", "mem-32")[index % 2],
                 "disktype": ("ssd", "hdd", "nvme")[index // 3 % 3],
                 "topology.example/rack": f"rack-{index // 20 % 50:02}",
                 "pool.example/name": f"pool-{index % 4}",
+                "node-role.kubernetes.io/worker": "",
             },
         },
         "spec": {"taints": taints},
@@ -120,19 +125,25 @@ def running_pods(nodes: int, pods_per_node: int, *, unique_labels: bool) -> Iter
 
 
 def pending_pod(kind: str) -> Pod:
-    """A pod that waits for a node, of one of CLASSES."""
-    pod = _pod(f"pending-{kind}", 7, "1000" if kind == "unschedulable" else "500m", "1Gi")
+    """A pod that waits for a node. Only of one of a ReplicaSet, of spread and of anti-affinity are there others."""
+    pod = _pod(f"pending-{kind}", 7, "500m", "1Gi")
+    if kind not in ("plain-rs", "spread", "anti-affinity"):
+        pod["metadata"]["labels"]["app"] = "pending-alone"
     spec = pod["spec"]
-    if kind == "replica-set":
-        owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "app-007", "uid": "uid", "controller": True}
+    if kind == "plain-rs":
+        owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": _owner(7), "uid": "uid", "controller": True}
         pod["metadata"]["ownerReferences"] = [owner]
     if kind == "node-affinity":
         zones = {"key": _ZONE, "operator": "In", "values": ["zone-0", "zone-1"]}
+        pool = {"key": "pool.example/name", "operator": "NotIn", "values": ["pool-3"]}
         disk = {"key": "disktype", "operator": "In", "values": ["ssd"]}
         spec["affinity"] = {
             "nodeAffinity": {
                 _REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [zones]}]},
-                _PREFERRED: [{"weight": 10, "preference": {"matchExpressions": [disk]}}],
+                _PREFERRED: [
+                    {"weight": 10, "preference": {"matchExpressions": [disk]}},
+                    {"weight": 5, "preference": {"matchExpressions": [pool]}},
+                ],
             }
         }
     if kind == "toleration":
@@ -151,7 +162,7 @@ def pending_pod(kind: str) -> Pod:
         spec["volumes"] = [_volume(name) for name in ("bound", "waiting")]
     if kind == "anti-affinity":
         spec["affinity"] = {"podAntiAffinity": {_REQUIRED: [_host_term(7)]}}
-    if kind == "preferred-affinity":
+    if kind == "pref-pod-affinity":
         term = {"labelSelector": _selector(3), "topologyKey": _ZONE}
         spec["affinity"] = {"podAffinity": {_PREFERRED: [{"weight": 100, "podAffinityTerm": term}]}}
     return _pods.decode(msgspec.json.encode(pod))
@@ -161,6 +172,7 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _CLASS, _DRIVER = "fast", "disk.csi.example"
 _VOLUME_EVERY = 10
+_HASH = "5d8f7c9b6d"
 _CPU = ("250m", "500m", "1", "2")
 _MEMORY = ("512Mi", "1Gi", "2Gi")
 
@@ -173,8 +185,12 @@ def _selector(app: int) -> dict[str, object]:
     return {"matchLabels": {"app": f"app-{app:03}"}}
 
 
+def _owner(app: int) -> str:
+    return f"app-{app:03}-{_HASH}"
+
+
 def _replica_set(app: int) -> dict[str, object]:
-    return {"metadata": {"name": f"app-{app:03}", "namespace": "default"}, "spec": {"selector": _selector(app)}}
+    return {"metadata": {"name": _owner(app), "namespace": "default"}, "spec": {"selector": _selector(app)}}
 
 
 def _volume(claim: str) -> dict[str, Any]:
@@ -234,7 +250,13 @@ def _pod(name: str, app: int, cpu: str, memory: str) -> dict[str, Any]:
             "name": name,
             "namespace": "default",
             "uid": f"uid-{name}",
-            "labels": {"app": f"app-{app:03}", "tier": ("web", "back", "data")[app % 3], "version": "v1"},
+            "labels": {
+                "app": f"app-{app:03}",
+                "pod-template-hash": _HASH,
+                "tier": ("web", "back", "data")[app % 3],
+                "version": "v1",
+                "app.kubernetes.io/managed-by": "deployer",
+            },
         },
         "spec": {
             "schedulerName": "default-scheduler",

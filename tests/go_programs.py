@@ -1,4 +1,4 @@
-"""Builds the Go programs of the tests' module into the user's cache."""
+"""Builds Go programs, the tests' own and those of bench/peers, into the user's cache."""
 
 import fcntl
 import hashlib
@@ -6,8 +6,6 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
-
-MODULE = Path(__file__).parent
 
 # Kubernetes' command packages take their version from the linker, as in Kubernetes' own build.
 _VERSION = "k8s.io/component-base/version"
@@ -20,7 +18,7 @@ def has_go() -> bool:
 
 
 def build(package: Path) -> Path:
-    """Build a program of this module unless one of the same sources is in the cache, and return where it is.
+    """Build a program of any Go module unless one of the same sources is in the cache, and return where it is.
 
     A first build downloads its modules and takes some minutes. Raises RuntimeError with what the Go tool said.
     """
@@ -36,21 +34,28 @@ def build(package: Path) -> Path:
 
 def source_hash(package: Path) -> str:
     """Changes with everything of ours that goes into a program."""
+    module = _module_of(package)
+    shared = sorted((module / "internal").rglob("*.go"))
     digest = hashlib.sha256(_LINKER_FLAGS.encode())
-    for source in [MODULE / "go.mod", MODULE / "go.sum", *sorted(package.glob("*.go"))]:
+    for source in [module / "go.mod", module / "go.sum", *shared, *sorted(package.glob("*.go"))]:
         digest.update(source.read_bytes())
     return digest.hexdigest()[:16]
 
 
+def _module_of(package: Path) -> Path:
+    return next(folder for folder in package.parents if (folder / "go.mod").exists())
+
+
 def _run_go_build(package: Path, binary: Path) -> None:
     """Replace all older builds of a program in the cache, of 100 MB each, by this one."""
+    module = _module_of(package)
     unfinished = binary.with_suffix(".unfinished")
     options: list[str | Path] = ["-p", "2", "-trimpath", "-ldflags", _LINKER_FLAGS, "-o", unfinished]
     built = subprocess.run(
-        ["go", "build", *options, f"./{package.relative_to(MODULE)}"], cwd=MODULE, capture_output=True, text=True
+        ["go", "build", *options, f"./{package.relative_to(module)}"], cwd=module, capture_output=True, text=True
     )
     if built.returncode:
-        raise RuntimeError(f"go build failed in {MODULE}:\n{built.stderr}")
+        raise RuntimeError(f"go build failed in {module}:\n{built.stderr}")
     for older in binary.parent.glob(f"{package.name}-*"):
         if older != unfinished:
             older.unlink()

@@ -127,7 +127,7 @@ class _Verbs:
         observation.passed = len(result.node_name_to_meta_victims)
         return result
 
-    async def bind(self, body: bytes, _request: Request, observation: Observation) -> ExtenderBindingResult:
+    async def bind(self, body: bytes, request: Request, observation: Observation) -> ExtenderBindingResult:
         args = self._binding_args.decode(body)
         for field, value in (
             ("PodName", args.pod_name),
@@ -139,7 +139,7 @@ class _Verbs:
                 raise DecodeError(f"{field} is missing")
         observation.pod = f"{args.pod_namespace}/{args.pod_name}"
         observation.node_name = args.node
-        await self._binder.bind(args)
+        await self._binder.bind(args, partial(_has_hung_up, request))
         observation.asked = observation.passed = 1
         return ExtenderBindingResult()
 

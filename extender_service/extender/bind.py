@@ -2,12 +2,14 @@
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 
 import msgspec
 
 from extender_service.cluster.cluster import pod_uid
 from extender_service.cluster.placements import Placement
 from extender_service.extender.service import ExtenderService, pod_name
+from extender_service.extender.unheard import Record, discard, failed_scheduling, scheduled
 from extender_service.extender.wire import ExtenderBindingArgs
 from extender_service.framework.binding import BindingCycle
 from extender_service.framework.interface import CycleState, Pods
@@ -26,36 +28,55 @@ class BindError(Exception):
     """The pod was not bound to that node; says why."""
 
 
+# Tells whether a caller is gone.
+HungUp = Callable[[], Awaitable[bool]]
+
+
 class _Binding(msgspec.Struct, eq=False):
     node_name: str
     task: asyncio.Task[None]
+    callers: list[HungUp]
 
 
 class Binder:
     """Binds pods. A binding that has begun runs to its end, whether or not the caller waits for it.
 
     The pod is assumed on its node from then on, until the watch confirms it, or reading the pod shows otherwise.
+    What came of a binding that no caller has waited for goes to `record`.
     """
 
-    def __init__(self, service: ExtenderService, pods: Pods, *, confirm_seconds: float = CONFIRM_SECONDS) -> None:
+    def __init__(
+        self,
+        service: ExtenderService,
+        pods: Pods,
+        *,
+        confirm_seconds: float = CONFIRM_SECONDS,
+        record: Record = discard,
+    ) -> None:
         self._service = service
         self._cluster = service.cluster
         self._pods = pods
         self._confirm_seconds = confirm_seconds
+        self._record = record
         self._under_way: dict[str, _Binding] = {}
         self._settling: dict[str, asyncio.Task[None]] = {}
 
-    async def bind(self, args: ExtenderBindingArgs) -> None:
+    async def bind(self, args: ExtenderBindingArgs, hung_up: HungUp) -> None:
         """Bind a pod, or join the binding of it that is under way. Raises BindError."""
         uid = args.pod_uid
         binding = self._under_way.get(uid)
         if binding is not None and binding.node_name != args.node:
             raise BindError(f"pod {_name(args)} is being bound to {binding.node_name}")
         if binding is None:
-            binding = _Binding(args.node, asyncio.create_task(self._bind(uid, args)))
+            callers: list[HungUp] = []
+            binding = _Binding(args.node, asyncio.create_task(self._bind_and_tell(uid, args, callers)), callers)
             self._under_way[uid] = binding
             binding.task.add_done_callback(lambda _: self._under_way.pop(uid, None))
-        await asyncio.shield(binding.task)
+        binding.callers.append(hung_up)
+        try:
+            await asyncio.shield(binding.task)
+        finally:
+            binding.callers.remove(hung_up)  # a call can also be cancelled
 
     async def settle(self, uid: str) -> str | None:
         """Read a pod whose binding the watch has not confirmed, and go by what that says; returns its node, if any.
@@ -82,25 +103,40 @@ class Binder:
         for task in list(self._settling.values()):
             task.cancel()
 
-    async def _bind(self, uid: str, args: ExtenderBindingArgs) -> None:
+    async def _bind_and_tell(self, uid: str, args: ExtenderBindingArgs, callers: list[HungUp]) -> None:
+        try:
+            has_bound = await self._bind(uid, args)
+        except BindError as error:
+            if not await _anybody_hears(callers):
+                self._record(failed_scheduling(args, str(error)))
+            raise
+        except asyncio.CancelledError:
+            self._record(failed_scheduling(args, f"binding {_name(args)} to {args.node}: extender-service was stopped"))
+            raise
+        if has_bound and not await _anybody_hears(callers):
+            self._record(scheduled(args))
+
+    async def _bind(self, uid: str, args: ExtenderBindingArgs) -> bool:
+        """Bind the pod; returns False if it was bound to that node already."""
         known = self._cluster.pod(uid)
         if known is not None and known.node_name:
             _check_node(args, known.node_name)
-            return
+            return False
         placement = self._cluster.placements.get(uid)
         if placement is not None and placement.assumed:
             # Bound before, as far as anybody knows.
             bound_to = await self._settle(placement)
             if bound_to is not None:
                 _check_node(args, bound_to)
-                return
+                return False
             placement = None
         pod = placement.pod if placement is not None else await self._wanted(args)
         if pod.spec.node_name:
             _check_node(args, pod.spec.node_name)
-            return
+            return False
         await self._run(uid, args, self._assume(uid, args, pod))
         self._confirm(uid, self._confirm_seconds)
+        return True
 
     def _assume(self, uid: str, args: ExtenderBindingArgs, pod: Pod) -> BindingCycle:
         """Count the pod on its node, and return what is left to do: Reserve has run when the node was chosen here."""
@@ -205,6 +241,13 @@ class Binder:
                 seconds = RETRY_SECONDS
             else:
                 return
+
+
+async def _anybody_hears(callers: list[HungUp]) -> bool:
+    for hung_up in list(callers):
+        if not await hung_up():
+            return True
+    return False
 
 
 def _check_node(args: ExtenderBindingArgs, bound_to: str) -> None:

@@ -1,6 +1,5 @@
 """Whatever happens in whatever order, the columns are what the objects of the moment add up to."""
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -8,15 +7,14 @@ import hypothesis.strategies as st
 import numpy as np
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from numpy.typing import NDArray
 
 from extender_service.cluster.cluster import Cluster
-from extender_service.cluster.dimensions import NONZERO_CPU_MILLI, NONZERO_MEMORY_BYTES
 from extender_service.cluster.labels import ABSENT
 from extender_service.cluster.nodes import NodeTable
 from extender_service.cluster.placements import UNKNOWN_SECONDS
 from extender_service.kube.objects import Node, Pod, Taint
 from tests.unit.cluster.clock import Clock
+from tests.unit.cluster.from_scratch import amounts_of, matrix_of, ports_of, taken_by
 from tests.unit.cluster.objects import make_node, make_pod
 
 EXPECTED_SECONDS = 60.0
@@ -59,24 +57,6 @@ def node_of(name: str, facts: dict) -> Node:  # type: ignore[type-arg]
         taints=facts["taints"],
         unschedulable=facts["unschedulable"],
     )
-
-
-def amounts_of(raw: dict[str, object]) -> Counter[str]:
-    """Amounts in scheduling's units of a resource list in which all numbers are whole."""
-    return Counter({name: int(str(amount)) * (1000 if name == "cpu" else 1) for name, amount in raw.items()})
-
-
-def taken_by(pod: Pod) -> Counter[str]:
-    requests = pod.spec.containers[0].resources.requests
-    taken = amounts_of({**requests})
-    taken["pods"] = 1
-    taken["nonzero cpu"] = taken["cpu"] if "cpu" in requests else 100
-    taken["nonzero memory"] = taken["memory"] if "memory" in requests else 200 * 2**20
-    return taken
-
-
-def ports_of(pod: Pod) -> frozenset[tuple[str, str, int]]:
-    return frozenset(("0.0.0.0", "TCP", port.host_port) for port in pod.spec.containers[0].ports)
 
 
 @dataclass
@@ -228,7 +208,7 @@ class ClusterHistories(RuleBasedStateMachine):
         pods = self.cluster._occupancy.pods
         taken = [*self.pods.values(), *(placed.pod for placed in self.placed.values())]
         assert len(pods) == len(taken)
-        assert {ports for _, ports in pods.port_sets} == {ports_of(pod) for pod in taken}
+        assert {ports for _, ports in pods.port_sets} == {ports_of([pod]) for pod in taken}
         distinct = {tuple(sorted(pod.spec.containers[0].resources.requests.items())) for pod in taken}
         assert len(pods.request_sets) == len(distinct)
 
@@ -282,9 +262,9 @@ class ClusterHistories(RuleBasedStateMachine):
 
         here = {name: nodes.get(name, Node()) for name in names}
         offered = {name: amounts_of({**node.status.allocatable}) for name, node in here.items()}
-        taken = {name: sum(map(taken_by, self.on_node(name)), Counter[str]()) for name in names}
-        self.check_matrix(table, table.allocatable, offered)
-        self.check_matrix(table, table.requested, taken)
+        taken = {name: taken_by(self.on_node(name)) for name in names}
+        assert np.array_equal(table.allocatable, matrix_of(table, offered))
+        assert np.array_equal(table.requested, matrix_of(table, taken))
         wanted = [pod.spec.containers[0].resources.requests for pod in self.all_pods()]
         scalars = {
             resource
@@ -295,7 +275,7 @@ class ClusterHistories(RuleBasedStateMachine):
         assert {resource for _, resource in table.dimensions._scalars} == scalars
 
         taints = {name: node.spec.taints for name, node in here.items()}
-        ports = {name: frozenset[tuple[str, str, int]]().union(*map(ports_of, self.on_node(name))) for name in names}
+        ports = {name: ports_of(self.on_node(name)) for name in names}
         for name, row in table.row_of.items():
             assert table.unschedulable[row] == here[name].spec.unschedulable
             assert table.taint_sets.values[int(table.taint_set[row])] == taints[name]
@@ -307,16 +287,6 @@ class ClusterHistories(RuleBasedStateMachine):
 
     def all_pods(self) -> Iterable[Pod]:
         return [*self.pods.values(), *(placed.pod for placed in self.placed.values())]
-
-    def check_matrix(self, table: NodeTable, matrix: NDArray[np.int64], amounts: dict[str, Counter[str]]) -> None:
-        expected = np.zeros_like(matrix)
-        special = {"nonzero cpu": NONZERO_CPU_MILLI, "nonzero memory": NONZERO_MEMORY_BYTES}
-        for name, of_node in amounts.items():
-            for resource, amount in of_node.items():
-                dimension = special.get(resource, table.dimensions.find(resource))
-                assert amount == 0 or dimension >= 0
-                expected[dimension, table.row_of[name]] = amount
-        assert np.array_equal(matrix, expected)
 
     def check_label(self, table: NodeTable, key: str, values: dict[str, str | None]) -> None:
         column = table.label_column(key)

@@ -18,6 +18,7 @@ from extender_service.framework.interface import Handle, Plugin
 from extender_service.framework.profile import Profile
 from extender_service.framework.registry import Registry
 from extender_service.kube.api_errors import ApiError, KubeError, Status
+from extender_service.kube.events import Occurrence
 from extender_service.kube.objects import Node, Pod
 from extender_service.kube.storage import PersistentVolume, PersistentVolumeClaim
 from extender_service.plugins.default_binder import DefaultBinder
@@ -111,7 +112,8 @@ class World:
             }
         )
         self.service = ExtenderService(self.cluster, profiles, mode=mode, is_live=is_live, clock=self.clock)
-        self.binder = Binder(self.service, self.pods, confirm_seconds=confirm_seconds)
+        self.events: list[Occurrence] = []
+        self.binder = Binder(self.service, self.pods, confirm_seconds=confirm_seconds, record=self.events.append)
         self.observations: list[Observation] = []
         self.app = create_app(self.service, self.binder, self.observations.append)
         for node in nodes:

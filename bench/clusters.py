@@ -1,0 +1,46 @@
+"""Clusters and pending pods to measure in process: those of the peers' programs, or without Go the like of them."""
+
+import asyncio
+import gc
+
+from bench import synthetic
+from bench.programs import ClusterSize, Peers
+from extender_service.cluster.api_server import ApiServer
+from extender_service.cluster.cluster import Cluster
+from extender_service.kube.client import KubeClient
+from extender_service.kube.credentials import load_credentials
+from extender_service.kube.decoding import Decoder
+from extender_service.kube.objects import Pod
+from extender_service.startup import Setup
+
+
+def load(peers: Peers | None, size: ClusterSize) -> Cluster:
+    """Return a cluster as the service has it once it is ready."""
+    if peers is None:
+        cluster = synthetic.cluster(size.nodes, size.pods_per_node, images=size.images)
+    else:
+        with peers.api(size, "json") as api:
+            cluster = asyncio.run(_listed(api.url))
+    # As the service does when it has everything.
+    gc.collect()
+    gc.freeze()
+    return cluster
+
+
+def pending_pod(peers: Peers | None, pod_class: str) -> Pod:
+    """A pod of one of synthetic.CLASSES."""
+    return synthetic.pending_pod(pod_class) if peers is None else _pods.decode(peers.pending_pod(pod_class))
+
+
+_pods = Decoder(Pod)
+
+
+async def _listed(url: str) -> Cluster:
+    cluster = Cluster()
+    async with KubeClient(load_credentials(master=url)) as client:
+        api_server = ApiServer(cluster, client, Setup(None, []).reads)
+        following = asyncio.create_task(api_server.follow())
+        await api_server.wait_synced()
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+    return cluster

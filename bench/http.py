@@ -1,0 +1,115 @@
+"""What a call costs over HTTP, beside an extender written in Go that checks one plugin: python -m bench.http.
+
+`extload` calls both with the same bytes (raw) and as kube-scheduler does (kube), about the first nodes of one cluster.
+The service has the whole default profile on and decides about a pod of a ReplicaSet. Mode `replace` is compared by its
+filter alone, which decides everything; kube-scheduler then calls nothing else.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+
+from bench.figures import Row, Times, alternately, at_most, compared, over_rounds
+from bench.programs import ClusterSize, Peers, Server, service
+from bench.run import NEEDS_GO, Run, main
+
+MODES = ("replace", "beside")
+_VERBS = {"go": ("filter", "prioritize"), "replace": ("filter",), "beside": ("filter", "prioritize")}
+
+
+@dataclass(frozen=True)
+class Calls:
+    """What is called for: nodes by name or whole (full), by so many callers at once."""
+
+    form: str
+    nodes: int
+    client: str
+    connections: int
+
+    def times_faster(self) -> float | None:
+        """How much faster than the Go extender is to be reached."""
+        if self.client != "raw" or self.connections != 1:
+            return None
+        return {("names", 500): 1 / 1.5, ("names", 5000): 1.0, ("full", 5000): 6.0}.get((self.form, self.nodes))
+
+
+def run(the: Run) -> None:
+    """Print a table of all calls, and one of how calls spread and grow."""
+    if the.peers is None:
+        the.report.note("http", NEEDS_GO)
+        return
+    size = ClusterSize(1000 if the.quick else 15000)
+    with ExitStack() as stack:
+        api = stack.enter_context(the.peers.api(size))
+        servers = {"go": stack.enter_context(the.peers.extender(api))}
+        for mode in MODES:
+            servers[mode] = stack.enter_context(service(the.directory, f"--master={api.url}", f"--mode={mode}"))
+        measured = {calls: _measure(the, the.peers, servers, calls) for calls in _all_calls(quick=the.quick)}
+    title = f"{size.nodes} nodes, {size.nodes * size.pods_per_node} pods; the service, the Go extender"
+    the.report.table("http", title, [row for calls, sides in measured.items() for row in _rows(calls, sides)])
+    the.report.table("http", "raw, one connection: the slowest calls, and how calls grow", [*_limits(measured)])
+
+
+def _all_calls(*, quick: bool) -> Iterator[Calls]:
+    for client in ("raw", "kube"):
+        for connections in (1, 8):
+            for nodes in (100, 500) if quick else (100, 500, 5000, 15000):
+                yield Calls("names", nodes, client, connections)
+            # Eight calls of 5,000 whole nodes at once are 450 MB of JSON.
+            for nodes in (100,) if quick else (500, 5000) if connections == 1 else (500,):
+                yield Calls("full", nodes, client, connections)
+
+
+def _measure(the: Run, peers: Peers, servers: Mapping[str, Server], calls: Calls) -> dict[str, dict[str, Times]]:
+    """The times of each verb of each side."""
+
+    def once(side: str) -> dict[str, Times]:
+        rows = peers.call(
+            servers[side],
+            f"-form={calls.form}",
+            f"-sizes={calls.nodes}",
+            f"-client={calls.client}",
+            f"-conns={calls.connections}",
+            f"-verb={','.join(_VERBS[side])}",
+            "-class=plain-rs",
+            f"-count={100 if the.quick else 1000}",
+            "-min-count=5",
+            f"-budget={0.2 if the.quick else 1}s",
+        )
+        return {row["verb"]: Times(row["p50_ms"], row["p99_ms"]) for row in rows}
+
+    rounds = alternately(the.rounds, *(partial(once, side) for side in servers))
+    return {side: over_rounds(of_side) for side, of_side in zip(servers, rounds, strict=True)}
+
+
+def _rows(calls: Calls, sides: Mapping[str, Mapping[str, Times]]) -> Iterator[Row]:
+    for mode in MODES:
+        for verb, times in sides[mode].items():
+            yield {
+                "client": calls.client,
+                "connections": calls.connections,
+                "form": calls.form,
+                "nodes": calls.nodes,
+                "mode": mode,
+                "verb": verb,
+                **compared(times, sides["go"][verb], calls.times_faster()),
+            }
+
+
+def _limits(measured: Mapping[Calls, Mapping[str, Mapping[str, Times]]]) -> Iterator[Row]:
+    for calls, sides in measured.items():
+        if calls.client != "raw" or calls.connections != 1:
+            continue
+        for mode in MODES:
+            for verb, times in sides[mode].items():
+                what = f"{calls.form}, {calls.nodes} nodes, {mode} {verb}"
+                yield {"calls": what, "figure": "p99 / p50", **at_most("value", times.p99 / times.p50, 2.5)}
+                third = Calls(calls.form, calls.nodes // 3, calls.client, calls.connections)
+                if third in measured:
+                    grown = times.p50 / measured[third][mode][verb].p50
+                    yield {"calls": what, "figure": "p50 / of a third of the nodes", **at_most("value", grown, 3.3)}
+
+
+if __name__ == "__main__":
+    main("python -m bench.http", __doc__, [run])

@@ -1,0 +1,153 @@
+"""The programs that the bench starts: the peers in Go (bench/peers), and this service."""
+
+import json
+import re
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from tests import go_programs
+from tests.e2e.processes import Process
+from tests.e2e.waiting import wait_until
+
+PROGRAM = Path(sys.executable).with_name("extender-service")
+_SOURCES = Path(__file__).parent / "peers"
+_START_SECONDS = 300.0  # 15,000 nodes and 150,000 pods are made, encoded, sent and decoded
+_numbers = count(1)
+
+
+@dataclass(frozen=True)
+class Server:
+    """A program that answers HTTP."""
+
+    url: str
+    process: Process
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self.process.pid
+
+    def is_ready(self) -> bool:
+        """Whether its /readyz says so; False where nobody listens yet."""
+        self.process.require_running()
+        try:
+            with _HTTP.open(f"{self.url}/readyz", timeout=5):
+                return True
+        except (urllib.error.URLError, ConnectionError, TimeoutError):
+            return False
+
+
+@dataclass(frozen=True)
+class ClusterSize:
+    """A synthetic cluster as bench/peers/internal/gen makes it; 46 images make a node 11 KB of JSON."""
+
+    nodes: int
+    pods_per_node: int = 10
+    images: int = 46
+
+    def options(self) -> list[str]:
+        """For the programs that make it, all but the number of nodes."""
+        return [f"-pods-per-node={self.pods_per_node}", f"-images={self.images}"]
+
+
+class Peers:
+    """The peers' programs, built when first asked for; see bench/peers/README.md for what they do."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    @contextmanager
+    def api(self, size: ClusterSize, encodings: str = "both") -> Iterator[Server]:
+        """The read side of an API server with such a cluster; encodings are json, proto or both."""
+        options = [f"-nodes={size.nodes}", *size.options(), f"-format={encodings}"]
+        with self._serving("stubapi", *options) as server:
+            yield server
+
+    @contextmanager
+    def extender(self, api: Server) -> Iterator[Server]:
+        """An extender as usually written in Go, which knows the cluster of an API server."""
+        with self._serving("goextender", f"-api={api.url}") as server:
+            yield server
+
+    def cycle(self, size: ClusterSize, *options: str) -> list[dict[str, Any]]:
+        """Measure kube-scheduler's cycle in process; a line for each class of pods."""
+        return self._lines("kubecycle", "cycle", f"-nodes={size.nodes}", *size.options(), "-percent=100", *options)
+
+    def memory(self, api: Server, size: ClusterSize) -> dict[str, Any]:
+        """Load the cluster into kube-scheduler's informers and cache, from JSON."""
+        options = [f"-api={api.url}", f"-nodes={size.nodes}", *size.options(), "-format=json"]
+        return self._lines("kubecycle", "mem", *options)[0]
+
+    def call(self, server: Server, *options: str) -> list[dict[str, Any]]:
+        """Call an extender; a line for each client, form, verb and number of nodes."""
+        return self._lines("extload", f"-url={server.url}", f"-pid={server.pid}", *options)
+
+    def pending_pod(self, pod_class: str) -> bytes:
+        """A pod of a class as JSON."""
+        command: list[str | Path] = [
+            self._program("extload"),
+            f"-dump={self._directory}",
+            f"-class={pod_class}",
+            "-sizes=1",
+        ]
+        subprocess.run([*command, "-verb=filter", "-client=raw"], check=True)
+        args = json.loads((self._directory / "args-names-1.json").read_bytes())
+        return json.dumps(args["Pod"]).encode()
+
+    def _lines(self, program: str, *options: str) -> list[dict[str, Any]]:
+        out = self._directory / f"{program}-{next(_numbers)}.jsonl"
+        command: list[str | Path] = [self._program(program), *options, f"-out={out}"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"{program} {' '.join(options)}: {done.stderr}")
+        return [json.loads(line) for line in out.read_text().splitlines()]
+
+    @contextmanager
+    def _serving(self, program: str, *options: str) -> Iterator[Server]:
+        log = self._directory / f"{program}-{next(_numbers)}.log"
+        with _process(Process([self._program(program), *options], log)) as process:
+            yield Server(_url(process, r"ready (\S+)"), process)
+
+    @staticmethod
+    def _program(name: str) -> Path:
+        return go_programs.build(_SOURCES / name)
+
+
+@contextmanager
+def service(directory: Path, *options: str, wait_ready: bool = True) -> Iterator[Server]:
+    """`extender-service serve` on a free port, its log in `directory`."""
+    log = directory / f"extender-service-{next(_numbers)}.log"
+    with _process(Process([PROGRAM, "serve", "--port=0", *options], log)) as process:
+        server = Server(_url(process, r"(http://127\.0\.0\.1:\d+)"), process)
+        if wait_ready:
+            wait_until(server.is_ready, "the service's /readyz", _START_SECONDS)
+        yield server
+
+
+@contextmanager
+def _process(process: Process) -> Iterator[Process]:
+    try:
+        yield process
+    finally:
+        process.kill()
+
+
+def _url(process: Process, pattern: str) -> str:
+    def find() -> str:
+        process.require_running()
+        found = re.search(pattern, process.log.read_text(errors="replace"))
+        return found[1] if found else ""
+
+    return wait_until(find, f"{process.log.stem} to listen", _START_SECONDS)
+
+
+# No proxy lies between us and what we started.
+_HTTP = urllib.request.build_opener(urllib.request.ProxyHandler({}))

@@ -1,0 +1,51 @@
+"""What every part of the bench is given, and the command line by which one is run alone."""
+
+import argparse
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.programs import Peers
+from bench.report import Report
+from tests import go_programs
+
+NEEDS_GO = "not measured, the peers need Go (https://go.dev/dl)"
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run: `quick` is for a look at small clusters, `peers` is None where there is no Go to build them.
+
+    `directory` takes logs and what else is needed while it runs.
+    """
+
+    quick: bool
+    rounds: int
+    report: Report
+    peers: Peers | None
+    directory: Path
+
+
+def main(program: str, description: str | None, parts: Sequence[Callable[[Run], None]]) -> None:
+    """Run parts one after the other as the command line says."""
+    parser = argparse.ArgumentParser(
+        prog=program, description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="small clusters and few calls, to see that it works")
+    parser.add_argument("--rounds", type=int, help="how often each side is measured (default: 5, quick: 1)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="append each row as a line of JSON")
+    options = parser.parse_args()
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
+        lines = stack.enter_context(options.json.open("a")) if options.json else None
+        run = Run(
+            options.quick,
+            options.rounds or (1 if options.quick else 5),
+            Report(lines),
+            Peers(directory) if go_programs.has_go() else None,
+            directory,
+        )
+        for part in parts:
+            part(run)

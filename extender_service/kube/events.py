@@ -1,0 +1,282 @@
+"""Events about objects (events.k8s.io/v1), for those who look at them with kubectl.
+
+The rules are those of client-go's recorder (tools/events/event_broadcaster.go): what repeats is one event with a
+series, written when it begins, every half hour, and when nothing more has come for six minutes. Nobody ever waits for a
+write, and none that fails is anybody else's trouble.
+"""
+
+import asyncio
+import logging
+import socket
+import time
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+import msgspec
+
+from extender_service.kube.api_errors import ApiError, KubeError
+from extender_service.kube.backoff import Backoff
+from extender_service.kube.client import KubeClient
+from extender_service.kube.credentials_error import CredentialsError
+from extender_service.kube.objects import Object, ObjectMeta
+from extender_service.kube.rate_limit import TokenBucket
+from extender_service.kube.resources import Resource
+
+log = logging.getLogger(__name__)
+
+FINISH_SECONDS = 6 * 60.0
+REFRESH_SECONDS = 30 * 60.0
+MAX_TRIES = 12
+MAX_QUEUED = 1000
+# kube-scheduler's clientConnection has these defaults, and its client for events has them to itself.
+WRITES_PER_SECOND = 50.0
+WRITES_AT_ONCE = 100
+
+# The API server's limits (pkg/apis/core/validation/events.go), and that of any name.
+_NOTE_BYTES = 1024
+_NAME_LENGTH = 253
+
+
+class ObjectReference(msgspec.Struct, frozen=True, rename="camel"):
+    """v1.ObjectReference of a namespaced object."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+
+
+class Occurrence(msgspec.Struct, frozen=True):
+    """Something that happened to an object. `note` tells people; the other texts are for machines, in CamelCase."""
+
+    regarding: ObjectReference
+    type: Literal["Normal", "Warning"]
+    reason: str
+    action: str
+    note: str
+
+
+class StoredEvent(Object):
+    """An event as the API server gives it back, as far as anybody here wants to know."""
+
+    metadata: ObjectMeta = ObjectMeta()
+
+
+EVENTS = Resource("events.k8s.io", "v1", "events", StoredEvent)
+
+_Key = tuple[ObjectReference, str, str, str]
+
+
+class _Event(msgspec.Struct, eq=False):
+    """One event: the first occurrence, how often it has happened since, and how much of that is written."""
+
+    first: Occurrence
+    first_ns: int
+    last_ns: int
+    count: int = 1
+    written_count: int = 0
+    is_stored: bool = False
+    is_queued: bool = False
+
+    @property
+    def has_unwritten_series(self) -> bool:
+        """Whether it has happened again since it was written."""
+        return self.count > 1 and self.count != self.written_count
+
+
+class EventRecorder:
+    """Writes events in the background, while `run` runs.
+
+    `counts` says what became of them: written; failed, where the API server refused or could not be reached for long;
+    dropped, where more came than could be written. `clock_ns` is the time since 1970 in nanoseconds.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        controller: str,
+        *,
+        limit: TokenBucket | None = None,
+        clock_ns: Callable[[], int] = time.time_ns,
+        backoff: Callable[[], Backoff] = Backoff,
+    ) -> None:
+        """`controller` is what the events give as their source, such as default-scheduler."""
+        self.counts: Counter[str] = Counter(written=0, failed=0, dropped=0)
+        self._client = client
+        self._controller = controller
+        self._instance = f"{controller}-{socket.gethostname()}"
+        self._limit = limit or TokenBucket(WRITES_PER_SECOND, WRITES_AT_ONCE)
+        self._clock_ns = clock_ns
+        self._backoff = backoff
+        self._known: dict[_Key, _Event] = {}
+        self._queue: asyncio.Queue[_Event] = asyncio.Queue(MAX_QUEUED)
+
+    def record(self, occurrence: Occurrence) -> None:
+        """Note that something happened. Returns at once and raises nothing; the event loop's thread may call it."""
+        key = (occurrence.regarding, occurrence.type, occurrence.reason, occurrence.action)
+        now = self._clock_ns()
+        event = self._known.get(key)
+        if event is None:
+            event = _Event(occurrence, now, now)
+            if self._enqueue(event):
+                self._known[key] = event
+            else:
+                self.counts["dropped"] += 1
+            return
+        event.count += 1
+        event.last_ns = now
+        if event.count == 2:  # further ones are only counted until the series is refreshed or ends
+            self._enqueue(event)
+
+    async def run(self) -> None:
+        """Write what is recorded until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._write_queued())
+            tasks.create_task(_every(FINISH_SECONDS, self._finish))
+            tasks.create_task(_every(REFRESH_SECONDS, self._refresh))
+
+    async def drain(self, seconds: float) -> None:
+        """Let `run` write what there is, counts of series included, for so long at most."""
+        for event in self._known.values():
+            if event.has_unwritten_series:
+                self._enqueue(event)
+        try:
+            async with asyncio.timeout(seconds):
+                await self._queue.join()
+        except TimeoutError:
+            log.warning("events were left unwritten", extra={"queued": self._queue.qsize()})
+
+    def _enqueue(self, event: _Event) -> bool:
+        if not event.is_queued:
+            try:
+                self._queue.put_nowait(event)
+            except asyncio.QueueFull:
+                return False
+            event.is_queued = True
+        return True
+
+    def _refresh(self) -> None:
+        """Keep series from being deleted: an event lives for an hour after it was written."""
+        for event in self._known.values():
+            if event.count > 1:
+                self._enqueue(event)
+
+    def _finish(self) -> None:
+        """Forget what has not happened again for a while; what happens from then on is another event."""
+        ended_before = self._clock_ns() - int(FINISH_SECONDS * 1e9)
+        for key, event in list(self._known.items()):
+            if event.last_ns < ended_before and (not event.has_unwritten_series or self._enqueue(event)):
+                del self._known[key]
+
+    async def _write_queued(self) -> None:
+        while True:
+            event = await self._queue.get()
+            event.is_queued = False
+            await self._limit.take()
+            try:
+                self.counts["written" if await self._write(event) else "failed"] += 1
+            except Exception:
+                # No event is worth the service.
+                log.exception("writing an event failed")
+                self.counts["failed"] += 1
+            self._queue.task_done()
+
+    async def _write(self, event: _Event) -> bool:
+        """Write an event, trying again where that can help; returns whether that was done in the end."""
+        backoff = self._backoff()
+        for _ in range(MAX_TRIES):
+            try:
+                await self._send(event)
+            except (KubeError, CredentialsError) as error:
+                text, seconds = str(error), _retry_after(error, backoff)
+                if seconds is None:
+                    break
+            else:
+                return True
+            await asyncio.sleep(seconds)
+        regarding = f"{event.first.regarding.namespace}/{event.first.regarding.name}"
+        log.warning(
+            "an event could not be written", extra={"object": regarding, "reason": event.first.reason, "error": text}
+        )
+        return False
+
+    async def _send(self, event: _Event) -> None:
+        count = event.count
+        if not event.is_stored or not await self._patch_series(event):
+            await self._create(event)
+        event.written_count = count
+
+    async def _create(self, event: _Event) -> None:
+        try:
+            await self._client.create(EVENTS, event.first.regarding.namespace, self._manifest(event))
+        except ApiError as error:
+            # It is there already if only the answer to an earlier try was lost.
+            if error.status_code != 409 or (event.count > 1 and not await self._patch_series(event)):
+                raise
+        event.is_stored = True
+
+    async def _patch_series(self, event: _Event) -> bool:
+        """Write the series of an event that is stored; returns whether it still was."""
+        try:
+            await self._client.patch(EVENTS, event.first.regarding.namespace, _name(event), {"series": _series(event)})
+        except ApiError as error:
+            if error.status_code != 404:
+                raise
+            return False
+        return True
+
+    def _manifest(self, event: _Event) -> dict[str, Any]:
+        first = event.first
+        manifest: dict[str, Any] = {
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {"namespace": first.regarding.namespace, "name": _name(event)},
+            "eventTime": _micro_time(event.first_ns),
+            "reportingController": self._controller,
+            "reportingInstance": self._instance,
+            "regarding": msgspec.to_builtins(first.regarding),
+            "type": first.type,
+            "reason": first.reason,
+            "action": first.action,
+            "note": _cut(first.note),
+        }
+        if event.count > 1:
+            manifest["series"] = _series(event)
+        return manifest
+
+
+def _retry_after(error: Exception, backoff: Backoff) -> float | None:
+    """The seconds to wait before a failed write is tried again; None where it would only be refused again."""
+    return error.retry_after_seconds if isinstance(error, ApiError) else backoff.next_delay()
+
+
+async def _every(seconds: float, act: Callable[[], None]) -> None:
+    while True:
+        await asyncio.sleep(seconds)
+        act()
+
+
+def _name(event: _Event) -> str:
+    suffix = f".{event.first_ns:x}"
+    return event.first.regarding.name[: _NAME_LENGTH - len(suffix)].rstrip("-.") + suffix
+
+
+def _series(event: _Event) -> dict[str, object]:
+    return {"count": event.count, "lastObservedTime": _micro_time(event.last_ns)}
+
+
+def _micro_time(nanoseconds: int) -> str:
+    """metav1.MicroTime."""
+    seconds, rest = divmod(nanoseconds, 10**9)
+    return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest // 1000).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _cut(note: str) -> str:
+    encoded = note.encode()
+    if len(encoded) <= _NOTE_BYTES:
+        return note
+    suffix = " ..."
+    return encoded[: _NOTE_BYTES - len(suffix)].decode(errors="ignore") + suffix
