@@ -1,6 +1,7 @@
 """What plugins worked out for every row of the node table, kept until the rows change."""
 
 from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -8,12 +9,14 @@ from numpy.typing import NDArray
 
 from extender_service.cluster.change_log import ChangeLog
 
+V = TypeVar("V", bound=np.generic)
+
 # From row numbers to an array whose last axis has an entry for each of them.
-WorkOut = Callable[[NDArray[np.intp]], NDArray[np.generic]]
+WorkOut = Callable[[NDArray[np.intp]], NDArray[V]]
 
 
 class _Kept(msgspec.Struct, gc=False):
-    column: NDArray[np.generic]
+    column: NDArray[Any]
     change_count: int
 
 
@@ -35,23 +38,28 @@ class KeptColumns:
     def __len__(self) -> int:
         return len(self._kept)
 
-    def of(self, key: Hashable, size: int, work_out: WorkOut) -> NDArray[np.generic]:
-        """Return the array of a key for the first `size` rows, or more; not to be written to.
+    def of(self, key: Hashable, size: int, work_out: WorkOut[V]) -> NDArray[V]:
+        """Return the array of a key for `size` rows; not to be written to.
 
         It holds until the table changes next: what is kept is brought up to date in place.
         """
         kept = self._kept.pop(key, None)
-        changed = None if kept is None else self._changed_since(kept.change_count)
-        if kept is None or changed is None or 2 * len(changed) > size or kept.column.shape[-1] < size:
-            kept = _Kept(work_out(np.arange(size)), self.changes.count)
+        count = self.changes.count
+        if kept is None or kept.column.shape[-1] != size or not self._catch_up(kept, size, work_out):
             if len(self._kept) >= self._limit:
                 del self._kept[next(iter(self._kept))]
-        elif len(changed):
-            kept.column[..., changed] = work_out(changed)
-            kept.change_count = self.changes.count
+            kept = _Kept(work_out(np.arange(size)), count)
+        kept.change_count = count
         self._kept[key] = kept
         return kept.column
 
-    def _changed_since(self, count: int) -> NDArray[np.intp] | None:
-        rows = self.changes.since(count)
-        return None if rows is None else np.array(list(dict.fromkeys(rows)), np.intp)
+    def _catch_up(self, kept: _Kept, size: int, work_out: WorkOut[V]) -> bool:
+        """Work out the rows that changed; not so many that working out all of them costs less."""
+        changes = self.changes.since(kept.change_count)
+        if not changes:
+            return changes is not None
+        changed = list(dict.fromkeys(changes))
+        if 2 * len(changed) > size:
+            return False
+        kept.column[..., changed] = work_out(np.array(changed, np.intp))
+        return True

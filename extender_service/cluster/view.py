@@ -1,7 +1,7 @@
 """Nodes as a plugin sees them in one decision: columns at the rows that were asked for."""
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import TypeVar, cast
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -184,15 +184,15 @@ class NodeView:
 
     def allocatable_of(self, dimensions: Sequence[int]) -> NDArray[np.int64]:
         """What each node offers of several dimensions, as a new array of (dimension, node)."""
-        return np.array([self.allocatable(dimension) for dimension in dimensions], np.int64).reshape(
-            len(dimensions), self._size
-        )
+        return self._amounts_of(self._table.allocatable, dimensions)
 
     def requested_of(self, dimensions: Sequence[int]) -> NDArray[np.int64]:
         """What the pods on each node take of several dimensions, as a new array of (dimension, node)."""
-        return np.array([self.requested(dimension) for dimension in dimensions], np.int64).reshape(
-            len(dimensions), self._size
-        )
+        amounts = self._amounts_of(self._table.requested, dimensions)
+        if self._changes is not None:
+            for at, dimension in enumerate(dimensions):
+                amounts[at] += self._change_of(dimension)
+        return amounts
 
     def pods_among(self, slots: NDArray[np.intp]) -> NDArray[np.int64]:
         """How many of the pods in these slots, each given once, count on each node in its own world."""
@@ -236,14 +236,14 @@ class NodeView:
         return self._kept(self._table.by_room, key, work_out)
 
     def _kept(self, kept: KeptColumns, key: Hashable, work_out: Callable[["NodeView"], NDArray[V]]) -> NDArray[V]:
+        table, pods, rows = self._table, self._pods, self._rows
         # A few nodes are not worth working out all of them.
-        if 4 * self._size < self._table.size and key not in kept:
+        if 4 * self._size < table.size and key not in kept:
             return work_out(self)
-        column = cast(
-            NDArray[V],
-            kept.of(key, self._table.size, lambda rows: work_out(NodeView(self._table, self._pods, rows))),
-        )
-        return column[..., : self._size] if self._rows is None else column[..., self._rows]
+        column: NDArray[V] = kept.of(key, table.size, lambda rows: work_out(NodeView(table, pods, rows)))
+        if rows is None:
+            return column
+        return column[rows] if column.ndim == 1 else column.take(rows, axis=1)
 
     def everywhere(self) -> "NodeView":
         """Return all rows of the table that these nodes are from, as they are without changes."""
@@ -278,6 +278,13 @@ class NodeView:
         if 0 <= dimension < len(matrix):
             return self.of_rows(matrix[dimension])
         return np.zeros(self._size, np.int64)
+
+    def _amounts_of(self, matrix: NDArray[np.int64], dimensions: Sequence[int]) -> NDArray[np.int64]:
+        amounts = np.zeros((len(dimensions), self._size), np.int64)
+        for at, dimension in enumerate(dimensions):
+            if 0 <= dimension < len(matrix):
+                amounts[at] = matrix[dimension, : self._size] if self._rows is None else matrix[dimension, self._rows]
+        return amounts
 
     def _change_of(self, dimension: int) -> NDArray[np.int64]:
         assert self._changes is not None
