@@ -1,6 +1,8 @@
 """Everything that is measured, beside the peers, in one run: python -m bench. A part alone: python -m bench.PART."""
 
-from bench import cycle, decision, http
+from bench import cycle, decision, http, preemption, startup, unique_labels, watch
 from bench.run import main
 
-main("python -m bench", __doc__, [decision.run, http.run, cycle.run])
+PARTS = (decision, preemption, http, cycle, watch, unique_labels, startup)
+
+main("python -m bench", __doc__, [part.run for part in PARTS])

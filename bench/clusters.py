@@ -7,6 +7,7 @@ from bench import synthetic
 from bench.programs import ClusterSize, Peers
 from extender_service.cluster.api_server import ApiServer
 from extender_service.cluster.cluster import Cluster
+from extender_service.extender.wire import ExtenderArgs
 from extender_service.kube.client import KubeClient
 from extender_service.kube.credentials import load_credentials
 from extender_service.kube.decoding import Decoder
@@ -21,18 +22,26 @@ def load(peers: Peers | None, size: ClusterSize) -> Cluster:
     else:
         with peers.api(size, "json") as api:
             cluster = asyncio.run(_listed(api.url))
-    # As the service does when it has everything.
+    settle()
+    return cluster
+
+
+def settle() -> None:
+    """Do what the service does once it knows the cluster: spare the garbage collector what stays."""
     gc.collect()
     gc.freeze()
-    return cluster
 
 
 def pending_pod(peers: Peers | None, pod_class: str) -> Pod:
     """A pod of one of synthetic.CLASSES."""
-    return synthetic.pending_pod(pod_class) if peers is None else _pods.decode(peers.pending_pod(pod_class))
+    if peers is None:
+        return synthetic.pending_pod(pod_class)
+    pod = _args.decode(peers.body(pod_class, nodes=1)).pod
+    assert pod is not None
+    return pod
 
 
-_pods = Decoder(Pod)
+_args = Decoder(ExtenderArgs)
 
 
 async def _listed(url: str) -> Cluster:

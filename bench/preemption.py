@@ -1,16 +1,26 @@
-"""How long finding the victims on all nodes takes: python -m bench.preemption [--nodes 5000] [--pods-per-node 10]."""
+"""How long finding victims takes: python -m bench.preemption.
 
-import argparse
+All nodes are tried, beside kube-scheduler's preemption (`kubecycle cycle`, class preempt), which tries a sample; both
+with the same cluster, where a pod of 30 cores needs several victims on any node. Then, on nodes that are full, how the
+time grows with the number of victims.
+"""
+
 import statistics
 import time
 
+import numpy as np
 from msgspec import structs
 
+from bench import clusters, synthetic
 from bench.decision import default_profile
+from bench.figures import Row, Times, alternately, compared
+from bench.programs import ClusterSize
+from bench.run import Run, main
 from extender_service.cluster.cluster import Cluster
-from extender_service.framework.interface import CycleState
-from extender_service.framework.preemption import dry_run
-from extender_service.framework.runtime import filter_again, run_pre_filter
+from extender_service.framework.preemption import best_candidates, dry_run
+from extender_service.framework.profile import Profile
+from extender_service.framework.runtime import decide, filter_again
+from extender_service.framework.status import Code
 from extender_service.kube.objects import (
     Container,
     ContainerPort,
@@ -23,25 +33,68 @@ from extender_service.kube.objects import (
     ResourceRequirements,
 )
 
-ROUNDS = 5
 
+def run(the: Run) -> None:
+    """Print a table beside kube-scheduler, and one of how the time grows."""
+    size = ClusterSize(500 if the.quick else 5000, images=3)
+    cluster = clusters.load(the.peers, size)
+    profile = default_profile(cluster)
+    pod = clusters.pending_pod(the.peers, synthetic.PREEMPTOR)
+    searches = 5 if the.quick else 20
 
-def main() -> None:
-    """Print milliseconds for pods that need little and much of a full node, and a host port of one of its pods."""
-    parser = argparse.ArgumentParser(prog="python -m bench.preemption", description=__doc__)
-    parser.add_argument("--nodes", type=int, default=5000)
-    parser.add_argument("--pods-per-node", type=int, default=10)
-    options = parser.parse_args()
-    cluster = full_cluster(options.nodes, options.pods_per_node)
-    print(
-        f"{options.nodes} nodes, {cluster.pod_count} pods of lower priority: milliseconds until all victims are known"
+    def ours() -> list[Times]:
+        return [Times.of([_search(profile, cluster, pod)[0] for _ in range(searches)])]
+
+    def theirs() -> list[Times]:
+        if the.peers is None:
+            return []
+        [line] = the.peers.cycle(size, f"-classes={synthetic.PREEMPTOR}", f"-min-reps={searches}", "-budget=0.5s")
+        return [Times(line["pf_p50_ms"], line["pf_p99_ms"])]
+
+    mine, stock = alternately(the.rounds, ours, theirs)
+    peers = [times for found in stock for times in found]
+    candidates = _search(profile, cluster, pod)[1]
+    figures = compared(Times.over([times for [times] in mine]), Times.over(peers) if peers else None, 1.0)
+    the.report.table(
+        "preemption",
+        f"{size.nodes} nodes, {cluster.pod_count} pods of lower priority; the service tries all, kube-scheduler some",
+        [{"nodes": size.nodes, "candidates": candidates, **figures}],
     )
-    for kind, pod in (
-        ("one victim a node", pending_pod(1)),
-        (f"{options.pods_per_node} victims a node", pending_pod(options.pods_per_node)),
-        ("a host port", pending_pod(1, 8080)),
-    ):
-        print(f"{kind:40} {statistics.median(milliseconds(cluster, pod) for _ in range(ROUNDS)):8.1f}")
+    the.report.table("preemption", f"{size.nodes} full nodes, all tried", _growth(size.nodes))
+
+
+def _search(profile: Profile, cluster: Cluster, pod: Pod) -> tuple[float, int]:
+    """The milliseconds from where no node fits to the best victims, and the number of nodes where there are some."""
+    nodes = cluster.view(None)
+    decision = decide(profile, pod, nodes, nodes.exists, score=False)
+    assert not len(decision.feasible)
+    started = time.perf_counter()
+    hopeful = np.flatnonzero(decision.verdicts.rejected_with(Code.UNSCHEDULABLE))
+    tried = dry_run(cluster, pod, nodes.at(hopeful), filter_again(profile, decision.state, pod, []))
+    best = best_candidates(cluster.pods, tried.candidates)
+    assert best
+    return (time.perf_counter() - started) * 1000, len(tried.candidates)
+
+
+def _growth(nodes: int) -> list[Row]:
+    rows: list[Row] = []
+    for pods_per_node in (10, 110):
+        cluster = full_cluster(nodes, pods_per_node)
+        clusters.settle()
+        profile = default_profile(cluster)
+        for victims, why, port in ((1, "one core", 0), (1, "a host port", 8080), (pods_per_node, "all cores", 0)):
+            pod = pending_pod(victims, port)
+            taken = statistics.median(_search(profile, cluster, pod)[0] for _ in range(3))
+            rows.append(
+                {
+                    "pods a node": pods_per_node,
+                    "the pod needs": why,
+                    "victims a node": victims,
+                    "p50": taken,
+                    "microseconds a pod of lower priority": taken * 1000 / (nodes * pods_per_node),
+                }
+            )
+    return rows
 
 
 def full_cluster(nodes: int, pods_per_node: int) -> Cluster:
@@ -49,7 +102,7 @@ def full_cluster(nodes: int, pods_per_node: int) -> Cluster:
     cluster = Cluster()
     for number in range(nodes):
         name = f"node-{number}"
-        allocatable = {"cpu": str(pods_per_node), "memory": "64Gi", "pods": "110"}
+        allocatable = {"cpu": str(pods_per_node), "memory": "128Gi", "pods": "111"}
         cluster.apply_node(Node(ObjectMeta(name=name), status=NodeStatus(dict(allocatable))))
         for index in range(pods_per_node):
             pod = make_pod(f"pod-{number}-{index}", 1, 0 if index else 8080)
@@ -57,7 +110,7 @@ def full_cluster(nodes: int, pods_per_node: int) -> Cluster:
                 structs.replace(
                     pod,
                     spec=structs.replace(pod.spec, node_name=name),
-                    status=PodStatus(start_time=f"2026-01-01T00:00:{index:02}Z"),
+                    status=PodStatus(start_time=f"2026-01-01T{index // 60:02}:{index % 60:02}:00Z"),
                 )
             )
     return cluster
@@ -81,22 +134,5 @@ def make_pod(name: str, cpus: int, port: int) -> Pod:
     )
 
 
-def milliseconds(cluster: Cluster, pod: Pod) -> float:
-    """Find all victims once."""
-    profile = default_profile(cluster)
-    state = CycleState(pod)
-    run_pre_filter(profile, state, pod)
-    started = time.perf_counter()
-    found = dry_run(
-        cluster,
-        pod,
-        cluster.view(cluster.nodes.rows_named(cluster.node_names())),
-        filter_again(profile, state, pod, []),
-    )
-    taken = (time.perf_counter() - started) * 1000
-    assert len(found.candidates) == cluster.node_count
-    return taken
-
-
 if __name__ == "__main__":
-    main()
+    main("python -m bench.preemption", __doc__, [run])

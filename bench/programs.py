@@ -1,6 +1,7 @@
 """The programs that the bench starts: the peers in Go (bench/peers), and this service."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -34,6 +35,30 @@ class Server:
     def pid(self) -> int:
         """Its process id."""
         return self.process.pid
+
+    @property
+    def cpu_seconds(self) -> float:
+        """The processor time that it has taken so far."""
+        user, system = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+    @property
+    def resident_mib(self) -> float:
+        """The memory that it has in use."""
+        [line] = [line for line in Path(f"/proc/{self.pid}/status").read_text().splitlines() if "VmRSS" in line]
+        return int(line.split()[1]) / 1024
+
+    def post(self, path: str) -> bytes:
+        """Send a request without a body; returns the answer."""
+        with _HTTP.open(urllib.request.Request(f"{self.url}{path}", method="POST"), timeout=300) as answer:
+            body: bytes = answer.read()
+            return body
+
+    def metric(self, series: str) -> float:
+        """The sum of the metrics whose names and labels begin so."""
+        with _HTTP.open(f"{self.url}/metrics", timeout=60) as answer:
+            lines = answer.read().decode().splitlines()
+        return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(series))
 
     def is_ready(self) -> bool:
         """Whether its /readyz says so; False where nobody listens yet."""
@@ -90,17 +115,11 @@ class Peers:
         """Call an extender; a line for each client, form, verb and number of nodes."""
         return self._lines("extload", f"-url={server.url}", f"-pid={server.pid}", *options)
 
-    def pending_pod(self, pod_class: str) -> bytes:
-        """A pod of a class as JSON."""
-        command: list[str | Path] = [
-            self._program("extload"),
-            f"-dump={self._directory}",
-            f"-class={pod_class}",
-            "-sizes=1",
-        ]
-        subprocess.run([*command, "-verb=filter", "-client=raw"], check=True)
-        args = json.loads((self._directory / "args-names-1.json").read_bytes())
-        return json.dumps(args["Pod"]).encode()
+    def body(self, pod_class: str, nodes: int) -> bytes:
+        """What kube-scheduler sends about a pod of a class and the first nodes by name."""
+        wanted = [f"-class={pod_class}", f"-sizes={nodes}", "-verb=filter", "-client=raw"]
+        subprocess.run([self._program("extload"), f"-dump={self._directory}", *wanted], check=True)
+        return (self._directory / f"args-names-{nodes}.json").read_bytes()
 
     def _lines(self, program: str, *options: str) -> list[dict[str, Any]]:
         out = self._directory / f"{program}-{next(_numbers)}.jsonl"

@@ -1,20 +1,20 @@
-"""How long `extender-service serve` takes from its start until it is ready: python -m bench.startup [--rounds N].
+"""How long `extender-service serve` takes from its start until it is ready: python -m bench.startup.
 
 Against an empty API server (tests/e2e's control plane, which needs Go), and on an empty cluster file. The service is
 installed as for production: libraries of the development environment would be imported along.
 """
 
-import argparse
 import os
 import socket
 import statistics
 import subprocess
-import tempfile
 import time
 import urllib.error
 import urllib.request
 from pathlib import Path
 
+from bench.figures import Row
+from bench.run import NEEDS_GO, Run, main
 from tests import go_programs
 from tests.e2e.control_plane import ControlPlane
 
@@ -22,24 +22,28 @@ ROOT = Path(__file__).parents[1]
 LIMIT_SECONDS = 30.0
 
 
-def main() -> None:
-    """Print one line for each kind of cluster."""
-    parser = argparse.ArgumentParser(prog="python -m bench.startup", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5)
-    rounds = parser.parse_args().rounds
-    with tempfile.TemporaryDirectory() as folder:
-        install(Path(folder) / "environment")
-        program = Path(folder) / "environment" / "bin" / "extender-service"
-        empty = Path(folder) / "empty.yaml"
-        empty.write_text("apiVersion: v1\nkind: List\nitems: []\n")
-        report("empty cluster file", [ready_seconds(program, "--cluster-file", str(empty)) for _ in range(rounds)])
-        if not go_programs.has_go():
-            print("empty API server: not measured, it needs Go")
-            return
-        binary = go_programs.build(ROOT / "tests" / "e2e" / "controlplane")
-        with ControlPlane(binary, Path(folder)) as control_plane:
+def run(the: Run) -> None:
+    """Print a line for each kind of cluster."""
+    environment = the.directory / "environment"
+    install(environment)
+    program = environment / "bin" / "extender-service"
+    empty = the.directory / "empty.yaml"
+    empty.write_text("apiVersion: v1\nkind: List\nitems: []\n")
+    rows = [_row("an empty cluster file", the.rounds, program, "--cluster-file", str(empty))]
+    if go_programs.has_go():
+        files = the.directory / "etcd"
+        files.mkdir()
+        with ControlPlane(go_programs.build(ROOT / "tests" / "e2e" / "controlplane"), files) as control_plane:
             kubeconfig = str(control_plane.kubeconfig)
-            report("empty API server", [ready_seconds(program, "--kubeconfig", kubeconfig) for _ in range(rounds)])
+            rows.append(_row("an empty API server", the.rounds, program, "--kubeconfig", kubeconfig))
+    else:
+        the.report.note("startup", f"an empty API server: {NEEDS_GO}")
+    the.report.table("startup", "seconds from its start until the service is ready", rows)
+
+
+def _row(what: str, rounds: int, program: Path, *options: str) -> Row:
+    seconds = [ready_seconds(program, *options) for _ in range(rounds)]
+    return {"with": what, "median": statistics.median(seconds), "least": min(seconds), "most": max(seconds)}
 
 
 def install(environment: Path) -> None:
@@ -76,11 +80,5 @@ def ready_seconds(program: Path, *options: str) -> float:
         service.wait()
 
 
-def report(what: str, seconds: list[float]) -> None:
-    """Print the median and the range."""
-    median = statistics.median(seconds)
-    print(f"{what}: ready after {median:.2f} s (median of {len(seconds)}, {min(seconds):.2f} to {max(seconds):.2f})")
-
-
 if __name__ == "__main__":
-    main()
+    main("python -m bench.startup", __doc__, [run])

@@ -50,6 +50,8 @@ CLASSES = (
     "pref-pod-affinity",
 )
 
+PREEMPTOR = "preempt"  # the class of a pod that needs the place of others on any node
+
 _HOSTNAME, _ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 _nodes, _pods, _replica_sets = Decoder(Node), Decoder(Pod), Decoder(ReplicaSet)
 
@@ -126,7 +128,7 @@ def running_pods(nodes: int, pods_per_node: int, *, unique_labels: bool) -> Iter
 
 def pending_pod(kind: str) -> Pod:
     """A pod that waits for a node. Only of one of a ReplicaSet, of spread and of anti-affinity are there others."""
-    pod = _pod(f"pending-{kind}", 7, "500m", "1Gi")
+    pod = _pod(f"pending-{kind}", 7, "30" if kind == PREEMPTOR else "500m", "1Gi")
     if kind not in ("plain-rs", "spread", "anti-affinity"):
         pod["metadata"]["labels"]["app"] = "pending-alone"
     spec = pod["spec"]
@@ -158,6 +160,8 @@ def pending_pod(kind: str) -> Pod:
                 "labelSelector": _selector(7),
             },
         ]
+    if kind == PREEMPTOR:
+        spec["priority"] = 1000
     if kind == "volumes":
         spec["volumes"] = [_volume(name) for name in ("bound", "waiting")]
     if kind == "anti-affinity":

@@ -1,59 +1,51 @@
-"""What it costs that every pod has a label of its own: python -m bench.unique_labels [--nodes 5000].
+"""What it costs that every pod has a label of its own: python -m bench.unique_labels.
 
 Memory and decisions of the same cluster with and without such labels, each in a process of its own.
 """
 
-import argparse
-import gc
 import json
 import resource
 import statistics
 import subprocess
 import sys
 
-from bench import synthetic
+from bench import clusters, synthetic
 from bench.decision import decisions, default_profile
+from bench.figures import Row
+from bench.run import Run, main
 
-KINDS = ("plain", "plain-rs", "spread", "anti-affinity", "pref-pod-affinity")
+CLASSES = ("plain", "plain-rs", "spread", "anti-affinity", "pref-pod-affinity")
+_PODS_PER_NODE = 30
 
 
-def main() -> None:
+def run(the: Run) -> None:
     """Print memory and times side by side."""
-    parser = argparse.ArgumentParser(prog="python -m bench.unique_labels", description=__doc__)
-    parser.add_argument("--nodes", type=int, default=5000)
-    parser.add_argument("--pods-per-node", type=int, default=30)
-    parser.add_argument("--measure", choices=("shared", "unique"), help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.measure:
-        print(json.dumps(measure(options.nodes, options.pods_per_node, unique=options.measure == "unique")))
-        return
-    size = [f"--nodes={options.nodes}", f"--pods-per-node={options.pods_per_node}"]
-    shared, unique = (
-        json.loads(
-            subprocess.run(
-                [sys.executable, "-m", "bench.unique_labels", *size, f"--measure={labels}"],
-                stdout=subprocess.PIPE,
-                check=True,
-            ).stdout
-        )
-        for labels in ("shared", "unique")
-    )
-    pods = options.nodes * options.pods_per_node
-    print(f"{options.nodes} nodes, {pods} pods, one in ten with an affinity term; shared labels, unique labels, ratio")
-    for name, value in shared.items():
-        print(f"{name:30} {value:10.2f} {unique[name]:10.2f} {unique[name] / value:6.2f}")
+    nodes = 500 if the.quick else 5000
+    shared, unique = (_in_process(nodes, labels) for labels in ("shared", "unique"))
+    rows: list[Row] = [
+        {"figure": name, "shared labels": value, "unique labels": unique[name], "ratio": unique[name] / value}
+        for name, value in shared.items()
+    ]
+    title = f"{nodes} nodes, {nodes * _PODS_PER_NODE} pods, one in ten with an affinity term"
+    the.report.table("unique labels", title, rows)
 
 
-def measure(nodes: int, pods_per_node: int, *, unique: bool) -> dict[str, float]:
-    """Memory in MiB and median milliseconds a decision."""
+def _in_process(nodes: int, labels: str) -> dict[str, float]:
+    command = [sys.executable, "-m", "bench.unique_labels", "measure", str(nodes), labels]
+    figures: dict[str, float] = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+    return figures
+
+
+def measure(nodes: int, *, unique: bool) -> dict[str, float]:
+    """Memory in MiB and median milliseconds of a decision."""
     before = _resident_mib()
-    cluster = synthetic.cluster(nodes, pods_per_node, unique_labels=unique)
+    cluster = synthetic.cluster(nodes, _PODS_PER_NODE, unique_labels=unique)
     profile = default_profile(cluster)
-    gc.collect()
-    gc.freeze()
+    clusters.settle()
     figures = {"memory of the cluster, MiB": _resident_mib() - before}
-    for kind in KINDS:
-        figures[f"{kind}, ms"] = statistics.median(decisions(profile, cluster, synthetic.pending_pod(kind), 0.5))
+    for pod_class in CLASSES:
+        times = decisions(profile, cluster, synthetic.pending_pod(pod_class), 0.5)
+        figures[f"{pod_class}, ms"] = statistics.median(times)
     return figures
 
 
@@ -62,4 +54,7 @@ def _resident_mib() -> float:
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["measure"]:
+        print(json.dumps(measure(int(sys.argv[2]), unique=sys.argv[3] == "unique")))
+    else:
+        main("python -m bench.unique_labels", __doc__, [run])

@@ -24,6 +24,7 @@ from extender_service.kube.api_errors import KubeError
 from extender_service.kube.client import KubeClient
 from extender_service.kube.credentials import load_credentials
 from extender_service.kube.credentials_error import CredentialsError
+from extender_service.kube.events import EventRecorder
 from extender_service.kube.manifests import ManifestError
 from extender_service.observability.health import Check, Health, first_problem, watch_checks
 from extender_service.observability.logs import configure_logging
@@ -40,6 +41,8 @@ log = logging.getLogger(__name__)
 KEEP_ALIVE_SECONDS = 130
 # How long calls and bindings under way may take to finish once the service is told to stop.
 GRACE_SECONDS = 20
+# How long events about them may take to be written after that.
+EVENTS_GRACE_SECONDS = 3
 # When to give advice if the cluster still cannot be read.
 ADVICE_SECONDS = 3.0
 # How often expectations whose time is up are looked for when nobody calls.
@@ -108,16 +111,19 @@ async def _serve_api_server(
             is_live=True,
             distrust=lambda: first_problem(watches),
         )
-        binder = Binder(service, api_server)
-        metrics = Metrics(version("extender-service"), cluster, api_server.states)
+        events = EventRecorder(client, "extender-service")
+        binder = Binder(service, api_server, record=events.record)
+        metrics = Metrics(version("extender-service"), cluster, api_server.states, events.counts)
         async with asyncio.TaskGroup() as tasks:
             background = [
                 tasks.create_task(api_server.follow()),
                 tasks.create_task(_tell_when_synced(cluster, api_server, watches)),
+                tasks.create_task(events.run()),
                 tasks.create_task(_expire(cluster)),
                 tasks.create_task(_debug_on_signal(cluster, api_server)),
             ]
             await _answer(service, binder, metrics, Health(watches), listener)
+            await events.drain(EVENTS_GRACE_SECONDS)
             for task in background:
                 task.cancel()
 

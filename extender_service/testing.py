@@ -4,10 +4,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
+from msgspec import structs
 
-from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.cluster import Cluster, pod_uid
 from extender_service.cluster.cluster_file import ClusterFile
-from extender_service.framework.interface import CycleState, Handle, Plugin, extension_points
+from extender_service.framework.binding import BindingCycle
+from extender_service.framework.interface import Bind, CycleState, Handle, Plugin, extension_points
 from extender_service.framework.profile import Profile
 from extender_service.framework.runtime import run_filter, run_pre_filter, run_pre_score, run_score
 from extender_service.framework.verdicts import Verdicts
@@ -56,9 +58,41 @@ class Trial:
         weighted = run_score(profile, state, pod, nodes).weighted
         return dict(zip(nodes.names, weighted[plugin.name].tolist(), strict=True)) if weighted else {}
 
+    async def bind(self, plugin: Plugin, pod: Pod, node_name: str) -> None:
+        """Bind a pod to a node, whatever the plugin says of that node.
+
+        Runs Reserve, Permit, PreBind and PostBind. Raises CycleError, with all that was reserved given back, where the
+        plugin refuses or fails.
+        """
+        binder: dict[str, list[tuple[Plugin, int]]] = {"bind": [(_Binder(None, self.handle), 1)]}
+        profile = Profile("default-scheduler", binder | _points(plugin), self.handle.waiting_pods)
+        cycle = BindingCycle(profile, CycleState(pod), pod, node_name)
+        cycle.reserve()
+        self.cluster.placements.assume(pod, pod_uid(pod), node_name, cycle.unreserve, cycle)
+        try:
+            await cycle.run()
+        except BaseException:
+            self.cluster.drop_placement(pod_uid(pod))
+            raise
+        cycle.finish()
+
+
+class _Binder(Bind):
+    """Lets the cluster know at once that a pod is bound."""
+
+    name = "Binder"
+
+    async def bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        del state
+        self.handle.cluster.apply_pod(structs.replace(pod, spec=structs.replace(pod.spec, node_name=node_name)))
+
+
+def _points(plugin: Plugin) -> dict[str, list[tuple[Plugin, int]]]:
+    return {point: [(plugin, 1)] for point in extension_points(type(plugin))}
+
 
 def _alone(plugin: Plugin) -> Profile:
-    return Profile("default-scheduler", {point: [(plugin, 1)] for point in extension_points(type(plugin))})
+    return Profile("default-scheduler", _points(plugin))
 
 
 def _filter(cluster: Cluster, profile: Profile, state: CycleState) -> Verdicts:

@@ -40,7 +40,7 @@ _STORAGE_EVENTS: dict[type, ClusterEvent] = {
     CSIStorageCapacity: ClusterEvent.CSI_STORAGE_CAPACITY,
 }
 
-_TERMINAL_PHASES = ("Succeeded", "Failed")
+TERMINAL_PHASES = ("Succeeded", "Failed")
 
 
 def pod_uid(pod: Pod) -> str:
@@ -116,7 +116,7 @@ class Cluster:
         """Add or update a pod. Raises QuantityError for a malformed quantity, and changes nothing then."""
         key = (pod.metadata.namespace, pod.metadata.name)
         uid = pod_uid(pod)
-        if pod.status.phase in _TERMINAL_PHASES:
+        if pod.status.phase in TERMINAL_PHASES:
             self.remove_pod(key)
             self.drop_placement(uid)
             return

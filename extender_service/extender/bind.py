@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from extender_service.cluster.cluster import pod_uid
+from extender_service.cluster.cluster import TERMINAL_PHASES, pod_uid
 from extender_service.cluster.placements import Placement
 from extender_service.extender.service import ExtenderService, pod_name
 from extender_service.extender.unheard import Record, discard, failed_scheduling, scheduled
@@ -78,6 +78,14 @@ class Binder:
         finally:
             binding.callers.remove(hung_up)  # a call can also be cancelled
 
+    def undo(self, uid: str) -> None:
+        """Undo a binding that waits in Permit or PreBind, which may be for minutes; Bind itself runs to its end."""
+        binding = self._under_way.get(uid)
+        placement = self._cluster.placements.get(uid)
+        cycle = None if placement is None else placement.plan
+        if binding is not None and isinstance(cycle, BindingCycle) and not cycle.has_come_to_bind:
+            binding.task.cancel("the pod was asked about on other nodes")
+
     async def settle(self, uid: str) -> str | None:
         """Read a pod whose binding the watch has not confirmed, and go by what that says; returns its node, if any.
 
@@ -87,9 +95,8 @@ class Binder:
         if binding is not None:
             await asyncio.wait([binding.task])
         placement = self._cluster.placements.get(uid)
-        if placement is None:
-            known = self._cluster.pod(uid)
-            return known.node_name or None if known is not None else None
+        if placement is None or not placement.assumed:
+            return self._shown_on(uid)
         return await self._settle(placement)
 
     async def close(self, grace_seconds: float) -> None:
@@ -98,7 +105,7 @@ class Binder:
         if tasks:
             _, unfinished = await asyncio.wait(tasks, timeout=grace_seconds)
             for task in unfinished:
-                task.cancel()
+                task.cancel("extender-service was stopped")
             await asyncio.gather(*unfinished, return_exceptions=True)
         for task in list(self._settling.values()):
             task.cancel()
@@ -106,37 +113,44 @@ class Binder:
     async def _bind_and_tell(self, uid: str, args: ExtenderBindingArgs, callers: list[HungUp]) -> None:
         try:
             has_bound = await self._bind(uid, args)
-        except BindError as error:
+        except (BindError, asyncio.CancelledError) as error:
+            failed = error if isinstance(error, BindError) else BindError(f"{_doing(args)}: {error}")
             if not await _anybody_hears(callers):
-                self._record(failed_scheduling(args, str(error)))
-            raise
-        except asyncio.CancelledError:
-            self._record(failed_scheduling(args, f"binding {_name(args)} to {args.node}: extender-service was stopped"))
-            raise
+                self._record(failed_scheduling(args, str(failed)))
+            raise failed from error
         if has_bound and not await _anybody_hears(callers):
             self._record(scheduled(args))
 
     async def _bind(self, uid: str, args: ExtenderBindingArgs) -> bool:
         """Bind the pod; returns False if it was bound to that node already."""
-        known = self._cluster.pod(uid)
-        if known is not None and known.node_name:
-            _check_node(args, known.node_name)
-            return False
-        placement = self._cluster.placements.get(uid)
-        if placement is not None and placement.assumed:
-            # Bound before, as far as anybody knows.
-            bound_to = await self._settle(placement)
-            if bound_to is not None:
-                _check_node(args, bound_to)
-                return False
-            placement = None
-        pod = placement.pod if placement is not None else await self._wanted(args)
-        if pod.spec.node_name:
-            _check_node(args, pod.spec.node_name)
+        pod = await self._unbound(uid, args)
+        if pod is None:
             return False
         await self._run(uid, args, self._assume(uid, args, pod))
         self._confirm(uid, self._confirm_seconds)
         return True
+
+    async def _unbound(self, uid: str, args: ExtenderBindingArgs) -> Pod | None:
+        """Return the pod that is to be bound, None if it is bound to that node already."""
+        placement = self._cluster.placements.get(uid)
+        bound_to = self._shown_on(uid)
+        if placement is not None and placement.assumed:
+            # Bound before, as far as anybody knows. If it is not, its room must not be given away before it is.
+            bound_to = await self._settle(placement, tried_again=placement.node_name == args.node)
+            placement = self._cluster.placements.get(uid)
+        if bound_to is None:
+            pod = placement.pod if placement is not None else await self._wanted(args)
+            # While it was read, the watch may have shown more.
+            bound_to = pod.spec.node_name or self._shown_on(uid)
+            if not bound_to:
+                return pod
+        _check_node(args, bound_to)
+        return None
+
+    def _shown_on(self, uid: str) -> str | None:
+        """The node on which the watch shows the pod."""
+        known = self._cluster.pod(uid)
+        return known.node_name or None if known is not None else None
 
     def _assume(self, uid: str, args: ExtenderBindingArgs, pod: Pod) -> BindingCycle:
         """Count the pod on its node, and return what is left to do: Reserve has run when the node was chosen here."""
@@ -181,7 +195,7 @@ class Binder:
 
     async def _resolve(self, uid: str, args: ExtenderBindingArgs, error: KubeError) -> None:
         """Find out what became of a binding that failed: it may have been applied before the answer was lost."""
-        failed = BindError(f"binding {_name(args)} to {args.node}: {error}")
+        failed = BindError(f"{_doing(args)}: {error}")
         try:
             pod = await self._read(args.pod_namespace, args.pod_name)
         except BindError:
@@ -210,16 +224,24 @@ class Binder:
         except KubeError as error:
             raise BindError(f"reading pod {namespace}/{name}: {error}") from error
 
-    async def _settle(self, placement: Placement) -> str | None:
+    async def _settle(self, placement: Placement, *, tried_again: bool = False) -> str | None:
+        """Read a pod that is assumed on a node; returns the node that it is bound to, if any.
+
+        If that is the same node, or none and binding is `tried_again`, it goes on to count there. Only the watch makes
+        facts: what is read may be older than what it has shown, or newer than what it shows next.
+        """
         metadata = placement.pod.metadata
         pod = await self._read(metadata.namespace, metadata.name)
-        if pod is not None and pod_uid(pod) == placement.uid and pod.spec.node_name:
-            self._cluster.apply_pod(pod)
-            return pod.spec.node_name
-        extra = {"pod": pod_name(placement.pod), "node": placement.node_name}
-        log.warning("a pod that was to be bound is not", extra=extra)
-        self._cluster.drop_placement(placement.uid)
-        return None
+        if self._cluster.placements.get(placement.uid) is not placement:
+            return self._shown_on(placement.uid)
+        is_there = pod is not None and pod_uid(pod) == placement.uid and pod.status.phase not in TERMINAL_PHASES
+        bound_to = pod.spec.node_name if pod is not None and is_there else ""
+        waits = is_there and not bound_to and tried_again
+        if bound_to != placement.node_name and not waits:
+            extra = {"pod": pod_name(placement.pod), "node": placement.node_name}
+            log.warning("a pod that was to be bound is not", extra=extra)
+            self._cluster.drop_placement(placement.uid)
+        return bound_to or None
 
     def _confirm(self, uid: str, seconds: float) -> None:
         if self._cluster.placements.get(uid) is not None and uid not in self._settling:
@@ -228,19 +250,18 @@ class Binder:
             task.add_done_callback(lambda _: self._settling.pop(uid, None))
 
     async def _settle_in_time(self, uid: str, seconds: float) -> None:
-        """Settle a binding that the watch does not confirm in time."""
+        """Settle a binding that the watch does not confirm in time, as often as it takes."""
         while True:
             await asyncio.sleep(seconds)
             placement = self._cluster.placements.get(uid)
             if placement is None or not placement.assumed:
                 return
+            seconds = self._confirm_seconds
             try:
                 await self.settle(uid)
             except BindError as error:
                 log.warning("cannot tell whether a pod is bound: %s", error)
                 seconds = RETRY_SECONDS
-            else:
-                return
 
 
 async def _anybody_hears(callers: list[HungUp]) -> bool:
@@ -253,6 +274,10 @@ async def _anybody_hears(callers: list[HungUp]) -> bool:
 def _check_node(args: ExtenderBindingArgs, bound_to: str) -> None:
     if bound_to != args.node:
         raise BindError(f"pod {_name(args)} is already bound to {bound_to}")
+
+
+def _doing(args: ExtenderBindingArgs) -> str:
+    return f"binding {_name(args)} to {args.node}"
 
 
 def _name(args: ExtenderBindingArgs) -> str:

@@ -50,6 +50,7 @@ async def filter_nodes(
         return held
     service.cluster.drop_placement(pod_uid(pod))
     found, decision, looked_again = await _decide(service, profile, pod, args)
+    _require_last_call(service, pod)
     passed = len(decision.feasible)
     if service.mode == "replace" and passed:
         outcome = _one(found, found.index_of(decision.choose()), passed)
@@ -59,7 +60,7 @@ async def filter_nodes(
             cycle = BindingCycle(profile, decision.state, pod, outcome.node_name)
             cycle.reserve()
             expected = placements.expect(pod, pod_uid(pod), outcome.node_name, cycle.unreserve, cycle)
-            if await hung_up() and placements.get(pod_uid(pod)) is expected:
+            if await hung_up() and placements.get(pod_uid(pod)) is expected and not expected.assumed:
                 service.cluster.drop_placement(pod_uid(pod))
     else:
         outcome = _all(found, decision)
@@ -85,10 +86,18 @@ async def _held_by_binding(
     found = candidates(service.cluster, args)
     if placement.node_name in found.names and placement.node_name not in found.unknown:
         return _one(found, found.names.index(placement.node_name), 1)
+    binder.undo(pod_uid(pod))
     bound_to = await binder.settle(pod_uid(pod))
     if bound_to is not None:
         raise CycleError(f"pod {pod_name(pod)} is already bound to {bound_to}")
+    _require_last_call(service, pod)
     return None
+
+
+def _require_last_call(service: ExtenderService, pod: Pod) -> None:
+    """Raise CycleError if another call about the pod was answered while this one waited: what that one did counts."""
+    if service.cluster.placements.get(pod_uid(pod)) is not None:
+        raise CycleError(f"pod {pod_name(pod)} was asked about again in the meantime")
 
 
 async def _decide(

@@ -24,6 +24,8 @@ class BindingCycle:
 
     def __init__(self, profile: Profile, state: CycleState, pod: Pod, node_name: str) -> None:
         self.node_name = node_name
+        # From then on nobody knows whether the pod is bound until Bind ends.
+        self.has_come_to_bind = False
         self._profile = profile
         self._state = state
         self._pod = pod
@@ -108,6 +110,7 @@ class BindingCycle:
             raise CycleError(f'waiting on Permit plugin "{refused.plugin}": {refused.message}')
 
     async def _bind(self) -> None:
+        self.has_come_to_bind = True
         for plugin in self._profile.bind:
             doing = f'running Bind plugin "{plugin.name}"'
             status = await _guarded(doing, plugin.bind(self._state, self._pod, self.node_name))

@@ -29,6 +29,11 @@ class WaitingPod:
         """The plugins that have not allowed it yet."""
         return list(self._timers)
 
+    @property
+    def is_rejected(self) -> bool:
+        """Whether it was rejected, or time ran out; its binding is about to be undone."""
+        return self._outcome.done() and (self._outcome.cancelled() or self._outcome.result() is not None)
+
     def allow(self, plugin: str) -> None:
         """Say that a plugin has nothing against it any more."""
         timer = self._timers.pop(plugin, None)

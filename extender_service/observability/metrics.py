@@ -6,6 +6,7 @@ has a value that a caller can choose.
 
 import time
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Literal, NamedTuple, get_args
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram, Info
@@ -17,7 +18,7 @@ from extender_service.cluster.cluster import Cluster
 from extender_service.extender.observation import Observation, Verb
 from extender_service.kube.reflector import WatchState
 from extender_service.observability.framework_metrics import FrameworkMetrics
-from extender_service.observability.state_metrics import ClusterCollector, WatchCollector
+from extender_service.observability.state_metrics import ClusterCollector, EventCollector, WatchCollector
 
 Result = Literal["ok", "refused", "error"]
 
@@ -37,8 +38,9 @@ class _CallMetrics(NamedTuple):
 
 
 class Metrics:
-    """All metrics of one service, and those of the process. `watches` are by resource, such as nodes.
+    """All metrics of one service, and those of the process.
 
+    `watches` are by resource, such as nodes; `events` counts events for users by what became of them.
     `framework` is to be attached to the profiles.
     """
 
@@ -47,6 +49,7 @@ class Metrics:
         version: str,
         cluster: Cluster,
         watches: Mapping[str, WatchState],
+        events: Mapping[str, int] = MappingProxyType({}),
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -86,6 +89,7 @@ class Metrics:
         self.framework = FrameworkMetrics(registry)
         registry.register(ClusterCollector(cluster))
         registry.register(WatchCollector(watches, clock))
+        registry.register(EventCollector(events))
         # The library's own: metrics of the process, and those that users' plugins define as any program does.
         registry.register(REGISTRY)
 

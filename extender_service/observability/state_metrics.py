@@ -80,3 +80,21 @@ class WatchCollector(Collector):
         for resource, state in self._watches.items():
             family.add_metric([resource], value(state))
         return family
+
+
+class EventCollector(Collector):
+    """What became of the events that users are to see, see `kube.events.EventRecorder`."""
+
+    def __init__(self, counts: Mapping[str, int]) -> None:
+        self._counts = counts
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the counts as they are now."""
+        events = CounterMetricFamily(
+            "extender_service_events",
+            "Events for users by what became of them: written, failed, or dropped as there were too many.",
+            labels=["result"],
+        )
+        for result, count in sorted(self._counts.items()):
+            events.add_metric([result], count)
+        yield events

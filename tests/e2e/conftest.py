@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conformance import oracle
 from tests.e2e.control_plane import ControlPlane
 
 
@@ -20,6 +21,13 @@ from tests.e2e.control_plane import ControlPlane
 def controlplane(build_go: Callable[[Path], Path]) -> Path:
     """The binary, built once for each state of its sources."""
     return build_go(Path(__file__).with_name("controlplane"))
+
+
+@pytest.fixture(scope="session")
+def ask_oracle(build_go: Callable[[Path], Path]) -> Callable[[bytes], bytes]:
+    """The oracle, built: tells kube-scheduler's own plugins' verdicts on cases."""
+    build_go(oracle.ORACLE)
+    return oracle.ask
 
 
 @pytest.fixture

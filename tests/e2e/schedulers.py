@@ -1,6 +1,6 @@
 """Stock kube-schedulers with the service as their extender."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -26,12 +26,10 @@ def running(control_plane: ControlPlane, configuration: Object) -> Iterator[Proc
 
 def replacing(url: str, *, node_cache_capable: bool) -> Object:
     """kube-scheduler decides nothing itself: the service at `url` filters, scores and binds in its place."""
-    off: dict[str, Any] = {point: {"disabled": [{"name": "*"}]} for point in DECISION_POINTS}
-    off |= {point: {"disabled": [{"name": "VolumeBinding"}]} for point in ("reserve", "preBind")}
     return {
         **_SOON,
         "percentageOfNodesToScore": 100,
-        "profiles": [{"schedulerName": "default-scheduler", "plugins": off}],
+        "profiles": [profile_keeping([])],
         "extenders": [
             {
                 "urlPrefix": url,
@@ -48,8 +46,19 @@ def replacing(url: str, *, node_cache_capable: bool) -> Object:
     }
 
 
+def profile_keeping(filters: Sequence[str], scheduler_name: str = "default-scheduler") -> Object:
+    """A profile whose decisions an extender makes, but for these filters: what they refuse can start preemption."""
+    off: dict[str, Any] = {point: {"disabled": [{"name": "*"}]} for point in DECISION_POINTS}
+    for point in ("preFilter", "filter"):
+        off[point]["enabled"] = [{"name": name} for name in filters]
+    off |= {point: {"disabled": [{"name": "VolumeBinding"}]} for point in ("reserve", "preBind")}
+    # A sample may hold no node that the extender agrees to.
+    all_nodes = {"name": "DefaultPreemption", "args": {"minCandidateNodesPercentage": 100}}
+    return {"schedulerName": scheduler_name, "plugins": off, "pluginConfig": [all_nodes]}
+
+
 def beside(url: str, *, node_cache_capable: bool, weight: int = 1) -> Object:
-    """kube-scheduler with its default plugins; the service at `url` adds verdicts, and scores of this weight."""
+    """kube-scheduler with its default plugins; the service at `url` adds verdicts, scores of this weight, victims."""
     return {
         **_SOON,
         "percentageOfNodesToScore": 100,
@@ -59,6 +68,7 @@ def beside(url: str, *, node_cache_capable: bool, weight: int = 1) -> Object:
                 "urlPrefix": url,
                 "filterVerb": "filter",
                 "prioritizeVerb": "prioritize",
+                "preemptVerb": "preempt",
                 "weight": weight,
                 "nodeCacheCapable": node_cache_capable,
                 "ignorable": True,

@@ -146,6 +146,14 @@ def test_the_service_beside_may_read_nodes_and_pods_and_do_nothing_else(shared_c
     assert may == {(verb, resource) for verb in ("get", "list", "watch") for resource in ("nodes", "pods")}
 
 
+def test_the_second_schedulers_account_may_write_events(shared_control_plane: ControlPlane) -> None:
+    Base(shared_control_plane, "second-scheduler").grant_rights()
+
+    user = "system:serviceaccount:extender-scheduler:extender-scheduler"
+    for verb in ("create", "patch"):
+        assert may_do(shared_control_plane, user, verb, "events", group="events.k8s.io"), verb
+
+
 class Pair(NamedTuple):
     """A pod of the second scheduler, as processes."""
 
@@ -235,10 +243,10 @@ def refusals(control_plane: ControlPlane) -> float:
     return sum(float(line.rpartition(" ")[2]) for line in attempts if 'result="allowed"' not in line)
 
 
-def may_do(control_plane: ControlPlane, user: str, verb: str, resource: str) -> bool:
+def may_do(control_plane: ControlPlane, user: str, verb: str, resource: str, *, group: str = "") -> bool:
     """Whether the API server would let a user do something in any namespace."""
     name, _, subresource = resource.partition("/")
-    attributes = {"verb": verb, "group": "", "resource": name, "subresource": subresource}
+    attributes = {"verb": verb, "group": group, "resource": name, "subresource": subresource}
     review = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SubjectAccessReview",

@@ -8,25 +8,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
-import msgspec
-import pytest
-
-from tests.conformance import oracle
 from tests.conformance.cases import Verdict, read_verdicts
 from tests.e2e import demanding_cluster, schedulers
 from tests.e2e.api import API
 from tests.e2e.control_plane import ControlPlane
 from tests.e2e.decision_recorder import Decision, DecisionRecorder, read_decisions
 from tests.e2e.objects import Object
+from tests.e2e.oracle_cases import case, surroundings, without_history
 from tests.e2e.service import Service
 from tests.e2e.waiting import wait_until
 
-# What of the cluster the plugins read, besides pods, by API version.
-KINDS = {
-    "v1": ("Node", "Namespace", "Service", "PersistentVolume", "PersistentVolumeClaim"),
-    "apps/v1": ("ReplicaSet",),
-    "storage.k8s.io/v1": ("CSINode",),
-}
 # All filters of the default profile but NodeName: a pod that names its node is not scheduled.
 FILTERS = {
     "InterPodAffinity",
@@ -50,13 +41,6 @@ SCORES = {
     "PodTopologySpread",
     "TaintToleration",
 }
-
-
-@pytest.fixture(scope="session")
-def ask_oracle(build_go: Callable[[Path], Path]) -> Callable[[bytes], bytes]:
-    """The oracle, built."""
-    build_go(oracle.ORACLE)
-    return oracle.ask
 
 
 def test_every_pod_is_placed_as_kube_schedulers_own_plugins_would(
@@ -134,26 +118,14 @@ def forgotten_or_imagined(decisions: Sequence[Decision], deleted: set[str]) -> I
 
 def cases(api: API, pods: Sequence[Object], decisions: Sequence[Decision]) -> Iterator[bytes]:
     """Each decision as a case of the oracle's, with the default configuration."""
-    surroundings = [
-        msgspec.Raw(msgspec.json.encode(without_history(found)))
-        for version, kinds in KINDS.items()
-        for kind in kinds
-        for found in api.list_all(kind, api_version=version)
-    ]
+    around = surroundings(api)
     by_name = {name(pod): without_history(pod) for pod in pods}
     for decision in decisions:
         counted = [
             {**by_name[pod], "spec": {**by_name[pod]["spec"], "nodeName": node}}
             for pod, node in decision.counted.items()
         ]
-        case = {"name": decision.pod, "pod": by_name[decision.pod], "objects": [*surroundings, *counted]}
-        yield msgspec.json.encode(case)
-
-
-def without_history(found: Object) -> Object:
-    """An object without managedFields, which are the larger part of it."""
-    metadata = {field: value for field, value in found["metadata"].items() if field != "managedFields"}
-    return {**found, "metadata": metadata}
+        yield case(decision.pod, by_name[decision.pod], counted, around)
 
 
 def differences(decision: Decision, verdict: Verdict) -> Iterator[str]:

@@ -1,10 +1,12 @@
+import asyncio
 from pathlib import Path
 
 import pytest
 
 from extender_service.config.plugin_args import NodeAffinityArgs
-from extender_service.framework.interface import CycleState
+from extender_service.framework.interface import CycleState, PreBind, Reserve
 from extender_service.framework.runtime import CycleError
+from extender_service.framework.status import Status, unschedulable
 from extender_service.kube.manifests import ManifestError
 from extender_service.kube.objects import Pod, Taint
 from extender_service.plugins.node_affinity import NodeAffinity
@@ -47,6 +49,43 @@ def test_a_plugin_that_fails_is_named() -> None:
     trial = Trial(NODES)
     with pytest.raises(CycleError, match='running "NodeUnschedulable" filter plugin: KeyError'):
         trial.refusals(Broken(None, trial.handle), Pod())
+
+
+def test_it_binds_as_the_plugin_lets_it() -> None:
+    web = make_pod("web")
+    agreeing, refusing = Doorkeeper(), Doorkeeper(unschedulable("closed"))
+    trial = Trial(NODES, [web])
+
+    with pytest.raises(CycleError, match='running PreBind plugin "Doorkeeper": closed'):
+        asyncio.run(trial.bind(refusing, web, "open"))
+    assert refusing.calls == ["reserve", "pre_bind", "unreserve"]
+    assert trial.cluster.slot_on(web.metadata.uid, "open") is None
+
+    asyncio.run(trial.bind(agreeing, web, "open"))
+    assert agreeing.calls == ["reserve", "pre_bind"]
+    assert trial.cluster.slot_on(web.metadata.uid, "open") is not None
+    assert not len(trial.cluster.placements)
+
+
+class Doorkeeper(Reserve, PreBind):
+    """Answers in PreBind as it is told, and notes what it is called for."""
+
+    name = "Doorkeeper"
+
+    def __init__(self, answer: Status | None = None) -> None:
+        super().__init__(None, Trial().handle)
+        self.calls: list[str] = []
+        self._answer = answer
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        self.calls.append("reserve")
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        self.calls.append("unreserve")
+
+    async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        self.calls.append("pre_bind")
+        return self._answer
 
 
 def test_the_cluster_and_the_pods_may_come_from_a_file(tmp_path: Path) -> None:

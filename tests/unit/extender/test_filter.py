@@ -8,8 +8,11 @@ import pytest
 from extender_service.cluster.events import ClusterEvent
 from extender_service.extender.filter import UNKNOWN_NODE, filter_nodes
 from extender_service.extender.wire import ExtenderArgs
+from extender_service.framework.interface import CycleState, Permit, Reserve
 from extender_service.framework.runtime import CycleError, decide
+from extender_service.framework.status import Code, Status
 from extender_service.kube.objects import Pod, Taint
+from extender_service.testing import Trial
 from tests.unit.cluster.objects import make_node, make_pod
 from tests.unit.extender.world import Hold, World
 
@@ -365,6 +368,19 @@ def test_a_caller_that_hung_up_takes_back_only_its_own_answer() -> None:
     assert world.expected_on(WEB) == "b"
 
 
+def test_a_caller_that_hung_up_does_not_take_back_a_binding_that_has_begun() -> None:
+    world = World(small_node("a"), mode="replace")
+    world.pods.put(WEB)
+
+    async def binds_meanwhile() -> bool:
+        assert await world.bind(WEB, "a") == ""
+        return True
+
+    args = ExtenderArgs(WEB, node_names=["a"])
+    asyncio.run(filter_nodes(world.service, world.binder, WEB, args, binds_meanwhile))
+    assert world.expected_on(WEB) == "a"
+
+
 @pytest.mark.parametrize(("mode", "is_live"), [("replace", False), ("beside", True), ("beside", False)])
 def test_nothing_is_expected_on_a_cluster_file_nor_beside_kube_scheduler(mode: Any, is_live: bool) -> None:
     world = World(small_node("a"), mode=mode, is_live=is_live)
@@ -503,6 +519,23 @@ def test_a_pod_that_fits_somewhere_does_not_wait() -> None:
     assert not world.observations[-1].looked_again
 
 
+@pytest.mark.usefixtures("patient")
+def test_a_call_that_waited_does_not_take_back_what_was_answered_since() -> None:
+    """kube-scheduler asks about a pod once at a time: it has given up the call that waits."""
+    world = World(small_node("a", "500m"), small_node("b"), mode="replace")
+
+    async def calls() -> str:
+        waiting = asyncio.create_task(world.filter(WEB, ["a"]))
+        while not world.cluster.events._waiting:
+            await asyncio.sleep(0)
+        assert (await world.filter(WEB, ["b"]))["NodeNames"] == ["b"]
+        world.cluster.apply_node(small_node("a"))
+        return str((await waiting)["Error"])
+
+    assert asyncio.run(calls()) == "pod default/web was asked about again in the meantime"
+    assert (world.expected_on(WEB), world.cpu_milli("a"), world.cpu_milli("b")) == ("b", 0, 1000)
+
+
 # While the pod is being bound.
 
 
@@ -562,6 +595,48 @@ def test_where_that_node_is_not_asked_for_a_failed_binding_is_forgotten_first() 
     assert asyncio.run(calls())["NodeNames"] == ["large"]
     assert world.expected_on(WEB) == "large"
     assert world.cpu_milli("small") == 0
+
+
+class Patient(Reserve, Permit):
+    """Makes pods wait for a minute, and notes what is reserved."""
+
+    name = "Patient"
+
+    def __init__(self) -> None:
+        super().__init__(None, Trial().handle)
+        self.reserved: list[str] = []
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        self.reserved.append(node_name)
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        self.reserved.remove(node_name)
+
+    def permit(self, state: CycleState, pod: Pod, node_name: str) -> tuple[Status | None, float]:
+        return Status(Code.WAIT), 60.0
+
+
+def test_where_that_node_is_not_asked_for_a_binding_that_waits_is_undone() -> None:
+    plugin = Patient()
+    plugins = {"reserve": [(plugin, 1)], "permit": [(plugin, 1)]}
+    world = World(small_node("small", "1"), small_node("large", "8"), mode="replace", plugins=plugins)
+    world.pods.put(WEB)
+    world.cluster.apply_pod(WEB)
+
+    async def calls() -> tuple[str, Any]:
+        await world.filter(WEB, ["small"])
+        binding = asyncio.create_task(world.bind(WEB, "small"))
+        while not len(world.service.profiles["default-scheduler"].waiting_pods):
+            await asyncio.sleep(0)
+        answer = await world.filter(WEB, ["large"])
+        return await binding, answer
+
+    error, answer = asyncio.run(calls())
+
+    assert error == "binding default/web to small: the pod was asked about on other nodes"
+    assert answer["NodeNames"] == ["large"]
+    assert (world.expected_on(WEB), plugin.reserved) == ("large", ["large"])
+    assert world.pods.bound == []
 
 
 def test_cycle_errors_are_raised_to_callers_in_the_process() -> None:

@@ -133,6 +133,7 @@ def test_a_binding_that_a_stop_cut_short_is_told() -> None:
     async def scenario(world: World, hold: Hold) -> None:
         caller = Caller(world)
         await hold.arrived.wait()
+        caller.is_gone = True
         await world.binder.close(0.0)
         await asyncio.gather(caller.call, return_exceptions=True)
 

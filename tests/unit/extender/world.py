@@ -37,7 +37,8 @@ class Hold:
 class Pods:
     """The API server's part in reading and binding pods, with faults on demand.
 
-    A bind raises what is next in `bind_errors`, after it was applied if `applies` is true. `hold` makes binds wait.
+    A bind raises what is next in `bind_errors`, after it was applied if `applies` is true. `hold` makes binds wait,
+    `read_hold` reads that know already what they will answer.
     """
 
     def __init__(self) -> None:
@@ -48,6 +49,7 @@ class Pods:
         self.read_errors: list[KubeError] = []
         self.applies = True
         self.hold: Hold | None = None
+        self.read_hold: Hold | None = None
 
     def put(self, pod: Pod, node_name: str | None = None) -> Pod:
         if node_name is not None:
@@ -59,7 +61,11 @@ class Pods:
         self.reads += 1
         if self.read_errors:
             raise self.read_errors.pop(0)
-        return self.pods.get((namespace, name))
+        pod = self.pods.get((namespace, name))
+        if self.read_hold is not None:
+            self.read_hold.arrived.set()
+            await self.read_hold.go_on.wait()
+        return pod
 
     async def bind_pod(self, namespace: str, name: str, uid: str, node_name: str) -> None:
         self.bound.append((namespace, name, uid, node_name))

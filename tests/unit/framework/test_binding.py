@@ -167,6 +167,27 @@ def test_a_pod_that_waits_can_be_rejected() -> None:
         waiting(reject)
 
 
+def test_a_rejection_is_known_at_once_and_is_the_last_word() -> None:
+    def reject(profile: Profile) -> None:
+        [pod] = profile.waiting_pods
+        assert not pod.is_rejected
+        pod.reject("Recorder", "the gang is not complete")
+        pod.allow("Recorder")
+        assert pod.is_rejected
+
+    with pytest.raises(CycleError, match="the gang is not complete"):
+        waiting(reject)
+
+
+def test_a_pod_that_is_allowed_is_not_rejected() -> None:
+    def allow(profile: Profile) -> None:
+        [pod] = profile.waiting_pods
+        pod.allow("Recorder")
+        assert not pod.is_rejected
+
+    waiting(allow)
+
+
 def test_a_pod_that_waits_for_too_long_is_rejected() -> None:
     with pytest.raises(CycleError, match=r"rejected due to timeout after waiting 0\.01s at plugin Recorder"):
         waiting(lambda _: None, seconds=0.01)

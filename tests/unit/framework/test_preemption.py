@@ -9,63 +9,13 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from extender_service.cluster.cluster import Cluster
-from extender_service.cluster.cluster_file import ClusterFile
 from extender_service.cluster.view import NodeView, RowChanges
-from extender_service.config.load import default_config
-from extender_service.framework.interface import CycleState, FilterAgain, Handle
 from extender_service.framework.preemption import Candidate, DryRun, best_candidates, dry_run, fit_error, sampled
-from extender_service.framework.registry import Registry
-from extender_service.framework.runtime import filter_again, run_pre_filter
 from extender_service.framework.status import unschedulable
 from extender_service.framework.verdicts import Verdicts
-from extender_service.kube.objects import LabelSelector, ObjectMeta, Pod
-from extender_service.kube.policy import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
-from extender_service.plugins.default_plugins import IN_TREE
-from tests.unit.cluster.objects import make_node, make_pod
-
-PREEMPTOR = "preemptor"
-
-
-def running(name: str, node: str, *, priority: int, cpu: int, started: int, app: str, ports: Sequence[int] = ()) -> Pod:
-    pod = make_pod(name, node, requests={"cpu": str(cpu)}, ports=ports)
-    return structs.replace(
-        pod,
-        metadata=structs.replace(pod.metadata, labels={"app": app}),
-        spec=structs.replace(pod.spec, priority=priority),
-        status=structs.replace(pod.status, start_time=f"2026-01-01T00:00:{started:02}Z"),
-    )
-
-
-def preemptor(cpu: int, *, priority: int = 10, ports: Sequence[int] = ()) -> Pod:
-    pod = make_pod(PREEMPTOR, requests={"cpu": str(cpu)}, ports=ports)
-    return structs.replace(pod, spec=structs.replace(pod.spec, priority=priority, scheduler_name="default-scheduler"))
-
-
-def budget(name: str, app: str, allowed: int, disrupted: Sequence[str] = ()) -> PodDisruptionBudget:
-    return PodDisruptionBudget(
-        ObjectMeta(name=name, namespace="default"),
-        PodDisruptionBudgetSpec(LabelSelector({"app": app})),
-        PodDisruptionBudgetStatus(allowed, dict.fromkeys(disrupted, "2026-01-01T00:00:00Z")),
-    )
-
-
-def make_cluster(pods: Sequence[Pod], budgets: Sequence[PodDisruptionBudget] = (), nodes: str = "abc") -> Cluster:
-    cluster = Cluster()
-    for name in nodes:
-        cluster.apply_node(make_node(name, {"cpu": "4", "pods": "10"}))
-    for pod in pods:
-        cluster.apply_pod(pod)
-    for item in budgets:
-        cluster.workloads.apply(item)
-    return cluster
-
-
-def judging(cluster: Cluster, pod: Pod) -> FilterAgain:
-    handle = Handle(cluster, ClusterFile(cluster, []))
-    profile = Registry(IN_TREE).profiles(default_config(), handle)["default-scheduler"]
-    state = CycleState(pod)
-    run_pre_filter(profile, state, pod)
-    return filter_again(profile, state, pod, cluster.nominated_for(pod, ["default-scheduler"]))
+from extender_service.kube.objects import Pod
+from extender_service.kube.policy import PodDisruptionBudget
+from tests.unit.framework.preemption_worlds import budget, judging, make_cluster, preemptor, running
 
 
 def tried(cluster: Cluster, pod: Pod, proposed: Sequence[str] = ()) -> DryRun:
@@ -240,7 +190,9 @@ def test_the_least_harm_is_best(on_a: list[tuple[int, int]], on_b: list[tuple[in
 def test_trying_ends_once_there_are_enough_candidates_with_a_sound_one_among_them() -> None:
     one, two, three = (Candidate(name, (0,), violations) for name, violations in (("a", 1), ("b", 1), ("c", 0)))
     assert sampled([one, two, three, three], 2) == [three, one, two]
-    assert sampled([three, one, two], 2) == [three, one]
+    left = iter([three, one, two])
+    assert sampled(left, 2) == [three, one]
+    assert list(left) == [two]
 
 
 def test_reasons_are_counted_by_node() -> None:

@@ -1,0 +1,41 @@
+"""Somebody who calls for as long as something else happens, and notes how long each call took."""
+
+import http.client
+import threading
+import time
+from types import TracebackType
+from typing import Self
+from urllib.parse import urlsplit
+
+from bench.programs import Server
+
+
+class Caller:
+    """Calls filter over one connection, one call after the other, while the context lasts.
+
+    `milliseconds` has the time of each call. Answers are read, not looked at: a service that is not ready refuses.
+    """
+
+    def __init__(self, server: Server, body: bytes) -> None:
+        self.milliseconds: list[float] = []
+        self._address = urlsplit(server.url).netloc
+        self._body = body
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._call, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self._is_over.set()
+        self._thread.join()
+
+    def _call(self) -> None:
+        connection = http.client.HTTPConnection(self._address, timeout=300)
+        while not self._is_over.is_set():
+            started = time.perf_counter()
+            connection.request("POST", "/filter", self._body, {"Content-Type": "application/json"})
+            connection.getresponse().read()
+            self.milliseconds.append((time.perf_counter() - started) * 1000)
+        connection.close()

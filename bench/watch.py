@@ -1,0 +1,125 @@
+"""What it costs to know the cluster: python -m bench.watch.
+
+Time, processor time and memory of loading it from JSON, beside kube-scheduler's informers and cache (`kubecycle mem`);
+the longest pause of a filter call meanwhile, and while all is listed again; how fast events of a watch are applied.
+The API server is `stubapi`, which sends lists in pages as asked.
+"""
+
+import json
+import statistics
+import time
+from contextlib import ExitStack
+from typing import NamedTuple
+
+from bench.caller import Caller
+from bench.figures import Row, alternately, at_least, at_most
+from bench.programs import ClusterSize, Peers, Server, service
+from bench.run import NEEDS_GO, Run, main
+from tests.e2e.waiting import wait_until
+
+_WAIT_SECONDS = 300.0
+_LISTS = 'extender_service_watch_lists_total{resource="pods"}'
+_LOST = 'extender_service_watch_stale_seconds{resource="'
+_EVENTS = 'extender_service_watch_events_total{resource="pods"'
+
+
+class Load(NamedTuple):
+    """One loading of the cluster: seconds until it was known, own processor time, and memory afterwards."""
+
+    seconds: float
+    cpu_seconds: float
+    resident_mib: float
+
+
+class Churn(NamedTuple):
+    """What became of a loaded service: events of a watch a second, and the longest call while listing again."""
+
+    events_a_second: float
+    cpu_microseconds: float
+    longest_call: float
+
+
+def run(the: Run) -> None:
+    """Print a table of loading and memory, and one of watching."""
+    if the.peers is None:
+        the.report.note("watch", NEEDS_GO)
+        return
+    peers, size = the.peers, ClusterSize(200, 30) if the.quick else ClusterSize(5000, 30)
+    with peers.api(size, "json") as api:
+        body = peers.body("plain-rs", size.nodes)
+        ours, theirs = alternately(the.rounds, lambda: _load(the, api), lambda: _load_peer(peers, api, size))
+        pauses = [_longest_call_while_loading(the, api, body) for _ in range(the.rounds)]
+        with service(the.directory, f"--master={api.url}", "--mode=replace") as server:
+            churns = [_churn(api, server, body, pods=500 if the.quick else 10000) for _ in range(the.rounds)]
+    cluster = f"{size.nodes} nodes, {size.nodes * size.pods_per_node} pods, from JSON"
+    the.report.table("watch", f"loading {cluster}; the service, kube-scheduler", _loads(ours, theirs))
+    the.report.table("watch", cluster, _watching(pauses, churns))
+
+
+def _loads(ours: list[Load], theirs: list[Load]) -> list[Row]:
+    rows: list[Row] = []
+    for figure, target in (("seconds", None), ("cpu_seconds", 6.0), ("resident_mib", 5.0)):
+        service, peer = (statistics.median(getattr(load, figure) for load in loads) for loads in (ours, theirs))
+        rows.append(
+            {
+                "figure": figure.replace("_", " "),
+                "service": service,
+                "peer": peer,
+                **at_least("times less", peer / service, target),
+            }
+        )
+    return rows
+
+
+def _watching(pauses: list[float], churns: list[Churn]) -> list[Row]:
+    typical = Churn(*map(statistics.median, zip(*churns, strict=True)))
+    return [
+        {"figure": "longest filter call while loading", **at_most("value", statistics.median(pauses), 50)},
+        {"figure": "longest filter call while listing again", **at_most("value", typical.longest_call, 50)},
+        {"figure": "events of pods applied a second", **at_least("value", typical.events_a_second, 20_000)},
+        {"figure": "own processor time of an event, microseconds", **at_most("value", typical.cpu_microseconds, 50)},
+    ]
+
+
+def _load(the: Run, api: Server) -> Load:
+    started = time.perf_counter()
+    with service(the.directory, f"--master={api.url}", wait_ready=False) as server:
+        cpu = server.cpu_seconds
+        wait_until(server.is_ready, "the service to know the cluster", _WAIT_SECONDS)
+        return Load(time.perf_counter() - started, server.cpu_seconds - cpu, server.resident_mib)
+
+
+def _load_peer(peers: Peers, api: Server, size: ClusterSize) -> Load:
+    line = peers.memory(api, size)
+    return Load(line["sync_s"], line["cpu_s"], line["rss_MiB"])
+
+
+def _longest_call_while_loading(the: Run, api: Server, body: bytes) -> float:
+    with ExitStack() as stack:
+        server = stack.enter_context(service(the.directory, f"--master={api.url}", "--mode=replace", wait_ready=False))
+        caller = stack.enter_context(Caller(server, body))
+        wait_until(server.is_ready, "the service to know the cluster", _WAIT_SECONDS)
+    return max(caller.milliseconds)
+
+
+def _churn(api: Server, server: Server, body: bytes, pods: int) -> Churn:
+    """Send the lives of so many pods, then end all watches so that everything is listed again while somebody calls."""
+    before, cpu = server.metric(_EVENTS), server.cpu_seconds
+    sent = json.loads(api.post(f"/stub/events?pods={pods}"))
+    expected, written = before + sent["events"], time.perf_counter()
+    wait_until(lambda: server.metric(_EVENTS) >= expected, "the service to have applied all events", _WAIT_SECONDS)
+    seconds = sent["seconds"] + time.perf_counter() - written  # what was written can wait in the sockets' buffers
+    cpu = server.cpu_seconds - cpu
+    lists = server.metric(_LISTS)
+
+    def has_listed_again() -> bool:
+        return server.metric(_LISTS) > lists and server.metric(_LOST) == 0
+
+    with Caller(server, body) as caller:
+        api.post("/stub/relist")
+        wait_until(has_listed_again, "the service to have listed again", _WAIT_SECONDS)
+    return Churn(sent["events"] / seconds, cpu / sent["events"] * 1e6, max(caller.milliseconds))
+
+
+if __name__ == "__main__":
+    main("python -m bench.watch", __doc__, [run])

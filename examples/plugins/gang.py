@@ -1,0 +1,110 @@
+"""Gang: pods that are of use only together run together or not at all. The first ones wait in Permit for the others."""
+
+import time
+from collections.abc import Callable
+from typing import Annotated, NamedTuple
+
+from pydantic import Field
+
+from extender_service.cluster.label_sets import PodSelector
+from extender_service.cluster.placements import Placement
+from extender_service.cluster.pod_counts import PodQuery
+from extender_service.config.model import Model
+from extender_service.framework.interface import CycleState, Handle, Permit, PreFilter, Reserve
+from extender_service.framework.status import Code, Status, unresolvable
+from extender_service.framework.waiting_pods import MAX_WAIT_SECONDS, WaitingPod
+from extender_service.kube.objects import Pod
+from extender_service.kube.selectors import label_set_selector
+
+GANG, SIZE = "example.com/gang", "example.com/gang-size"
+
+
+class GangArgs(Model):
+    """How long a pod holds its place while it waits for the others."""
+
+    timeout_seconds: Annotated[float, Field(gt=0, le=MAX_WAIT_SECONDS)] = 30.0
+
+
+class _Gang(NamedTuple):
+    namespace: str
+    name: str
+
+
+class Gang(PreFilter, Reserve, Permit):
+    """Binds pods of one namespace with the same label `example.com/gang` only once `example.com/gang-size` of them (2
+    if they do not say) hold a place. If one of them loses its place, or time runs out, those that wait lose theirs.
+
+    A gang that is whole lets a pod in the place of one that ended go on at once. Needs `--mode replace` and the bind
+    verb: only then is a place held from the moment that it is chosen.
+    """
+
+    name = "Gang"
+    args_type = GangArgs
+    args: GangArgs
+
+    def __init__(self, args: GangArgs, handle: Handle, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(args, handle)
+        self._clock = clock
+        self._gives_way_until: dict[_Gang, float] = {}
+
+    def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:
+        """Let a gang that has just given up give way to others. Else, where two gangs hold half of what each needs,
+        their next pods take what they gave up, and so on for ever."""
+        gang = _gang_of(pod)
+        if gang is None:
+            return None
+        if not pod.metadata.labels.get(SIZE, "2").isdecimal():
+            return unresolvable(f"label {SIZE} is not a number")
+        if self._gives_way_until.get(gang, 0.0) > self._clock():
+            being_placed = {_gang_of(placement.pod) for placement in self.handle.cluster.placements}
+            if being_placed - {None, gang}:
+                return unresolvable("another gang has precedence")
+        return None
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        """Do nothing: the place is held by the service itself, as for every pod."""
+
+    def permit(self, state: CycleState, pod: Pod, node_name: str) -> tuple[Status | None, float]:
+        """Let the gang go if this is the last that was missing."""
+        gang = _gang_of(pod)
+        if gang is None:
+            return None, 0.0
+        if self._count(gang) < int(pod.metadata.labels.get(SIZE, "2")):
+            return Status(Code.WAIT), self.args.timeout_seconds
+        self._gives_way_until.pop(gang, None)
+        for other in self._waiting(gang):
+            other.allow(self.name)
+        return None, 0.0
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        """Let those go that wait for this pod, so that their places are free for others."""
+        gang = _gang_of(pod)
+        if gang is None:
+            return
+        now = self._clock()
+        self._gives_way_until = {other: until for other, until in self._gives_way_until.items() if until > now}
+        self._gives_way_until[gang] = now + self.args.timeout_seconds
+        for other in self._waiting(gang):
+            other.reject(self.name, f"pod {pod.metadata.name} of its gang lost its place")
+
+    def _waiting(self, gang: _Gang) -> list[WaitingPod]:
+        return [waiting for waiting in self.handle.waiting_pods if _gang_of(waiting.pod) == gang]
+
+    def _count(self, gang: _Gang) -> int:
+        """Count the pods of the gang that run, or will unless something fails."""
+        cluster = self.handle.cluster
+        selector = PodSelector(frozenset({gang.namespace}), label_set_selector({GANG: gang.name}))
+        placed = cluster.pod_counts.by_row(PodQuery((selector,), with_terminating=False), cluster.nodes.size).sum()
+        return int(placed) - sum(
+            self._may_be_lost(placement) for placement in cluster.placements if _gang_of(placement.pod) == gang
+        )
+
+    def _may_be_lost(self, placement: Placement) -> bool:
+        """Tell whether the pod was given its place, but did not come to Permit, or is about to lose it again."""
+        waiting = self.handle.waiting_pods.get(placement.uid)
+        return not placement.assumed or (waiting is not None and waiting.is_rejected)
+
+
+def _gang_of(pod: Pod) -> _Gang | None:
+    name = pod.metadata.labels.get(GANG)
+    return None if name is None else _Gang(pod.metadata.namespace, name)

@@ -1,0 +1,58 @@
+"""Small clusters for preemption: pods of several priorities, disruption budgets, and a pod that needs room."""
+
+from collections.abc import Sequence
+
+from msgspec import structs
+
+from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.cluster_file import ClusterFile
+from extender_service.config.load import default_config
+from extender_service.framework.interface import CycleState, FilterAgain, Handle
+from extender_service.framework.registry import Registry
+from extender_service.framework.runtime import filter_again, run_pre_filter
+from extender_service.kube.objects import LabelSelector, ObjectMeta, Pod
+from extender_service.kube.policy import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
+from extender_service.plugins.default_plugins import IN_TREE
+from tests.unit.cluster.objects import make_node, make_pod
+
+
+def running(name: str, node: str, *, priority: int, cpu: int, started: int, app: str, ports: Sequence[int] = ()) -> Pod:
+    pod = make_pod(name, node, requests={"cpu": str(cpu)}, ports=ports)
+    return structs.replace(
+        pod,
+        metadata=structs.replace(pod.metadata, labels={"app": app}),
+        spec=structs.replace(pod.spec, priority=priority),
+        status=structs.replace(pod.status, start_time=f"2026-01-01T00:00:{started:02}Z"),
+    )
+
+
+def preemptor(cpu: int, *, priority: int = 10, ports: Sequence[int] = ()) -> Pod:
+    pod = make_pod("preemptor", requests={"cpu": str(cpu)}, ports=ports)
+    return structs.replace(pod, spec=structs.replace(pod.spec, priority=priority, scheduler_name="default-scheduler"))
+
+
+def budget(name: str, app: str, allowed: int, disrupted: Sequence[str] = ()) -> PodDisruptionBudget:
+    return PodDisruptionBudget(
+        ObjectMeta(name=name, namespace="default"),
+        PodDisruptionBudgetSpec(LabelSelector({"app": app})),
+        PodDisruptionBudgetStatus(allowed, dict.fromkeys(disrupted, "2026-01-01T00:00:00Z")),
+    )
+
+
+def make_cluster(pods: Sequence[Pod], budgets: Sequence[PodDisruptionBudget] = (), nodes: str = "abc") -> Cluster:
+    cluster = Cluster()
+    for name in nodes:
+        cluster.apply_node(make_node(name, {"cpu": "4", "pods": "10"}))
+    for pod in pods:
+        cluster.apply_pod(pod)
+    for item in budgets:
+        cluster.workloads.apply(item)
+    return cluster
+
+
+def judging(cluster: Cluster, pod: Pod) -> FilterAgain:
+    handle = Handle(cluster, ClusterFile(cluster, []))
+    profile = Registry(IN_TREE).profiles(default_config(), handle)["default-scheduler"]
+    state = CycleState(pod)
+    run_pre_filter(profile, state, pod)
+    return filter_again(profile, state, pod, cluster.nominated_for(pod, ["default-scheduler"]))

@@ -1,0 +1,432 @@
+import asyncio
+import json
+import logging
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from extender_service.kube.backoff import Backoff
+from extender_service.kube.client import KubeClient
+from extender_service.kube.credentials import load_credentials
+from extender_service.kube.events import MAX_TRIES, EventRecorder, ObjectReference, Occurrence
+from extender_service.kube.rate_limit import TokenBucket
+from tests.unit.kube.fake_api_server import FORBIDDEN, INTERNAL, THROTTLED
+from tests.unit.kube.http_server import Request, Response, http_server
+
+COLLECTION = "/apis/events.k8s.io/v1/namespaces/default/events"
+NOT_FOUND = {"kind": "Status", "code": 404, "reason": "NotFound", "message": "no such event"}
+EXISTS = {"kind": "Status", "code": 409, "reason": "AlreadyExists", "message": "there is such an event"}
+
+# 2026-01-02 03:04:05.006007 and 8 ns
+NOW = 1767323045_006007008
+SECOND = 10**9
+
+
+def failed(name: str = "web", note: str = "no room", *, reason: str = "FailedScheduling") -> Occurrence:
+    pod = ObjectReference("v1", "Pod", "default", name, f"uid-{name}")
+    return Occurrence(pod, "Warning", reason, "Scheduling", note)
+
+
+class Events:
+    """The API server's part in creating and patching events, and a recorder that writes there.
+
+    The next answers are those of `faults`: a status instead of the deed, "lost" for one whose answer gets lost, "cut"
+    for a request that gets lost.
+    """
+
+    def __init__(self) -> None:
+        self.now = NOW
+        self.stored: dict[str, dict[str, Any]] = {}
+        self.requests: list[tuple[str, str, Any]] = []
+        self.faults: list[dict[str, Any] | str] = []
+        self.retry_after: dict[str, str] = {}
+        self.hold: asyncio.Event | None = None
+        self.recorder: EventRecorder
+
+    async def __call__(self, request: Request, response: Response) -> None:
+        assert request.path.startswith(COLLECTION)
+        body = json.loads(request.body)
+        name = request.path.removeprefix(f"{COLLECTION}").removeprefix("/")
+        self.requests.append((request.method, name, body))
+        if self.hold is not None:
+            await self.hold.wait()
+        fault = self.faults.pop(0) if self.faults else ""
+        if isinstance(fault, dict):
+            await response.send_json(fault["code"], fault, self.retry_after)
+            return
+        if fault == "cut":
+            response.cut()
+            return
+        status, answer = self.create(body) if request.method == "POST" else self.patch(name, body)
+        if fault == "lost":
+            response.cut()
+        else:
+            await response.send_json(status, answer)
+
+    def create(self, event: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        name = event["metadata"]["name"]
+        if name in self.stored:
+            return 409, EXISTS
+        self.stored[name] = event
+        return 201, event
+
+    def patch(self, name: str, patch: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        if name not in self.stored:
+            return 404, NOT_FOUND
+        self.stored[name] |= patch
+        return 200, self.stored[name]
+
+    @property
+    def methods(self) -> list[str]:
+        return [method for method, _, _ in self.requests]
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """How many were written, failed, and were dropped."""
+        counts = self.recorder.counts
+        return counts["written"], counts["failed"], counts["dropped"]
+
+    @property
+    def series(self) -> list[int | None]:
+        """The counts that are stored."""
+        return [event.get("series", {}).get("count") for event in self.stored.values()]
+
+    async def record(self, *occurrences: Occurrence) -> None:
+        """Record these and wait until what they lead to is written."""
+        for occurrence in occurrences:
+            self.recorder.record(occurrence)
+        await self.written()
+
+    async def written(self) -> None:
+        async with asyncio.timeout(20):
+            await self.recorder._queue.join()
+
+
+@asynccontextmanager
+async def recording(events: Events, limit: TokenBucket | None = None) -> AsyncIterator[None]:
+    """The recorder runs until the end of the block; it tries again at once."""
+    async with http_server(events) as url, KubeClient(load_credentials(master=url)) as client:
+        events.recorder = EventRecorder(
+            client,
+            "extender-service",
+            limit=limit,
+            clock_ns=lambda: events.now,
+            backoff=lambda: Backoff(uniform=lambda _low, _high: 0.0),
+        )
+        running = asyncio.create_task(events.recorder.run())
+        yield
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+@pytest.fixture
+def events() -> Events:
+    return Events()
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not holds():
+            await asyncio.sleep(0.001)
+
+
+def test_an_event_has_what_the_api_asks_for(events: Events) -> None:
+    async def main() -> None:
+        async with recording(events):
+            await events.record(failed())
+
+    asyncio.run(main())
+    assert events.requests == [
+        (
+            "POST",
+            "",
+            {
+                "apiVersion": "events.k8s.io/v1",
+                "kind": "Event",
+                "metadata": {"namespace": "default", "name": f"web.{NOW:x}"},
+                "eventTime": "2026-01-02T03:04:05.006007Z",
+                "reportingController": "extender-service",
+                "reportingInstance": f"extender-service-{socket.gethostname()}",
+                "regarding": {
+                    "apiVersion": "v1",
+                    "kind": "Pod",
+                    "namespace": "default",
+                    "name": "web",
+                    "uid": "uid-web",
+                },
+                "type": "Warning",
+                "reason": "FailedScheduling",
+                "action": "Scheduling",
+                "note": "no room",
+            },
+        )
+    ]
+    assert events.counts == (1, 0, 0)
+
+
+def test_what_happens_again_makes_a_series_whose_count_is_not_written_each_time(events: Events) -> None:
+    async def main() -> None:
+        async with recording(events):
+            await events.record(failed())
+            events.now += SECOND
+            await events.record(failed(note="no room at all"))
+            for _ in range(10):
+                events.now += SECOND
+                await events.record(failed())
+
+    asyncio.run(main())
+    series = {"count": 2, "lastObservedTime": "2026-01-02T03:04:06.006007Z"}
+    assert events.requests[1:] == [("PATCH", f"web.{NOW:x}", {"series": series})]
+    assert events.stored[f"web.{NOW:x}"]["note"] == "no room"
+
+
+def test_what_happens_again_before_it_is_written_is_written_once(events: Events) -> None:
+    async def main() -> None:
+        async with recording(events):
+            await events.record(failed(), failed(), failed())
+
+    asyncio.run(main())
+    assert (events.methods, events.series) == (["POST"], [3])
+
+
+@pytest.mark.parametrize("other", [failed("db"), failed(reason="Preempted")])
+def test_what_differs_is_another_event(events: Events, other: Occurrence) -> None:
+    async def main() -> None:
+        async with recording(events):
+            await events.record(failed())
+            events.now += 1
+            await events.record(other)
+
+    asyncio.run(main())
+    assert events.series == [None, None]
+
+
+def test_a_series_that_goes_on_is_kept_from_expiring(events: Events, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("extender_service.kube.events.REFRESH_SECONDS", 0.001)
+
+    async def main() -> None:
+        async with recording(events):
+            for _ in range(2):
+                events.recorder.record(failed())
+            await until(lambda: len(events.requests) > 3)
+
+    asyncio.run(main())
+    assert events.methods[:4] == ["POST", "PATCH", "PATCH", "PATCH"]
+
+
+def test_a_series_that_ends_is_written_whole_and_the_next_is_another(
+    events: Events, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("extender_service.kube.events.FINISH_SECONDS", 0.001)
+
+    async def main() -> None:
+        async with recording(events):
+            await events.record(failed())
+            await events.record(failed())
+            await events.record(failed(), failed())
+            assert events.series == [2]
+            events.now += SECOND
+            await until(lambda: events.series == [4])
+            await events.record(failed())
+            assert events.series == [4, None]
+
+    asyncio.run(main())
+
+
+def test_what_happened_once_and_not_again_for_long_is_forgotten(events: Events) -> None:
+    async def main() -> None:
+        async with recording(events):
+            await events.record(failed())
+            events.now += 359 * SECOND
+            events.recorder._finish()
+            await events.record(failed())
+            assert events.series == [2]
+            events.now += 361 * SECOND
+            events.recorder._finish()
+            await events.record(failed())
+
+    asyncio.run(main())
+    assert events.series == [2, None]
+
+
+def test_an_event_that_was_deleted_is_made_anew(events: Events) -> None:
+    async def main() -> None:
+        async with recording(events):
+            await events.record(failed())
+            events.stored.clear()
+            await events.record(failed())
+
+    asyncio.run(main())
+    assert events.methods == ["POST", "PATCH", "POST"]
+    assert events.series == [2]
+
+
+def test_what_was_created_without_our_knowing_is_there(events: Events) -> None:
+    events.faults = ["lost"]
+
+    async def main() -> None:
+        async with recording(events):
+            await events.record(failed())
+            await events.record(failed())
+
+    asyncio.run(main())
+    assert events.methods == ["POST", "POST", "PATCH"]
+    assert (events.series, events.counts) == ([2], (2, 0, 0))
+
+
+def test_a_series_that_began_meanwhile_is_added_to_it(events: Events) -> None:
+    events.faults = ["lost"]
+
+    async def main() -> None:
+        events.hold = asyncio.Event()
+        async with recording(events):
+            events.recorder.record(failed())
+            await until(lambda: bool(events.requests))
+            events.recorder.record(failed())
+            events.hold.set()
+            await events.written()
+
+    asyncio.run(main())
+    assert events.methods[:3] == ["POST", "POST", "PATCH"]
+    assert events.series == [2]
+
+
+@pytest.mark.parametrize("refusal", [FORBIDDEN, INTERNAL])
+def test_what_the_api_server_refuses_is_given_up(
+    events: Events, refusal: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    events.faults = [refusal]
+
+    async def main() -> None:
+        async with recording(events):
+            await events.record(failed())
+            await events.record(failed("db"))
+
+    asyncio.run(main())
+    assert events.methods == ["POST", "POST"]
+    assert events.counts == (1, 1, 0)
+    [record] = [each for each in caplog.records if each.levelno == logging.WARNING]
+    assert record.getMessage() == "an event could not be written"
+    assert refusal["message"] in vars(record)["error"]
+
+
+def test_what_the_api_server_asks_us_to_repeat_is_repeated(events: Events) -> None:
+    events.faults = [THROTTLED, THROTTLED]
+    events.retry_after = {"Retry-After": "0"}
+
+    async def main() -> None:
+        async with recording(events):
+            await events.record(failed())
+
+    asyncio.run(main())
+    assert (events.methods, events.counts) == (["POST"] * 3, (1, 0, 0))
+
+
+@pytest.mark.parametrize(("cuts", "counts"), [(MAX_TRIES - 1, (1, 0, 0)), (MAX_TRIES, (0, 1, 0))])
+def test_an_api_server_that_cannot_be_reached_is_tried_for_a_while(
+    events: Events, cuts: int, counts: tuple[int, int, int]
+) -> None:
+    events.faults = ["cut"] * cuts
+
+    async def main() -> None:
+        async with recording(events):
+            await events.record(failed())
+
+    asyncio.run(main())
+    assert (len(events.requests), events.counts) == (MAX_TRIES, counts)
+
+
+def test_more_than_can_be_written_is_dropped_and_counted(events: Events, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("extender_service.kube.events.MAX_QUEUED", 10)
+
+    async def main() -> None:
+        async with recording(events):
+            for number in range(15):
+                events.recorder.record(failed(f"pod-{number}"))
+            await events.written()
+            assert (len(events.stored), events.counts) == (10, (10, 0, 5))
+            # What was dropped is not taken for written.
+            await events.record(failed("pod-14"))
+            assert (len(events.stored), events.counts) == (11, (11, 0, 5))
+
+    asyncio.run(main())
+
+
+def test_writes_keep_to_the_limit(events: Events) -> None:
+    waits = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    async def main() -> None:
+        async with recording(events, TokenBucket(10, 2, clock=lambda: 0.0, sleep=sleep)):
+            await events.record(*(failed(f"pod-{number}") for number in range(4)))
+
+    asyncio.run(main())
+    assert waits == [0.1, 0.2]
+    assert len(events.stored) == 4
+
+
+def test_before_it_stops_it_writes_what_there_is(events: Events) -> None:
+    async def main() -> None:
+        async with recording(events):
+            await events.record(failed(), failed())
+            for occurrence in (failed(), failed("db")):
+                events.recorder.record(occurrence)
+            await events.recorder.drain(20)
+
+    asyncio.run(main())
+    assert events.series == [3, None]
+
+
+def test_it_does_not_wait_for_ever_to_stop(events: Events, caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        events.hold = asyncio.Event()
+        async with recording(events):
+            events.recorder.record(failed())
+            events.recorder.record(failed("db"))
+            await until(lambda: bool(events.requests))
+            await events.recorder.drain(0.01)
+
+    asyncio.run(main())
+    assert [record.getMessage() for record in caplog.records] == ["events were left unwritten"]
+
+
+def test_a_defect_costs_one_event_and_no_more(
+    events: Events, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with recording(events):
+            with monkeypatch.context() as patched:
+                patched.setattr(KubeClient, "create", None)
+                await events.record(failed())
+            await events.record(failed("db"))
+
+    asyncio.run(main())
+    assert (len(events.stored), events.counts) == (1, (1, 1, 0))
+    assert [record.getMessage() for record in caplog.records] == ["writing an event failed"]
+
+
+@pytest.mark.parametrize(
+    ("note", "stored"),
+    [("x" * 1024, "x" * 1024), ("x" * 1025, "x" * 1020 + " ..."), ("ä" * 1024, "ä" * 510 + " ...")],
+)
+def test_a_note_is_no_longer_than_the_api_takes(events: Events, note: str, stored: str) -> None:
+    async def main() -> None:
+        async with recording(events):
+            await events.record(failed(note=note))
+
+    asyncio.run(main())
+    assert events.stored[f"web.{NOW:x}"]["note"] == stored
+
+
+def test_the_name_of_an_event_of_a_long_name_is_a_name(events: Events) -> None:
+    async def main() -> None:
+        async with recording(events):
+            await events.record(failed("a" * 235 + "." + "b" * 17))
+
+    asyncio.run(main())
+    assert list(events.stored) == ["a" * 235 + f".{NOW:x}"]

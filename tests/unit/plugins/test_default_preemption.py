@@ -1,0 +1,117 @@
+"""DefaultPreemption tries nodes in growing chunks, from a random one on, and decides as if it had tried them singly."""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.cluster_file import ClusterFile
+from extender_service.cluster.view import NodeView
+from extender_service.config.plugin_args import DefaultPreemptionArgs
+from extender_service.framework.interface import CycleState, Handle, PostFilterResult
+from extender_service.framework.preemption import Candidate, best_candidates, dry_run, sampled
+from extender_service.framework.status import Code
+from extender_service.framework.verdicts import Verdicts
+from extender_service.kube.objects import Pod
+from extender_service.plugins.default_preemption import DefaultPreemption
+from tests.unit.cluster.objects import make_node
+from tests.unit.framework.preemption_worlds import budget, judging, make_cluster, preemptor, running
+
+NODES = "abcdefghij"
+
+
+def full_nodes(protected: str = "") -> Cluster:
+    """Nodes that are full of one pod each; a budget protects those on some of the nodes."""
+    pods = [
+        running(f"on-{node}", node, priority=1, cpu=4, started=1, app="db" if node in protected else "web")
+        for node in NODES
+    ]
+    return make_cluster(pods, [budget("db", "db", 0)], nodes=NODES)
+
+
+def preempted(
+    cluster: Cluster, pod: Pod, *, wanted: int, draw_offset: Callable[[int], int]
+) -> tuple[PostFilterResult, list[str]]:
+    """What the plugin does with so many candidates wanted, and the nodes of each chunk that it tried."""
+    args = DefaultPreemptionArgs(min_candidate_nodes_percentage=0, min_candidate_nodes_absolute=wanted)
+    plugin = DefaultPreemption(args, Handle(cluster, ClusterFile(cluster, [])), draw_offset)
+    judge = judging(cluster, pod)
+    asked = [""]
+
+    def filter_again(nodes: NodeView) -> Verdicts:
+        asked.append("".join(nodes.names))
+        return judge(nodes)
+
+    verdicts = judge(cluster.view(cluster.nodes.rows_named(list(NODES))))
+    result = plugin.post_filter(CycleState(pod), pod, verdicts, filter_again)
+    # Of each chunk the plugin asks several times: of all its nodes first, then of those to which a pod is given back.
+    return result, [later for earlier, later in pairwise(asked) if not set(later) <= set(earlier)]
+
+
+def test_nodes_are_tried_from_a_random_one_on_until_there_are_enough_candidates() -> None:
+    drawn_of: list[int] = []
+
+    def last_but_one(count: int) -> int:
+        drawn_of.append(count)
+        return count - 2
+
+    result, chunks = preempted(full_nodes(), preemptor(4), wanted=3, draw_offset=last_but_one)
+    assert (drawn_of, chunks) == ([10], ["ija"])
+    assert result.node_name in "ija"
+
+
+def test_only_nodes_where_preemption_may_help_are_drawn_from() -> None:
+    cluster = full_nodes()
+    cluster.apply_node(make_node("b", {"cpu": "4", "pods": "10"}, unschedulable=True))
+    _, chunks = preempted(cluster, preemptor(4), wanted=1, draw_offset=lambda count: {9: 1}[count])
+    assert chunks == ["c"]
+
+
+@pytest.mark.parametrize(
+    ("protected", "chunks"),
+    [("", ["a"]), ("a", ["a", "bc"]), ("abc", ["a", "bc", "defg"]), (NODES, ["a", "bc", "defg", "hij"])],
+)
+def test_each_chunk_is_twice_as_large_until_a_node_needs_no_protected_pod(protected: str, chunks: list[str]) -> None:
+    result, tried = preempted(full_nodes(protected), preemptor(4), wanted=1, draw_offset=lambda _: 0)
+    assert tried == chunks
+    assert result.node_name == ("a" if protected == NODES else chunks[-1][0])
+
+
+def test_where_no_node_helps_all_are_tried() -> None:
+    result, chunks = preempted(full_nodes(), preemptor(5), wanted=2, draw_offset=lambda _: 4)
+    assert (result.status.code, chunks) == (Code.UNSCHEDULABLE, ["ef", "ghij", "abcd"])
+    assert result.status.message == ("preemption: 0/10 nodes are available: 10 Insufficient cpu.")
+
+
+worlds = st.lists(
+    st.tuples(st.sampled_from(NODES), st.sampled_from([1, 5, 20]), st.integers(1, 3), st.sampled_from(["web", "db"])),
+    max_size=30,
+)
+
+
+@given(worlds, st.integers(0, 9), st.integers(1, 12))
+def test_the_choice_is_one_that_trying_node_after_node_may_end_with(
+    drawn: Sequence[tuple[str, int, int, str]], offset: int, wanted: int
+) -> None:
+    pods = [
+        running(f"pod-{number}", node, priority=priority, cpu=cpu, started=number, app=app)
+        for number, (node, priority, cpu, app) in enumerate(drawn)
+    ]
+    cluster, pod = make_cluster(pods, [budget("db", "db", 0)], nodes=NODES), preemptor(4)
+    result, _ = preempted(cluster, pod, wanted=wanted, draw_offset=lambda count: offset % count)
+    judge = judging(cluster, pod)
+    verdicts = judge(cluster.view(cluster.nodes.rows_named(list(NODES))))
+    hopeful = [name for name, passes in zip(NODES, verdicts.passing, strict=True) if not passes]
+    start = offset % len(hopeful) if hopeful else 0
+
+    def node_after_node() -> Iterator[Candidate]:
+        for name in hopeful[start:] + hopeful[:start]:
+            yield from dry_run(cluster, pod, cluster.view(cluster.nodes.rows_named([name])), judge).candidates
+
+    enough = sampled(node_after_node(), min(wanted, len(hopeful)))
+    best = best_candidates(cluster.pods, enough) if enough else []
+    assert (result.node_name, result.victims) in [(each.node_name, each.victims) for each in best] or not best
+    assert bool(result.node_name) == bool(best)
