@@ -28,6 +28,7 @@ class NodeTable:
 
     - `exists`: the node itself is known (a pod may come before its node, and stay after it)
     - `allocatable`, `requested`: int64, dimension by row (see `dimensions`)
+    - `names`, "" for an unused row; `membership` changes whenever the rows in use or those of nodes do
     - `unschedulable`; `taint_set`, `port_set`, `volume_support`: numbers in `taint_sets`, `port_sets` and
       `volume_supports`
     - label columns, through `label_column`
@@ -40,7 +41,8 @@ class NodeTable:
         self.dimensions = dimensions or Dimensions()
         self.size = 0
         self.count = 0
-        self.names: list[str] = []
+        self.names: NDArray[np.object_] = np.full(_FIRST_CAPACITY, "", np.object_)
+        self.membership = 0
         self.row_of: dict[str, int] = {}
         self.objects: list[Node | None] = []
         self.exists = np.zeros(_FIRST_CAPACITY, np.bool_)
@@ -89,6 +91,7 @@ class NodeTable:
             row = self.row_for(name)
         if old is None:
             self.count += 1
+            self.membership += 1
             self.exists[row] = True
         self.objects[row] = node
         self._set_allocatable(row, old, allocatable)
@@ -109,6 +112,7 @@ class NodeTable:
         if old is None:
             return False
         self.count -= 1
+        self.membership += 1
         self.exists[row] = False
         self.objects[row] = None
         self._set_allocatable(row, old, {})
@@ -145,7 +149,8 @@ class NodeTable:
             if row == self.capacity:
                 self._grow(2 * row)
             self.size += 1
-            self.names.append(name)
+            self.membership += 1
+            self.names[row] = name
             self.objects.append(None)
             self._labels.append(_NO_LABELS)
             self.port_sets.hold(frozenset())
@@ -261,6 +266,7 @@ class NodeTable:
 
     def _grow(self, capacity: int) -> None:
         more = capacity - self.capacity
+        self.names = np.concatenate([self.names, np.full(more, "", np.object_)])
         self.exists = np.concatenate([self.exists, np.zeros(more, np.bool_)])
         self.unschedulable = np.concatenate([self.unschedulable, np.zeros(more, np.bool_)])
         self.taint_set = np.concatenate([self.taint_set, np.full(more, self._no_taints, np.intp)])

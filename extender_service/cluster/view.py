@@ -90,8 +90,18 @@ class NodeView:
     @property
     def names(self) -> list[str]:
         """The nodes' names."""
-        names = self._table.names
-        return names[: self._size] if self._rows is None else [names[row] for row in self._rows]
+        names: list[str] = self.of_rows(self._table.names).tolist()
+        return names
+
+    def name_at(self, position: int) -> str:
+        """The name of the node at a position."""
+        name: str = self._table.names[position if self._rows is None else self._rows[position]]
+        return name
+
+    def names_at(self, positions: NDArray[np.intp]) -> list[str]:
+        """The names of the nodes at some positions."""
+        names: list[str] = self._table.names[positions if self._rows is None else self._rows[positions]].tolist()
+        return names
 
     @property
     def objects(self) -> list[Node | None]:
