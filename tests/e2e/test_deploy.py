@@ -130,20 +130,23 @@ def test_beside_the_control_planes_scheduler_pods_with_gpus_are_packed(
     assert refusals(control_plane) == refused_before
 
 
-def test_the_service_beside_may_read_nodes_and_pods_and_do_nothing_else(shared_control_plane: ControlPlane) -> None:
+def test_the_service_beside_may_read_what_it_decides_on_and_do_nothing_else(shared_control_plane: ControlPlane) -> None:
     Base(shared_control_plane, "beside").grant_rights()
-    resources = ("nodes", "nodes/status", "pods", "pods/binding", "pods/status", "pods/eviction", "secrets", "events")
+    core = ("nodes", "nodes/status", "pods", "pods/binding", "pods/status", "pods/eviction", "secrets", "events")
+    policy = ("poddisruptionbudgets", "poddisruptionbudgets/status")
+    resources = [*(("", name) for name in core), *(("policy", name) for name in policy)]
     verbs = ("get", "list", "watch", "create", "update", "patch", "delete")
 
     user = "system:serviceaccount:extender-service:extender-service"
     may = {
-        (verb, resource)
+        (verb, name)
         for verb in verbs
-        for resource in resources
-        if may_do(shared_control_plane, user, verb, resource)
+        for group, name in resources
+        if may_do(shared_control_plane, user, verb, name, group=group)
     }
 
-    assert may == {(verb, resource) for verb in ("get", "list", "watch") for resource in ("nodes", "pods")}
+    readable = ("nodes", "pods", "poddisruptionbudgets")
+    assert may == {(verb, name) for verb in ("get", "list", "watch") for name in readable}
 
 
 def test_the_second_schedulers_account_may_write_events(shared_control_plane: ControlPlane) -> None:
