@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from extender_service.extender.priorities import Priorities
 from extender_service.extender.service import ExtenderService
 from extender_service.extender.wire import ExtenderArgs
 from extender_service.framework.interface import CycleState

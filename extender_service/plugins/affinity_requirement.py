@@ -149,9 +149,7 @@ def _by_value(nodes: NodeView, key: str, by_row: Amounts) -> Amounts:
     return sum_by_value(numbers, by_row, column.values.size)
 
 
-def _are_near(
-    nodes: NodeView, pods_by_key: Mapping[str, Amounts], added: Mapping[str, Amounts | None]
-) -> Mask | None:
+def _are_near(nodes: NodeView, pods_by_key: Mapping[str, Amounts], added: Mapping[str, Amounts | None]) -> Mask | None:
     near: Mask | None = None
     for key, added_here in added.items():
         numbers, column = nodes.label(key)
