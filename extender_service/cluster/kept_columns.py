@@ -1,6 +1,7 @@
 """What plugins worked out for every row of the node table, kept until the rows change."""
 
 from collections.abc import Callable, Hashable
+from itertools import islice
 from typing import Any, TypeVar
 
 import msgspec
@@ -15,9 +16,10 @@ V = TypeVar("V", bound=np.generic)
 WorkOut = Callable[[NDArray[np.intp]], NDArray[V]]
 
 
-class _Kept(msgspec.Struct, gc=False):
+class _Kept(msgspec.Struct):
     column: NDArray[Any]
     change_count: int
+    work_out: WorkOut[Any]
 
 
 class KeptColumns:
@@ -44,22 +46,27 @@ class KeptColumns:
         It holds until the table changes next: what is kept is brought up to date in place.
         """
         kept = self._kept.pop(key, None)
-        count = self.changes.count
-        if kept is None or kept.column.shape[-1] != size or not self._catch_up(kept, size, work_out):
+        if kept is None or kept.column.shape[-1] != size or not self._catch_up(kept):
             if len(self._kept) >= self._limit:
                 del self._kept[next(iter(self._kept))]
-            kept = _Kept(work_out(np.arange(size)), count)
-        kept.change_count = count
+            kept = _Kept(work_out(np.arange(size)), self.changes.count, work_out)
         self._kept[key] = kept
         return kept.column
 
-    def _catch_up(self, kept: _Kept, size: int, work_out: WorkOut[V]) -> bool:
+    def catch_up(self, most: int) -> None:
+        """Bring up to date what was asked for last, so that the next to ask need not wait for it."""
+        for key in list(islice(reversed(self._kept), most)):
+            if not self._catch_up(self._kept[key]):
+                del self._kept[key]
+
+    def _catch_up(self, kept: _Kept) -> bool:
         """Work out the rows that changed; not so many that working out all of them costs less."""
+        if kept.change_count == self.changes.count:
+            return True
         changes = self.changes.since(kept.change_count)
-        if not changes:
-            return changes is not None
-        changed = list(dict.fromkeys(changes))
-        if 2 * len(changed) > size:
+        changed = None if changes is None else list(dict.fromkeys(changes))
+        if changed is None or 2 * len(changed) > kept.column.shape[-1] or max(changed) >= kept.column.shape[-1]:
             return False
-        kept.column[..., changed] = work_out(np.array(changed, np.intp))
+        kept.column[..., changed] = kept.work_out(np.array(changed, np.intp))
+        kept.change_count = self.changes.count
         return True

@@ -57,8 +57,13 @@ def create_app(service: ExtenderService, binder: Binder, observe: Observer) -> F
         "preempt": (verbs.preempt, lambda error: (400, ErrorResult(error))),
         "bind": (verbs.bind, lambda error: (200, ExtenderBindingResult(error))),
     }
+
+    def told(observation: Observation) -> None:
+        observe(observation)
+        service.cluster.catch_up()
+
     return _Application(
-        {f"/{verb}": _Endpoint(verb, handler, failed, observe) for verb, (handler, failed) in handlers.items()}
+        {f"/{verb}": _Endpoint(verb, handler, failed, told) for verb, (handler, failed) in handlers.items()}
     )
 
 

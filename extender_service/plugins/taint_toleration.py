@@ -27,15 +27,11 @@ class TaintToleration(Filter, PreScore, Score):
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
         """Reject by the first taint that is not tolerated."""
         tolerations = pod.spec.tolerations
-        rejected = nodes.kept_by_facts(
-            (self.name, "filter", tolerations), lambda nodes: _untolerated(nodes, tolerations)
-        )
-        if not rejected.any():
+        keys = nodes.kept_by_facts((self.name, "filter", tolerations), lambda nodes: _untolerated(nodes, tolerations))
+        if not keys.any():
             return None
-        return Rejections.per_value(
-            np.where(rejected, nodes.taint_set, len(nodes.taint_sets)),
-            [_rejection(first_untolerated(taints or (), tolerations)) for taints in nodes.taint_sets] + [None],
-        )
+        sets = nodes.taint_sets
+        return Rejections(keys, lambda key: _rejection(first_untolerated(sets[key - 1] or (), tolerations)))
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeView) -> Status | None:
         """Pick the tolerations that concern taints that merely discourage."""
@@ -57,9 +53,13 @@ class TaintToleration(Filter, PreScore, Score):
 # Nodes share few distinct taint sets: one verdict per set, then one look-up per node.
 
 
-def _untolerated(nodes: NodeView, tolerations: Sequence[Toleration]) -> NDArray[np.bool_]:
-    per_set = [first_untolerated(taints or (), tolerations) is not None for taints in nodes.taint_sets]
-    rejected: NDArray[np.bool_] = np.array(per_set, np.bool_)[nodes.taint_set]
+def _untolerated(nodes: NodeView, tolerations: Sequence[Toleration]) -> NDArray[np.int64]:
+    """One more than the number of the taint set, where one of the taints is not tolerated; else 0."""
+    keys = [
+        0 if first_untolerated(taints or (), tolerations) is None else number + 1
+        for number, taints in enumerate(nodes.taint_sets)
+    ]
+    rejected: NDArray[np.int64] = np.array(keys, np.int64)[nodes.taint_set]
     return rejected
 
 
@@ -72,7 +72,6 @@ def _endured(nodes: NodeView, tolerations: Sequence[Toleration]) -> NDArray[np.i
     return scores
 
 
-def _rejection(taint: Taint | None) -> Status | None:
-    if taint is None:
-        return None
+def _rejection(taint: Taint | None) -> Status:
+    assert taint is not None
     return unresolvable(f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}")

@@ -70,3 +70,22 @@ def test_what_is_kept_is_what_would_be_worked_out_now(steps: list[tuple[str, int
             kept.changes.append(len(squares.numbers) - 1)
         size = len(squares.numbers)
         assert kept.of("squares", size, squares)[:size].tolist() == [item**2 for item in squares.numbers]
+
+
+def test_what_was_asked_for_last_is_brought_up_to_date_ahead() -> None:
+    kept, first, last = KeptColumns(), Squares([1, 2, 3]), Squares([4, 5, 6])
+    kept.of("first", 3, first)
+    kept.of("last", 3, last)
+    kept.changes.append(1)
+    kept.catch_up(1)
+    assert (first.asked, last.asked) == ([[0, 1, 2]], [[0, 1, 2], [1]])
+    kept.of("last", 3, last)
+    assert last.asked == [[0, 1, 2], [1]]
+
+
+def test_what_cannot_be_brought_up_to_date_is_forgotten() -> None:
+    kept = KeptColumns()
+    kept.of("squares", 2, Squares([1, 2]))
+    kept.changes.append(2)
+    kept.catch_up(8)
+    assert "squares" not in kept
