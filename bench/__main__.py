@@ -1,8 +1,8 @@
 """Everything that is measured, beside the peers, in one run: python -m bench. A part alone: python -m bench.PART."""
 
-from bench import cycle, decision, http, preemption, startup, unique_labels, watch
+from bench import cycle, decision, http, preemption, startup, throughput, unique_labels, watch
 from bench.run import main
 
-PARTS = (decision, preemption, http, cycle, watch, unique_labels, startup)
+PARTS = (decision, preemption, http, cycle, watch, throughput, unique_labels, startup)
 
 main("python -m bench", __doc__, [part.run for part in PARTS])

@@ -11,15 +11,16 @@ from bench.programs import Server
 
 
 class Caller:
-    """Calls filter over one connection, one call after the other, while the context lasts.
+    """Calls a verb over one connection, one call after the other, while the context lasts.
 
     `milliseconds` has the time of each call. Answers are read, not looked at: a service that is not ready refuses.
     """
 
-    def __init__(self, server: Server, body: bytes) -> None:
+    def __init__(self, server: Server, body: bytes, verb: str = "filter") -> None:
         self.milliseconds: list[float] = []
         self._address = urlsplit(server.url).netloc
         self._body = body
+        self._path = f"/{verb}"
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._call, daemon=True)
 
@@ -35,7 +36,7 @@ class Caller:
         connection = http.client.HTTPConnection(self._address, timeout=300)
         while not self._is_over.is_set():
             started = time.perf_counter()
-            connection.request("POST", "/filter", self._body, {"Content-Type": "application/json"})
+            connection.request("POST", self._path, self._body, {"Content-Type": "application/json"})
             connection.getresponse().read()
             self.milliseconds.append((time.perf_counter() - started) * 1000)
         connection.close()

@@ -5,11 +5,15 @@ The service has the whole default profile on and decides about a pod of a Replic
 filter alone, which decides everything; kube-scheduler then calls nothing else.
 """
 
+import json
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 
+from bench import synthetic
+from bench.caller import Caller
 from bench.figures import Row, Times, alternately, at_most, compared, over_rounds
 from bench.programs import ClusterSize, Peers, Server, service
 from bench.run import NEEDS_GO, Run, main
@@ -37,7 +41,8 @@ class Calls:
 def run(the: Run) -> None:
     """Print a table of all calls, and one of how calls spread and grow."""
     if the.peers is None:
-        the.report.note("http", NEEDS_GO)
+        the.report.note("http", f"the Go extender and kube-scheduler's client: {NEEDS_GO}")
+        _without_peers(the)
         return
     size = ClusterSize(1000 if the.quick else 15000)
     with ExitStack() as stack:
@@ -109,6 +114,26 @@ def _limits(measured: Mapping[Calls, Mapping[str, Mapping[str, Times]]]) -> Iter
                 if third in measured:
                     grown = times.p50 / measured[third][mode][verb].p50
                     yield {"calls": what, "figure": "p50 / of a third of the nodes", **at_most("value", grown, 3.3)}
+
+
+def _without_peers(the: Run) -> None:
+    """What can be measured without Go: calls by name over one connection, about a cluster that comes from a file."""
+    nodes = 1000 if the.quick else 5000
+    file = the.directory / "cluster.json"
+    file.write_text(json.dumps(synthetic.manifests(nodes, 10)))
+    pod = synthetic.pending_manifest("plain-rs")
+    rows: list[Row] = []
+    for mode in MODES:
+        with service(the.directory, f"--cluster-file={file}", f"--mode={mode}") as server:
+            for asked in (100, 500, nodes):
+                names = [f"node-{index:05}" for index in range(asked)]
+                body = json.dumps({"Pod": pod, "NodeNames": names}).encode()
+                for verb in _VERBS[mode]:
+                    with Caller(server, body, verb) as caller:
+                        time.sleep(0.2 if the.quick else 2)
+                    times = Times.of(caller.milliseconds[3:])
+                    rows.append({"nodes": asked, "mode": mode, "verb": verb, **compared(times, None)})
+    the.report.table("http", f"{nodes} nodes, {nodes * 10} pods, from a file; one connection", rows)
 
 
 if __name__ == "__main__":

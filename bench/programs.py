@@ -19,7 +19,7 @@ from tests.e2e.processes import Process
 from tests.e2e.waiting import wait_until
 
 PROGRAM = Path(sys.executable).with_name("extender-service")
-_SOURCES = Path(__file__).parent / "peers"
+PEERS = Path(__file__).parent / "peers"
 _START_SECONDS = 300.0  # 15,000 nodes and 150,000 pods are made, encoded, sent and decoded
 _numbers = count(1)
 
@@ -102,6 +102,12 @@ class Peers:
         with self._serving("goextender", f"-api={api.url}") as server:
             yield server
 
+    @contextmanager
+    def canned(self) -> Iterator[Server]:
+        """The same program, of which only the answers are wanted that were made beforehand, at /canned/N."""
+        with self._serving("goextender", "-nodes=1") as server:
+            yield server
+
     def cycle(self, size: ClusterSize, *options: str) -> list[dict[str, Any]]:
         """Measure kube-scheduler's cycle in process; a line for each class of pods."""
         return self._lines("kubecycle", "cycle", f"-nodes={size.nodes}", *size.options(), "-percent=100", *options)
@@ -137,7 +143,7 @@ class Peers:
 
     @staticmethod
     def _program(name: str) -> Path:
-        return go_programs.build(_SOURCES / name)
+        return go_programs.build(PEERS / name)
 
 
 @contextmanager

@@ -126,8 +126,27 @@ def running_pods(nodes: int, pods_per_node: int, *, unique_labels: bool) -> Iter
             yield pod
 
 
+def manifests(nodes: int, pods_per_node: int) -> dict[str, object]:
+    """The same cluster for the service to read from a file, but for storage."""
+    pods = running_pods(nodes, pods_per_node, unique_labels=False)
+    return {
+        "apiVersion": "v1",
+        "kind": "List",
+        "items": [
+            {"apiVersion": "v1", "kind": "NodeList", "items": [node(index, 46) for index in range(nodes)]},
+            {"apiVersion": "v1", "kind": "PodList", "items": [*pods]},
+            {"apiVersion": "apps/v1", "kind": "ReplicaSetList", "items": [_replica_set(app) for app in range(APPS)]},
+        ],
+    }
+
+
 def pending_pod(kind: str) -> Pod:
-    """A pod that waits for a node. Only of one of a ReplicaSet, of spread and of anti-affinity are there others."""
+    """A pod that waits for a node, of one of CLASSES, PREEMPTOR, or `volumes`."""
+    return _pods.decode(msgspec.json.encode(pending_manifest(kind)))
+
+
+def pending_manifest(kind: str) -> dict[str, Any]:
+    """The same as JSON. Only of one of a ReplicaSet, of spread and of anti-affinity are there others."""
     pod = _pod(f"pending-{kind}", 7, "30" if kind == PREEMPTOR else "500m", "1Gi")
     if kind not in ("plain-rs", "spread", "anti-affinity"):
         pod["metadata"]["labels"]["app"] = "pending-alone"
@@ -169,7 +188,7 @@ def pending_pod(kind: str) -> Pod:
     if kind == "pref-pod-affinity":
         term = {"labelSelector": _selector(3), "topologyKey": _ZONE}
         spec["affinity"] = {"podAffinity": {_PREFERRED: [{"weight": 100, "podAffinityTerm": term}]}}
-    return _pods.decode(msgspec.json.encode(pod))
+    return pod
 
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

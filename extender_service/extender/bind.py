@@ -78,6 +78,10 @@ class Binder:
         finally:
             binding.callers.remove(hung_up)  # a call can also be cancelled
 
+    def is_under_way(self, uid: str) -> bool:
+        """Whether a pod is being bound, assumed or not."""
+        return uid in self._under_way
+
     def undo(self, uid: str) -> None:
         """Undo a binding that waits in Permit or PreBind, which may be for minutes; Bind itself runs to its end."""
         binding = self._under_way.get(uid)

@@ -50,7 +50,7 @@ async def filter_nodes(
         return held
     service.cluster.drop_placement(pod_uid(pod))
     found, decision, looked_again = await _decide(service, profile, pod, args)
-    _require_last_call(service, pod)
+    _require_last_call(service, binder, pod)
     passed = len(decision.feasible)
     if service.mode == "replace" and passed:
         outcome = _one(found, decision.choose(), passed)
@@ -82,6 +82,8 @@ async def _held_by_binding(
     """
     placement = service.cluster.placements.get(pod_uid(pod))
     if placement is None or not placement.assumed:
+        if binder.is_under_way(pod_uid(pod)):
+            raise CycleError(f"pod {pod_name(pod)} is being bound")
         return None
     found = service.candidates.find(args)
     position = found.view.position_of(placement.node_name)
@@ -91,13 +93,14 @@ async def _held_by_binding(
     bound_to = await binder.settle(pod_uid(pod))
     if bound_to is not None:
         raise CycleError(f"pod {pod_name(pod)} is already bound to {bound_to}")
-    _require_last_call(service, pod)
+    _require_last_call(service, binder, pod)
     return None
 
 
-def _require_last_call(service: ExtenderService, pod: Pod) -> None:
-    """Raise CycleError if another call about the pod was answered while this one waited: what that one did counts."""
-    if service.cluster.placements.get(pod_uid(pod)) is not None:
+def _require_last_call(service: ExtenderService, binder: Binder, pod: Pod) -> None:
+    """Raise CycleError if another call about the pod came while this one waited: what that one did counts."""
+    uid = pod_uid(pod)
+    if service.cluster.placements.get(uid) is not None or binder.is_under_way(uid):
         raise CycleError(f"pod {pod_name(pod)} was asked about again in the meantime")
 
 

@@ -88,7 +88,9 @@ class ControlPlane:
 
         wait_until(is_ready, "the API server's /readyz", timeout_seconds=60)
 
-    def start_scheduler(self, configuration: Mapping[str, Any] | str, kubeconfig: Path | None = None) -> Process:
+    def start_scheduler(
+        self, configuration: Mapping[str, Any] | str, kubeconfig: Path | None = None, *, verbosity: int = 4
+    ) -> Process:
         """Start a stock kube-scheduler on a KubeSchedulerConfiguration v1, given as a dict or as YAML.
 
         What the configuration leaves out is set for tests: no leader election, and no limit to its requests that a test
@@ -111,7 +113,7 @@ class ControlPlane:
         name = f"kube-scheduler-{next(self._scheduler_numbers)}"
         file = self.directory / f"{name}.yaml"
         file.write_text(yaml.safe_dump(complete))
-        return self._start(name, "kube-scheduler", f"--config={file}", "--secure-port=0", "--v=4")
+        return self._start(name, "kube-scheduler", f"--config={file}", "--secure-port=0", f"--v={verbosity}")
 
     def kubectl(self, *arguments: str | Path, stdin: str | None = None) -> str:
         """Run kubectl as administrator and return what it prints. Raises RuntimeError with its error text."""

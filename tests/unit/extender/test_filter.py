@@ -539,6 +539,25 @@ def test_a_call_that_waited_does_not_take_back_what_was_answered_since() -> None
 # While the pod is being bound.
 
 
+def test_a_pod_that_is_about_to_be_bound_is_not_expected_elsewhere() -> None:
+    """Bind reads a pod that nobody expects before it counts."""
+    world = World(small_node("a"), small_node("b"), mode="replace")
+    world.pods.put(WEB)
+    world.pods.read_hold = Hold()
+
+    async def calls() -> str:
+        assert world.pods.read_hold is not None
+        binding = asyncio.create_task(world.bind(WEB, "a"))
+        await world.pods.read_hold.arrived.wait()
+        told = str((await world.filter(WEB, ["b"]))["Error"])
+        world.pods.read_hold.go_on.set()
+        assert await binding == ""
+        return told
+
+    assert asyncio.run(calls()) == "pod default/web is being bound"
+    assert (world.expected_on(WEB), world.cpu_milli("b")) == ("a", 0)
+
+
 async def begin_binding(world: World, pod: Pod, node_name: str) -> tuple["asyncio.Task[str]", Hold]:
     """A binding that has reached the API server, and waits there."""
     world.pods.put(pod)

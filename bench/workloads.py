@@ -1,0 +1,125 @@
+"""Workloads like those of scheduler_perf (test/integration/scheduler_perf of Kubernetes), on nodes in three zones.
+
+A workload is a set of pods that run already, and one of pods that wait; only of the latter are bindings counted, and
+among them those that fit no node come first.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tests.e2e import objects
+from tests.e2e.objects import Object
+
+NAMESPACE = "default"
+PRIORITY_CLASS: Object = {
+    "apiVersion": "scheduling.k8s.io/v1",
+    "kind": "PriorityClass",
+    "metadata": {"name": "high"},
+    "value": 10,
+}
+_ZONE, _HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_SMALL = {"cpu": "100m", "memory": "500Mi"}
+_TOO_LARGE = {"cpu": "9", "memory": "500Mi"}
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Pods by what they are there for: `running` already, `hopeless` on any node, and `measured`."""
+
+    name: str
+    measured: Sequence[Object]
+    running: Sequence[Object] = ()
+    hopeless: Sequence[Object] = ()
+    churns: bool = False
+    preempts: bool = False
+
+
+def nodes(count: int) -> list[Object]:
+    """Nodes of 4 cores, named as the peers name theirs."""
+    return [
+        objects.node(f"node-{number:05}", memory="32Gi", labels={_ZONE: f"zone{number % 3 + 1}"})
+        for number in range(count)
+    ]
+
+
+def workloads(node_count: int, pod_count: int) -> list[Workload]:
+    """All workloads, with so many measured pods each where the nodes have room for them."""
+    running = node_count // 5
+    plain = _pods("pod", pod_count)
+    zones = {"key": _ZONE, "operator": "In", "values": ["zone1", "zone2"]}
+    node_affinity = {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [zones]}]}}}
+    spread = {
+        "maxSkew": 5,
+        "topologyKey": _ZONE,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"color": "blue"}},
+    }
+    affinity = {"podAffinity": {_REQUIRED: [_term("blue", _ZONE)]}}
+    anti_affinity = {"podAntiAffinity": {_REQUIRED: [_term("green", _HOSTNAME)]}}
+    blue, green = {"color": "blue"}, {"color": "green"}
+    # With those that run there is one for each second node at most.
+    apart = min(pod_count, node_count // 2 - running)
+    low = _on_nodes(_pods("low", 4 * node_count, requests={"cpu": "900m", "memory": "500Mi"}), node_count)
+    high: Object = {"requests": {"cpu": "3", "memory": "500Mi"}, "priorityClassName": "high"}
+    return [
+        Workload("basic", plain, _on_nodes(_pods("old", running), node_count)),
+        Workload(
+            "node affinity",
+            _pods("pod", pod_count, affinity=node_affinity),
+            _on_nodes(_pods("old", running, affinity=node_affinity), node_count),
+        ),
+        Workload(
+            "topology spread",
+            _pods("pod", pod_count, labels=blue, topologySpreadConstraints=[spread]),
+            _on_nodes(_pods("old", running), node_count),
+        ),
+        Workload(
+            "pod affinity",
+            _pods("pod", pod_count, labels=blue, affinity=affinity),
+            _on_nodes(_pods("old", running, labels=blue, affinity=affinity), node_count),
+        ),
+        Workload(
+            "pod anti-affinity",
+            _pods("pod", apart, labels=green, affinity=anti_affinity),
+            _on_nodes(_pods("old", running, labels=green, affinity=anti_affinity), node_count),
+        ),
+        Workload("preemption", _pods("pod", min(pod_count, node_count) // 2, **high), low, preempts=True),
+        Workload("unschedulable", plain, hopeless=_pods("hopeless", 200, requests=_TOO_LARGE)),
+        Workload("churn", plain, churns=True),
+    ]
+
+
+def churn() -> list[Object]:
+    """What comes and goes while pods are scheduled: a node, a pod of high priority that fits nowhere, a Service."""
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "churn", "namespace": NAMESPACE},
+        "spec": {"selector": {"app": "churn"}, "ports": [{"port": 8080}]},
+    }
+    return [
+        objects.node("node-churn", memory="32Gi"),
+        objects.pod("churn", requests=_TOO_LARGE, priorityClassName="high"),
+        service,
+    ]
+
+
+def _pods(
+    name: str, count: int, *, requests: Object = _SMALL, labels: Object | None = None, **spec: Any
+) -> list[Object]:
+    return [
+        objects.pod(f"{name}-{number:05}", namespace=NAMESPACE, labels=labels, requests=requests, **spec)
+        for number in range(count)
+    ]
+
+
+def _on_nodes(pods: list[Object], node_count: int) -> list[Object]:
+    for number, pod in enumerate(pods):
+        pod["spec"]["nodeName"] = f"node-{number % node_count:05}"
+    return pods
+
+
+def _term(color: str, topology_key: str) -> Object:
+    return {"labelSelector": {"matchLabels": {"color": color}}, "topologyKey": topology_key}
