@@ -40,6 +40,9 @@ _STORAGE_EVENTS: dict[type, ClusterEvent] = {
     CSIStorageCapacity: ClusterEvent.CSI_STORAGE_CAPACITY,
 }
 
+# About as many kept columns as one decision uses of a kind.
+_USED_LAST = 8
+
 TERMINAL_PHASES = ("Succeeded", "Failed")
 
 
@@ -200,6 +203,11 @@ class Cluster:
         if kind is CSINode:
             self.nodes.apply_csi_node(key[1], None)
         self.held_volumes.refresh(kind, key)
+
+    def catch_up(self) -> None:
+        """Bring up to date what the last decision used and what came of it has changed, while nobody waits."""
+        self.nodes.by_facts.catch_up(_USED_LAST)
+        self.nodes.by_room.catch_up(_USED_LAST)
 
     def view(self, rows: NDArray[np.intp] | None, table: NodeTable | None = None) -> NodeView:
         """Return the nodes at `rows` (None: the whole table), of this cluster's table or of a changed copy of it."""

@@ -48,13 +48,13 @@ class Images:
         """Return the image of a name, if a node has it."""
         return self._by_name.get(name)
 
-    def set(self, row: int, images: tuple[ContainerImage, ...]) -> None:
-        """Take over the images of a row's node."""
+    def set(self, row: int, images: tuple[ContainerImage, ...]) -> bool:
+        """Take over the images of a row's node; returns whether they are others."""
         old = self._by_row.get(row, _NOTHING)
         names = tuple([name for image in images for name in image.names])
         sizes = tuple([image.size_bytes for image in images for _ in image.names])
         if (names, sizes) == old:
-            return
+            return False
         bit = 1 << row
         for name in old[0]:
             image = self._by_name.get(name)
@@ -68,6 +68,7 @@ class Images:
             self._by_row[row] = (tuple([self._by_name[name].name for name in names]), sizes)
         else:
             self._by_row.pop(row, None)
+        return True
 
     def copy(self) -> "Images":
         """Return images that can be changed without changing these."""

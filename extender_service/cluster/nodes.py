@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from extender_service.cluster.dimensions import POD_COUNT, Dimensions
 from extender_service.cluster.images import Images
 from extender_service.cluster.interning import Interner
+from extender_service.cluster.kept_columns import KeptColumns
 from extender_service.cluster.labels import LabelColumn, LabelColumns
 from extender_service.cluster.resources import HostPort, node_allocatable
 from extender_service.cluster.volume_support import VolumeSupport, volume_support
@@ -27,17 +28,21 @@ class NodeTable:
 
     - `exists`: the node itself is known (a pod may come before its node, and stay after it)
     - `allocatable`, `requested`: int64, dimension by row (see `dimensions`)
+    - `names`, "" for an unused row; `membership` changes whenever the rows in use or those of nodes do
     - `unschedulable`; `taint_set`, `port_set`, `volume_support`: numbers in `taint_sets`, `port_sets` and
       `volume_supports`
     - label columns, through `label_column`
     - `images`; `objects` are the nodes without theirs
+
+    `by_facts` keeps what follows from what nodes say of themselves, `by_room` what also follows from what pods take.
     """
 
     def __init__(self, dimensions: Dimensions | None = None) -> None:
         self.dimensions = dimensions or Dimensions()
         self.size = 0
         self.count = 0
-        self.names: list[str] = []
+        self.names: NDArray[np.object_] = np.full(_FIRST_CAPACITY, "", np.object_)
+        self.membership = 0
         self.row_of: dict[str, int] = {}
         self.objects: list[Node | None] = []
         self.exists = np.zeros(_FIRST_CAPACITY, np.bool_)
@@ -54,6 +59,8 @@ class NodeTable:
         self.port_set = np.full(_FIRST_CAPACITY, self._no_ports, np.intp)
         self.volume_support = np.full(_FIRST_CAPACITY, self._no_support, np.intp)
         self.images = Images()
+        self.by_facts = KeptColumns()
+        self.by_room = KeptColumns()
         self._csi_nodes: dict[str, CSINode] = {}
         self._ports: dict[int, Counter[HostPort]] = {}
         self._labels: list[Mapping[str, str]] = []
@@ -76,13 +83,15 @@ class NodeTable:
         old = self.objects[row] if row >= 0 else None
         if old is not None and _same_facts(old, node):
             self.objects[row] = node
-            self.images.set(row, images)
+            if self.images.set(row, images):
+                self._tell(row)
             return False
         allocatable = node_allocatable(node.status.allocatable)
         if row < 0:
             row = self.row_for(name)
         if old is None:
             self.count += 1
+            self.membership += 1
             self.exists[row] = True
         self.objects[row] = node
         self._set_allocatable(row, old, allocatable)
@@ -93,6 +102,7 @@ class NodeTable:
         self._set_labels(row, node.metadata.labels)
         self._set_volume_support(row)
         self.images.set(row, images)
+        self._tell(row)
         return True
 
     def remove(self, name: str) -> bool:
@@ -102,6 +112,7 @@ class NodeTable:
         if old is None:
             return False
         self.count -= 1
+        self.membership += 1
         self.exists[row] = False
         self.objects[row] = None
         self._set_allocatable(row, old, {})
@@ -111,6 +122,7 @@ class NodeTable:
         self._set_labels(row, _NO_LABELS)
         self._set_volume_support(row)
         self.images.set(row, ())
+        self._tell(row)
         self._free_if_unused(row)
         return True
 
@@ -122,6 +134,7 @@ class NodeTable:
             self._csi_nodes.pop(name, None)
         if self.is_node(name):
             self._set_volume_support(self.row_of[name])
+            self._tell(self.row_of[name])
 
     def row_for(self, name: str) -> int:
         """Return the row of a node, known or not yet; a new one holds nothing until a pod or the node comes."""
@@ -136,7 +149,8 @@ class NodeTable:
             if row == self.capacity:
                 self._grow(2 * row)
             self.size += 1
-            self.names.append(name)
+            self.membership += 1
+            self.names[row] = name
             self.objects.append(None)
             self._labels.append(_NO_LABELS)
             self.port_sets.hold(frozenset())
@@ -218,6 +232,11 @@ class NodeTable:
         if len(amounts) > len(self.requested):
             self._widen()
         self.requested[: len(amounts), row] += amounts
+        self.by_room.changes.append(row)
+
+    def _tell(self, row: int) -> None:
+        self.by_facts.changes.append(row)
+        self.by_room.changes.append(row)
 
     def _set_labels(self, row: int, labels: Mapping[str, str]) -> None:
         self._labels[row] = labels
@@ -247,6 +266,7 @@ class NodeTable:
 
     def _grow(self, capacity: int) -> None:
         more = capacity - self.capacity
+        self.names = np.concatenate([self.names, np.full(more, "", np.object_)])
         self.exists = np.concatenate([self.exists, np.zeros(more, np.bool_)])
         self.unschedulable = np.concatenate([self.unschedulable, np.zeros(more, np.bool_)])
         self.taint_set = np.concatenate([self.taint_set, np.full(more, self._no_taints, np.intp)])

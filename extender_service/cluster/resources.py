@@ -44,7 +44,7 @@ def node_allocatable(resources: ResourceList) -> dict[str, int]:
     }
 
 
-class RequestShape(msgspec.Struct, frozen=True, gc=False):
+class RequestShape(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     """The part of a pod spec that its requests follow from; most pods share it with others, so sums are kept by it.
 
     Each container is its requests as (name, raw quantity) pairs; an init container also says whether it is a sidecar.

@@ -1,12 +1,13 @@
 """Nodes as a plugin sees them in one decision: columns at the rows that were asked for."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from extender_service.cluster.images import Image
+from extender_service.cluster.kept_columns import KeptColumns
 from extender_service.cluster.labels import LabelColumn
 from extender_service.cluster.nodes import NodeTable
 from extender_service.cluster.pods import PodTable
@@ -89,8 +90,18 @@ class NodeView:
     @property
     def names(self) -> list[str]:
         """The nodes' names."""
-        names = self._table.names
-        return names[: self._size] if self._rows is None else [names[row] for row in self._rows]
+        names: list[str] = self.of_rows(self._table.names).tolist()
+        return names
+
+    def name_at(self, position: int) -> str:
+        """The name of the node at a position."""
+        name: str = self._table.names[position if self._rows is None else self._rows[position]]
+        return name
+
+    def names_at(self, positions: NDArray[np.intp]) -> list[str]:
+        """The names of the nodes at some positions."""
+        names: list[str] = self._table.names[positions if self._rows is None else self._rows[positions]].tolist()
+        return names
 
     @property
     def objects(self) -> list[Node | None]:
@@ -181,6 +192,18 @@ class NodeView:
             self._requested[dimension] = known
         return known
 
+    def allocatable_of(self, dimensions: Sequence[int]) -> NDArray[np.int64]:
+        """What each node offers of several dimensions, as a new array of (dimension, node)."""
+        return self._amounts_of(self._table.allocatable, dimensions)
+
+    def requested_of(self, dimensions: Sequence[int]) -> NDArray[np.int64]:
+        """What the pods on each node take of several dimensions, as a new array of (dimension, node)."""
+        amounts = self._amounts_of(self._table.requested, dimensions)
+        if self._changes is not None:
+            for at, dimension in enumerate(dimensions):
+                amounts[at] += self._change_of(dimension)
+        return amounts
+
     def pods_among(self, slots: NDArray[np.intp]) -> NDArray[np.int64]:
         """How many of the pods in these slots, each given once, count on each node in its own world."""
         rows = self._pods.row[slots]
@@ -207,6 +230,30 @@ class NodeView:
     def changes(self) -> RowChanges | None:
         """What is different in these nodes' own worlds."""
         return self._changes
+
+    def kept_by_facts(self, key: Hashable, work_out: Callable[["NodeView"], NDArray[V]]) -> NDArray[V]:
+        """Return what `work_out` makes of these nodes, from what was kept of earlier decisions where that still holds.
+
+        It may go by nothing but the key and what each node says of itself, and answers with an array whose last axis
+        has an entry per node. The key names it among all plugins'. The array holds until the cluster changes.
+        """
+        return self._kept(self._table.by_facts, key, work_out)
+
+    def kept_by_room(self, key: Hashable, work_out: Callable[["NodeView"], NDArray[V]]) -> NDArray[V]:
+        """Do the same where `work_out` also goes by what the pods on each node take of it."""
+        if self._changes is not None:
+            return work_out(self)
+        return self._kept(self._table.by_room, key, work_out)
+
+    def _kept(self, kept: KeptColumns, key: Hashable, work_out: Callable[["NodeView"], NDArray[V]]) -> NDArray[V]:
+        table, pods, rows = self._table, self._pods, self._rows
+        # A few nodes are not worth working out all of them.
+        if 4 * self._size < table.size and key not in kept:
+            return work_out(self)
+        column: NDArray[V] = kept.of(key, table.size, lambda rows: work_out(NodeView(table, pods, rows)))
+        if rows is None:
+            return column
+        return column[rows] if column.ndim == 1 else column.take(rows, axis=1)
 
     def everywhere(self) -> "NodeView":
         """Return all rows of the table that these nodes are from, as they are without changes."""
@@ -241,6 +288,13 @@ class NodeView:
         if 0 <= dimension < len(matrix):
             return self.of_rows(matrix[dimension])
         return np.zeros(self._size, np.int64)
+
+    def _amounts_of(self, matrix: NDArray[np.int64], dimensions: Sequence[int]) -> NDArray[np.int64]:
+        amounts = np.zeros((len(dimensions), self._size), np.int64)
+        for at, dimension in enumerate(dimensions):
+            if 0 <= dimension < len(matrix):
+                amounts[at] = matrix[dimension, : self._size] if self._rows is None else matrix[dimension, self._rows]
+        return amounts
 
     def _change_of(self, dimension: int) -> NDArray[np.int64]:
         assert self._changes is not None

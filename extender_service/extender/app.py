@@ -3,21 +3,22 @@
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
-from functools import partial
+from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 from fastapi import FastAPI
 from msgspec import structs
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from extender_service.extender.bind import Binder, BindError
+from extender_service.extender.calls import Call, HungUpError, answer
 from extender_service.extender.description import describe
 from extender_service.extender.filter import filter_nodes
+from extender_service.extender.node_names import ExtenderArgsDecoder
 from extender_service.extender.observation import Observation, Observer, Verb
 from extender_service.extender.preempt import preempt
+from extender_service.extender.priorities import PrioritiesEncoder
 from extender_service.extender.prioritize import prioritize
 from extender_service.extender.service import ExtenderService, pod_name
 from extender_service.extender.wire import (
@@ -28,8 +29,6 @@ from extender_service.extender.wire import (
     ExtenderBindingResult,
     ExtenderFilterResult,
     ExtenderPreemptionArgs,
-    ExtenderPreemptionResult,
-    HostPriority,
     error_text,
 )
 from extender_service.framework.runtime import CycleError
@@ -42,51 +41,74 @@ log = logging.getLogger(__name__)
 
 _encode = msgspec.json.Encoder().encode
 
-# A verb's body -> its answer; fills in what there is to tell about the call as soon as it is known.
-VerbHandler = Callable[[bytes, Request, Observation], Awaitable[object]]
+# A verb's call and its body -> the answer's; fills in what there is to tell about the call as soon as it is known.
+VerbHandler = Callable[[bytes, Call, Observation], Awaitable[bytes]]
+# The text of an error -> the status and the body that tell it to kube-scheduler.
+Failure = Callable[[str], tuple[int, object]]
 
 
 def create_app(service: ExtenderService, binder: Binder, observe: Observer) -> FastAPI:
     """Make the application that answers kube-scheduler."""
-    app = FastAPI(title="extender-service")
-    app.openapi = describe  # type: ignore[method-assign]
     verbs = _Verbs(service, binder)
-    routes: tuple[tuple[Verb, VerbHandler, Callable[[str], tuple[int, object]]], ...] = (
-        ("filter", verbs.filter, lambda error: (200, ExtenderFilterResult(error=error))),
+    handlers: dict[Verb, tuple[VerbHandler, Failure]] = {
+        "filter": (verbs.filter, lambda error: (200, ExtenderFilterResult(error=error))),
         # These two answers have no room for an error; kube-scheduler reads only the status.
-        ("prioritize", verbs.prioritize, lambda error: (400, ErrorResult(error))),
-        ("preempt", verbs.preempt, lambda error: (400, ErrorResult(error))),
-        ("bind", verbs.bind, lambda error: (200, ExtenderBindingResult(error))),
+        "prioritize": (verbs.prioritize, lambda error: (400, ErrorResult(error))),
+        "preempt": (verbs.preempt, lambda error: (400, ErrorResult(error))),
+        "bind": (verbs.bind, lambda error: (200, ExtenderBindingResult(error))),
+    }
+
+    def told(observation: Observation) -> None:
+        observe(observation)
+        service.cluster.catch_up()
+
+    return _Application(
+        {f"/{verb}": _Endpoint(verb, handler, failed, told) for verb, (handler, failed) in handlers.items()}
     )
-    for verb, handler, failed in routes:
-        app.router.routes.append(Route(f"/{verb}", _endpoint(verb, handler, failed, observe), methods=["POST"]))
-    return app
 
 
-def _endpoint(
-    verb: Verb, handler: VerbHandler, failed: Callable[[str], tuple[int, object]], observe: Observer
-) -> Callable[[Request], Awaitable[Response]]:
-    async def endpoint(request: Request) -> Response:
+class _Application(FastAPI):
+    """Answers verbs itself, and leaves all else to the framework, whose way to a route takes longer than a decision."""
+
+    def __init__(self, verbs: Mapping[str, ASGIApp]) -> None:
+        super().__init__(title="extender-service")
+        self.openapi = describe  # type: ignore[method-assign]
+        self._verbs = verbs
+        for path, endpoint in verbs.items():
+            self.router.routes.append(Route(path, endpoint, methods=["POST"]))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        endpoint = self._verbs.get(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
+        await (super().__call__ if endpoint is None else endpoint)(scope, receive, send)
+
+
+class _Endpoint:
+    """A verb as an ASGI application: reads the body, answers, and only then tells of it."""
+
+    def __init__(self, verb: Verb, handler: VerbHandler, failed: Failure, observe: Observer) -> None:
+        self._verb: Verb = verb
+        self._handler = handler
+        self._failed = failed
+        self._observe = observe
+
+    async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
         started = time.perf_counter()
-        observation = Observation(verb=verb, pod="", seconds=0)
-        status = 200
+        observation = Observation(verb=self._verb, pod="", seconds=0)
+        call = Call(receive)
+        status, body = 200, b""
         try:
-            answer = await handler(await request.body(), request, observation)
-        except (DecodeError, QuantityError, CycleError, BindError) as error:
+            body = await self._handler(await call.body(), call, observation)
+        except (DecodeError, QuantityError, CycleError, BindError, HungUpError) as error:
             observation.error = error_text(str(error))
-        except ClientDisconnect:
-            observation.error = "the caller hung up before its request was complete"
         except Exception as error:
-            log.exception("a call failed", extra={"verb": verb})
+            log.exception("a call failed", extra={"verb": self._verb})
             observation.error = error_text(f"internal error: {type(error).__name__}: {error}")
         if observation.error:
-            status, answer = failed(observation.error)
-        response = Response(_encode(answer), status, media_type="application/json")
+            status, failure = self._failed(observation.error)
+            body = _encode(failure)
         observation.seconds = time.perf_counter() - started
-        observe(observation)
-        return response
-
-    return endpoint
+        await answer(send, status, body)
+        asyncio.get_running_loop().call_soon(self._observe, observation)
 
 
 class _Verbs:
@@ -95,39 +117,40 @@ class _Verbs:
     def __init__(self, service: ExtenderService, binder: Binder) -> None:
         self._service = service
         self._binder = binder
-        self._nodes_args = ArgsDecoder(ExtenderArgs)
+        self._nodes_args = ExtenderArgsDecoder()
+        self._priorities = PrioritiesEncoder()
         self._preemption_args = ArgsDecoder(ExtenderPreemptionArgs)
         self._binding_args = ArgsDecoder(ExtenderBindingArgs)
 
-    async def filter(self, body: bytes, request: Request, observation: Observation) -> ExtenderFilterResult:
+    async def filter(self, body: bytes, call: Call, observation: Observation) -> bytes:
         args = self._nodes_args.decode(body)
         pod = _required_pod(args.pod, observation)
         _require_nodes(args)
-        outcome = await filter_nodes(self._service, self._binder, pod, args, partial(_has_hung_up, request))
+        outcome = await filter_nodes(self._service, self._binder, pod, args, call.has_hung_up)
         observation.asked = outcome.asked
         observation.passed = outcome.passed
         observation.reasons = outcome.reasons
         observation.node_name = outcome.node_name
         observation.looked_again = outcome.looked_again
-        return outcome.result
+        return _encode(outcome.result)
 
-    async def prioritize(self, body: bytes, _request: Request, observation: Observation) -> list[HostPriority]:
+    async def prioritize(self, body: bytes, _call: Call, observation: Observation) -> bytes:
         args = self._nodes_args.decode(body)
         pod = _required_pod(args.pod, observation)
         _require_nodes(args)
         priorities = prioritize(self._service, pod, args)
-        observation.asked = observation.passed = len(priorities)
-        return priorities
+        observation.asked = observation.passed = len(priorities.names)
+        return self._priorities.encode(priorities)
 
-    async def preempt(self, body: bytes, _request: Request, observation: Observation) -> ExtenderPreemptionResult:
+    async def preempt(self, body: bytes, _call: Call, observation: Observation) -> bytes:
         args = self._preemption_args.decode(body)
         pod = _required_pod(args.pod, observation)
         result = preempt(self._service, pod, args)
         observation.asked = len(args.node_name_to_meta_victims or args.node_name_to_victims or ())
         observation.passed = len(result.node_name_to_meta_victims)
-        return result
+        return _encode(result)
 
-    async def bind(self, body: bytes, request: Request, observation: Observation) -> ExtenderBindingResult:
+    async def bind(self, body: bytes, call: Call, observation: Observation) -> bytes:
         args = self._binding_args.decode(body)
         for field, value in (
             ("PodName", args.pod_name),
@@ -139,16 +162,9 @@ class _Verbs:
                 raise DecodeError(f"{field} is missing")
         observation.pod = f"{args.pod_namespace}/{args.pod_name}"
         observation.node_name = args.node
-        await self._binder.bind(args, partial(_has_hung_up, request))
+        await self._binder.bind(args, call.has_hung_up)
         observation.asked = observation.passed = 1
-        return ExtenderBindingResult()
-
-
-async def _has_hung_up(request: Request) -> bool:
-    # A decision keeps the event loop from reading: it takes a turn to see that the caller is gone, and one to tell.
-    for _ in range(3):
-        await asyncio.sleep(0)
-    return await request.is_disconnected()
+        return _encode(ExtenderBindingResult())
 
 
 def _required_pod(pod: Pod | None, observation: Observation) -> Pod:

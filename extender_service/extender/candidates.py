@@ -1,5 +1,6 @@
 """The nodes that a request asks about: by name, or as whole objects."""
 
+from collections import deque
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -15,6 +16,9 @@ from extender_service.kube.decoding import DecodeError, Decoder
 from extender_service.kube.objects import Node
 
 T = TypeVar("T")
+
+# Filter and prioritize ask about different nodes, and so do several kube-schedulers.
+_RECENT = 4
 
 _heads = Decoder(NodeHead)
 _nodes = Decoder(Node)
@@ -33,54 +37,94 @@ class Candidates:
         names: Sequence[str],
         items: Sequence[msgspec.Raw] | None,
         view: NodeView,
-        positions: NDArray[np.intp],
+        found: "_Found",
     ) -> None:
         self.names = names
         self.items = items
         self.view = view
-        self.positions = positions
-        self.asked = np.zeros(len(view), np.bool_)
-        self.asked[positions[positions >= 0]] = True
+        self.positions = found.positions
+        self.asked = found.asked
+        self._found = found
 
     @property
     def unknown(self) -> list[str]:
         """Names of nodes that the cache does not have."""
-        return [self.names[index] for index in np.flatnonzero(self.positions < 0).tolist()]
+        return [self.names[index] for index in self._found.unknown]
 
-    def indexes(self, chosen: NDArray[np.bool_]) -> list[int]:
+    def passing(self, chosen: NDArray[np.bool_]) -> NDArray[np.intp]:
         """Return the indexes, in the order of the request, of the nodes whose positions are marked."""
+        if not self._found.unknown:
+            return np.flatnonzero(chosen[self.positions])
         known = np.flatnonzero(self.positions >= 0)
-        indexes: list[int] = known[chosen[self.positions[known]]].tolist()
-        return indexes
+        return known[chosen[self.positions[known]]]
 
     def index_of(self, position: int) -> int:
         """Return the index in the request of the node at a position."""
         return int(np.flatnonzero(self.positions == position)[0])
 
 
-def candidates(cluster: Cluster, args: ExtenderArgs) -> Candidates:
-    """Find the nodes of a request. Nodes that came whole are taken at their word.
+class _Found(msgspec.Struct):
+    """Where nodes were found: `rows` of the table that a view needs, or None for all of it."""
 
-    Raises DecodeError for a node that cannot be read, QuantityError for a malformed quantity in one.
-    """
-    if args.nodes is not None and (args.nodes.items or args.node_names is None):
-        return _whole(cluster, args.nodes.items)
-    names = args.node_names or []
-    return _at_rows(cluster, names, None, cluster.nodes.rows_named(names), cluster.nodes)
+    rows: NDArray[np.intp] | None
+    positions: NDArray[np.intp]
+    asked: NDArray[np.bool_]
+    unknown: list[int]
 
 
-def _whole(cluster: Cluster, items: Sequence[msgspec.Raw]) -> Candidates:
-    heads = [_decoded(_heads, item, index).metadata for index, item in enumerate(items)]
-    differing = [
-        _decoded(_nodes, item, index)
-        for index, (item, head) in enumerate(zip(items, heads, strict=True))
-        if not _is_cached(cluster, head.name, head.resource_version)
-    ]
-    if any(not node.metadata.name for node in differing):
-        raise DecodeError("Nodes.items: a node has no metadata.name")
-    names = [head.name for head in heads]
-    table = cluster.with_nodes(differing) if differing else cluster.nodes
-    return _at_rows(cluster, names, items, table.rows_named(names), table)
+class CandidateFinder:
+    """Finds the nodes of requests in the cluster, and remembers where those of the last few lists of names were."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._recent: deque[tuple[Sequence[str], int, _Found]] = deque(maxlen=_RECENT)
+
+    def find(self, args: ExtenderArgs) -> Candidates:
+        """Find the nodes of a request. Nodes that came whole are taken at their word.
+
+        Raises DecodeError for a node that cannot be read, QuantityError for a malformed quantity in one.
+        """
+        if args.nodes is not None and (args.nodes.items or args.node_names is None):
+            return self._whole(args.nodes.items)
+        names = args.node_names or []
+        found = self._named(names)
+        return Candidates(names, None, self._cluster.view(found.rows), found)
+
+    def _named(self, names: Sequence[str]) -> _Found:
+        table = self._cluster.nodes
+        for of_names, membership, found in self._recent:
+            if of_names is names and membership == table.membership:
+                return found
+        found = _found(table, names)
+        self._recent.append((names, table.membership, found))
+        return found
+
+    def _whole(self, items: Sequence[msgspec.Raw]) -> Candidates:
+        heads = [_decoded(_heads, item, index).metadata for index, item in enumerate(items)]
+        differing = [
+            _decoded(_nodes, item, index)
+            for index, (item, head) in enumerate(zip(items, heads, strict=True))
+            if not _is_cached(self._cluster, head.name, head.resource_version)
+        ]
+        if any(not node.metadata.name for node in differing):
+            raise DecodeError("Nodes.items: a node has no metadata.name")
+        names = [head.name for head in heads]
+        table = self._cluster.with_nodes(differing) if differing else self._cluster.nodes
+        found = _found(table, names)
+        return Candidates(names, items, self._cluster.view(found.rows, table), found)
+
+
+def _found(table: NodeTable, names: Sequence[str]) -> _Found:
+    rows = table.rows_named(names)
+    is_known = rows >= 0
+    unknown: list[int] = np.flatnonzero(~is_known).tolist()
+    # Where most of the table is asked for, judging all of it costs less than copying columns.
+    if 2 * len(rows) >= table.size:
+        asked = np.zeros(table.size, np.bool_)
+        asked[rows[is_known]] = True
+        return _Found(None, rows, asked, unknown)
+    positions = np.where(is_known, np.cumsum(is_known) - 1, -1)
+    return _Found(rows[is_known], positions, np.ones(np.count_nonzero(is_known), np.bool_), unknown)
 
 
 def _decoded(decoder: Decoder[T], item: msgspec.Raw, index: int) -> T:
@@ -94,18 +138,3 @@ def _is_cached(cluster: Cluster, name: str, resource_version: str) -> bool:
     row = cluster.nodes.row_of.get(name)
     node = None if row is None else cluster.nodes.objects[row]
     return node is not None and node.metadata.resource_version == resource_version != ""
-
-
-def _at_rows(
-    cluster: Cluster,
-    names: Sequence[str],
-    items: Sequence[msgspec.Raw] | None,
-    rows: NDArray[np.intp],
-    table: NodeTable,
-) -> Candidates:
-    # Where most of the table is asked for, judging all of it costs less than copying columns.
-    if 2 * len(rows) >= table.size:
-        return Candidates(names, items, cluster.view(None, table), rows)
-    is_known = rows >= 0
-    positions = np.where(is_known, np.cumsum(is_known) - 1, -1)
-    return Candidates(names, items, cluster.view(rows[is_known], table), positions)

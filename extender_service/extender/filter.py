@@ -8,7 +8,7 @@ import msgspec
 from extender_service.cluster.cluster import pod_uid
 from extender_service.cluster.events import ClusterEvent
 from extender_service.extender.bind import Binder
-from extender_service.extender.candidates import Candidates, candidates
+from extender_service.extender.candidates import Candidates
 from extender_service.extender.service import ExtenderService, pod_name
 from extender_service.extender.wire import ExtenderArgs, ExtenderFilterResult, ResultNodeList
 from extender_service.framework.binding import BindingCycle
@@ -53,7 +53,7 @@ async def filter_nodes(
     _require_last_call(service, binder, pod)
     passed = len(decision.feasible)
     if service.mode == "replace" and passed:
-        outcome = _one(found, found.index_of(decision.choose()), passed)
+        outcome = _one(found, decision.choose(), passed)
         if service.is_live and not _is_bound(service, pod):
             # Expected before anything is awaited: another call must not be given the same room.
             placements = service.cluster.placements
@@ -85,9 +85,10 @@ async def _held_by_binding(
         if binder.is_under_way(pod_uid(pod)):
             raise CycleError(f"pod {pod_name(pod)} is being bound")
         return None
-    found = candidates(service.cluster, args)
-    if placement.node_name in found.names and placement.node_name not in found.unknown:
-        return _one(found, found.names.index(placement.node_name), 1)
+    found = service.candidates.find(args)
+    position = found.view.position_of(placement.node_name)
+    if position >= 0 and found.asked[position]:
+        return _one(found, position, 1)
     binder.undo(pod_uid(pod))
     bound_to = await binder.settle(pod_uid(pod))
     if bound_to is not None:
@@ -128,14 +129,14 @@ async def _decide(
 def _decide_now(
     service: ExtenderService, profile: Profile, pod: Pod, args: ExtenderArgs
 ) -> tuple[Candidates, Decision]:
-    found = candidates(service.cluster, args)
+    found = service.candidates.find(args)
     nominated = service.cluster.nominated_for(pod, service.profiles)
     must_score = service.mode == "replace"
     return found, decide(profile, pod, found.view, found.asked, score=must_score, nominated=nominated)
 
 
 def _may_look_again(service: ExtenderService, pod: Pod, found: Candidates) -> bool:
-    asks_only_nominated = list(found.names) == [pod.status.nominated_node_name]
+    asks_only_nominated = len(found.names) == 1 and found.names[0] == pod.status.nominated_node_name
     return service.is_live and len(found.names) > 0 and not asks_only_nominated
 
 
@@ -149,35 +150,32 @@ def _helpful(profile: Profile, found: Candidates, decision: Decision) -> Cluster
     return events or ClusterEvent.ANY
 
 
-def _one(found: Candidates, index: int, passed: int) -> FilterOutcome:
-    name = found.names[index]
+def _one(found: Candidates, position: int, passed: int) -> FilterOutcome:
+    name = found.view.name_at(position)
     if found.items is None:
         result = ExtenderFilterResult(node_names=[name])
     else:
-        result = ExtenderFilterResult(nodes=ResultNodeList([found.items[index]]))
+        result = ExtenderFilterResult(nodes=ResultNodeList([found.items[found.index_of(position)]]))
     return FilterOutcome(result, len(found.names), passed, Counter(), name)
 
 
 def _all(found: Candidates, decision: Decision) -> FilterOutcome:
     verdicts = decision.verdicts
-    indexes = found.indexes(verdicts.passing)
     failed: dict[str, str] = {}
     unresolvable = dict.fromkeys(found.unknown, UNKNOWN_NODE)
     reasons: Counter[str] = Counter()
     if unresolvable:
         reasons[UNKNOWN_NODE] = len(unresolvable)
-    view_names = found.view.names
     for status, positions in verdicts.groups():
         into = unresolvable if status.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE else failed
-        message = status.message
-        for position in positions.tolist():
-            into[view_names[position]] = message
+        into.update(dict.fromkeys(found.view.names_at(positions), status.message))
         for reason in status.reasons:
             reasons[reason] += len(positions)
+    passing = found.passing(verdicts.passing)
     result = ExtenderFilterResult(
-        nodes=None if found.items is None else ResultNodeList([found.items[index] for index in indexes]),
-        node_names=[found.names[index] for index in indexes] if found.items is None else None,
+        nodes=None if found.items is None else ResultNodeList([found.items[index] for index in passing.tolist()]),
+        node_names=found.view.names_at(found.positions[passing]) if found.items is None else None,
         failed_nodes=failed,
         failed_and_unresolvable_nodes=unresolvable,
     )
-    return FilterOutcome(result, len(found.names), len(indexes), reasons)
+    return FilterOutcome(result, len(found.names), len(passing), reasons)

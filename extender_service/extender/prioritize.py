@@ -3,9 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.extender.candidates import candidates
+from extender_service.extender.priorities import Priorities
 from extender_service.extender.service import ExtenderService
-from extender_service.extender.wire import ExtenderArgs, HostPriority
+from extender_service.extender.wire import ExtenderArgs
 from extender_service.framework.interface import CycleState
 from extender_service.framework.profile import Profile
 from extender_service.framework.recording import sample
@@ -16,7 +16,7 @@ from extender_service.kube.objects import Pod
 MAX_PRIORITY = 10
 
 
-def prioritize(service: ExtenderService, pod: Pod, args: ExtenderArgs) -> list[HostPriority]:
+def prioritize(service: ExtenderService, pod: Pod, args: ExtenderArgs) -> Priorities:
     """Score the nodes of a request, in their order; a node that is not known scores 0.
 
     Beside kube-scheduler's own scores: 0..10. In `replace` mode, where there are no others: the weighted totals of the
@@ -25,18 +25,18 @@ def prioritize(service: ExtenderService, pod: Pod, args: ExtenderArgs) -> list[H
     service.require_trust()
     profile = service.profile_for(pod)
     service.cluster.expire()
-    found = candidates(service.cluster, args)
+    found = service.candidates.find(args)
     state = CycleState(pod, sample(profile))
     run_pre_filter(profile, state, pod)
     known = np.flatnonzero(found.asked)
-    totals = np.zeros(len(found.view), np.int64)
+    # One more, which the position of a node that is not known picks.
+    totals = np.zeros(len(found.view) + 1, np.int64)
     if len(known):
         nodes = found.view if len(known) == len(found.view) else found.view.at(known)
         run_pre_score(profile, state, pod, nodes)
         scored = run_score(profile, state, pod, nodes).totals
         totals[known] = scored if service.mode == "replace" else _to_priorities(profile, scored)
-    by_index = np.where(found.positions >= 0, totals[found.positions], 0) if len(totals) else np.zeros(len(found.names))
-    return [HostPriority(name, int(score)) for name, score in zip(found.names, by_index.tolist(), strict=True)]
+    return Priorities(found.names, totals[found.positions])
 
 
 def _to_priorities(profile: Profile, totals: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -7,6 +7,7 @@ from typing import Literal
 
 from extender_service.cluster.cluster import Cluster
 from extender_service.config.defaults import DEFAULT_SCHEDULER_NAME
+from extender_service.extender.candidates import CandidateFinder
 from extender_service.extender.second_look import WaitBudget
 from extender_service.framework.profile import Profile
 from extender_service.framework.runtime import CycleError
@@ -42,6 +43,7 @@ class ExtenderService:
         self.clock = clock
         self._distrust = distrust
         self.wait_budget = WaitBudget(clock)
+        self.candidates = CandidateFinder(cluster)
         self._unknown_names: set[str] = set()
         self._told_of_whole_nodes = False
 

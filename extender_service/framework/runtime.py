@@ -112,7 +112,7 @@ def decide(
 def run_pre_enqueue(profile: Profile, pod: Pod) -> Status | None:
     """Run PreEnqueue: return why the pod may not be queued, by the first plugin that says so, or None."""
     for plugin in profile.pre_enqueue:
-        status = _guarded(f'running PreEnqueue plugin "{plugin.name}"', plugin.pre_enqueue, pod)
+        status = _guarded(plugin, "PreEnqueue", plugin.pre_enqueue, pod)
         if status is not None:
             return status.given_by(plugin.name)
     return None
@@ -129,14 +129,13 @@ def run_pre_filter(profile: Profile, state: CycleState, pod: Pod) -> PreFilterOu
     restricting: list[str] = []
     rejection: Status | None = None
     for plugin in profile.pre_filter:
-        doing = f'running PreFilter plugin "{plugin.name}"'
-        answer = _call(state, plugin, "PreFilter", doing, plugin.pre_filter, state, pod)
+        answer = _call(state, plugin, "PreFilter", plugin.pre_filter, state, pod)
         if isinstance(answer, Status):
             if answer.code == Code.SKIP:
                 state.skipped_filters.add(plugin.name)
                 continue
             if not answer.is_rejection:
-                raise CycleError(f"{doing}: {answer.message}")
+                raise CycleError(f"{_doing(plugin, 'PreFilter')}: {answer.message}")
             rejection = answer.given_by(plugin.name)
             if answer.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
                 return PreFilterOutcome(rejection, None, restricting)
@@ -218,8 +217,7 @@ def _run_filters(profile: Profile, state: CycleState, pod: Pod, verdicts: Verdic
             break
         if plugin.name in state.skipped_filters:
             continue
-        doing = f'running "{plugin.name}" filter plugin'
-        rejections = _call(state, plugin, "Filter", doing, plugin.filter, state, pod, verdicts.remaining)
+        rejections = _call(state, plugin, "Filter", plugin.filter, state, pod, verdicts.remaining)
         if rejections is not None:
             verdicts.reject(plugin.name, rejections)
 
@@ -245,8 +243,7 @@ def run_post_filter(
     reasons: list[str] = []
     for plugin in profile.post_filter:
         again = filter_again(profile, state, pod, nominated)
-        doing = f'running PostFilter plugin "{plugin.name}"'
-        result = _call(state, plugin, "PostFilter", doing, plugin.post_filter, state, pod, verdicts, again)
+        result = _call(state, plugin, "PostFilter", plugin.post_filter, state, pod, verdicts, again)
         if result.status.code == Code.SUCCESS:
             return result
         if result.status.code != Code.UNSCHEDULABLE:
@@ -260,11 +257,10 @@ def run_post_filter(
 def run_pre_score(profile: Profile, state: CycleState, pod: Pod, nodes: NodeView) -> None:
     """Run PreScore on feasible nodes; a plugin that skips has its Score skipped (RunPreScorePlugins)."""
     for plugin in profile.pre_score:
-        doing = f'running PreScore plugin "{plugin.name}"'
-        status = _call(state, plugin, "PreScore", doing, plugin.pre_score, state, pod, nodes)
+        status = _call(state, plugin, "PreScore", plugin.pre_score, state, pod, nodes)
         if status is not None:
             if status.code != Code.SKIP:
-                raise CycleError(f"{doing}: {status.message}")
+                raise CycleError(f"{_doing(plugin, 'PreScore')}: {status.message}")
             state.skipped_scores.add(plugin.name)
 
 
@@ -275,45 +271,60 @@ def run_score(profile: Profile, state: CycleState, pod: Pod, nodes: NodeView) ->
     for plugin, weight in profile.score:
         if plugin.name in state.skipped_scores:
             continue
-        failed = f'plugin "{plugin.name}" failed with'
-        raw = _call(state, plugin, "Score", f"running Score plugins: {failed}", plugin.score, state, pod, nodes)
-        doing = f"running Normalize on Score plugins: {failed}"
-        normalized = _call(state, plugin, "ScoreExtensionNormalize", doing, plugin.normalize, state, pod, nodes, raw)
+        raw = _call(state, plugin, "Score", plugin.score, state, pod, nodes)
+        normalized = _call(state, plugin, "ScoreExtensionNormalize", plugin.normalize, state, pod, nodes, raw)
         _check_range(plugin.name, normalized)
-        scores.weighted[plugin.name] = normalized * weight
-        scores.totals += scores.weighted[plugin.name]
+        scores.weighted[plugin.name] = weighted = normalized if weight == 1 else normalized * weight
+        scores.totals += weighted
     return scores
 
 
-def _call(state: CycleState, plugin: Plugin, point: str, doing: str, method: Callable[..., T], *args: object) -> T:
-    """Call a plugin; what it raises becomes a CycleError that starts with `doing`."""
+# What a plugin failed at, by the extension point as metrics name it.
+_DOING = {
+    "PreEnqueue": 'running PreEnqueue plugin "{}"',
+    "PreFilter": 'running PreFilter plugin "{}"',
+    "Filter": 'running "{}" filter plugin',
+    "PostFilter": 'running PostFilter plugin "{}"',
+    "PreScore": 'running PreScore plugin "{}"',
+    "Score": 'running Score plugins: plugin "{}" failed with',
+    "ScoreExtensionNormalize": 'running Normalize on Score plugins: plugin "{}" failed with',
+}
+
+
+def _call(state: CycleState, plugin: Plugin, point: str, method: Callable[..., T], *args: object) -> T:
+    """Call a plugin; what it raises becomes a CycleError that says what it failed at."""
     recorder = state.recorder
     if recorder is None:
-        return _guarded(doing, method, *args)
+        return _guarded(plugin, point, method, *args)
     started = time.perf_counter()
     code = Code.ERROR
     try:
-        answer = _guarded(doing, method, *args)
+        answer = _guarded(plugin, point, method, *args)
         code = answer.code if isinstance(answer, Status) else Code.SUCCESS
         return answer
     finally:
         recorder.record_plugin(plugin.name, point, code.label, time.perf_counter() - started)
 
 
-def _guarded(doing: str, method: Callable[..., T], *args: object) -> T:
+def _guarded(plugin: Plugin, point: str, method: Callable[..., T], *args: object) -> T:
     try:
         return method(*args)
     except (PluginError, QuantityError) as error:
         # The pod's fault, not the plugin's.
-        raise CycleError(f"{doing}: {error}") from error
+        raise CycleError(f"{_doing(plugin, point)}: {error}") from error
     except Exception as error:
+        doing = _doing(plugin, point)
         log.exception("a plugin failed", extra={"doing": doing})
         raise CycleError(f"{doing}: {type(error).__name__}: {error}") from error
 
 
+def _doing(plugin: Plugin, point: str) -> str:
+    return _DOING[point].format(plugin.name)
+
+
 def _check_range(plugin: str, scores: NDArray[np.int64]) -> None:
-    wrong = scores[(scores > MAX_NODE_SCORE) | (scores < MIN_NODE_SCORE)]
-    if len(wrong):
+    if scores.max() > MAX_NODE_SCORE or scores.min() < MIN_NODE_SCORE:
+        wrong = scores[(scores > MAX_NODE_SCORE) | (scores < MIN_NODE_SCORE)]
         raise CycleError(
             f'applying score defaultWeights on Score plugins: plugin "{plugin}" returns an invalid score {wrong[0]}, '
             f"it should in the range of [{MIN_NODE_SCORE}, {MAX_NODE_SCORE}] after normalizing"

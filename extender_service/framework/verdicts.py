@@ -1,12 +1,22 @@
 """Which nodes are still in question during a decision, and why the others are not."""
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.view import NodeView
 from extender_service.framework.status import Code, Rejections, Status
+
+
+class _Settled(NamedTuple):
+    """A plugin's verdict, the positions of the nodes that it was the first to reject, and their keys in it."""
+
+    plugin: str
+    rejections: Rejections
+    positions: NDArray[np.intp]
+    keys: NDArray[np.int64]
 
 
 class Verdicts:
@@ -18,9 +28,7 @@ class Verdicts:
     def __init__(self, view: NodeView, in_question: NDArray[np.bool_]) -> None:
         self.view = view
         self.passing = in_question.copy()
-        self._rejections: list[tuple[str, Rejections]] = []
-        self._by = np.full(len(view), -1, np.intp)
-        self._keys = np.zeros(len(view), np.int64)
+        self._settled: list[_Settled] = []
         self._left = int(np.count_nonzero(self.passing))
         self._positions: NDArray[np.intp] | None = None
         self._remaining = view
@@ -38,37 +46,27 @@ class Verdicts:
 
     def reject(self, plugin: str, rejections: Rejections) -> None:
         """Take a plugin's verdict on `remaining`."""
-        rejected = np.zeros(len(self.view), np.bool_)
-        keys = rejections.keys
-        if self._positions is None:
-            rejected = (keys != 0) & self.passing
-            self._keys[rejected] = keys[rejected]
-        else:
-            judged = self._positions[keys != 0]
-            rejected[judged] = self.passing[judged]
-            self._keys[judged] = np.where(rejected[judged], keys[keys != 0], self._keys[judged])
-        newly = int(np.count_nonzero(rejected))
-        if not newly:
+        judged = np.flatnonzero(rejections.keys)
+        positions = judged if self._positions is None else self._positions[judged]
+        newly = self.passing[positions]
+        count = int(np.count_nonzero(newly))
+        if not count:
             return
-        self._by[rejected] = len(self._rejections)
-        self._rejections.append((plugin, rejections))
-        self.passing &= ~rejected
-        self._left -= newly
+        if count < len(judged):
+            judged, positions = judged[newly], positions[newly]
+        self._settled.append(_Settled(plugin, rejections, positions, rejections.keys[judged]))
+        self.passing[positions] = False
+        self._left -= count
         self._narrow()
 
     def settled(self) -> Iterator[tuple[str, Rejections, NDArray[np.intp], NDArray[np.int64]]]:
         """Iterate over the plugins that rejected nodes: name, verdict, positions that it settled, and their keys."""
-        for number, (plugin, rejections) in enumerate(self._rejections):
-            positions = np.flatnonzero(self._by == number)
-            if len(positions):
-                yield plugin, rejections, positions, self._keys[positions]
+        yield from self._settled
 
     def take_over(self, later: "Verdicts", positions: NDArray[np.intp]) -> None:
         """Take the rejections of a later look at some of the nodes that pass, given by their positions here."""
         for plugin, rejections, rejected, keys in later.settled():
-            self._by[positions[rejected]] = len(self._rejections)
-            self._keys[positions[rejected]] = keys
-            self._rejections.append((plugin, rejections))
+            self._settled.append(_Settled(plugin, rejections, positions[rejected], keys))
         self.passing[positions] = later.passing
         self._left = int(np.count_nonzero(self.passing))
 
@@ -88,14 +86,14 @@ class Verdicts:
 
     def first_error(self) -> Status | None:
         """Return the status of the first node on which a plugin failed, as opposed to rejecting the node."""
-        if not any(rejections.may_be_errors for _, rejections in self._rejections):
+        if not any(rejections.may_be_errors for _, rejections, _, _ in self._settled):
             return None
         errors = [(positions[0], status) for status, positions in self.groups() if not status.is_rejection]
         return min(errors, key=lambda error: int(error[0]))[1] if errors else None
 
     def rejecting_plugins(self) -> set[str]:
         """Names of the plugins that settled at least one node."""
-        return {plugin for plugin, _ in self._rejections}
+        return {plugin for plugin, _, _, _ in self._settled}
 
     def _narrow(self) -> None:
         # Looking at all nodes costs less than copying columns, until most of them are out.

@@ -8,6 +8,7 @@ equal however they were written, so that they serve as cache keys.
 import re
 from collections.abc import Mapping
 from enum import StrEnum
+from functools import lru_cache
 from typing import Self
 
 import msgspec
@@ -248,11 +249,14 @@ def parse_label_integer(text: str) -> int | None:
     return number if -(2**63) <= number < 2**63 else None
 
 
+# Templates repeat what they ask for in every pod.
+@lru_cache(maxsize=4096)
 def _requirement(key: str, operator: str, values: tuple[str, ...]) -> Requirement:
     bound = parse_label_integer(values[0]) if operator in (Operator.GT, Operator.LT) and len(values) == 1 else None
     return Requirement(key, Operator(operator), tuple(sorted(set(values))), bound)
 
 
+@lru_cache(maxsize=4096)
 def _checked_requirement(key: str, operator: str, values: tuple[str, ...], path: str = "") -> Requirement:
     """The requirement, or SelectorError with what labels.NewRequirement finds wrong, in its order."""
     errors = []

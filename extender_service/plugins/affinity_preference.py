@@ -48,10 +48,8 @@ class AffinityPreference:
 
     def scores(self, nodes: NodeView) -> Amounts:
         """Add up the weights for each node."""
-        total = np.zeros(len(nodes), np.int64)
-        for key, weights in self._weights.items():
-            total += weights[nodes.label(key)[0]]
-        return total
+        by_key = [weights[nodes.label(key)[0]] for key, weights in self._weights.items()]
+        return by_key[0] if len(by_key) == 1 else np.sum(by_key, axis=0)
 
 
 class _Topology:

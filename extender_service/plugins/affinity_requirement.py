@@ -79,8 +79,8 @@ class AffinityRequirement:
         added = {key: self._added([(pods,) for pods in selected], nodes) for key, selected in self._apart.items()}
         return _are_near(nodes, self._apart_pods, added)
 
-    def unwanted(self, nodes: NodeView) -> Mask:
-        """Tell which nodes are near a pod with a term of anti-affinity that matches this pod."""
+    def unwanted(self, nodes: NodeView) -> Mask | None:
+        """Tell which nodes are near a pod with a term of anti-affinity that matches this pod; None if there is none."""
         self._count(nodes)
         return _are_near(nodes, self._unwanted_pods, self._unwanted_added(nodes))
 
@@ -96,8 +96,9 @@ class AffinityRequirement:
         everywhere = nodes.everywhere()
         size = len(everywhere)
         counts = self._cluster.pod_counts
-        near = counts.by_row(self._near, size) if self._near_keys else np.zeros(size, np.int64)
-        self._near_pods = {key: _by_value(everywhere, key, near) for key in self._near_keys}
+        if self._near_keys:
+            near = counts.by_row(self._near, size)
+            self._near_pods = {key: _by_value(everywhere, key, near) for key in self._near_keys}
         self._apart_pods = {}
         for key, selected in self._apart.items():
             by_row = np.sum([counts.by_row(PodQuery((pods,)), size) for pods in selected], axis=0)
@@ -148,13 +149,14 @@ def _by_value(nodes: NodeView, key: str, by_row: Amounts) -> Amounts:
     return sum_by_value(numbers, by_row, column.values.size)
 
 
-def _are_near(nodes: NodeView, pods_by_key: Mapping[str, Amounts], added: Mapping[str, Amounts | None]) -> Mask:
-    near = np.zeros(len(nodes), np.bool_)
+def _are_near(nodes: NodeView, pods_by_key: Mapping[str, Amounts], added: Mapping[str, Amounts | None]) -> Mask | None:
+    near: Mask | None = None
     for key, added_here in added.items():
         numbers, column = nodes.label(key)
         pods = pods_by_key.get(key)
         by_value = np.zeros(column.values.size + 1, np.int64) if pods is None else pods
-        near |= _in_own_world(by_value, numbers, added_here) > 0
+        near_here = _in_own_world(by_value, numbers, added_here) > 0
+        near = near_here if near is None else near | near_here
     return near
 
 

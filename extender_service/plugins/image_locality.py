@@ -1,5 +1,6 @@
 """ImageLocality: a pod starts sooner where its images are already."""
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -24,19 +25,29 @@ class ImageLocality(Score):
 
     def score(self, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
         """Add up sizes, between the least that matters (0 points) and the most (100)."""
-        containers = (*pod.spec.init_containers, *pod.spec.containers)
-        present = np.zeros(len(nodes), np.int64)
-        if not containers:
-            return present
-        for container in containers:
-            image = nodes.image(normalized(container.image))
-            if image is not None:
-                present += nodes.has_image(image) * _scaled_bytes(image, nodes.cluster_size)
-        most = _MAX_BYTES_PER_CONTAINER * len(containers)
-        scores: NDArray[np.int64] = (
-            MAX_NODE_SCORE * (np.clip(present, _MIN_BYTES, most) - _MIN_BYTES) // (most - _MIN_BYTES)
+        images = [
+            nodes.image(normalized(container.image)) for container in (*pod.spec.init_containers, *pod.spec.containers)
+        ]
+        # What an image counts for changes with the number of nodes that have it, and of all nodes.
+        scaled = tuple(
+            [(image.name, _scaled_bytes(image, nodes.cluster_size)) for image in images if image is not None]
         )
-        return scores
+        if not scaled:
+            return np.zeros(len(nodes), np.int64)
+        return nodes.kept_by_facts((self.name, scaled, len(images)), lambda nodes: _scores(nodes, scaled, len(images)))
+
+
+def _scores(nodes: NodeView, scaled: Sequence[tuple[str, int]], containers: int) -> NDArray[np.int64]:
+    present = np.zeros(len(nodes), np.int64)
+    for name, size_bytes in scaled:
+        image = nodes.image(name)
+        if image is not None:
+            present += nodes.has_image(image) * size_bytes
+    most = _MAX_BYTES_PER_CONTAINER * containers
+    scores: NDArray[np.int64] = (
+        MAX_NODE_SCORE * (np.clip(present, _MIN_BYTES, most) - _MIN_BYTES) // (most - _MIN_BYTES)
+    )
+    return scores
 
 
 def normalized(image: str) -> str:

@@ -55,16 +55,17 @@ class InterPodAffinity(PreFilter, Filter, PreScore, Score):
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
         """Reject nodes that are not near the pods wanted, or near pods that are to be kept apart."""
         required: AffinityRequirement = state.read(_REQUIRED, "error reading")
-        numbers = np.zeros(len(nodes), np.intp)
+        numbers: NDArray[np.intp] | None = None
         # The first reason that holds is the one given, so it is set last.
         for number, rejected in (
             (3, required.unwanted(nodes)),
             (2, required.not_apart(nodes)),
             (1, required.not_near(nodes)),
         ):
-            if rejected is not None:
+            if rejected is not None and rejected.any():
+                numbers = np.zeros(len(nodes), np.intp) if numbers is None else numbers
                 numbers[rejected] = number
-        return Rejections.per_value(numbers, [None, NOT_NEAR, NOT_APART, UNWANTED]) if numbers.any() else None
+        return None if numbers is None else Rejections.per_value(numbers, [None, NOT_NEAR, NOT_APART, UNWANTED])
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeView) -> Status | None:
         """Add up what the pod and running pods prefer; where no node is touched by that, there is nothing to score."""

@@ -1,6 +1,5 @@
 """NodeResourcesBalancedAllocation: the more evenly a node's resources would be in use, the better."""
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -11,7 +10,7 @@ from extender_service.config.plugin_args import NodeResourcesBalancedAllocationA
 from extender_service.framework.interface import MAX_NODE_SCORE, CycleState, Handle, PreScore, Score
 from extender_service.framework.status import Status
 from extender_service.kube.objects import Pod
-from extender_service.plugins.resource_scoring import Usage, WeightedResource, pod_amounts, usages
+from extender_service.plugins.resource_scoring import Usages, WeightedResource, pod_amounts, usages, weighed_pod
 
 _AMOUNTS = "PreScoreNodeResourcesBalancedAllocation"
 
@@ -34,35 +33,41 @@ class NodeResourcesBalancedAllocation(PreScore, Score):
     def score(self, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
         """Score by the deviation."""
         amounts = state[_AMOUNTS] if _AMOUNTS in state else self._amounts(state)
-        of_nodes = list(usages(nodes, self._resources, amounts, nonzero=False))
-        scores: NDArray[np.int64] = ((1 - _deviation(of_nodes, len(nodes))) * MAX_NODE_SCORE).astype(np.int64)
-        return scores
+        weighed = weighed_pod(nodes, self._resources, amounts, nonzero=False)
+        return nodes.kept_by_room((self, weighed), lambda nodes: _evenness(usages(nodes, weighed)))
 
     def _amounts(self, state: CycleState) -> list[int]:
         return pod_amounts(state, self._resources, nonzero=False)
 
 
-def _deviation(of_nodes: Sequence[Usage], size: int) -> NDArray[np.float64]:
+def _evenness(of_nodes: Usages) -> NDArray[np.int64]:
+    scores: NDArray[np.int64] = ((1 - _deviation(of_nodes)) * MAX_NODE_SCORE).astype(np.int64)
+    return scores
+
+
+def _deviation(of_nodes: Usages) -> NDArray[np.float64]:
     """Return the deviation per node, over the resources that count there; one alone deviates from nothing.
 
     Sums run in the order of the resources, so that every bit is the reference's.
     """
-    shares = [np.where(usage.counts, np.minimum(usage.requested / usage.allocatable, 1.0), 0.0) for usage in of_nodes]
-    number = np.zeros(size, np.int64)
-    total = np.zeros(size)
-    difference = np.zeros(size)
-    for usage, share in zip(of_nodes, shares, strict=True):
-        difference += np.where(number == 0, share, np.where(number == 1, -share, 0.0))
-        total += share
-        number += usage.counts
+    counts = of_nodes.counts
+    shares = np.minimum(of_nodes.requested / of_nodes.allocatable, 1.0)
+    shares[~counts] = 0.0
+    number = counts.sum(axis=0)
     if len(shares) < 2:
-        return np.zeros(size)
-    of_two = np.abs(difference / 2)
+        return np.zeros(len(number))
     if len(shares) == 2:
-        return np.where(number == 2, of_two, 0.0)
+        return np.where(number == 2, np.abs((shares[0] - shares[1]) / 2), 0.0)
+    total = np.zeros(len(number))
+    difference = np.zeros(len(number))
+    before = np.zeros(len(number), np.intp)
+    for share, counting in zip(shares, counts, strict=True):
+        difference += np.where(before == 0, share, np.where(before == 1, -share, 0.0))
+        total += share
+        before += counting
     mean = total / np.maximum(number, 1)
-    squares = np.zeros(size)
-    for usage, share in zip(of_nodes, shares, strict=True):
-        squares += np.where(usage.counts, (share - mean) * (share - mean), 0.0)
+    squares = np.zeros(len(number))
+    for share, counting in zip(shares, counts, strict=True):
+        squares += np.where(counting, (share - mean) * (share - mean), 0.0)
     of_many = np.sqrt(squares / np.maximum(number, 1))
-    return np.where(number > 2, of_many, np.where(number == 2, of_two, 0.0))
+    return np.where(number > 2, of_many, np.where(number == 2, np.abs(difference / 2), 0.0))

@@ -20,7 +20,7 @@ from extender_service.framework.interface import MAX_NODE_SCORE, CycleState, Fil
 from extender_service.framework.status import Code, Rejections, Status
 from extender_service.kube.objects import Pod
 from extender_service.kube.resource_names import is_extended_resource, is_scalar_resource
-from extender_service.plugins.resource_scoring import Usage, WeightedResource, pod_amounts, usages
+from extender_service.plugins.resource_scoring import Usages, WeightedResource, pod_amounts, usages, weighed_pod
 
 _REQUESTS = "PreFilterNodeResourcesFit"
 _AMOUNTS = "PreScoreNodeResourcesFit"
@@ -28,7 +28,7 @@ _AMOUNTS = "PreScoreNodeResourcesFit"
 # The highest score of a point of a requestedToCapacityRatio shape (config.MaxCustomPriorityScore).
 MAX_SHAPE_SCORE = 10
 
-Strategy = Callable[[Sequence[Usage], int], NDArray[np.int64]]
+Strategy = Callable[[Usages], NDArray[np.int64]]
 
 
 class NodeResourcesFit(PreFilter, Filter, PreScore, Score):
@@ -53,13 +53,19 @@ class NodeResourcesFit(PreFilter, Filter, PreScore, Score):
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
         """Reject nodes that lack something, with every resource that they lack as a reason."""
         requests = state.read(_REQUESTS, "error reading")
-        checks = [("Too many pods", nodes.requested(POD_COUNT) >= nodes.allocatable(POD_COUNT))]
-        for resource in self._checked(requests):
-            dimension = nodes.dimension(resource)
-            left = nodes.allocatable(dimension) - nodes.requested(dimension)
-            checks.append((f"Insufficient {resource}", left < requests[resource]))
-        failed = [(reason, lacking) for reason, lacking in checks if lacking.any()]
-        return Rejections.per_reason(Code.UNSCHEDULABLE, failed, len(nodes)) if failed else None
+        checked = self._checked(requests)
+        dimensions = (POD_COUNT, *[nodes.dimension(resource) for resource in checked])
+        amounts = (1, *[requests[resource] for resource in checked])
+        lacking = nodes.kept_by_room(
+            (self.name, "filter", dimensions, amounts),
+            lambda nodes: (
+                nodes.allocatable_of(dimensions) - nodes.requested_of(dimensions) < np.array(amounts, np.int64)[:, None]
+            ),
+        )
+        if not lacking.any():
+            return None
+        reasons = ["Too many pods", *[f"Insufficient {resource}" for resource in checked]]
+        return Rejections.per_reason(Code.UNSCHEDULABLE, list(zip(reasons, lacking, strict=True)), len(nodes))
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeView) -> Status | None:
         """Add up what the pod weighs in scoring."""
@@ -69,7 +75,8 @@ class NodeResourcesFit(PreFilter, Filter, PreScore, Score):
     def score(self, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
         """Score by the configured strategy."""
         amounts = state[_AMOUNTS] if _AMOUNTS in state else self._amounts(state)
-        return self._strategy(list(usages(nodes, self._resources, amounts, nonzero=True)), len(nodes))
+        weighed = weighed_pod(nodes, self._resources, amounts, nonzero=True)
+        return nodes.kept_by_room((self, weighed), lambda nodes: self._strategy(usages(nodes, weighed)))
 
     def _amounts(self, state: CycleState) -> list[int]:
         return pod_amounts(state, self._resources, nonzero=True)
@@ -97,51 +104,28 @@ def _strategy(args: NodeResourcesFitArgs) -> Strategy:
     assert strategy.requested_to_capacity_ratio is not None
     points = [(point.utilization, point.score) for point in strategy.requested_to_capacity_ratio.shape]
     by_percent = broken_linear([(percent, score * (MAX_NODE_SCORE // MAX_SHAPE_SCORE)) for percent, score in points])
-    return lambda of_nodes, size: requested_to_capacity_ratio(by_percent, of_nodes, size)
+    return lambda of_nodes: requested_to_capacity_ratio(by_percent, of_nodes)
 
 
-def least_allocated(of_nodes: Sequence[Usage], size: int) -> NDArray[np.int64]:
+def least_allocated(of_nodes: Usages) -> NDArray[np.int64]:
     """Score the weighted share that stays free; a resource that would be overfull counts as full."""
-    return _weighted_mean(
-        [
-            (
-                usage,
-                np.where(
-                    usage.requested > usage.allocatable,
-                    0,
-                    (usage.allocatable - usage.requested) * MAX_NODE_SCORE // usage.allocatable,
-                ),
-            )
-            for usage in of_nodes
-        ],
-        size,
-    )
+    free = np.maximum(of_nodes.allocatable - of_nodes.requested, 0)
+    return _weighted_mean(of_nodes, free * MAX_NODE_SCORE // of_nodes.allocatable)
 
 
-def most_allocated(of_nodes: Sequence[Usage], size: int) -> NDArray[np.int64]:
+def most_allocated(of_nodes: Usages) -> NDArray[np.int64]:
     """Score the weighted share that would be in use; a resource that would be overfull counts as full."""
-    return _weighted_mean(
-        [
-            (usage, np.minimum(usage.requested, usage.allocatable) * MAX_NODE_SCORE // usage.allocatable)
-            for usage in of_nodes
-        ],
-        size,
-    )
+    used = np.minimum(of_nodes.requested, of_nodes.allocatable)
+    return _weighted_mean(of_nodes, used * MAX_NODE_SCORE // of_nodes.allocatable)
 
 
-def requested_to_capacity_ratio(
-    by_percent: NDArray[np.int64], of_nodes: Sequence[Usage], size: int
-) -> NDArray[np.int64]:
+def requested_to_capacity_ratio(by_percent: NDArray[np.int64], of_nodes: Usages) -> NDArray[np.int64]:
     """Score the share in use through a function of it; resources that score nothing do not count at all."""
-    total = np.zeros(size, np.int64)
-    weights = np.zeros(size, np.int64)
-    for usage in of_nodes:
-        percent = np.where(usage.requested > usage.allocatable, 100, usage.requested * 100 // usage.allocatable)
-        scores = by_percent[np.where(usage.counts, percent, 0)]
-        counts = usage.counts & (scores > 0)
-        total += np.where(counts, scores * usage.weight, 0)
-        weights += np.where(counts, usage.weight, 0)
-    mean = total / np.maximum(weights, 1)
+    used, offered = of_nodes.requested, of_nodes.allocatable
+    percent = np.where(used > offered, 100, used * 100 // offered)
+    scores = by_percent[np.where(of_nodes.counts, percent, 0)]
+    counts = of_nodes.counts & (scores > 0)
+    mean = (of_nodes.weights @ (scores * counts)) / np.maximum(of_nodes.weights @ counts, 1)
     whole = np.floor(mean)
     rounded: NDArray[np.int64] = (whole + (mean - whole >= 0.5)).astype(np.int64)
     return rounded
@@ -164,11 +148,7 @@ def broken_linear(points: Sequence[tuple[int, int]]) -> NDArray[np.int64]:
     return np.array(values, np.int64)
 
 
-def _weighted_mean(scored: Sequence[tuple[Usage, NDArray[np.int64]]], size: int) -> NDArray[np.int64]:
-    total = np.zeros(size, np.int64)
-    weights = np.zeros(size, np.int64)
-    for usage, scores in scored:
-        total += np.where(usage.counts, scores * usage.weight, 0)
-        weights += np.where(usage.counts, usage.weight, 0)
-    mean: NDArray[np.int64] = total // np.maximum(weights, 1)
+def _weighted_mean(of_nodes: Usages, scores: NDArray[np.int64]) -> NDArray[np.int64]:
+    total = of_nodes.weights @ (scores * of_nodes.counts)
+    mean: NDArray[np.int64] = total // np.maximum(of_nodes.weights @ of_nodes.counts, 1)
     return mean

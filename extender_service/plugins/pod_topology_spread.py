@@ -106,13 +106,14 @@ class PodTopologySpread(PreFilter, Filter, PreScore, Score):
         """Give the node with the fewest pods near the most points, and a node without a topology key none."""
         preferred: SpreadPreference = state.read(_PREFERRED, "error reading")
         ignored = preferred.ignored(nodes)
-        counting = scores[~ignored]
+        counting = scores if ignored is None else scores[~ignored]
         lowest, highest = (int(counting.min()), int(counting.max())) if len(counting) else (0, 0)
         if highest == 0:
             points = np.full(len(scores), MAX_NODE_SCORE, np.int64)
         else:
             points = MAX_NODE_SCORE * (highest + lowest - scores) // highest
-        points[ignored] = 0
+        if ignored is not None:
+            points[ignored] = 0
         return points
 
     def _constraints(self, pod: Pod, action: str, doing: str, kind: str) -> list[SpreadConstraint]:

@@ -1,6 +1,6 @@
 """Scoring by the share of each resource that would be in use (noderesources/resource_allocation.go)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import msgspec
 import numpy as np
@@ -26,16 +26,28 @@ class WeightedResource(msgspec.Struct, frozen=True):
     weight: int
 
 
-class Usage(msgspec.Struct):
-    """One resource, on every node of a view: `counts` tells where it takes part in the score.
+class Usages(msgspec.Struct):
+    """Resources on the nodes of a view, as arrays of (resource, node); `counts` tells where one takes part in scoring.
 
-    `requested` is what would be in use with the pod there, of `allocatable` (at least 1).
+    `requested` is what would be in use with the pod there, of `allocatable` (at least 1); `weights` are by resource.
     """
 
-    weight: int
+    weights: NDArray[np.int64]
     counts: NDArray[np.bool_]
     requested: NDArray[np.int64]
     allocatable: NDArray[np.int64]
+
+
+class WeighedPod(msgspec.Struct, frozen=True):
+    """What a pod weighs: the resources that may take part in its score, with what it adds to them on a node.
+
+    `weights` and `amounts` are by resource, as are the dimensions of what nodes offer and of what pods take of it.
+    """
+
+    weights: tuple[int, ...]
+    amounts: tuple[int, ...]
+    offered: tuple[int, ...]
+    taken: tuple[int, ...]
 
 
 def pod_amounts(state: CycleState, resources: Sequence[WeightedResource], *, nonzero: bool) -> list[int]:
@@ -44,18 +56,27 @@ def pod_amounts(state: CycleState, resources: Sequence[WeightedResource], *, non
     return [whole_amount(resource.name, totals.get(resource.name, 0)) for resource in resources]
 
 
-def usages(
+def weighed_pod(
     nodes: NodeView, resources: Sequence[WeightedResource], amounts: Sequence[int], *, nonzero: bool
-) -> Iterator[Usage]:
-    """Iterate over the resources that take part somewhere: a scalar resource only if the pod requests it."""
-    for resource, amount in zip(resources, amounts, strict=True):
-        name = resource.name
-        is_scalar = is_scalar_resource(name)
-        if (is_scalar and amount == 0) or not (is_scalar or name in (CPU, MEMORY, EPHEMERAL_STORAGE)):
-            continue
-        dimension = nodes.dimension(name)
-        used = {CPU: NONZERO_CPU_MILLI, MEMORY: NONZERO_MEMORY_BYTES}.get(name, dimension) if nonzero else dimension
-        allocatable = nodes.allocatable(dimension)
-        counts = allocatable != 0
-        if counts.any():
-            yield Usage(resource.weight, counts, nodes.requested(used) + amount, np.where(counts, allocatable, 1))
+) -> WeighedPod:
+    """Pick the resources that count at all: a scalar resource only if the pod requests it."""
+    picked = [
+        (resource, amount, nodes.dimension(resource.name))
+        for resource, amount in zip(resources, amounts, strict=True)
+        if (amount != 0 if is_scalar_resource(resource.name) else resource.name in (CPU, MEMORY, EPHEMERAL_STORAGE))
+    ]
+    in_scoring = {CPU: NONZERO_CPU_MILLI, MEMORY: NONZERO_MEMORY_BYTES} if nonzero else {}
+    return WeighedPod(
+        tuple([resource.weight for resource, _, _ in picked]),
+        tuple([amount for _, amount, _ in picked]),
+        tuple([dimension for _, _, dimension in picked]),
+        tuple([in_scoring.get(resource.name, dimension) for resource, _, dimension in picked]),
+    )
+
+
+def usages(nodes: NodeView, pod: WeighedPod) -> Usages:
+    """Return what would be in use on each node with the pod there."""
+    offered = nodes.allocatable_of(pod.offered)
+    requested = nodes.requested_of(pod.taken)
+    requested += np.array(pod.amounts, np.int64)[:, None]
+    return Usages(np.array(pod.weights, np.int64), offered != 0, requested, np.maximum(offered, 1))

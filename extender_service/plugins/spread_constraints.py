@@ -1,6 +1,6 @@
 """Topology spread constraints, parsed, and the nodes that they look at (podtopologyspread/common.go)."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import cached_property
 
 import msgspec
@@ -92,9 +92,10 @@ class Inclusion:
         self._nodes = nodes
         self._pod = pod
 
-    def has_keys(self, constraints: Iterable[SpreadConstraint]) -> Mask:
+    def has_keys(self, constraints: Collection[SpreadConstraint]) -> Mask:
         """Tell for each row whether there is a node with the topology keys of all constraints."""
-        return self._nodes.exists & has_keys(self._nodes, constraints)
+        exists = self._nodes.exists
+        return exists & has_keys(self._nodes, constraints) if constraints else exists
 
     def of(self, constraint: SpreadConstraint, rows: Mask) -> Mask:
         """Narrow rows down to those that one constraint's policies include."""

@@ -39,17 +39,17 @@ class SpreadPreference:
         everywhere = feasible.everywhere()
         inclusion = Inclusion(everywhere, pod)
         counting = inclusion.has_keys(constraints if needs_all_keys else ())
-        considered = ~self.ignored(feasible)
+        ignored = self.ignored(feasible)
         # By topology key: the pods by the number of the label's value. Hosts count by row.
         by_value: dict[str, Amounts] = {}
         sizes: list[int] = []
         for constraint in constraints:
             key = constraint.topology_key
             if key == _HOSTNAME:
-                sizes.append(int(np.count_nonzero(considered)))
+                sizes.append(len(feasible) - (0 if ignored is None else int(np.count_nonzero(ignored))))
                 continue
             # Constraints with the same key count together, under the first one's size.
-            sizes.append(0 if key in by_value else _topologies(feasible, key, considered))
+            sizes.append(0 if key in by_value else _topologies(feasible, key, ignored))
             numbers, size = _numbers(everywhere, key)
             included = inclusion.of(constraint, counting)
             pods = sum_by_value(numbers, np.where(included, self._by_row(constraint, len(everywhere)), 0), size)
@@ -57,9 +57,12 @@ class SpreadPreference:
         self._weights = [math.log(size + 2) for size in sizes]
         self._by_value = by_value
 
-    def ignored(self, nodes: NodeView) -> Mask:
-        """Tell which nodes take no part, and score 0."""
-        return ~has_keys(nodes, self._constraints) if self._needs_all_keys else np.zeros(len(nodes), np.bool_)
+    def ignored(self, nodes: NodeView) -> Mask | None:
+        """Tell which nodes take no part, and score 0; None if all do."""
+        if not self._needs_all_keys:
+            return None
+        has_all = has_keys(nodes, self._constraints)
+        return None if has_all.all() else ~has_all
 
     def scores(self, nodes: NodeView) -> Amounts:
         """Add up the pods near each node, in every topology, each weighed by how many such topologies there are."""
@@ -69,25 +72,27 @@ class SpreadPreference:
             numbers, _ = nodes.label(key)
             if key == _HOSTNAME:
                 pods = nodes.of_rows(self._by_row(constraint, nodes.table.size))
-                total += np.where(is_present(numbers), pods * weight + allowance, 0.0)
+                total += (pods * weight + allowance) * is_present(numbers)
             else:
                 scores = self._by_value[key] * weight + allowance
                 scores[ABSENT] = 0.0
                 total += scores[numbers]
-        whole = np.floor(total)
-        rounded = (whole + (total - whole >= 0.5)).astype(np.int64)
-        rounded[self.ignored(nodes)] = 0
+        # To the nearest, a half upwards (none is negative).
+        rounded: Amounts = (2 * total).astype(np.int64) - total.astype(np.int64)
+        ignored = self.ignored(nodes)
+        if ignored is not None:
+            rounded[ignored] = 0
         return rounded
 
     def _by_row(self, constraint: SpreadConstraint, size: int) -> Amounts:
         return pods_by_row(self._cluster, PodSelector(self._namespaces, constraint.selector), size)
 
 
-def _topologies(nodes: NodeView, key: str, considered: Mask) -> int:
+def _topologies(nodes: NodeView, key: str, ignored: Mask | None) -> int:
     """How many topologies the nodes are in; all nodes without the label, where not all are needed, make one."""
     numbers, size = _numbers(nodes, key)
     seen = np.zeros(size + 1, np.bool_)
-    seen[numbers[considered]] = True
+    seen[numbers if ignored is None else numbers[~ignored]] = True
     return int(np.count_nonzero(seen))
 
 

@@ -1,5 +1,6 @@
 """TaintToleration: a pod goes only where it tolerates the taints; the fewer it merely endures, the better."""
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -9,7 +10,7 @@ from extender_service.cluster.events import ClusterEvent
 from extender_service.cluster.view import NodeView
 from extender_service.framework.interface import CycleState, Filter, PreScore, Score
 from extender_service.framework.status import Rejections, Status, unresolvable
-from extender_service.kube.objects import Pod, Taint
+from extender_service.kube.objects import Pod, Taint, Toleration
 from extender_service.plugins.normalization import scale_to_max
 from extender_service.plugins.tolerations import PREFER_NO_SCHEDULE, first_untolerated, is_tolerated
 
@@ -25,35 +26,52 @@ class TaintToleration(Filter, PreScore, Score):
 
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
         """Reject by the first taint that is not tolerated."""
-        # Nodes share few distinct taint sets: one verdict per set, then one look-up per node.
-        untolerated = [first_untolerated(taints or (), pod.spec.tolerations) for taints in nodes.taint_sets]
-        if not any(untolerated):
+        tolerations = pod.spec.tolerations
+        keys = nodes.kept_by_facts((self.name, "filter", tolerations), lambda nodes: _untolerated(nodes, tolerations))
+        if not keys.any():
             return None
-        return Rejections.per_value(nodes.taint_set, [_rejection(taint) for taint in untolerated])
+        sets = nodes.taint_sets
+        return Rejections(keys, lambda key: _rejection(first_untolerated(sets[key - 1] or (), tolerations)))
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeView) -> Status | None:
         """Pick the tolerations that concern taints that merely discourage."""
-        state[_TOLERATIONS] = [
-            toleration for toleration in pod.spec.tolerations if toleration.effect in ("", PREFER_NO_SCHEDULE)
-        ]
+        state[_TOLERATIONS] = tuple(
+            [toleration for toleration in pod.spec.tolerations if toleration.effect in ("", PREFER_NO_SCHEDULE)]
+        )
         return None
 
     def score(self, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
         """Count the discouraging taints that are not tolerated."""
         tolerations = state.read(_TOLERATIONS, "failed to read")
-        endured = [
-            sum(taint.effect == PREFER_NO_SCHEDULE and not is_tolerated(taint, tolerations) for taint in taints or ())
-            for taints in nodes.taint_sets
-        ]
-        scores: NDArray[np.int64] = np.array(endured, np.int64)[nodes.taint_set]
-        return scores
+        return nodes.kept_by_facts((self.name, "score", tolerations), lambda nodes: _endured(nodes, tolerations))
 
     def normalize(self, state: CycleState, pod: Pod, nodes: NodeView, scores: NDArray[np.int64]) -> NDArray[np.int64]:
         """Give the node with the fewest the most points."""
         return scale_to_max(scores, reverse=True)
 
 
-def _rejection(taint: Taint | None) -> Status | None:
-    if taint is None:
-        return None
+# Nodes share few distinct taint sets: one verdict per set, then one look-up per node.
+
+
+def _untolerated(nodes: NodeView, tolerations: Sequence[Toleration]) -> NDArray[np.int64]:
+    """One more than the number of the taint set, where one of the taints is not tolerated; else 0."""
+    keys = [
+        0 if first_untolerated(taints or (), tolerations) is None else number + 1
+        for number, taints in enumerate(nodes.taint_sets)
+    ]
+    rejected: NDArray[np.int64] = np.array(keys, np.int64)[nodes.taint_set]
+    return rejected
+
+
+def _endured(nodes: NodeView, tolerations: Sequence[Toleration]) -> NDArray[np.int64]:
+    per_set = [
+        sum(taint.effect == PREFER_NO_SCHEDULE and not is_tolerated(taint, tolerations) for taint in taints or ())
+        for taints in nodes.taint_sets
+    ]
+    scores: NDArray[np.int64] = np.array(per_set, np.int64)[nodes.taint_set]
+    return scores
+
+
+def _rejection(taint: Taint | None) -> Status:
+    assert taint is not None
     return unresolvable(f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender_service.cluster.cluster import Cluster
-from extender_service.extender.candidates import candidates
+from extender_service.extender.candidates import CandidateFinder, Candidates
 from extender_service.extender.wire import ExtenderArgs, NodeList
 from extender_service.kube.decoding import DecodeError
 from extender_service.kube.quantity import QuantityError
@@ -20,6 +20,11 @@ def cluster_of(*names: str) -> Cluster:
     for name in names:
         cluster.apply_node(make_node(name, resource_version="1"))
     return cluster
+
+
+def find(args: ExtenderArgs) -> Candidates:
+    """Find nodes in an empty cluster."""
+    return CandidateFinder(cluster_of()).find(args)
 
 
 def whole(*nodes: object) -> ExtenderArgs:
@@ -40,7 +45,7 @@ def test_every_name_finds_its_node(known: list[str], asked: list[str], removed: 
     args = ExtenderArgs(node_names=asked)
     if come_whole:
         args = whole(*({"metadata": {"name": name}} for name in asked))
-    found = candidates(cluster, args)
+    found = CandidateFinder(cluster).find(args)
     exists = set(asked) if come_whole else set(known) - set(removed)
     names = found.view.names
     assert found.names == asked
@@ -48,14 +53,14 @@ def test_every_name_finds_its_node(known: list[str], asked: list[str], removed: 
     for name, position in zip(asked, found.positions.tolist(), strict=True):
         assert (names[position] == name) if name in exists else (position == -1)
     assert {names[position] for position in np.flatnonzero(found.asked)} == set(asked) & exists
-    assert [asked[index] for index in found.indexes(found.asked)] == [name for name in asked if name in exists]
+    assert [asked[index] for index in found.passing(found.asked)] == [name for name in asked if name in exists]
     for position in np.flatnonzero(found.asked).tolist():
         assert asked[found.index_of(position)] == names[position]
 
 
 def test_whole_nodes_leave_the_table_of_the_cluster_alone() -> None:
     cluster = cluster_of("a")
-    found = candidates(cluster, whole({"metadata": {"name": "a"}, "spec": {"unschedulable": True}}))
+    found = CandidateFinder(cluster).find(whole({"metadata": {"name": "a"}, "spec": {"unschedulable": True}}))
     assert found.view.unschedulable.tolist() == [True]
     assert cluster.view(None).unschedulable.tolist() == [False]
 
@@ -63,22 +68,34 @@ def test_whole_nodes_leave_the_table_of_the_cluster_alone() -> None:
 def test_nodes_that_the_cache_has_in_this_version_cost_no_copy() -> None:
     cluster = cluster_of("a", "b")
     nodes: list[Any] = [{"metadata": {"name": name, "resourceVersion": "1"}} for name in ("b", "a")]
-    assert candidates(cluster, whole(*nodes)).view._table is cluster.nodes
+    assert CandidateFinder(cluster).find(whole(*nodes)).view._table is cluster.nodes
     nodes[1]["metadata"]["resourceVersion"] = "2"
-    assert candidates(cluster, whole(*nodes)).view._table is not cluster.nodes
+    assert CandidateFinder(cluster).find(whole(*nodes)).view._table is not cluster.nodes
 
 
 @pytest.mark.parametrize("node", [5, [], {"metadata": 5}, {"metadata": {"name": "b"}, "spec": {"taints": 5}}])
 def test_which_of_the_nodes_cannot_be_read(node: object) -> None:
     with pytest.raises(DecodeError, match=r"Nodes\.items\[1\]: "):
-        candidates(cluster_of(), whole({"metadata": {"name": "a"}}, node))
+        find(whole({"metadata": {"name": "a"}}, node))
 
 
 def test_a_node_without_a_name_is_refused() -> None:
     with pytest.raises(DecodeError, match=r"a node has no metadata\.name"):
-        candidates(cluster_of(), whole({}))
+        find(whole({}))
 
 
 def test_a_malformed_quantity_is_refused() -> None:
     with pytest.raises(QuantityError, match="'many'"):
-        candidates(cluster_of(), whole({"metadata": {"name": "a"}, "status": {"allocatable": {"cpu": "many"}}}))
+        find(whole({"metadata": {"name": "a"}, "status": {"allocatable": {"cpu": "many"}}}))
+
+
+def test_a_list_that_came_before_is_found_again_until_nodes_come_or_go() -> None:
+    cluster = cluster_of("a", "b")
+    finder = CandidateFinder(cluster)
+    args = ExtenderArgs(node_names=["b", "c", "a"])
+    first = finder.find(args)
+    assert finder.find(args).positions is first.positions
+    cluster.apply_node(make_node("c"))
+    assert finder.find(args).unknown == []
+    cluster.remove_node("a")
+    assert finder.find(args).unknown == ["a"]

@@ -1,0 +1,91 @@
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from extender_service.cluster.change_log import MOST_CHANGES
+from extender_service.cluster.kept_columns import KeptColumns
+
+
+class Squares:
+    """Squares of numbers by row, and the rows that were worked out."""
+
+    def __init__(self, numbers: list[int]) -> None:
+        self.numbers = numbers
+        self.asked: list[list[int]] = []
+
+    def __call__(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+        self.asked.append(rows.tolist())
+        return np.array([self.numbers[row] ** 2 for row in rows.tolist()], np.int64)
+
+
+def test_only_what_changed_is_worked_out_again() -> None:
+    kept, squares = KeptColumns(), Squares([1, 2, 3, 4])
+    assert kept.of("squares", 4, squares).tolist() == [1, 4, 9, 16]
+    squares.numbers[2] = 5
+    kept.changes.append(2)
+    kept.changes.append(2)
+    assert kept.of("squares", 4, squares).tolist() == [1, 4, 25, 16]
+    assert kept.of("squares", 4, squares).tolist() == [1, 4, 25, 16]
+    assert squares.asked == [[0, 1, 2, 3], [2]]
+
+
+def test_the_last_axis_is_the_row() -> None:
+    kept = KeptColumns()
+    table = np.array([[1, 2, 3], [4, 5, 6]])
+    kept.of("both", 3, lambda rows: table[:, rows])
+    table[:, 1] = (7, 8)
+    kept.changes.append(1)
+    assert kept.of("both", 3, lambda rows: table[:, rows]).tolist() == table.tolist()
+
+
+def test_after_too_many_changes_all_is_worked_out_again() -> None:
+    kept, squares = KeptColumns(), Squares(list(range(8)))
+    kept.of("squares", 8, squares)
+    for _ in range(MOST_CHANGES + 1):
+        kept.changes.append(3)
+    squares.numbers[3] = 9
+    assert kept.of("squares", 8, squares)[3] == 81
+    assert squares.asked[-1] == list(range(8))
+
+
+def test_only_so_many_are_kept() -> None:
+    kept = KeptColumns(limit=2)
+    for key in ("a", "b", "a", "c"):
+        kept.of(key, 1, Squares([1]))
+    assert len(kept) == 2
+    assert "a" in kept
+    assert "b" not in kept
+
+
+@given(st.lists(st.tuples(st.sampled_from(["set", "add", "ask"]), st.integers(0, 30), st.integers(0, 9))))
+def test_what_is_kept_is_what_would_be_worked_out_now(steps: list[tuple[str, int, int]]) -> None:
+    kept, squares = KeptColumns(), Squares([0])
+    for step, row, number in steps:
+        if step == "set" and row < len(squares.numbers):
+            squares.numbers[row] = number
+            kept.changes.append(row)
+        elif step == "add":
+            squares.numbers.append(number)
+            kept.changes.append(len(squares.numbers) - 1)
+        size = len(squares.numbers)
+        assert kept.of("squares", size, squares)[:size].tolist() == [item**2 for item in squares.numbers]
+
+
+def test_what_was_asked_for_last_is_brought_up_to_date_ahead() -> None:
+    kept, first, last = KeptColumns(), Squares([1, 2, 3]), Squares([4, 5, 6])
+    kept.of("first", 3, first)
+    kept.of("last", 3, last)
+    kept.changes.append(1)
+    kept.catch_up(1)
+    assert (first.asked, last.asked) == ([[0, 1, 2]], [[0, 1, 2], [1]])
+    kept.of("last", 3, last)
+    assert last.asked == [[0, 1, 2], [1]]
+
+
+def test_what_cannot_be_brought_up_to_date_is_forgotten() -> None:
+    kept = KeptColumns()
+    kept.of("squares", 2, Squares([1, 2]))
+    kept.changes.append(2)
+    kept.catch_up(8)
+    assert "squares" not in kept

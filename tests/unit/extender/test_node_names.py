@@ -1,0 +1,51 @@
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from extender_service.extender.node_names import ExtenderArgsDecoder
+from extender_service.extender.wire import ArgsDecoder, ExtenderArgs
+from extender_service.kube.decoding import DecodeError
+
+POD = {"metadata": {"name": "web"}}
+
+
+def body(names: object, **others: object) -> bytes:
+    return msgspec.json.encode({"Pod": POD, "NodeNames": names, **others})
+
+
+def test_the_same_names_are_read_once() -> None:
+    decoder = ExtenderArgsDecoder()
+    first, second = decoder.decode(body(["a", "b"])), decoder.decode(body(["a", "b"]))
+    assert first.node_names == ["a", "b"]
+    assert second.node_names is first.node_names
+    assert decoder.decode(body(["b", "a"])).node_names == ["b", "a"]
+
+
+def test_only_the_last_few_lists_are_kept() -> None:
+    decoder = ExtenderArgsDecoder()
+    first = decoder.decode(body(["a"])).node_names
+    for number in range(10):
+        decoder.decode(body([str(number)]))
+    assert decoder.decode(body(["a"])).node_names is not first
+
+
+@given(st.recursive(st.none() | st.integers() | st.text(), lambda inner: st.lists(inner) | st.just({"items": []})))
+def test_all_else_is_read_as_ever(names: object) -> None:
+    def decoded(decoder: ExtenderArgsDecoder | ArgsDecoder[ExtenderArgs], encoded: bytes) -> ExtenderArgs | str:
+        try:
+            return decoder.decode(encoded)
+        except DecodeError as error:
+            return str(error)
+
+    decoder, careful = ExtenderArgsDecoder(), ArgsDecoder(ExtenderArgs)
+    for encoded in (body(names), body(names, Nodes=names), msgspec.json.encode({"nodenames": names, "pod": POD})):
+        assert decoded(decoder, encoded) == decoded(careful, encoded)
+
+
+@pytest.mark.parametrize(
+    "broken", [b"", b"{", b'{"Pod":{},"NodeNames":["\xff"]}', b'{"Pod":{},"NodeNames":[' + b"[" * 10**5]
+)
+def test_what_is_no_request_is_refused(broken: bytes) -> None:
+    with pytest.raises(DecodeError):
+        ExtenderArgsDecoder().decode(broken)
