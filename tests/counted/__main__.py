@@ -14,10 +14,9 @@ def main() -> int:
     update = parser.parse_args().update
     if update and sys.version_info[:2] != budgets.PYTHON:
         python = ".".join(map(str, budgets.PYTHON))
-        parser.error(
-            f"budgets are for Python {python}: scripts/uv run --isolated --python {python} python -m tests.counted --update"
-        )
-    before = budgets.read() if budgets.FILE.exists() else {}
+        command = f"scripts/uv run --isolated --python {python} python -m tests.counted --update"
+        parser.error(f"budgets are for Python {python}: {command}")
+    before = budgets.read()
     counts: budgets.Counts = {}
     is_fine = True
     print(f"{'case':44}{'nodes':>6}{'counted':>10}{'budget':>10}")
