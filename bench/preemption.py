@@ -17,7 +17,8 @@ from bench.figures import Row, Times, alternately, compared
 from bench.programs import ClusterSize
 from bench.run import Run, main
 from extender_service.cluster.cluster import Cluster
-from extender_service.framework.preemption import best_candidates, dry_run
+from extender_service.framework.candidates import best_candidates
+from extender_service.framework.preemption import dry_run
 from extender_service.framework.profile import Profile
 from extender_service.framework.runtime import decide, filter_again
 from extender_service.framework.status import Code
@@ -72,7 +73,7 @@ def _search(profile: Profile, cluster: Cluster, pod: Pod) -> tuple[float, int]:
     hopeful = np.flatnonzero(decision.verdicts.rejected_with(Code.UNSCHEDULABLE))
     tried = dry_run(cluster, pod, nodes.at(hopeful), filter_again(profile, decision.state, pod, []))
     best = best_candidates(cluster.pods, tried.candidates)
-    assert best
+    assert len(best)
     return (time.perf_counter() - started) * 1000, len(tried.candidates)
 
 

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.nominations import Nomination
-from extender_service.cluster.view import NodeView, RowChanges
+from extender_service.cluster.own_worlds import RowChanges
+from extender_service.cluster.view import NodeView
 from extender_service.framework.interface import (
     MAX_NODE_SCORE,
     MIN_NODE_SCORE,

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from extender_service.cluster.cluster import Cluster
-from extender_service.cluster.view import NodeView, RowChanges
+from extender_service.cluster.own_worlds import RowChanges
+from extender_service.cluster.view import NodeView
 from extender_service.framework.preemption import Candidate, DryRun, best_candidates, dry_run, fit_error, sampled
 from extender_service.framework.status import unschedulable
 from extender_service.framework.verdicts import Verdicts
