@@ -48,19 +48,29 @@ _decoders: dict[type[Object], Decoder[Any]] = {kind: Decoder(kind) for kind in K
 class Evaluation:
     """One case, set up: a cluster, the pod, and the profile that decides."""
 
-    def __init__(self, case: Case) -> None:
-        self.cluster = Cluster()
+    def __init__(self, case: Case, cluster: Cluster | None = None) -> None:
+        """Take a new cluster, or one to which the objects of the case are still to be added."""
+        self.cluster = Cluster() if cluster is None else cluster
         self.node_names: list[str] = []
-        for raw in case.objects:
-            head = _heads.decode(raw)
-            kind = KINDS.get((head.api_version, head.kind))
-            if kind is not None:
-                self._apply(_decoders[kind].decode(raw))
+        if cluster is None:
+            for raw in case.objects:
+                self.apply(raw)
         self.pod = _with_identity(_decoders[Pod].decode(case.pod))
         profiles = Registry(IN_TREE).profiles(_config(case), Handle(self.cluster, ClusterFile(self.cluster, [])))
         self.scheduler_names = list(profiles)
         self.profile: Profile = profiles[self.pod.spec.scheduler_name]
-        self.nodes: NodeView = self.cluster.view(None)
+
+    @property
+    def nodes(self) -> NodeView:
+        """All nodes, as they are now."""
+        return self.cluster.view(None)
+
+    def apply(self, raw: msgspec.Raw) -> None:
+        """Add an object of the case to the cluster."""
+        head = _heads.decode(raw)
+        kind = KINDS.get((head.api_version, head.kind))
+        if kind is not None:
+            self._apply(_decoders[kind].decode(raw))
 
     def _apply(self, item: Object) -> None:
         if isinstance(item, Node):
@@ -88,9 +98,13 @@ class Evaluation:
 
 def evaluate(case: Case, feasible: list[str] | None = None) -> Verdict:
     """Evaluate a case; with `feasible`, those nodes are scored, whatever Filter says."""
-    evaluation = Evaluation(case)
+    return verdict_of(case.name, Evaluation(case), feasible)
+
+
+def verdict_of(name: str, evaluation: Evaluation, feasible: list[str] | None) -> Verdict:
+    """Say what is decided in the cluster as it is now."""
     state = CycleState(evaluation.pod)
-    verdict: Verdict = {"name": case.name, "feasible": [], "preScore": None, "raw": None, "score": None, "total": None}
+    verdict: Verdict = {"name": name, "feasible": [], "preScore": None, "raw": None, "score": None, "total": None}
     gate = run_pre_enqueue(evaluation.profile, evaluation.pod)
     if gate is not None:
         return verdict | {"preEnqueue": _plugin_status(gate)}

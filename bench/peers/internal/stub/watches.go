@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"path"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,6 +18,26 @@ import (
 )
 
 const expired = `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","message":"too old resource version","reason":"Expired","code":410}}` + "\n"
+
+// bookmarkEvery is how often a watch that asks for bookmarks is told that nothing has happened, as the API server does.
+const bookmarkEvery = 30 * time.Second
+
+var kinds = map[string]string{
+	"csidrivers":             "CSIDriver",
+	"csinodes":               "CSINode",
+	"csistoragecapacities":   "CSIStorageCapacity",
+	"namespaces":             "Namespace",
+	"nodes":                  "Node",
+	"persistentvolumeclaims": "PersistentVolumeClaim",
+	"persistentvolumes":      "PersistentVolume",
+	"poddisruptionbudgets":   "PodDisruptionBudget",
+	"pods":                   "Pod",
+	"replicasets":            "ReplicaSet",
+	"replicationcontrollers": "ReplicationController",
+	"services":               "Service",
+	"statefulsets":           "StatefulSet",
+	"storageclasses":         "StorageClass",
+}
 
 // watches are idle until somebody asks for something to happen.
 type watches struct {
@@ -60,8 +82,18 @@ func (s *watches) serve(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", contentType)
 	w.WriteHeader(http.StatusOK)
 	w.(http.Flusher).Flush()
+	bookmarks := &time.Ticker{}
+	if r.URL.Query().Get("allowWatchBookmarks") != "" && !acceptsProto(r) {
+		bookmarks = time.NewTicker(bookmarkEvery)
+		defer bookmarks.Stop()
+	}
 	for {
 		select {
+		case <-bookmarks.C:
+			if b := s.bookmark(r.URL.Path); b != "" {
+				fmt.Fprint(w, b)
+				w.(http.Flusher).Flush()
+			}
 		case <-r.Context().Done():
 			return
 		case <-gone:
@@ -74,6 +106,17 @@ func (s *watches) serve(w http.ResponseWriter, r *http.Request) {
 			w.(http.Flusher).Flush()
 		}
 	}
+}
+
+// bookmark is empty for what neither kube-scheduler nor its extenders watch.
+func (s *watches) bookmark(of string) string {
+	group, resource := path.Split(of)
+	kind, ok := kinds[resource]
+	if !ok {
+		return ""
+	}
+	version := strings.TrimPrefix(strings.TrimPrefix(strings.TrimSuffix(group, "/"), "/apis/"), "/api/")
+	return fmt.Sprintf(`{"type":"BOOKMARK","object":{"kind":"%s","apiVersion":"%s","metadata":{"resourceVersion":"%d"}}}`+"\n", kind, version, s.version.Load())
 }
 
 // sendEvents answers with the number of events, and the time that it took to write them.

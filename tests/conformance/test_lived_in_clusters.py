@@ -1,0 +1,62 @@
+"""A cluster decides by what it is now, whatever it was before: what is kept between decisions must not show."""
+
+import random
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.storage import STORAGE
+from extender_service.cluster.workloads import WORKLOADS
+from tests.conformance import golden
+from tests.conformance.cases import Case, read_cases, read_lines, read_verdicts
+from tests.conformance.comparison import differences
+from tests.conformance.evaluation import Evaluation, verdict_of
+
+CASES = 25
+# How often there is a decision after a step on the way from one case to the next.
+DECIDING = 0.2
+# These go by the order of pods and nodes, which is another here: which of two pods of the same importance is the
+# victim, and which of several nodes' errors ends the cycle.
+BY_ORDER = ("preempt.", "cycleError: ")
+
+
+def clearing(cluster: Cluster) -> list[Callable[[], None]]:
+    """Steps that take everything out of a cluster, in any order."""
+    steps: list[Callable[[], None]] = [partial(cluster.remove_node, name) for name in cluster.node_names()]
+    steps += [partial(cluster.remove_pod, key) for key in cluster.pod_keys()]
+    for kind in WORKLOADS:
+        steps += [partial(cluster.workloads.remove, kind, key) for key in cluster.workloads.keys(kind)]
+    for stored in STORAGE:
+        steps += [partial(cluster.remove_storage, stored, key) for key in cluster.storage.keys(stored)]
+    random.shuffle(steps)
+    return steps
+
+
+def become(cluster: Cluster, case: Case) -> Evaluation:
+    """Turn a cluster into that of a case, deciding about the case's pod on the way."""
+    evaluation = Evaluation(case, cluster)
+    steps = clearing(cluster) + [partial(evaluation.apply, raw) for raw in case.objects]
+    for step in steps:
+        step()
+        if random.random() < DECIDING:
+            verdict_of(case.name, evaluation, None)
+        if random.random() < DECIDING:
+            cluster.catch_up()
+    return evaluation
+
+
+@pytest.mark.parametrize("family", golden.families())
+def test_golden_verdicts_in_a_cluster_that_was_another_one(family: str) -> None:
+    cases = read_cases(read_lines(golden.cases_path(family)))[:CASES]
+    verdicts = read_verdicts(read_lines(golden.verdicts_path(family)))[:CASES]
+    seed = random.randrange(10**9)
+    random.seed(seed)
+    cluster = Cluster()
+    for case, reference in zip(cases, verdicts, strict=True):
+        evaluation = become(cluster, case)
+        ours = verdict_of(case.name, evaluation, None)
+        assert ("cycleError" in ours) == ("cycleError" in reference)
+        found = [item for item in differences(ours, reference, ()) if not item.startswith(BY_ORDER)]
+        assert found == [], f"{case.name} with seed {seed}"
