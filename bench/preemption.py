@@ -79,7 +79,7 @@ def _search(profile: Profile, cluster: Cluster, pod: Pod) -> tuple[float, int]:
 
 def _growth(nodes: int) -> list[Row]:
     rows: list[Row] = []
-    for pods_per_node in (10, 110):
+    for pods_per_node in (10, 30, 110):
         cluster = full_cluster(nodes, pods_per_node)
         clusters.settle()
         profile = default_profile(cluster)

@@ -36,7 +36,9 @@ class NodeView:
         self._rows = rows
         self._size = table.size if rows is None else len(rows)
         self._worlds = worlds
-        self._allocatable: dict[Sequence[int], NDArray[np.int64]] = {}
+        # By dimensions.
+        self._allocatable: dict[tuple[int, ...], NDArray[np.int64]] = {}
+        self._requested: dict[tuple[int, ...], NDArray[np.int64]] = {}
 
     def __len__(self) -> int:
         return self._size
@@ -159,7 +161,10 @@ class NodeView:
     def requested_of(self, dimensions: tuple[int, ...]) -> NDArray[np.int64]:
         """What the pods on each node take of several dimensions, as (dimension, node)."""
         if self._worlds is None:
-            return self._amounts_of(self._table.requested, dimensions)
+            known = self._requested.get(dimensions)
+            if known is None:
+                known = self._requested[dimensions] = self._amounts_of(self._table.requested, dimensions)
+            return known
         carried = self._worlds.column(("requested", dimensions), lambda: Requested(self._table, self._pods, dimensions))
         return carried.values
 
@@ -252,11 +257,20 @@ class NodeView:
 
     def position_of(self, name: str) -> int:
         """Return where a node is in this view, -1 if it is not."""
-        row = self._table.row_of.get(name, -1)
-        if row < 0 or self._rows is None:
-            return row
-        positions = np.flatnonzero(self._rows == row)
-        return int(positions[0]) if len(positions) else -1
+        return int(self.positions_of([name])[0])
+
+    def positions_of(self, names: Sequence[str]) -> NDArray[np.intp]:
+        """Return where some nodes are in this view, -1 for those that are not."""
+        return self.positions_of_rows(np.array([self._table.row_of.get(name, -1) for name in names], np.intp))
+
+    def positions_of_rows(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return where some rows are in this view, -1 for those that are not and for -1."""
+        if self._rows is None:
+            return rows
+        # -1 picks the last entry.
+        position_of_row = np.full(self._table.capacity + 1, -1, np.intp)
+        position_of_row[self._rows] = np.arange(self._size)
+        return position_of_row[rows]
 
     def _amounts_of(self, matrix: NDArray[np.int64], dimensions: Sequence[int]) -> NDArray[np.int64]:
         amounts = np.zeros((len(dimensions), self._size), np.int64)

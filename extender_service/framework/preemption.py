@@ -84,9 +84,9 @@ def dry_run(
     fitting = np.flatnonzero(verdicts.passing)
     if not len(fitting):
         return result
-    must_go = _give_back(potential, tried[fitting], _narrowed(world, fitting), filter_again)
-    counts = np.bincount(potential.positions[must_go], minlength=len(nodes))
-    for name in nodes.names_at(tried[fitting[counts[tried[fitting]] == 0]]):
+    fits = tried[fitting]
+    must_go = _give_back(potential, fits, _narrowed(world, fitting), filter_again)
+    for name in nodes.names_at(fits[~np.isin(fits, potential.positions[must_go])]):
         result.failed.append((Status(Code.ERROR, (f'expected at least one victim pod on node "{name}"',)), 1))
     result.candidates = potential.candidates(nodes, must_go)
     return result
@@ -133,13 +133,10 @@ class _PotentialVictims:
 
     def __init__(self, cluster: Cluster, pod: Pod, nodes: NodeView, given: Collection[int]) -> None:
         pods = cluster.pods
-        position_of_row = np.full(cluster.nodes.capacity + 1, -1, np.intp)
-        position_of_row[nodes.rows] = np.arange(len(nodes))
         used = len(pods.facts)
         is_given = np.zeros(used, np.bool_)
         is_given[list(given)] = True
-        # Pods on no row pick the last entry.
-        on = position_of_row[pods.row[:used]]
+        on = nodes.positions_of_rows(pods.row[:used])
         slots = np.flatnonzero((on >= 0) & ((pods.priority[:used] < pod.spec.priority) | is_given))
         slots = slots[order_by((pods.started[slots], -pods.priority[slots], on[slots]))]
         violates = violating(cluster.workloads.disruption_budgets, pods, slots, on[slots])
