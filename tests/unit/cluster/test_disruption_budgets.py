@@ -41,14 +41,17 @@ def violations(
 def test_a_budget_allows_so_many_of_each_group() -> None:
     web = {"app": "web"}
     pods = {"one": web, "other": {"app": "db"}, "two": web, "three": web, "four": web}
-    budget = (LabelSelector({"app": "web"}), 1, [])
+    budget: tuple[LabelSelector, int, list[str]] = (LabelSelector({"app": "web"}), 1, [])
     assert violations(pods, [budget], [5, 5, 5, 2, 2]) == [False, False, True, False, True]
 
 
 def test_pods_of_several_budgets_count_in_each() -> None:
     pods = {"one": {"app": "web", "zone": "x"}, "two": {"app": "web"}, "three": {"zone": "x"}}
-    budgets = [(LabelSelector({"app": "web"}), 2, []), (LabelSelector({"zone": "x"}), 1, [])]
-    assert violations(pods, list(budgets), [0, 0, 0]) == [False, False, True]
+    budgets: list[tuple[LabelSelector, int, list[str]]] = [
+        (LabelSelector({"app": "web"}), 2, []),
+        (LabelSelector({"zone": "x"}), 1, []),
+    ]
+    assert violations(pods, budgets, [0, 0, 0]) == [False, False, True]
 
 
 def test_a_pod_that_was_disrupted_already_does_not_count() -> None:
