@@ -60,7 +60,7 @@ def test_columns_are_the_same_whenever_they_were_asked_for_first(
     nodes = cluster.view(None).changed(RowChanges([0], [0], [-1]))
     for number, step in enumerate(steps):
         if isinstance(step, tuple):
-            nodes = nodes.at(np.array([position for position in step if position < len(nodes)]))
+            nodes = nodes.at(np.array([position for position in step if position < len(nodes)], np.intp))
         else:
             moved = [change for change in step if change[0] < len(nodes)]
             positions, slots, signs = zip(*moved, strict=True) if moved else ((), (), ())
