@@ -26,8 +26,8 @@ from extender_service.kube.resources import PODS, Resource, T
 from extender_service.kube.watch import EventStream
 
 _REQUEST_LIMITS = httpx.Timeout(60.0, connect=10.0)  # the API server's own limit is a minute
-# Requests under way at once, but for watches. For each, httpcore looks at all connections and all who wait for one: with
-# 64 bindings at once that took ten times the processor time of the same bindings eight at a time.
+# Requests under way at once, but for watches. For each, httpcore looks at all connections and all who wait for one:
+# with 64 bindings at once that took ten times the processor time of the same bindings eight at a time.
 _MOST_AT_ONCE = 8
 # Open watches count among the connections that are kept: with fewer, most bindings began with a TLS handshake.
 _POOL = httpx.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=60.0)
