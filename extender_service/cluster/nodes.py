@@ -1,7 +1,8 @@
 """The table of nodes: one row per node, one column per fact that plugins read."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
+from itertools import repeat
 
 import numpy as np
 from msgspec import structs
@@ -175,10 +176,9 @@ class NodeTable:
             self._set_ports(row)
         self._free_if_unused(row)
 
-    def rows_named(self, names: Iterable[str]) -> NDArray[np.intp]:
+    def rows_named(self, names: Collection[str]) -> NDArray[np.intp]:
         """Return the row of each name, -1 for a node that does not exist."""
-        get = self.row_of.get
-        rows = np.array([get(name, -1) for name in names], np.intp)
+        rows = np.fromiter(map(self.row_of.get, names, repeat(-1)), np.intp, len(names))
         if self.size == 0:
             return np.full(len(rows), -1, np.intp)
         return np.where((rows >= 0) & self.exists[rows], rows, -1)
