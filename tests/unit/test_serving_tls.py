@@ -12,6 +12,11 @@ from typing import Any, cast
 import pytest
 import trustme
 import uvloop
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from extender_service.serving_tls import Refusals, ServingCertificates, TLSError, TLSFiles, _names
 from tests.certificates import client_context, issue, mount, overwrite, pem_files, rename_over
@@ -162,10 +167,33 @@ def test_a_known_client_with_an_allowed_name_is_let_in(run: Run, tmp_path: Path,
     run(main())
 
 
+def for_servers_only(ca: trustme.CA) -> trustme.LeafCert:
+    """A certificate as a web server of the same authority may have it."""
+    good = issue(ca, "scheduler.example.com")
+    parsed = x509.load_pem_x509_certificate(good.cert_chain_pems[0].bytes())
+    built = x509.CertificateBuilder(
+        parsed.issuer,
+        parsed.subject,
+        parsed.public_key(),
+        parsed.serial_number,
+        parsed.not_valid_before_utc,
+        parsed.not_valid_after_utc,
+    )
+    for extension in parsed.extensions:
+        if not isinstance(extension.value, x509.ExtendedKeyUsage):
+            built = built.add_extension(extension.value, extension.critical)
+    built = built.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+    key = load_pem_private_key(ca.private_key_pem.bytes(), None)
+    assert isinstance(key, EllipticCurvePrivateKey)
+    signed = built.sign(key, SHA256())
+    return trustme.LeafCert(good.private_key_pem.bytes(), signed.public_bytes(Encoding.PEM), [])
+
+
 STRANGERS: dict[str, tuple[trustme.LeafCert | None, str]] = {
     "without": (None, "certificate"),
     "expired": (issue(AUTHORITY, "scheduler.example.com", expired=True), "certificate"),
     "other authority": (issue(OTHER_AUTHORITY, "scheduler.example.com"), "certificate"),
+    "a server's": (for_servers_only(AUTHORITY), "certificate"),
     "other name": (issue(AUTHORITY, "kubelet.example.com", common_name="kubelet"), "name"),
     "a name that begins like an allowed one": (issue(AUTHORITY, "scheduler.example.com.evil.test"), "name"),
     "an allowed name as its organization": (AUTHORITY.issue_cert("a.test", organization_name="kube"), "name"),
