@@ -50,19 +50,20 @@ class Refusals:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.counts = {"certificate": 0, "name": 0, "protocol": 0}
         self._clock = clock
-        self._quiet_until = clock()
-        self._untold = 0
+        self._quiet_until = dict.fromkeys(self.counts, clock())
+        self._untold = dict.fromkeys(self.counts, 0)
 
     def add(self, reason: str, problem: str) -> None:
-        """Count a connection; the log has a line in a second at most, with the number of those that had none."""
+        """Count a connection; the log has a line a second and reason at most, with the number of those that had none."""
         self.counts[reason] += 1
         now = self._clock()
-        if now < self._quiet_until:
-            self._untold += 1
+        if now < self._quiet_until[reason]:
+            self._untold[reason] += 1
             return
-        log.warning("refused a connection: %s", problem, extra={"reason": reason, "not_told_before": self._untold})
-        self._quiet_until = now + _SECONDS_BETWEEN_WARNINGS
-        self._untold = 0
+        extra = {"reason": reason, "not_told_before": self._untold[reason]}
+        log.warning("refused a connection: %s", problem, extra=extra)
+        self._quiet_until[reason] = now + _SECONDS_BETWEEN_WARNINGS
+        self._untold[reason] = 0
 
 
 class ServingCertificates:

@@ -464,14 +464,16 @@ def test_refusals_are_told_once_a_second_and_counted_always(caplog: pytest.LogCa
     seconds = 0.0
     refusals = Refusals(lambda: seconds)
     for _ in range(5):
-        refusals.add("name", "not allowed")
+        refusals.add("protocol", "http request")
+    refusals.add("name", "not allowed")  # a flood of another kind does not hide it
     seconds = 1.0
-    refusals.add("name", "not allowed")
-    assert refusals.counts == {"certificate": 0, "name": 6, "protocol": 0}
-    assert [vars(each)["not_told_before"] for each in caplog.records] == [0, 4]
+    refusals.add("protocol", "http request")
+    assert refusals.counts == {"certificate": 0, "name": 1, "protocol": 6}
+    told = [(vars(each)["reason"], vars(each)["not_told_before"]) for each in caplog.records]
+    assert told == [("protocol", 0), ("name", 0), ("protocol", 4)]
 
 
-def test_uris_are_names(tmp_path: Path) -> None:
+def test_uris_are_names() -> None:
     assert _names({"subjectAltName": (("URI", "spiffe://a/b"), ("DirName", ((("commonName", "c"),),)))}) == [
         "spiffe://a/b"
     ]
