@@ -54,7 +54,7 @@ class Refusals:
         self._untold = dict.fromkeys(self.counts, 0)
 
     def add(self, reason: str, problem: str) -> None:
-        """Count a connection; the log has a line a second and reason at most, with the number of those that had none."""
+        """Count it; the log has a line a second at most for each reason, with how many had none."""
         self.counts[reason] += 1
         now = self._clock()
         if now < self._quiet_until[reason]:
