@@ -36,6 +36,7 @@ from extender_service.observability.operations import operations_routes
 from extender_service.options import ServeOptions
 from extender_service.startup import Setup, StartError
 from extender_service.welcome import welcome
+from extender_service.whole_answers import WholeAnswers
 
 log = logging.getLogger(__name__)
 
@@ -163,7 +164,8 @@ async def _answering_probes(listeners: Listeners, app: ASGIApp) -> AsyncIterator
 def _server_config(app: ASGIApp, grace_seconds: int) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http="httptools",
+        http=WholeAnswers,
+        proxy_headers=False,
         lifespan="off",
         log_config=None,
         access_log=False,

@@ -8,7 +8,8 @@ import numpy as np
 from bench import preemption, synthetic
 from bench.decision import default_profile
 from extender_service.extender.service import pod_name
-from extender_service.framework.preemption import best_candidates, dry_run
+from extender_service.framework.candidates import best_candidates
+from extender_service.framework.preemption import dry_run
 from extender_service.framework.runtime import decide, filter_again
 from extender_service.framework.status import Code
 from tests.counted.bytecodes import executed, typical
