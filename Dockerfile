@@ -38,8 +38,8 @@ ENV PATH=/opt/extender-service/bin:$PATH \
 # By number, so that the kubelet can tell that it isn't root.
 USER 65532:65532
 
-# Port 8888, on loopback unless told otherwise by --bind-address.
-EXPOSE 8888
+# Calls, and with mutual TLS probes; on loopback unless told otherwise by --bind-address.
+EXPOSE 8888 8889
 
 # Calls and bindings under way get 20 s to finish.
 STOPSIGNAL SIGTERM

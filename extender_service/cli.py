@@ -101,6 +101,7 @@ def _add_serve_options(add: "_Options") -> None:
     )
     add("--bind-address", default="127.0.0.1", metavar="ADDRESS", help="the address to listen on (default: 127.0.0.1)")
     add("--port", type=_port, default=8888, metavar="PORT", help="the port to listen on, 0 for any (default: 8888)")
+    _add_security_options(add)
     add(
         "-v",
         "--log-level",
@@ -110,6 +111,51 @@ def _add_serve_options(add: "_Options") -> None:
         help="debug, info, warning, error, or a number as for kube-scheduler (default: info)",
     )
     add("--log-format", choices=("text", "json"), default="text", help="(default: text)")
+
+
+def _add_security_options(add: "_Options") -> None:
+    add(
+        "--tls-cert-file",
+        type=_file,
+        metavar="FILE",
+        help="serve HTTPS with this certificate, PEM, its own first and then its issuers; read again when it changes",
+    )
+    add("--tls-private-key-file", type=_file, metavar="FILE", help="the key of --tls-cert-file, PEM, not encrypted")
+    add(
+        "--tls-min-version",
+        choices=("VersionTLS12", "VersionTLS13"),
+        default="VersionTLS12",
+        help="(default: VersionTLS12)",
+    )
+    add(
+        "--client-ca-file",
+        type=_file,
+        metavar="FILE",
+        help="let in only who shows a certificate of these authorities, PEM (mutual TLS); read again when it changes",
+    )
+    add(
+        "--allowed-names",
+        type=_names,
+        default=[],
+        metavar="NAME,...",
+        help="of those, only who has one of these names as the certificate's CN or SAN (default: all of them)",
+    )
+    add(
+        "--insecure-serving",
+        type=_boolean,
+        nargs="?",
+        const=True,
+        default=False,
+        metavar="true|false",
+        help="without --client-ca-file, listen on more than loopback all the same: whoever reaches it can bind pods",
+    )
+    add(
+        "--healthz-port",
+        type=_port,
+        metavar="PORT",
+        help="answer /livez, /readyz and /metrics there alone, over HTTP, for whoever asks, 0 for any "
+        "(default: 8889 with --client-ca-file, else they are on --port)",
+    )
 
 
 class _Options:
@@ -155,6 +201,19 @@ def _port(text: str) -> int:
     return int(text)
 
 
+def _names(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise argparse.ArgumentTypeError(f"{text!r} has an empty name")
+    return names
+
+
+def _boolean(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
+    return text == "true"
+
+
 def _log_level(text: str) -> int:
     try:
         return parse_log_level(text)
@@ -172,6 +231,13 @@ def _serve_options(options: argparse.Namespace) -> ServeOptions:
         mode=options.mode,
         bind_address=options.bind_address,
         port=options.port,
+        tls_cert_file=options.tls_cert_file,
+        tls_private_key_file=options.tls_private_key_file,
+        tls_min_version=options.tls_min_version,
+        client_ca_file=options.client_ca_file,
+        allowed_names=options.allowed_names,
+        insecure_serving=options.insecure_serving,
+        healthz_port=options.healthz_port,
         log_level=options.log_level,
         log_format=options.log_format,
     )

@@ -17,5 +17,12 @@ class ServeOptions:
     mode: Literal["beside", "replace"]
     bind_address: str
     port: int
+    tls_cert_file: Path | None
+    tls_private_key_file: Path | None
+    tls_min_version: Literal["VersionTLS12", "VersionTLS13"]
+    client_ca_file: Path | None
+    allowed_names: list[str]
+    insecure_serving: bool
+    healthz_port: int | None
     log_level: int
     log_format: Literal["text", "json"]

@@ -1,17 +1,18 @@
 """Builds the parts of the service from its options, and runs them."""
 
 import asyncio
-import errno
 import gc
 import logging
 import signal
-import socket
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from importlib.metadata import version
 from types import FrameType
 
 import uvicorn
 import uvloop
+from starlette.applications import Starlette
+from starlette.types import ASGIApp
 
 from extender_service.cluster.api_server import ApiServer
 from extender_service.cluster.cluster import Cluster
@@ -26,6 +27,7 @@ from extender_service.kube.credentials import load_credentials
 from extender_service.kube.credentials_error import CredentialsError
 from extender_service.kube.events import EventRecorder
 from extender_service.kube.manifests import ManifestError
+from extender_service.listeners import Listeners
 from extender_service.observability.health import Check, Health, first_problem, watch_checks
 from extender_service.observability.logs import configure_logging
 from extender_service.observability.metrics import Metrics
@@ -42,6 +44,8 @@ log = logging.getLogger(__name__)
 KEEP_ALIVE_SECONDS = 130
 # How long calls and bindings under way may take to finish once the service is told to stop.
 GRACE_SECONDS = 20
+# How long answers to probes may take to finish after that.
+PROBES_GRACE_SECONDS = 1
 # How long events about them may take to be written after that.
 EVENTS_GRACE_SECONDS = 3
 # When to give advice if the cluster still cannot be read.
@@ -61,42 +65,38 @@ def serve(options: ServeOptions) -> None:
 async def _serve(options: ServeOptions) -> None:
     cluster = Cluster()
     setup = Setup(options.config, options.plugins)
-    with _listen(options) as listener:
-        url = f"http://{_host(options)}:{listener.getsockname()[1]}"
+    with Listeners(options) as listeners:
         if options.cluster_files:
-            await _serve_files(options, cluster, setup, listener, url)
+            await _serve_files(options, cluster, setup, listeners)
         else:
-            await _serve_api_server(options, cluster, setup, listener, url)
+            await _serve_api_server(options, cluster, setup, listeners)
 
 
-async def _serve_files(
-    options: ServeOptions, cluster: Cluster, setup: Setup, listener: socket.socket, url: str
-) -> None:
+async def _serve_files(options: ServeOptions, cluster: Cluster, setup: Setup, listeners: Listeners) -> None:
     files = ClusterFile(cluster, options.cluster_files)
     try:
         files.load()
     except ManifestError as error:
         raise StartError(str(error)) from error
-    log.info("listening", extra={"url": url, "nodes": cluster.node_count, "pods": cluster.pod_count})
-    print(welcome(url, files.nodes, files.pods), flush=True)  # noqa: T201 - for whoever tries the service
+    log.info("listening", extra={**listeners.urls, "nodes": cluster.node_count, "pods": cluster.pod_count})
+    text = welcome(listeners.url, files.nodes, files.pods, shows_certificate=options.client_ca_file is not None)
+    print(text, flush=True)  # noqa: T201 - for whoever tries the service
     service = ExtenderService(cluster, setup.profiles(cluster, files), mode=options.mode, is_live=False)
     binder = Binder(service, files)
-    metrics = Metrics(version("extender-service"), cluster, {})
+    metrics = Metrics(version("extender-service"), cluster, {}, refusals=listeners.refusals)
     async with asyncio.TaskGroup() as tasks:
         background = [tasks.create_task(files.follow()), tasks.create_task(_debug_on_signal(cluster, None))]
-        await _answer(service, binder, metrics, Health({}), listener)
+        await _answer(service, binder, metrics, Health({}), listeners)
         for task in background:
             task.cancel()
 
 
-async def _serve_api_server(
-    options: ServeOptions, cluster: Cluster, setup: Setup, listener: socket.socket, url: str
-) -> None:
+async def _serve_api_server(options: ServeOptions, cluster: Cluster, setup: Setup, listeners: Listeners) -> None:
     try:
         credentials = load_credentials(options.kubeconfig, options.master)
     except CredentialsError as error:
         raise StartError(str(error)) from error
-    log.info("listening", extra={"url": url, "mode": options.mode, "api_server": credentials.server})
+    log.info("listening", extra={**listeners.urls, "mode": options.mode, "api_server": credentials.server})
     if options.mode == "beside" and options.config is None:
         log.warning(
             "without --config the whole default profile runs beside kube-scheduler's own plugins, and refuses nodes by "
@@ -114,7 +114,7 @@ async def _serve_api_server(
         )
         events = EventRecorder(client, "extender-service")
         binder = Binder(service, api_server, record=events.record)
-        metrics = Metrics(version("extender-service"), cluster, api_server.states, events.counts)
+        metrics = Metrics(version("extender-service"), cluster, api_server.states, events.counts, listeners.refusals)
         async with asyncio.TaskGroup() as tasks:
             background = [
                 tasks.create_task(api_server.follow()),
@@ -123,36 +123,64 @@ async def _serve_api_server(
                 tasks.create_task(_expire(cluster)),
                 tasks.create_task(_debug_on_signal(cluster, api_server)),
             ]
-            await _answer(service, binder, metrics, Health(watches), listener)
+            await _answer(service, binder, metrics, Health(watches), listeners)
             await events.drain(EVENTS_GRACE_SECONDS)
             for task in background:
                 task.cancel()
 
 
 async def _answer(
-    service: ExtenderService, binder: Binder, metrics: Metrics, health: Health, listener: socket.socket
+    service: ExtenderService, binder: Binder, metrics: Metrics, health: Health, listeners: Listeners
 ) -> None:
     """Answer until SIGTERM or SIGINT; then finish the calls and bindings under way."""
     for profile in service.profiles.values():
         profile.recorder = metrics.framework
     app = create_app(service, binder, observer(metrics))
-    app.router.routes.extend(operations_routes(health, metrics))
-    server = _Server(
-        uvicorn.Config(
-            app,
-            http=WholeAnswers,
-            proxy_headers=False,
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            timeout_keep_alive=KEEP_ALIVE_SECONDS,
-            timeout_graceful_shutdown=GRACE_SECONDS,
-        ),
-        health,
+    operations = operations_routes(health, metrics)
+    if listeners.probes is None:
+        app.router.routes.extend(operations)
+    config = _server_config(app, GRACE_SECONDS)
+    if listeners.certificates is not None:
+        config.load()
+        config.ssl = listeners.certificates.context
+    async with _answering_probes(listeners, Starlette(routes=operations)):
+        await _Server(config, health).serve(sockets=[listeners.calls])
+        await binder.close(GRACE_SECONDS)
+
+
+@asynccontextmanager
+async def _answering_probes(listeners: Listeners, app: ASGIApp) -> AsyncIterator[None]:
+    """Answer on the port for probes, if there is one, for as long as the context lasts; take up certificates."""
+    async with asyncio.TaskGroup() as tasks:
+        following = tasks.create_task(listeners.follow())
+        server = _ProbeServer(_server_config(app, PROBES_GRACE_SECONDS))
+        if listeners.probes is not None:
+            tasks.create_task(server.serve(sockets=[listeners.probes]))
+        yield
+        server.should_exit = True
+        following.cancel()
+
+
+def _server_config(app: ASGIApp, grace_seconds: int) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http=WholeAnswers,
+        proxy_headers=False,
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=grace_seconds,
     )
-    await server.serve(sockets=[listener])
-    await binder.close(GRACE_SECONDS)
+
+
+class _ProbeServer(uvicorn.Server):
+    """Leaves signals to the server that answers calls, and ends after it."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
 
 
 class _Server(uvicorn.Server):
@@ -167,27 +195,6 @@ class _Server(uvicorn.Server):
         self._health.draining = True
         self.force_exit = self.should_exit and sig == signal.SIGINT
         self.should_exit = True
-
-
-def _listen(options: ServeOptions) -> socket.socket:
-    family = socket.AF_INET6 if ":" in options.bind_address else socket.AF_INET
-    try:
-        return socket.create_server((options.bind_address, options.port), family=family, backlog=1024)
-    except OSError as error:
-        where = f"{_host(options)}:{options.port}"
-        if error.errno == errno.EADDRINUSE:
-            raise StartError(
-                f"--port: {where} is in use by another program; give another port, or 0 for any"
-            ) from error
-        reason = (error.strerror or str(error)).partition(" (while attempting")[0]
-        raise StartError(
-            f"--bind-address, --port: cannot listen on {where}: {reason}; give an address of this machine, "
-            "0.0.0.0 or :: for all, and a port that this user may open"
-        ) from error
-
-
-def _host(options: ServeOptions) -> str:
-    return f"[{options.bind_address}]" if ":" in options.bind_address else options.bind_address
 
 
 async def _tell_when_synced(cluster: Cluster, api_server: ApiServer, watches: Mapping[str, Check]) -> None:

@@ -10,36 +10,44 @@ from extender_service.kube.objects import Node, Pod
 _SHOWN_PODS = 2
 
 
-def welcome(url: str, nodes: Sequence[Node], pods: Sequence[Pod]) -> str:
-    """Return a text with commands to paste; `url` is where the service listens."""
+def welcome(url: str, nodes: Sequence[Node], pods: Sequence[Pod], *, shows_certificate: bool = False) -> str:
+    """Return a text with commands to paste; `url` is where the service listens.
+
+    `shows_certificate`: whoever calls must show one.
+    """
     names = [node.metadata.name for node in nodes]
     waiting = sorted((pod for pod in pods if not pod.spec.node_name), key=lambda pod: pod.spec.priority)
     lines = [f"extender-service answers on {url} (docs: {url}/docs)"]
     if not waiting or not names:
         return lines[0]
     lines.append(f"The cluster has {len(names)} nodes, and {len(waiting)} pods wait for one. Try, in another terminal:")
+    curl = f"curl -s {url}"
+    if url.startswith("https:"):
+        files = "--cacert ca.crt" + " --cert client.crt --key client.key" * shows_certificate
+        curl = f"curl -s {files} {url}"
+        lines.append(f"Put files of your own in place of those in {files}.")
     first, last = waiting[0], waiting[-1]
     for pod in waiting[:_SHOWN_PODS]:
-        lines += _command(f"Which nodes may {_name(pod)} go to?", url, "filter", {"Pod": pod, "NodeNames": names})
+        lines += _command(f"Which nodes may {_name(pod)} go to?", curl, "filter", {"Pod": pod, "NodeNames": names})
     lines += _command(
-        f"How good is each of them for {_name(first)}?", url, "prioritize", {"Pod": first, "NodeNames": names}
+        f"How good is each of them for {_name(first)}?", curl, "prioritize", {"Pod": first, "NodeNames": names}
     )
     victims = _victims(last, pods)
     if victims:
         question = f"On which nodes would {_name(last)} fit if kube-scheduler deleted these pods?"
-        lines += _command(question, url, "preempt", {"Pod": last, "NodeNameToMetaVictims": victims})
+        lines += _command(question, curl, "preempt", {"Pod": last, "NodeNameToMetaVictims": victims})
     binding = {
         "PodName": first.metadata.name,
         "PodNamespace": first.metadata.namespace,
         "PodUID": first.metadata.uid,
         "Node": names[0],
     }
-    lines += _command(f"Bind {_name(first)} to {names[0]} (in memory; the file stays as it is).", url, "bind", binding)
+    lines += _command(f"Bind {_name(first)} to {names[0]} (in memory; the file stays as it is).", curl, "bind", binding)
     return "\n".join(lines)
 
 
-def _command(question: str, url: str, verb: str, body: Mapping[str, object]) -> list[str]:
-    return ["", f"# {question}", f"curl -s {url}/{verb} -d {shlex.quote(_json(body))}"]
+def _command(question: str, curl: str, verb: str, body: Mapping[str, object]) -> list[str]:
+    return ["", f"# {question}", f"{curl}/{verb} -d {shlex.quote(_json(body))}"]
 
 
 def _json(body: Mapping[str, object]) -> str:

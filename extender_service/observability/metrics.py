@@ -18,7 +18,7 @@ from extender_service.cluster.cluster import Cluster
 from extender_service.extender.observation import Observation, Verb
 from extender_service.kube.reflector import WatchState
 from extender_service.observability.framework_metrics import FrameworkMetrics
-from extender_service.observability.state_metrics import ClusterCollector, EventCollector, WatchCollector
+from extender_service.observability.state_metrics import ClusterCollector, CountCollector, WatchCollector
 
 Result = Literal["ok", "refused", "error"]
 
@@ -40,8 +40,8 @@ class _CallMetrics(NamedTuple):
 class Metrics:
     """All metrics of one service, and those of the process.
 
-    `watches` are by resource, such as nodes; `events` counts events for users by what became of them.
-    `framework` is to be attached to the profiles.
+    `watches` are by resource, such as nodes; `events` counts events for users by what became of them, `refusals`
+    connections by why they were refused. `framework` is to be attached to the profiles.
     """
 
     def __init__(
@@ -50,6 +50,7 @@ class Metrics:
         cluster: Cluster,
         watches: Mapping[str, WatchState],
         events: Mapping[str, int] = MappingProxyType({}),
+        refusals: Mapping[str, int] = MappingProxyType({}),
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -89,7 +90,22 @@ class Metrics:
         self.framework = FrameworkMetrics(registry)
         registry.register(ClusterCollector(cluster))
         registry.register(WatchCollector(watches, clock))
-        registry.register(EventCollector(events))
+        registry.register(
+            CountCollector(
+                "extender_service_events",
+                "Events for users by what became of them: written, failed, or dropped as there were too many.",
+                "result",
+                events,
+            )
+        )
+        registry.register(
+            CountCollector(
+                "extender_service_refused_connections",
+                "Connections refused before their first request, by the reason: certificate, name or protocol.",
+                "reason",
+                refusals,
+            )
+        )
         # The library's own: metrics of the process, and those that users' plugins define as any program does.
         registry.register(REGISTRY)
 

@@ -82,19 +82,18 @@ class WatchCollector(Collector):
         return family
 
 
-class EventCollector(Collector):
-    """What became of the events that users are to see, see `kube.events.EventRecorder`."""
+class CountCollector(Collector):
+    """Counts that somebody else keeps, by a label's value."""
 
-    def __init__(self, counts: Mapping[str, int]) -> None:
+    def __init__(self, name: str, documentation: str, label: str, counts: Mapping[str, int]) -> None:
+        self._name = name
+        self._documentation = documentation
+        self._label = label
         self._counts = counts
 
     def collect(self) -> Iterator[Metric]:
         """Yield the counts as they are now."""
-        events = CounterMetricFamily(
-            "extender_service_events",
-            "Events for users by what became of them: written, failed, or dropped as there were too many.",
-            labels=["result"],
-        )
-        for result, count in sorted(self._counts.items()):
-            events.add_metric([result], count)
-        yield events
+        family = CounterMetricFamily(self._name, self._documentation, labels=[self._label])
+        for value, count in sorted(self._counts.items()):
+            family.add_metric([value], count)
+        yield family

@@ -56,11 +56,13 @@ class Base:
             (directory / name).write_text(text)
 
     def command(self, container: str, files: Path) -> list[str]:
-        """A container's own command, which finds its mounted files in `files`."""
+        """A container's own command; it finds its configuration in `files`, and a volume NAME in `files`/NAME."""
         found = self.container(container)
-        [mount] = found["volumeMounts"]
         words = [*found.get("command", ()), *found.get("args", ())]
-        return [word.replace(mount["mountPath"], str(files)) for word in words]
+        for mount in found["volumeMounts"]:
+            here = files if mount["name"] == "configuration" else files / mount["name"]
+            words = [word.replace(mount["mountPath"], str(here)) for word in words]
+        return words
 
 
 def edit(file: Path, *, replace: str, by: str) -> None:
@@ -78,12 +80,24 @@ def free_port() -> int:
 
 
 @contextmanager
-def service_container(base: Base, files: Path, kubeconfig: Path, port: int, log: Path) -> Iterator[Process]:
-    """The container extender-service, with all its probes passing."""
+def service_container(
+    base: Base,
+    files: Path,
+    kubeconfig: Path,
+    port: int,
+    log: Path,
+    *,
+    address: str = "",
+    probes_port: int | None = None,
+) -> Iterator[Process]:
+    """The container extender-service, with all its probes passing; `address` is that of its pod."""
     here = [f"--kubeconfig={kubeconfig}", f"--port={port}"]
-    process = Process([PROGRAM, *base.command("extender-service", files), *here], log)
+    if probes_port is not None:
+        here.append(f"--healthz-port={probes_port}")
+    words = [word.replace("$(POD_IP)", address) for word in base.command("extender-service", files)]
+    process = Process([PROGRAM, *words, *here], log)
     try:
-        wait_for_probes(base.container("extender-service"), process, port)
+        wait_for_probes(base.container("extender-service"), process, probes_port or port)
         yield process
     finally:
         process.kill()

@@ -1,6 +1,7 @@
 """The service as its users run it: the real command line, in a process of its own."""
 
 import json
+import ssl
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -33,27 +34,33 @@ class Service:
         mode: str = "replace",
         configuration: Object | None = None,
         plugins: Sequence[type[Plugin]] = (),
+        options: Sequence[str] = (),
+        tls: ssl.SSLContext | bool = True,
         wait_ready: bool = True,
     ) -> None:
         """`configuration` is a KubeSchedulerConfiguration without apiVersion and kind; None stands for the default.
 
-        `plugins` are loaded besides the service's own, and do nothing unless the configuration enables them.
+        `plugins` are loaded besides the service's own, and do nothing unless the configuration enables them. `options`
+        are added to the command line. `tls` is how `call` proves itself, where the service asks for that.
         """
         self.log = directory / "extender-service.log"
         self._options = [f"--kubeconfig={kubeconfig}", f"--mode={mode}", "--log-format=json"]
         self._options += [f"--plugin={plugin.__module__}:{plugin.__name__}" for plugin in plugins]
+        self._options += options
         if configuration is not None:
             head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
             file = directory / "extender-service.yaml"
             file.write_text(yaml.safe_dump({**head, **configuration}))
             self._options.append(f"--config={file}")
         self._wait_ready = wait_ready
-        self._http = httpx.Client(trust_env=False, timeout=30.0)
+        self._http = httpx.Client(trust_env=False, timeout=30.0, verify=tls)
 
     def __enter__(self) -> Self:
         self.process = self._start(0)
         try:
-            self.url = wait_until(self._listening_url, "the service to listen")
+            listening = wait_until(self._listening, "the service to listen")
+            self.url: str = listening["url"]
+            self.probes_url: str = listening.get("probes_url") or self.url
             if self._wait_ready:
                 wait_until(self.is_ready, "the service's /readyz")
         except BaseException:
@@ -73,7 +80,7 @@ class Service:
         """Whether /readyz says so; False where nobody listens yet."""
         self.process.require_running()
         try:
-            return self._http.get(f"{self.url}/readyz").is_success
+            return self._http.get(f"{self.probes_url}/readyz").is_success
         except httpx.TransportError:
             return False
 
@@ -84,7 +91,7 @@ class Service:
     def metric(self, name: str, **labels: str) -> float:
         """The value of a metric; the sum over the labels that are not given, 0 if there is none."""
         total = 0.0
-        for line in self._http.get(f"{self.url}/metrics").raise_for_status().text.splitlines():
+        for line in self._http.get(f"{self.probes_url}/metrics").raise_for_status().text.splitlines():
             series, _, value = line.rpartition(" ")
             found, _, rest = series.partition("{")
             if found == name and all(f'{label}="{wanted}"' in rest for label, wanted in labels.items()):
@@ -102,9 +109,10 @@ class Service:
     def _start(self, port: int) -> Process:
         return Process([PROGRAM, "serve", f"--port={port}", *self._options], self.log)
 
-    def _listening_url(self) -> str:
+    def _listening(self) -> Object:
+        """Where it listens, as its log says."""
         self.process.require_running()
-        return next((line["url"] for line in self.log_lines() if line["msg"] == "listening"), "")
+        return next((line for line in self.log_lines() if line["msg"] == "listening"), {})
 
     def log_lines(self) -> Iterator[Object]:
         """The log's records, but for the last line while it is being written; what is no JSON shows a crash."""

@@ -1,14 +1,16 @@
 """The manifests of deploy/: the API server takes them, their rights suffice, and pods are placed by their settings."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+import trustme
 import yaml
 
+from tests.certificates import issue, mount, pem_files
 from tests.e2e.control_plane import ControlPlane
 from tests.e2e.deployments import DEPLOY, Base, edit, free_port, scheduler_process, service_container, wait_for_probes
 from tests.e2e.objects import Object, node, pod
@@ -16,7 +18,7 @@ from tests.e2e.processes import Process
 from tests.e2e.volume_controllers import claim, is_available, storage_class, volume_controllers, volume_on
 from tests.e2e.waiting import wait_until
 
-BASES = ("second-scheduler", "beside")
+BASES = ("second-scheduler", "beside", "beside-pair")
 
 
 @pytest.mark.parametrize("name", BASES)
@@ -118,7 +120,9 @@ def test_beside_the_control_planes_scheduler_pods_with_gpus_are_packed(
 
     with (
         service_container(base, tmp_path / "files", account, port, tmp_path / "extender-service.log") as service,
-        kubeadm_scheduler(control_plane, controlplane, tmp_path, port) as scheduler,
+        kubeadm_scheduler(
+            control_plane, controlplane, tmp_path, {"http://127.0.0.1:8888": f"http://127.0.0.1:{port}"}
+        ) as scheduler,
     ):
         api.create(*(with_a_gpu(pod(f"packed-{number}")) for number in range(4)))
         assert set(nodes_once_all_are_bound(control_plane).values()) == {"b"}
@@ -128,6 +132,36 @@ def test_beside_the_control_planes_scheduler_pods_with_gpus_are_packed(
         assert "later" in nodes_once_all_are_bound(control_plane)
         assert "forbidden" not in (service.log.read_text() + scheduler.log.read_text()).lower()
     assert refusals(control_plane) == refused_before
+
+
+def test_beside_it_over_mutual_tls(control_plane: ControlPlane, controlplane: Path, tmp_path: Path) -> None:
+    base = Base(control_plane, "beside-pair")
+    assert [found["kind"] for found in base.objects].count("Deployment") == 1
+    assert "DaemonSet" not in base.text
+    account = base.grant_rights()
+    api = control_plane.api
+    api.create(*(with_gpus(node(name)) for name in ("a", "b", "c")))
+    api.create(with_a_gpu(pod("before", nodeName="b")))
+    authority = trustme.CA()
+    base.write_files(tmp_path / "files")
+    mount(tmp_path / "files" / "tls", pem_files(issue(authority, "extender-service.extender-service.svc"), authority))
+    mount(tmp_path / "node", pem_files(issue(authority, "a.test", common_name="system:kube-scheduler"), authority))
+    port, probes_port = free_port(), free_port()
+    edits = {"https://CLUSTER-IP": f"https://127.0.0.1:{port}"} | {
+        f"/etc/kubernetes/extender-scheduler/{name}": str(tmp_path / "node" / name)
+        for name in ("ca.crt", "tls.crt", "tls.key")
+    }
+    log = tmp_path / "extender-service.log"
+
+    with (
+        service_container(
+            base, tmp_path / "files", account, port, log, address="0.0.0.0", probes_port=probes_port
+        ) as service,
+        kubeadm_scheduler(control_plane, controlplane, tmp_path, edits, "beside-pair"),
+    ):
+        api.create(*(with_a_gpu(pod(f"packed-{number}")) for number in range(4)))
+        assert set(nodes_once_all_are_bound(control_plane).values()) == {"b"}
+        assert "refused a connection" not in service.log.read_text()
 
 
 def test_the_service_beside_may_read_what_it_decides_on_and_do_nothing_else(shared_control_plane: ControlPlane) -> None:
@@ -200,14 +234,14 @@ def pair(base: Base, controlplane: Path, account: Path, directory: Path) -> Iter
 
 @contextmanager
 def kubeadm_scheduler(
-    control_plane: ControlPlane, controlplane: Path, directory: Path, service_port: int
+    control_plane: ControlPlane, controlplane: Path, directory: Path, edits: Mapping[str, str], base: str = "beside"
 ) -> Iterator[Process]:
     """The control plane's kube-scheduler as kubeadm starts it, with the file that docs/deploy.md puts on its node."""
     user = control_plane.user_kubeconfig("system:kube-scheduler")
     configuration = directory / "kube-scheduler.yaml"
-    configuration.write_text((DEPLOY / "beside" / "kube-scheduler.yaml").read_text())
-    edit(configuration, replace="/etc/kubernetes/scheduler.conf", by=str(user))
-    edit(configuration, replace="http://127.0.0.1:8888", by=f"http://127.0.0.1:{service_port}")
+    configuration.write_text((DEPLOY / base / "kube-scheduler.yaml").read_text())
+    for replace, by in {"/etc/kubernetes/scheduler.conf": str(user), **edits}.items():
+        edit(configuration, replace=replace, by=by)
     flags = ["--bind-address=127.0.0.1", "--leader-elect=true", f"--kubeconfig={user}", f"--config={configuration}"]
     command: list[str | Path] = [controlplane, "kube-scheduler", *flags]
     with scheduler_process(command, user, directory / "kube-scheduler.log") as (scheduler, _):

@@ -2,16 +2,18 @@ import asyncio
 import logging
 import os
 import signal
-import socket
+import ssl
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+import trustme
 
-from extender_service.options import ServeOptions
-from extender_service.serve import _listen, _serve
+from extender_service.serve import _serve
 from extender_service.startup import StartError
+from tests.certificates import client_context, issue, overwrite, pem_files
+from tests.unit.serving import mutual_tls, serve_options
 
 CLUSTER = """
 kind: List
@@ -20,22 +22,6 @@ items:
   - {apiVersion: v1, kind: Node, metadata: {name: a}, status: {allocatable: {cpu: "4", memory: 8Gi, pods: "10"}}}
   - {apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {containers: [{image: nginx}]}}
 """
-
-
-def serve_options(cluster_files: list[Path], **changes: Any) -> ServeOptions:
-    options = {
-        "config": None,
-        "kubeconfig": None,
-        "master": "",
-        "cluster_files": cluster_files,
-        "plugins": [],
-        "mode": "replace",
-        "bind_address": "127.0.0.1",
-        "port": 0,
-        "log_level": logging.INFO,
-        "log_format": "text",
-    }
-    return ServeOptions(**{**options, **changes})
 
 
 @pytest.fixture
@@ -67,21 +53,47 @@ def test_a_cluster_file_is_served_until_the_process_is_told_to_stop(
     assert "curl -s http://127.0.0.1:" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("address", "host"), [("127.0.0.1", "127.0.0.1"), ("::1", "[::1]")])
-def test_a_port_that_is_in_use_is_named(address: str, host: str) -> None:
-    with socket.create_server((address, 0), family=socket.AF_INET6 if ":" in address else socket.AF_INET) as taken:
-        port = taken.getsockname()[1]
-        with pytest.raises(StartError) as raised:
-            _listen(serve_options([], bind_address=address, port=port))
-    assert str(raised.value) == (f"--port: {host}:{port} is in use by another program; give another port, or 0 for any")
+VERBS = ("filter", "prioritize", "preempt", "bind")
+PROBES = ("livez", "readyz", "healthz", "metrics")
 
 
-@pytest.mark.parametrize("address", ["192.0.2.1", "not an address"])
-def test_an_address_of_another_machine_is_named(address: str) -> None:
-    with pytest.raises(StartError) as raised:
-        _listen(serve_options([], bind_address=address, port=0))
-    assert str(raised.value).startswith(f"--bind-address, --port: cannot listen on {address}:0: ")
-    assert "\n" not in str(raised.value)
+def test_with_mutual_tls_only_probes_are_for_everybody(
+    cluster_file: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    authority = trustme.CA()
+    overwrite(tmp_path, pem_files(issue(authority, "127.0.0.1"), authority))
+    options = serve_options([cluster_file], healthz_port=0, allowed_names=["kube-scheduler"], **mutual_tls(tmp_path))
+    known = client_context(authority, issue(authority, "a.test", common_name="kube-scheduler"))
+    strangers = [client_context(authority), client_context(authority, issue(authority, "b.test"))]
+
+    async def call() -> None:
+        serving = asyncio.create_task(_serve(options))
+        async with asyncio.timeout(60):
+            while not any("url" in vars(each) for each in caplog.records):
+                await asyncio.sleep(0.01)
+            url, probes = next((vars(each)["url"], vars(each)["probes_url"]) for each in caplog.records)
+
+            async with httpx.AsyncClient(trust_env=False, verify=known) as client:
+                answer = await client.post(f"{url}/filter", json={"Pod": {}, "NodeNames": ["a"]})
+                assert answer.json()["NodeNames"] == ["a"]
+                assert {(await client.get(f"{url}/{path}")).status_code for path in PROBES} == {404}
+                assert {(await client.get(f"{probes}/{path}")).status_code for path in PROBES} == {200}
+                assert {(await client.post(f"{probes}/{verb}", json={})).status_code for verb in VERBS} == {404}
+                for context in strangers:
+                    async with httpx.AsyncClient(trust_env=False, verify=context) as stranger:
+                        for path in (*VERBS, *PROBES, "docs", "openapi.json", ""):
+                            with pytest.raises((httpx.TransportError, ssl.SSLError)):
+                                await stranger.post(f"{url}/{path}", json={})
+                metrics = (await client.get(f"{probes}/metrics")).text
+            refused = len((*VERBS, *PROBES, "docs", "openapi.json", ""))
+            for reason in ("certificate", "name"):
+                assert f'extender_service_refused_connections_total{{reason="{reason}"}} {refused}.0' in metrics
+            os.kill(os.getpid(), signal.SIGTERM)
+            await serving
+
+    with caplog.at_level(logging.INFO, "extender_service"):
+        asyncio.run(call())
+    assert "curl -s --cacert ca.crt --cert client.crt --key client.key https://127.0.0.1:" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

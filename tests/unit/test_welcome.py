@@ -84,6 +84,13 @@ def test_names_that_a_shell_would_read_otherwise() -> None:
     assert json.loads(body)["Pod"]["metadata"]["name"] == pod.metadata.name
 
 
+@pytest.mark.parametrize(("shows_certificate", "own"), [(False, ""), (True, " --cert client.crt --key client.key")])
+def test_over_tls_curl_is_told_whom_to_trust_and_what_to_show(shows_certificate: bool, own: str) -> None:
+    url = URL.replace("http:", "https:")
+    text = welcome(url, [make_node("a")], [make_pod("web")], shows_certificate=shows_certificate)
+    assert f"\ncurl -s --cacert ca.crt{own} {url}/filter -d " in text
+
+
 @pytest.mark.parametrize(
     ("nodes", "pods"),
     [([], []), ([make_node("a")], []), ([], [make_pod("web")]), ([make_node("a")], [make_pod("web", "a")])],

@@ -7,7 +7,7 @@ from prometheus_client.registry import Collector
 from extender_service.cluster.cluster import Cluster
 from extender_service.kube.objects import Node, NodeStatus, ObjectMeta, Pod, PodSpec
 from extender_service.kube.reflector import WatchState
-from extender_service.observability.state_metrics import ClusterCollector, EventCollector, WatchCollector
+from extender_service.observability.state_metrics import ClusterCollector, CountCollector, WatchCollector
 
 CACHE_SIZE = "scheduler_scheduler_cache_size"
 
@@ -80,7 +80,7 @@ def test_the_metrics_follow_the_state() -> None:
 
 def test_events_are_counted_by_what_became_of_them() -> None:
     counts = Counter(written=2, dropped=0)
-    value = reader(EventCollector(counts))
+    value = reader(CountCollector("extender_service_events", "Events by what became of them.", "result", counts))
     counts["dropped"] += 1
     assert value("extender_service_events_total", result="written") == 2
     assert value("extender_service_events_total", result="dropped") == 1

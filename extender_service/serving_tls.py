@@ -1,0 +1,239 @@
+"""TLS for those who call: which certificate we show, whose we accept, and both taken up when the files change.
+
+The files may be those of a mounted Secret, where all change at once as the kubelet turns a symbolic link.
+"""
+
+import asyncio
+import hashlib
+import logging
+import ssl
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+log = logging.getLogger(__name__)
+
+POLL_SECONDS = 1.0
+# Strangers must not fill the log.
+_SECONDS_BETWEEN_WARNINGS = 1.0
+_NAME_KINDS = ("DNS", "URI", "email")
+
+
+class TLSError(Exception):
+    """A file cannot be used; one line that begins with its option."""
+
+
+@dataclass(frozen=True)
+class TLSFiles:
+    """PEM files: our certificate chain, its key, and the authorities of the clients; None to ask clients for nothing.
+
+    A client's certificate must have one of the `allowed_names` as a CN or SAN, unless there are none.
+    """
+
+    certificate: Path
+    key: Path
+    client_ca: Path | None = None
+    allowed_names: frozenset[str] = frozenset()
+    minimum_version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2
+
+
+class Refusals:
+    """Connections that were refused before their first request: counted by reason, and told in the log.
+
+    Reasons: `certificate` (none, expired, of another authority), `name` (not allowed), `protocol` (all else: plain
+    HTTP, an old version, a client that does not trust us).
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.counts = {"certificate": 0, "name": 0, "protocol": 0}
+        self._clock = clock
+        self._quiet_until = dict.fromkeys(self.counts, clock())
+        self._untold = dict.fromkeys(self.counts, 0)
+
+    def add(self, reason: str, problem: str) -> None:
+        """Count it; the log has a line a second at most for each reason, with how many had none."""
+        self.counts[reason] += 1
+        now = self._clock()
+        if now < self._quiet_until[reason]:
+            self._untold[reason] += 1
+            return
+        extra = {"reason": reason, "not_told_before": self._untold[reason]}
+        log.warning("refused a connection: %s", problem, extra=extra)
+        self._quiet_until[reason] = now + _SECONDS_BETWEEN_WARNINGS
+        self._untold[reason] = 0
+
+
+class ServingCertificates:
+    """The files as they were when they could last be used. `context` gives them to each new connection.
+
+    Connections stay as they began: whoever was let in by older files may go on until the connection ends.
+    """
+
+    def __init__(self, files: TLSFiles, poll_seconds: float = POLL_SECONDS) -> None:
+        """Read the files. Raises TLSError."""
+        self._files = files
+        self._poll_seconds = poll_seconds
+        self.refusals = Refusals()
+        self._seen = self._digest()
+        self.context = _NewestContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.newest = _load(files, self.refusals)
+
+    async def follow(self) -> None:
+        """Take up the files whenever they change; what cannot be used is logged, and the last good ones stay."""
+        told = ""
+        while True:
+            await asyncio.sleep(self._poll_seconds)
+            try:
+                # In a thread: a folder that hangs must not hold up decisions.
+                newest = await asyncio.to_thread(self._load_if_changed)
+            except TLSError as error:
+                if str(error) != told:
+                    log.warning("the certificates cannot be read, the last good ones stay: %s", error)
+                told = str(error)
+                continue
+            told = ""
+            if newest is not None:
+                self.context.newest = newest
+                log.info("the certificates have changed")
+
+    def _load_if_changed(self) -> "_Context | None":
+        seen = self._digest()
+        if seen == self._seen:
+            return None
+        newest = _load(self._files, self.refusals)
+        # As it was before loading: what changed in between is seen at the next turn.
+        self._seen = seen
+        return newest
+
+    def _digest(self) -> bytes:
+        # The content, since a file may change within one tick of its modification time.
+        digest = hashlib.sha256()
+        for option, path in _options(self._files):
+            try:
+                digest.update(hashlib.sha256(path.read_bytes()).digest())
+            except OSError as error:
+                raise TLSError(f"{option}: {path}: {error.strerror}") from error
+        return digest.digest()
+
+
+def _options(files: TLSFiles) -> list[tuple[str, Path]]:
+    own = [("--tls-cert-file", files.certificate), ("--tls-private-key-file", files.key)]
+    return own if files.client_ca is None else [*own, ("--client-ca-file", files.client_ca)]
+
+
+def _load(files: TLSFiles, refusals: Refusals) -> "_Context":
+    context = _Context(ssl.PROTOCOL_TLS_SERVER)
+    context.allowed_names = files.allowed_names
+    context.refusals = refusals
+    context.minimum_version = files.minimum_version
+    context.set_alpn_protocols(["http/1.1"])
+    # No session is resumed, since that skips the look at the certificate. (TLS 1.2 resumes by itself, for 5 minutes.)
+    context.num_tickets = 0
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    try:
+        # With a password given, nobody is asked for one.
+        context.load_cert_chain(files.certificate, files.key, password="")
+    except ssl.SSLError as error:
+        raise TLSError(
+            f"--tls-cert-file, --tls-private-key-file: {files.certificate} and {files.key} must be PEM, unencrypted, "
+            f"and belong together ({error.reason or 'not PEM'})"
+        ) from error
+    except OSError as error:
+        raise TLSError(f"--tls-cert-file, --tls-private-key-file: {files.certificate}: {error.strerror}") from error
+    if files.client_ca is not None:
+        _require_certificate(context, files.client_ca)
+    return context
+
+
+def _require_certificate(context: ssl.SSLContext, client_ca: Path) -> None:
+    context.verify_mode = ssl.CERT_REQUIRED
+    # As in Go, any certificate of the file is an authority, not only those that signed themselves.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    try:
+        context.load_verify_locations(client_ca)
+    except ssl.SSLError as error:
+        raise TLSError(f"--client-ca-file: {client_ca} has no PEM certificate") from error
+    except OSError as error:
+        raise TLSError(f"--client-ca-file: {client_ca}: {error.strerror}") from error
+
+
+class _NewestContext(ssl.SSLContext):
+    """Stands for the newest context: an event loop asks the one that it was given for each new connection."""
+
+    newest: ssl.SSLContext
+
+    def wrap_bio(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, *args: Any, **options: Any) -> ssl.SSLObject:
+        connection = self.newest.wrap_bio(incoming, outgoing, *args, **options)
+        assert isinstance(connection, _Connection)
+        connection.outgoing = outgoing
+        return connection
+
+
+class _Connection(ssl.SSLObject):
+    """The server's side of a connection: ends it before the first request unless the client may call us."""
+
+    outgoing: ssl.MemoryBIO
+    _is_refused = False
+
+    def do_handshake(self) -> None:
+        if self._is_refused:
+            raise ssl.SSLError("the client was refused")
+        try:
+            super().do_handshake()
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            raise
+        except ssl.SSLError as error:
+            self._is_refused = True
+            self._context.refusals.add(_reason(error), _problem(error))
+            if not self.outgoing.pending:
+                raise
+            # There is an alert for the client, which event loops drop with the connection (CPython issue 98078). Told
+            # to wait for more, they send it; whatever comes next ends the connection, or their time limit.
+            raise ssl.SSLWantReadError from error
+        self._require_allowed_name()
+
+    def unwrap(self) -> None:
+        # Say goodbye and do not wait for the other's, as Go: a client that never answers would hold up our end.
+        with suppress(ssl.SSLWantReadError):
+            super().unwrap()
+
+    @property
+    def _context(self) -> "_Context":
+        context = self.context
+        assert isinstance(context, _Context)
+        return context
+
+    def _require_allowed_name(self) -> None:
+        allowed = self._context.allowed_names
+        if not allowed:
+            return
+        names = _names(self.getpeercert() or {})
+        if allowed.isdisjoint(names):
+            self._context.refusals.add("name", f"the client's names are not allowed: {', '.join(names) or 'none'}")
+            raise ssl.SSLCertVerificationError("the client's names are not allowed")
+
+
+class _Context(ssl.SSLContext):
+    sslobject_class = _Connection
+    allowed_names: frozenset[str]
+    refusals: Refusals
+
+
+def _names(certificate: Mapping[str, Any]) -> list[str]:
+    """The CN and the SANs of a certificate as the ssl module describes it."""
+    common = [value for part in certificate.get("subject", ()) for key, value in part if key == "commonName"]
+    return common + [value for kind, value in certificate.get("subjectAltName", ()) if kind in _NAME_KINDS]
+
+
+def _reason(error: ssl.SSLError) -> str:
+    is_missing = error.reason == "PEER_DID_NOT_RETURN_A_CERTIFICATE"
+    return "certificate" if is_missing or isinstance(error, ssl.SSLCertVerificationError) else "protocol"
+
+
+def _problem(error: ssl.SSLError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the client's certificate: {error.verify_message}"
+    return (error.reason or "no TLS").lower().replace("_", " ")

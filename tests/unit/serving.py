@@ -1,0 +1,40 @@
+"""Options of `serve` for tests."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+from extender_service.options import ServeOptions
+
+
+def serve_options(cluster_files: list[Path], **changes: Any) -> ServeOptions:
+    """Those of a service on a free port of this machine, and what is changed about them."""
+    options = {
+        "config": None,
+        "kubeconfig": None,
+        "master": "",
+        "cluster_files": cluster_files,
+        "plugins": [],
+        "mode": "replace",
+        "bind_address": "127.0.0.1",
+        "port": 0,
+        "tls_cert_file": None,
+        "tls_private_key_file": None,
+        "tls_min_version": "VersionTLS12",
+        "client_ca_file": None,
+        "allowed_names": [],
+        "insecure_serving": False,
+        "healthz_port": None,
+        "log_level": logging.INFO,
+        "log_format": "text",
+    }
+    return ServeOptions(**{**options, **changes})
+
+
+def mutual_tls(folder: Path) -> dict[str, Any]:
+    """The options for the files of a folder."""
+    return {
+        "tls_cert_file": folder / "tls.crt",
+        "tls_private_key_file": folder / "tls.key",
+        "client_ca_file": folder / "ca.crt",
+    }
