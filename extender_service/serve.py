@@ -151,7 +151,7 @@ async def _answer(
     )
     _keep_from_garbage_collector()
     # The default suits programs that make far less at a time: here, nearly all is freed as soon as nobody refers to it.
-    gc.set_threshold(20_000, 10, 10)
+    gc.set_threshold(50_000, 10, 10)
     await server.serve(sockets=[listener])
     await binder.close(GRACE_SECONDS)
 
