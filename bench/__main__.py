@@ -1,6 +1,6 @@
 """Everything that is measured, beside the peers, in one run: python -m bench.
 
-A part alone: python -m bench.PART. It takes an hour; with --quick some minutes.
+A part alone: python -m bench.PART. It takes two hours; with --quick some minutes.
 """
 
 from bench import cycle, decision, http, preemption, startup, throughput, unique_labels, watch

@@ -1,6 +1,6 @@
 """What a call costs over HTTP, beside an extender written in Go that checks one plugin: python -m bench.http.
 
-`extload` calls both with the same bytes (raw) and as kube-scheduler does (kube), about the first nodes of one cluster.
+`extload` calls both with the same bytes (raw) and as kube-scheduler does (kube), about all nodes of a cluster.
 The service has the whole default profile on and decides about a pod of a ReplicaSet. Mode `replace` is compared by its
 filter alone, which decides everything; kube-scheduler then calls nothing else.
 """
@@ -44,25 +44,30 @@ def run(the: Run) -> None:
         the.report.note("http", f"the Go extender and kube-scheduler's client: {NEEDS_GO}")
         _without_peers(the)
         return
-    size = ClusterSize(1000 if the.quick else 15000)
-    with ExitStack() as stack:
-        api = stack.enter_context(the.peers.api(size))
-        servers = {"go": stack.enter_context(the.peers.extender(api))}
-        for mode in MODES:
-            servers[mode] = stack.enter_context(service(the.directory, f"--master={api.url}", f"--mode={mode}"))
-        measured = {calls: _measure(the, the.peers, servers, calls) for calls in _all_calls(quick=the.quick)}
-    title = f"{size.nodes} nodes, {size.nodes * size.pods_per_node} pods; the service, the Go extender"
+    measured: dict[Calls, dict[str, dict[str, Times]]] = {}
+    for nodes in (100, 500) if the.quick else (100, 500, 5000, 15000):
+        measured |= _about_all_nodes(the, the.peers, nodes)
+    title = "calls about all nodes of clusters with ten pods a node; the service, the Go extender"
     the.report.table("http", title, [row for calls, sides in measured.items() for row in _rows(calls, sides)])
     the.report.table("http", "raw, one connection: the slowest calls, and how calls grow", [*_limits(measured)])
 
 
-def _all_calls(*, quick: bool) -> Iterator[Calls]:
+def _about_all_nodes(the: Run, peers: Peers, nodes: int) -> dict[Calls, dict[str, dict[str, Times]]]:
+    """The times of all calls about a cluster of so many nodes, which kube-scheduler would all name."""
+    with ExitStack() as stack:
+        api = stack.enter_context(peers.api(ClusterSize(nodes)))
+        servers = {"go": stack.enter_context(peers.extender(api))}
+        for mode in MODES:
+            servers[mode] = stack.enter_context(service(the.directory, f"--master={api.url}", f"--mode={mode}"))
+        return {calls: _measure(the, peers, servers, calls) for calls in _calls(nodes, quick=the.quick)}
+
+
+def _calls(nodes: int, *, quick: bool) -> Iterator[Calls]:
     for client in ("raw", "kube"):
         for connections in (1, 8):
-            for nodes in (100, 500) if quick else (100, 500, 5000, 15000):
-                yield Calls("names", nodes, client, connections)
+            yield Calls("names", nodes, client, connections)
             # Eight calls of 5,000 whole nodes at once are 450 MB of JSON.
-            for nodes in (100,) if quick else (500, 5000) if connections == 1 else (500,):
+            if nodes == (100 if quick else 500) or (nodes == 5000 and connections == 1):
                 yield Calls("full", nodes, client, connections)
 
 

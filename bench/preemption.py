@@ -17,7 +17,8 @@ from bench.figures import Row, Times, alternately, compared
 from bench.programs import ClusterSize
 from bench.run import Run, main
 from extender_service.cluster.cluster import Cluster
-from extender_service.framework.preemption import best_candidates, dry_run
+from extender_service.framework.candidates import best_candidates
+from extender_service.framework.preemption import dry_run
 from extender_service.framework.profile import Profile
 from extender_service.framework.runtime import decide, filter_again
 from extender_service.framework.status import Code
@@ -72,13 +73,13 @@ def _search(profile: Profile, cluster: Cluster, pod: Pod) -> tuple[float, int]:
     hopeful = np.flatnonzero(decision.verdicts.rejected_with(Code.UNSCHEDULABLE))
     tried = dry_run(cluster, pod, nodes.at(hopeful), filter_again(profile, decision.state, pod, []))
     best = best_candidates(cluster.pods, tried.candidates)
-    assert best
+    assert len(best)
     return (time.perf_counter() - started) * 1000, len(tried.candidates)
 
 
 def _growth(nodes: int) -> list[Row]:
     rows: list[Row] = []
-    for pods_per_node in (10, 110):
+    for pods_per_node in (10, 30, 110):
         cluster = full_cluster(nodes, pods_per_node)
         clusters.settle()
         profile = default_profile(cluster)

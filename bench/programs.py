@@ -45,8 +45,7 @@ class Server:
     @property
     def resident_mib(self) -> float:
         """The memory that it has in use."""
-        [line] = [line for line in Path(f"/proc/{self.pid}/status").read_text().splitlines() if "VmRSS" in line]
-        return int(line.split()[1]) / 1024
+        return resident_mib(self.pid)
 
     def post(self, path: str) -> bytes:
         """Send a request without a body; returns the answer."""
@@ -144,6 +143,12 @@ class Peers:
     @staticmethod
     def _program(name: str) -> Path:
         return go_programs.build(PEERS / name)
+
+
+def resident_mib(pid: int) -> float:
+    """The memory that a process has in use."""
+    [line] = [line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmRSS")]
+    return int(line.split()[1]) / 1024
 
 
 @contextmanager

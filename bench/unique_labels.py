@@ -4,7 +4,7 @@ Memory and decisions of the same cluster with and without such labels, each in a
 """
 
 import json
-import resource
+import os
 import statistics
 import subprocess
 import sys
@@ -12,6 +12,7 @@ import sys
 from bench import clusters, synthetic
 from bench.decision import decisions, default_profile
 from bench.figures import Row
+from bench.programs import resident_mib
 from bench.run import Run, main
 
 CLASSES = ("plain", "plain-rs", "spread", "anti-affinity", "pref-pod-affinity")
@@ -38,19 +39,15 @@ def _in_process(nodes: int, labels: str) -> dict[str, float]:
 
 def measure(nodes: int, *, unique: bool) -> dict[str, float]:
     """Memory in MiB and median milliseconds of a decision."""
-    before = _resident_mib()
+    before = resident_mib(os.getpid())
     cluster = synthetic.cluster(nodes, _PODS_PER_NODE, unique_labels=unique)
     profile = default_profile(cluster)
     clusters.settle()
-    figures = {"memory of the cluster, MiB": _resident_mib() - before}
+    figures = {"memory of the cluster, MiB": resident_mib(os.getpid()) - before}
     for pod_class in CLASSES:
         times = decisions(profile, cluster, synthetic.pending_pod(pod_class), 0.5)
         figures[f"{pod_class}, ms"] = statistics.median(times)
     return figures
-
-
-def _resident_mib() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 if __name__ == "__main__":

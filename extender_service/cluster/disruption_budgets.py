@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from extender_service.cluster.label_sets import PodSelector
 from extender_service.cluster.pods import PodTable
+from extender_service.cluster.ranks import order_by, rank_in_group
 from extender_service.kube.policy import PodDisruptionBudget
 from extender_service.kube.selectors import EVERYTHING, SelectorError, parse_label_selector
 
@@ -42,25 +43,45 @@ def violating(
     The pods of a group, which are next to each other, are counted for themselves: each group has all of the budget.
     """
     violates = np.zeros(len(slots), np.bool_)
-    if not budgets or not len(slots):
+    protections = _by_label_set(budgets, pods)
+    if protections is None:
         return violates
+    first, numbers = protections
+    # One entry for each budget that a pod is in.
     label_sets = pods.label_set[slots]
-    # A pod without labels is in no budget, whatever the selector.
-    has_labels = np.array([bool(pods.label_sets[number].labels) for number in label_sets.tolist()], np.bool_)
-    for budget in budgets:
-        protected = pods.label_sets.matching((budget.pods,))[label_sets] & has_labels
-        if budget.disrupted:
-            protected &= [pods[slot].name not in budget.disrupted for slot in slots.tolist()]
-        counted = np.flatnonzero(protected)
-        violates[counted[rank_in_group(groups[counted]) >= budget.allowed]] = True
+    counts = first[label_sets + 1] - first[label_sets]
+    pod = np.repeat(np.arange(len(slots)), counts)
+    budget = numbers[np.arange(len(pod)) + np.repeat(first[label_sets] - np.cumsum(counts) + counts, counts)]
+    counted = np.ones(len(pod), np.bool_)
+    for number, item in enumerate(budgets):
+        if item.disrupted:
+            protected = np.flatnonzero(budget == number)
+            counted[protected] = [pods[slot].name not in item.disrupted for slot in slots[pod[protected]].tolist()]
+    pod, budget = pod[counted], budget[counted]
+    order = order_by((budget, groups[pod]))
+    allowed = np.array([item.allowed for item in budgets], np.int64)[budget[order]]
+    ranks = rank_in_group(groups[pod][order] * len(budgets) + budget[order])
+    violates[pod[order[ranks >= allowed]]] = True
     return violates
 
 
-def rank_in_group(groups: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Number the members of each group from 0; equal groups are next to each other."""
-    if not len(groups):
-        return np.zeros(0, np.intp)
-    starts = np.flatnonzero(np.concatenate(([True], groups[1:] != groups[:-1])))
-    lengths = np.diff(np.append(starts, len(groups)))
-    ranks: NDArray[np.intp] = np.arange(len(groups)) - np.repeat(starts, lengths)
-    return ranks
+def _by_label_set(
+    budgets: Collection[DisruptionBudget], pods: PodTable
+) -> tuple[NDArray[np.intp], NDArray[np.intp]] | None:
+    """The numbers of the budgets that protect each label set, one set after the other, and where each begins; None if
+    there are none."""
+    sets: list[NDArray[np.intp]] = []
+    for budget in budgets:
+        matching = pods.label_sets.matching((budget.pods,))
+        # A pod without labels is in no budget, whatever the selector.
+        for namespace in budget.pods.namespaces or ():
+            unlabelled = pods.label_sets.number_of(namespace, {})
+            if unlabelled >= 0:
+                matching[unlabelled] = False
+        sets.append(np.flatnonzero(matching))
+    lengths = [len(numbers) for numbers in sets]
+    if not any(lengths):
+        return None
+    label_sets, numbers = np.concatenate(sets), np.repeat(np.arange(len(sets)), lengths)
+    order = order_by((label_sets,))
+    return np.searchsorted(label_sets[order], np.arange(pods.label_sets.size + 1)), numbers[order]

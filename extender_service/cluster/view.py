@@ -4,56 +4,21 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
+from extender_service.cluster.carried_columns import Added, Measure, PortsInUse, Requested
 from extender_service.cluster.images import Image
 from extender_service.cluster.kept_columns import KeptColumns
+from extender_service.cluster.label_sets import PodSelector
 from extender_service.cluster.labels import LabelColumn
 from extender_service.cluster.nodes import NodeTable
+from extender_service.cluster.own_worlds import OwnWorlds, RowChanges
 from extender_service.cluster.pods import PodTable
 from extender_service.cluster.resources import HostPort
 from extender_service.cluster.volume_support import VolumeSupport
 from extender_service.kube.objects import Node, Taint
 
 V = TypeVar("V", bound=np.generic)
-
-
-class RowChanges:
-    """Pods added to or taken from single nodes of a view; each node is then judged in its own changed world.
-
-    Three arrays of the same length: the position of the node in the view, the slot of the pod, and +1 or -1.
-    """
-
-    __slots__ = ("positions", "signs", "slots")
-
-    def __init__(self, positions: ArrayLike, slots: ArrayLike, signs: ArrayLike) -> None:
-        self.positions = np.asarray(positions, np.intp)
-        self.slots = np.asarray(slots, np.intp)
-        self.signs = np.asarray(signs, np.int64)
-
-    def changes_at(self, size: int) -> NDArray[np.bool_]:
-        """Tell which of `size` nodes are changed."""
-        changed = np.zeros(size, np.bool_)
-        changed[self.positions] = True
-        return changed
-
-    def and_then(self, more: "RowChanges") -> "RowChanges":
-        """Return these changes and more of them."""
-        both = RowChanges((), (), ())
-        both.positions = np.concatenate([self.positions, more.positions])
-        both.slots = np.concatenate([self.slots, more.slots])
-        both.signs = np.concatenate([self.signs, more.signs])
-        return both
-
-    def at(self, positions: NDArray[np.intp], size: int) -> "RowChanges":
-        """Return the changes of some positions of a view of `size` nodes, numbered as in the narrower view."""
-        renumbered = np.full(size, -1, np.intp)
-        renumbered[positions] = np.arange(len(positions))
-        moved = renumbered[self.positions]
-        kept = moved >= 0
-        changes = RowChanges((), (), ())
-        changes.positions, changes.slots, changes.signs = moved[kept], self.slots[kept], self.signs[kept]
-        return changes
 
 
 class NodeView:
@@ -64,15 +29,16 @@ class NodeView:
     """
 
     def __init__(
-        self, table: NodeTable, pods: PodTable, rows: NDArray[np.intp] | None, changes: RowChanges | None = None
+        self, table: NodeTable, pods: PodTable, rows: NDArray[np.intp] | None, worlds: OwnWorlds | None = None
     ) -> None:
         self._table = table
         self._pods = pods
         self._rows = rows
         self._size = table.size if rows is None else len(rows)
-        self._changes = changes
-        self._requested: dict[int, NDArray[np.int64]] = {}
-        self._allocatable: dict[int, NDArray[np.int64]] = {}
+        self._worlds = worlds
+        # By dimensions.
+        self._allocatable: dict[tuple[int, ...], NDArray[np.int64]] = {}
+        self._requested: dict[tuple[int, ...], NDArray[np.int64]] = {}
 
     def __len__(self) -> int:
         return self._size
@@ -141,10 +107,10 @@ class NodeView:
 
     def port_sets(self) -> tuple[NDArray[np.intp], Sequence[frozenset[HostPort] | None]]:
         """The number of each node's host ports in use, and the distinct sets by number; None for an unused number."""
-        numbers, sets = self.of_rows(self._table.port_set), self._table.port_sets.values
-        if self._changes is None:
-            return numbers, sets
-        return _with_changed_ports(numbers, sets, self._changes, self._pods)
+        if self._worlds is None:
+            return self.of_rows(self._table.port_set), self._table.port_sets.values
+        ports = self._worlds.column("ports", lambda: PortsInUse(self._table, self._pods))
+        return ports.values, ports.carried.sets
 
     def label(self, key: str) -> tuple[NDArray[np.intp], LabelColumn]:
         """The number of each node's value of a label, or ABSENT, and the column that has the values."""
@@ -177,42 +143,38 @@ class NodeView:
 
     def allocatable(self, dimension: int) -> NDArray[np.int64]:
         """What each node offers to pods; zeros for dimension -1."""
-        known = self._allocatable.get(dimension)
-        if known is None:
-            known = self._allocatable[dimension] = self._amounts(self._table.allocatable, dimension)
-        return known
+        amounts: NDArray[np.int64] = self.allocatable_of((dimension,))[0]
+        return amounts
 
     def requested(self, dimension: int) -> NDArray[np.int64]:
         """What the pods on each node take of it; zeros for dimension -1."""
-        known = self._requested.get(dimension)
+        amounts: NDArray[np.int64] = self.requested_of((dimension,))[0]
+        return amounts
+
+    def allocatable_of(self, dimensions: tuple[int, ...]) -> NDArray[np.int64]:
+        """What each node offers of several dimensions, as (dimension, node)."""
+        known = self._allocatable.get(dimensions)
         if known is None:
-            known = self._amounts(self._table.requested, dimension)
-            if self._changes is not None:
-                known = known + self._change_of(dimension)
-            self._requested[dimension] = known
+            known = self._allocatable[dimensions] = self._amounts_of(self._table.allocatable, dimensions)
         return known
 
-    def allocatable_of(self, dimensions: Sequence[int]) -> NDArray[np.int64]:
-        """What each node offers of several dimensions, as a new array of (dimension, node)."""
-        return self._amounts_of(self._table.allocatable, dimensions)
-
-    def requested_of(self, dimensions: Sequence[int]) -> NDArray[np.int64]:
-        """What the pods on each node take of several dimensions, as a new array of (dimension, node)."""
-        amounts = self._amounts_of(self._table.requested, dimensions)
-        if self._changes is not None:
-            for at, dimension in enumerate(dimensions):
-                amounts[at] += self._change_of(dimension)
-        return amounts
+    def requested_of(self, dimensions: tuple[int, ...]) -> NDArray[np.int64]:
+        """What the pods on each node take of several dimensions, as (dimension, node)."""
+        if self._worlds is None:
+            known = self._requested.get(dimensions)
+            if known is None:
+                known = self._requested[dimensions] = self._amounts_of(self._table.requested, dimensions)
+            return known
+        carried = self._worlds.column(("requested", dimensions), lambda: Requested(self._table, self._pods, dimensions))
+        return carried.values
 
     def pods_among(self, slots: NDArray[np.intp]) -> NDArray[np.int64]:
         """How many of the pods in these slots, each given once, count on each node in its own world."""
         rows = self._pods.row[slots]
         counts: NDArray[np.int64] = self.by_row(np.bincount(rows[rows >= 0], minlength=self._table.capacity))
-        if self._changes is not None:
-            counts = counts.copy()
-            concerned = np.isin(self._changes.slots, slots)
-            np.add.at(counts, self._changes.positions[concerned], self._changes.signs[concerned])
-        return counts
+        if self._worlds is None:
+            return counts
+        return counts + self.added(("pods", slots.tobytes()), lambda moved: np.isin(moved, slots).astype(np.int64))
 
     def by_row(self, column: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return, for each node, what a column kept elsewhere has for its row; 0 beyond the column's end."""
@@ -223,13 +185,18 @@ class NodeView:
     def at(self, positions: NDArray[np.intp]) -> "NodeView":
         """Return the nodes at some positions of this view."""
         rows = positions if self._rows is None else self._rows[positions]
-        changes = None if self._changes is None else self._changes.at(positions, self._size)
-        return NodeView(self._table, self._pods, rows, changes)
+        worlds = None if self._worlds is None else self._worlds.at(positions)
+        return NodeView(self._table, self._pods, rows, worlds)
 
     @property
     def changes(self) -> RowChanges | None:
-        """What is different in these nodes' own worlds."""
-        return self._changes
+        """What is different in these nodes' own worlds: all changes, in their order."""
+        return None if self._worlds is None else self._worlds.changes()
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether anything may be different in these nodes' own worlds."""
+        return self._worlds is not None
 
     def kept_by_facts(self, key: Hashable, work_out: Callable[["NodeView"], NDArray[V]]) -> NDArray[V]:
         """Return what `work_out` makes of these nodes, from what was kept of earlier decisions where that still holds.
@@ -241,7 +208,7 @@ class NodeView:
 
     def kept_by_room(self, key: Hashable, work_out: Callable[["NodeView"], NDArray[V]]) -> NDArray[V]:
         """Do the same where `work_out` also goes by what the pods on each node take of it."""
-        if self._changes is not None:
+        if self._worlds is not None:
             return work_out(self)
         return self._kept(self._table.by_room, key, work_out)
 
@@ -263,31 +230,47 @@ class NodeView:
         """Pick these nodes' entries of an array that has one for every row."""
         return by_row[: self._size] if self._rows is None else by_row[self._rows]
 
-    def pods_added(self, label_sets: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """How many pods more, or fewer, the changes leave on each node, of pods with the label sets that are marked."""
-        added = np.zeros(self._size, np.int64)
-        if self._changes is not None:
-            counting = label_sets[self._pods.label_set[self._changes.slots]]
-            np.add.at(added, self._changes.positions[counting], self._changes.signs[counting])
-        return added
+    def added(self, key: Hashable, measure: Measure) -> NDArray[np.int64]:
+        """How much more, or less, the changes leave on each node of what `measure` tells of each pod.
+
+        The key names the measure among all plugins'. Each pod is measured once, whatever changes later.
+        """
+        if self._worlds is None:
+            return np.zeros(self._size, np.int64)
+        return self._worlds.column(("added", key), lambda: Added(measure)).values
+
+    def pods_added(self, selectors: tuple[PodSelector, ...]) -> NDArray[np.int64]:
+        """How many pods more, or fewer, that all of the selectors match the changes leave on each node."""
+        pods = self._pods
+
+        def is_selected(slots: NDArray[np.intp]) -> NDArray[np.int64]:
+            return pods.label_sets.matching(selectors)[pods.label_set[slots]].astype(np.int64)
+
+        return self.added(selectors, is_selected)
 
     def changed(self, changes: RowChanges) -> "NodeView":
         """Return the same nodes, each in its own world: with pods added to it or taken from it, besides what was."""
-        together = changes if self._changes is None else self._changes.and_then(changes)
-        return NodeView(self._table, self._pods, self._rows, together)
+        worlds = OwnWorlds(self.rows) if self._worlds is None else self._worlds
+        view = NodeView(self._table, self._pods, self._rows, worlds.then(changes))
+        view._allocatable = self._allocatable
+        return view
 
     def position_of(self, name: str) -> int:
         """Return where a node is in this view, -1 if it is not."""
-        row = self._table.row_of.get(name, -1)
-        if row < 0 or self._rows is None:
-            return row
-        positions = np.flatnonzero(self._rows == row)
-        return int(positions[0]) if len(positions) else -1
+        return int(self.positions_of([name])[0])
 
-    def _amounts(self, matrix: NDArray[np.int64], dimension: int) -> NDArray[np.int64]:
-        if 0 <= dimension < len(matrix):
-            return self.of_rows(matrix[dimension])
-        return np.zeros(self._size, np.int64)
+    def positions_of(self, names: Sequence[str]) -> NDArray[np.intp]:
+        """Return where some nodes are in this view, -1 for those that are not."""
+        return self.positions_of_rows(np.array([self._table.row_of.get(name, -1) for name in names], np.intp))
+
+    def positions_of_rows(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return where some rows are in this view, -1 for those that are not and for -1."""
+        if self._rows is None:
+            return rows
+        # -1 picks the last entry.
+        position_of_row = np.full(self._table.capacity + 1, -1, np.intp)
+        position_of_row[self._rows] = np.arange(self._size)
+        return position_of_row[rows]
 
     def _amounts_of(self, matrix: NDArray[np.int64], dimensions: Sequence[int]) -> NDArray[np.int64]:
         amounts = np.zeros((len(dimensions), self._size), np.int64)
@@ -295,42 +278,3 @@ class NodeView:
             if 0 <= dimension < len(matrix):
                 amounts[at] = matrix[dimension, : self._size] if self._rows is None else matrix[dimension, self._rows]
         return amounts
-
-    def _change_of(self, dimension: int) -> NDArray[np.int64]:
-        assert self._changes is not None
-        change = np.zeros(self._size, np.int64)
-        if 0 <= dimension < self._pods.amounts.shape[1]:
-            taken = self._pods.amounts[self._pods.requests[self._changes.slots], dimension]
-            np.add.at(change, self._changes.positions, self._changes.signs * taken)
-        return change
-
-
-def _with_changed_ports(
-    numbers: NDArray[np.intp],
-    sets: Sequence[frozenset[HostPort] | None],
-    changes: RowChanges,
-    pods: PodTable,
-) -> tuple[NDArray[np.intp], Sequence[frozenset[HostPort] | None]]:
-    """Apply pods' ports to the sets of their nodes. A set does not count: as in kube-scheduler, taking one of two pods
-    with the same port off a node frees the port (HostPortInfo in framework/types.go)."""
-    changed_numbers = numbers.copy()
-    changed_sets = list(sets)
-    # What the same ports make of the same set, many nodes have in common.
-    made: dict[tuple[int, int, int], int] = {}
-    # Most pods have no ports.
-    number_of_none = pods.port_sets.number_of(frozenset())
-    concerned = np.flatnonzero(pods.port_set[changes.slots] != number_of_none)
-    for position, slot, sign in zip(
-        changes.positions[concerned].tolist(),
-        changes.slots[concerned].tolist(),
-        changes.signs[concerned].tolist(),
-        strict=True,
-    ):
-        step = (int(changed_numbers[position]), int(pods.port_set[slot]), sign)
-        if step not in made:
-            before, ports = changed_sets[step[0]], pods.ports_of(slot)
-            assert before is not None
-            made[step] = len(changed_sets)
-            changed_sets.append(before | ports if sign > 0 else before - ports)
-        changed_numbers[position] = made[step]
-    return changed_numbers, changed_sets

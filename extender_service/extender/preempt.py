@@ -6,7 +6,8 @@ from collections.abc import Mapping
 import msgspec
 import numpy as np
 
-from extender_service.cluster.view import NodeView, RowChanges
+from extender_service.cluster.own_worlds import RowChanges
+from extender_service.cluster.view import NodeView
 from extender_service.extender.service import ExtenderService, pod_name
 from extender_service.extender.wire import ExtenderPreemptionArgs, ExtenderPreemptionResult, MetaPod, MetaVictims
 from extender_service.framework.interface import CycleState

@@ -56,18 +56,25 @@ class BindingCycle:
 
     @extension_point("Unreserve")
     def unreserve(self) -> None:
-        """Run Unreserve, in reverse order; a plugin that fails does not keep the others from it."""
+        """Run Unreserve, in reverse order; a plugin that fails does not keep the others from it.
+
+        A pod that waits in Permit need not wait any longer: it was deleted, or is on its way to another node.
+        """
         for plugin in reversed(self._profile.reserve):
             try:
                 plugin.unreserve(self._state, self._pod, self.node_name)
             except Exception:
                 log.exception("Unreserve failed", extra={"plugin": plugin.name})
+        waiting = self._profile.waiting_pods.get(pod_uid(self._pod))
+        if waiting is not None and waiting.node_name == self.node_name:
+            waiting.reject("", "its place was given up")
 
     async def run(self) -> None:
         """Run Permit, wait if it says so, then PreBind and Bind.
 
         Raises KubeError from Bind: then nobody knows whether the pod is bound.
         """
+        self.has_come_to_bind = False  # nor does it matter that it had, once it is tried again
         await self._permit()
         for plugin in self._profile.pre_bind:
             doing = f'running PreBind plugin "{plugin.name}"'

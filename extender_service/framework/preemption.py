@@ -6,16 +6,18 @@ pods on one node, not with the nodes.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.cluster import Cluster
-from extender_service.cluster.disruption_budgets import rank_in_group, violating
-from extender_service.cluster.pods import PodTable
-from extender_service.cluster.view import NodeView, RowChanges
+from extender_service.cluster.disruption_budgets import violating
+from extender_service.cluster.own_worlds import RowChanges
+from extender_service.cluster.ranks import order_by
+from extender_service.cluster.view import NodeView
+from extender_service.framework.candidates import NO_CANDIDATES, Candidate, Candidates
 from extender_service.framework.interface import FilterAgain
 from extender_service.framework.status import Code, Status, unresolvable
 from extender_service.framework.verdicts import Verdicts
@@ -27,21 +29,13 @@ NOT_HELPFUL = unresolvable("Preemption is not helpful for scheduling")
 Positions = NDArray[np.intp]
 
 
-class Candidate(msgspec.Struct, frozen=True):
-    """A node on which the pod fits once the pods in the slots `victims` are gone; the order is the reference's."""
-
-    node_name: str
-    victims: tuple[int, ...]
-    pdb_violations: int
-
-
 class DryRun(msgspec.Struct):
     """What trying some nodes showed, in their order: where preemption helps, and why not elsewhere.
 
     `failed` are statuses with the number of nodes that have them.
     """
 
-    candidates: list[Candidate] = []
+    candidates: Candidates = NO_CANDIDATES
     failed: list[tuple[Status, int]] = []
 
     @property
@@ -75,111 +69,108 @@ def dry_run(
     Raises CycleError.
     """
     potential = _PotentialVictims(cluster, pod, nodes, given)
-    positions, slots = potential.positions, potential.slots
-    # Giving back replays what kube-scheduler does, pod by pod: the order of changes matters for host ports.
-    world = nodes.changed(RowChanges(positions, slots, np.full(len(slots), -1)))
-    tried = np.flatnonzero(np.bincount(positions, minlength=len(nodes)))
     result = DryRun()
+    tried = np.flatnonzero(potential.counts)
     if len(tried) < len(nodes):
         result.failed.append((NO_VICTIMS, len(nodes) - len(tried)))
-    verdicts = filter_again(world.at(tried))
+    if not len(tried):
+        return result
+    # Giving back replays what kube-scheduler does, pod by pod: the order of changes matters for host ports.
+    slots = potential.slots
+    world = nodes.changed(RowChanges(potential.positions, slots, np.full(len(slots), -1)))
+    world = _narrowed(world, tried)
+    verdicts = filter_again(world)
     result.failed += [(_as_framework_says(status), len(where)) for status, where in verdicts.groups()]
-    fits = np.zeros(len(nodes), np.bool_)
-    fits[tried[verdicts.passing]] = True
-    gone = fits[positions]
-    for rank in range(int(potential.ranks.max(initial=-1)) + 1):
-        # The given ones are not given back.
-        at_rank = np.flatnonzero((potential.ranks == rank) & fits[positions] & ~potential.given)
-        if not len(at_rank):
-            continue
-        where, back = positions[at_rank], slots[at_rank]
-        world = world.changed(RowChanges(where, back, np.ones(len(back), np.int64)))
-        passing = filter_again(world.at(where)).passing
-        gone[at_rank[passing]] = False
-        world = world.changed(RowChanges(where[~passing], back[~passing], np.full(np.count_nonzero(~passing), -1)))
-    names = nodes.names
-    first = np.searchsorted(positions, np.arange(len(nodes) + 1))
-    for position in np.flatnonzero(fits).tolist():
-        here = slice(first[position], first[position + 1])
-        victims = slots[here][gone[here]].tolist()
-        if victims:
-            violations = int(np.count_nonzero(potential.violating[here] & gone[here]))
-            result.candidates.append(Candidate(names[position], tuple(victims), violations))
-        else:
-            result.failed.append(
-                (Status(Code.ERROR, (f'expected at least one victim pod on node "{names[position]}"',)), 1)
-            )
+    fitting = np.flatnonzero(verdicts.passing)
+    if not len(fitting):
+        return result
+    fits = tried[fitting]
+    must_go = _give_back(potential, fits, _narrowed(world, fitting), filter_again)
+    for name in nodes.names_at(fits[~np.isin(fits, potential.positions[must_go])]):
+        result.failed.append((Status(Code.ERROR, (f'expected at least one victim pod on node "{name}"',)), 1))
+    result.candidates = potential.candidates(nodes, must_go)
     return result
+
+
+def _give_back(
+    potential: "_PotentialVictims", nodes: Positions, world: NodeView, filter_again: FilterAgain
+) -> NDArray[np.bool_]:
+    """Tell which pods must go from `nodes`, which `world` shows without any of the potential victims.
+
+    The k-th pod of every node is given back in one pass, and taken again where the pod does not fit then.
+    """
+    must_go, returning, counts = potential.on(nodes)
+    first = np.cumsum(counts) - counts
+    for rank in range(int(counts.max())):
+        at = np.flatnonzero(counts > rank)
+        if 2 * len(at) <= len(world):
+            world, first, counts = world.at(at), first[at], counts[at]
+            at = np.arange(len(at))
+        pods = returning[first[at] + rank]
+        slots = potential.slots[pods]
+        world = world.changed(RowChanges(at, slots, np.ones(len(at), np.int64)))
+        passing = filter_again(_narrowed(world, at)).passing
+        must_go[pods[passing]] = False
+        taken = np.flatnonzero(~passing)
+        if len(taken):
+            world = world.changed(RowChanges(at[taken], slots[taken], np.full(len(taken), -1)))
+    return must_go
+
+
+def _narrowed(nodes: NodeView, positions: Positions) -> NodeView:
+    return nodes if len(positions) == len(nodes) else nodes.at(positions)
 
 
 def given_candidate(cluster: Cluster, pod: Pod, node: NodeView, given: Collection[int]) -> Candidate:
     """Return a node, the only one of its view, with victims that are settled: in order, and with their violations."""
     potential = _PotentialVictims(cluster, pod, node, given)
-    violations = int(np.count_nonzero(potential.violating & potential.given))
-    return Candidate(node.names[0], tuple(potential.slots[potential.given].tolist()), violations)
+    return potential.candidates(node, potential.given)[0]
 
 
 class _PotentialVictims:
     """The pods of lower priority on some nodes, and those given, node by node in the order of giving them back: those
-    whose budget is used up first, then by importance. Arrays of one length; `ranks` count the pods of a node."""
+    whose budget is used up first, then by importance. Arrays of one length, but for `counts`, which are by node."""
 
     def __init__(self, cluster: Cluster, pod: Pod, nodes: NodeView, given: Collection[int]) -> None:
         pods = cluster.pods
-        position_of_row = np.full(cluster.nodes.capacity + 1, -1, np.intp)
-        position_of_row[nodes.rows] = np.arange(len(nodes))
         used = len(pods.facts)
         is_given = np.zeros(used, np.bool_)
         is_given[list(given)] = True
-        # Pods on no row pick the last entry.
-        on = position_of_row[pods.row[:used]]
+        on = nodes.positions_of_rows(pods.row[:used])
         slots = np.flatnonzero((on >= 0) & ((pods.priority[:used] < pod.spec.priority) | is_given))
-        slots = slots[np.lexsort((pods.started[slots], -pods.priority[slots], on[slots]))]
+        slots = slots[order_by((pods.started[slots], -pods.priority[slots], on[slots]))]
         violates = violating(cluster.workloads.disruption_budgets, pods, slots, on[slots])
-        order = np.lexsort((~violates, on[slots]))
-        self.slots: Positions = slots[order]
-        self.positions: Positions = on[self.slots]
-        self.violating = violates[order]
-        self.given = is_given[self.slots]
-        self.ranks = rank_in_group(self.positions)
+        if violates.any():
+            order = order_by((1 - violates, on[slots]))
+            slots, violates = slots[order], violates[order]
+        self.slots: Positions = slots
+        self.positions: Positions = on[slots]
+        self.violating = violates
+        self.given = is_given[slots]
+        self.counts = np.bincount(self.positions, minlength=len(nodes))
+
+    def on(self, nodes: Positions) -> tuple[NDArray[np.bool_], Positions, Positions]:
+        """Tell which of them are on some of the nodes, which of those may be given back, and how many of the latter
+        each of these nodes has."""
+        is_on = np.zeros(len(self.counts), np.bool_)
+        is_on[nodes] = True
+        there = is_on[self.positions]
+        returning = np.flatnonzero(there & ~self.given)
+        return there, returning, np.bincount(self.positions[returning], minlength=len(self.counts))[nodes]
+
+    def candidates(self, nodes: NodeView, must_go: NDArray[np.bool_]) -> Candidates:
+        """Return the nodes that pods must go from."""
+        on = self.positions[must_go]
+        counts = np.bincount(on, minlength=len(nodes))
+        violations = np.bincount(on[self.violating[must_go]], minlength=len(nodes))
+        found = np.flatnonzero(counts)
+        return Candidates(nodes.names_at(found), self.slots[must_go], counts[found], violations[found])
 
 
 def _as_framework_says(status: Status) -> Status:
     if status.code != Code.ERROR:
         return status
     return Status(Code.ERROR, (f'running "{status.plugin}" filter plugin: {status.message}',))
-
-
-def best_candidates(pods: PodTable, candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Return the candidates that no criterion tells from the best one (pickOneNodeForPreemption).
-
-    The fewest violations of budgets; the lowest priority of the first victim; the lowest sum of priorities; the fewest
-    victims; the latest start of the victim of highest priority that started first.
-    """
-    ranks = [_rank(pods, candidate) for candidate in candidates]
-    best = min(ranks)
-    return [candidate for candidate, rank in zip(candidates, ranks, strict=True) if rank == best]
-
-
-def _rank(pods: PodTable, candidate: Candidate) -> tuple[int, ...]:
-    victims = np.asarray(candidate.victims, np.intp)
-    priorities = pods.priority[victims]
-    total = int((priorities + 2**31).sum())
-    earliest = int(pods.started[victims][priorities == priorities.max()].min())
-    return candidate.pdb_violations, int(priorities[0]), total, len(victims), -earliest
-
-
-def sampled(candidates: Iterable[Candidate], count: int) -> list[Candidate]:
-    """Return the candidates that trying one node after the other finds until `count` are enough (DryRunPreemption).
-
-    They are enough only with one among them that violates no budget; those that violate none come first.
-    """
-    sound: list[Candidate] = []
-    violating_budgets: list[Candidate] = []
-    for candidate in candidates:
-        (violating_budgets if candidate.pdb_violations else sound).append(candidate)
-        if sound and len(sound) + len(violating_budgets) >= count:
-            break
-    return sound[:count] + violating_budgets[:count]
 
 
 def fit_error(failed: Iterable[tuple[Status, int]]) -> str:

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.nominations import Nomination
-from extender_service.cluster.view import NodeView, RowChanges
+from extender_service.cluster.own_worlds import RowChanges
+from extender_service.cluster.view import NodeView
 from extender_service.framework.interface import (
     MAX_NODE_SCORE,
     MIN_NODE_SCORE,
@@ -203,12 +204,14 @@ def filter_nodes(
 
 def _joining(nodes: NodeView, nominated: Sequence[Nomination]) -> RowChanges | None:
     """The nominated pods as changes of the nodes that they are to run on."""
-    at = [(nodes.position_of(nomination.node_name), nomination.slot) for nomination in nominated]
-    joining = [(position, slot) for position, slot in at if position >= 0]
-    if not joining:
+    if not nominated:
         return None
-    positions, slots = zip(*joining, strict=True)
-    return RowChanges(positions, slots, [1] * len(joining))
+    positions = nodes.positions_of([nomination.node_name for nomination in nominated])
+    slots = np.array([nomination.slot for nomination in nominated], np.intp)
+    here = positions >= 0
+    if not here.any():
+        return None
+    return RowChanges(positions[here], slots[here], np.ones(np.count_nonzero(here), np.int64))
 
 
 def _run_filters(profile: Profile, state: CycleState, pod: Pod, verdicts: Verdicts) -> None:

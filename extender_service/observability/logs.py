@@ -8,6 +8,7 @@ import logging
 import re
 import sys
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Literal, TextIO
 
 LogFormat = Literal["text", "json"]
@@ -47,6 +48,8 @@ def configure_logging(level: int, log_format: LogFormat, stream: TextIO | None =
 
     uvicorn's own records come along if it is run with `log_config=None`; run it with `access_log=False`, too.
     """
+    # No line tells of these, and finding out takes time (see "Optimization" in the documentation of logging).
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JSONFormatter() if log_format == "json" else TextFormatter())
     logging.basicConfig(level=level, handlers=[handler], force=True)
@@ -60,7 +63,7 @@ class TextFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the record as one line."""
-        return " ".join(f"{_text(key)}={_text(value)}" for key, value in _fields(record).items())
+        return " ".join([f"{_key(key)}={_text(value)}" for key, value in _fields(record).items()])
 
 
 class JSONFormatter(logging.Formatter):
@@ -91,11 +94,16 @@ def _fields(record: logging.LogRecord) -> dict[str, object]:
 
 
 def _text(value: object) -> str:
+    if type(value) is int:
+        return str(value)
     if value is None or isinstance(value, _SCALARS):
         return _encode(value)
     text = str(value)
     is_plain = text and text.isprintable() and not _MUST_BE_QUOTED.search(text)
     return text if is_plain else _json(text)
+
+
+_key = lru_cache(maxsize=256)(_text)
 
 
 def _json(value: object) -> str:

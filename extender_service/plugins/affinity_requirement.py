@@ -1,9 +1,10 @@
 """Which nodes the required affinity and anti-affinity of pods rule out (interpodaffinity/filtering.go)."""
 
 from collections.abc import Iterable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.label_sets import PodSelector
@@ -36,7 +37,7 @@ class AffinityRequirement:
         for term in terms.required_anti:
             self._apart.setdefault(term.topology_key, []).append(selected_pods(term, workloads))
         self._unwanted_by = list(cluster.pods.anti_affinity.about(*self._about_pod))
-        self._selected: dict[tuple[PodSelector, ...], Mask] = {}
+        self._unwanted_by_set: dict[int, list[str]] = {}
         # By topology key: pods by the number of the label's value, and 0 for nodes without it.
         self._near_pods: dict[str, Amounts] = {}
         self._apart_pods: dict[str, Amounts] = {}
@@ -114,34 +115,41 @@ class AffinityRequirement:
 
     def _added(self, queries: Iterable[tuple[PodSelector, ...]], nodes: NodeView) -> Amounts | None:
         """How many pods more, or fewer, each node has in its own world, each counted as often as it is selected."""
-        if nodes.changes is None:
+        if not nodes.is_changed:
             return None
-        added = np.zeros(len(nodes), np.int64)
-        for selectors in queries:
-            if selectors not in self._selected:
-                self._selected[selectors] = self._cluster.pods.label_sets.matching(selectors)
-            added += nodes.pods_added(self._selected[selectors])
-        return added
+        return sum((nodes.pods_added(selectors) for selectors in queries), start=np.zeros(len(nodes), np.int64))
 
     def _unwanted_added(self, nodes: NodeView) -> dict[str, Amounts | None]:
-        changes = nodes.changes
-        if changes is None:
+        if not nodes.is_changed:
             return dict.fromkeys(self._unwanted_pods)
+        return {key: nodes.added((self, key), partial(self._unwanting, key)) for key in self._keys_of_anti_affinity}
+
+    @cached_property
+    def _keys_of_anti_affinity(self) -> set[str]:
+        """The topology keys of all terms of anti-affinity: any pod may come to a node, not only those on nodes."""
+        term_sets = self._cluster.pods.term_sets
+        return {term.topology_key for _, terms in term_sets for term in terms.required_anti}
+
+    def _unwanting(self, key: str, slots: NDArray[np.intp]) -> Amounts:
+        """How many terms of anti-affinity with a topology key, that match the pod, each of some pods has."""
         pods = self._cluster.pods
-        term_sets = pods.term_set[changes.slots]
-        per_term_set: dict[str, Amounts] = {}
-        for number in set(term_sets.tolist()):
-            terms = pods.term_sets.values[number]
-            for term in terms.required_anti if terms is not None else ():
-                if term.matches(*self._about_pod):
-                    counts = per_term_set.setdefault(term.topology_key, np.zeros(pods.term_sets.size, np.int64))
-                    counts[number] += 1
-        added: dict[str, Amounts | None] = dict.fromkeys(self._unwanted_pods)
-        for key, counts in per_term_set.items():
-            on_node = np.zeros(len(nodes), np.int64)
-            np.add.at(on_node, changes.positions, changes.signs * counts[term_sets])
-            added[key] = on_node
-        return added
+        numbers = pods.term_set[slots]
+        has = np.zeros(pods.term_sets.size, np.bool_)
+        has[numbers] = True
+        counts = np.zeros(pods.term_sets.size, np.int64)
+        for number in np.flatnonzero(has).tolist():
+            counts[number] = self._unwanted_near(number).count(key)
+        return counts[numbers]
+
+    def _unwanted_near(self, number: int) -> list[str]:
+        """The topology keys of a term set's terms of anti-affinity that match the pod."""
+        found = self._unwanted_by_set.get(number)
+        if found is None:
+            terms = self._cluster.pods.term_sets.values[number]
+            required = () if terms is None else terms.required_anti
+            found = [term.topology_key for term in required if term.matches(*self._about_pod)]
+            self._unwanted_by_set[number] = found
+        return found
 
 
 def _by_value(nodes: NodeView, key: str, by_row: Amounts) -> Amounts:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from extender_service.cluster.view import NodeView
 from extender_service.config.plugin_args import DefaultPreemptionArgs
+from extender_service.framework.candidates import NO_CANDIDATES, Candidates, best_candidates, sampled
 from extender_service.framework.interface import (
     CycleState,
     FilterAgain,
@@ -18,13 +19,10 @@ from extender_service.framework.interface import (
 )
 from extender_service.framework.preemption import (
     NOT_HELPFUL,
-    Candidate,
     DryRun,
-    best_candidates,
     dry_run,
     fit_error,
     ineligible,
-    sampled,
 )
 from extender_service.framework.runtime import CycleError
 from extender_service.framework.status import Code, Status, unschedulable
@@ -62,7 +60,7 @@ class DefaultPreemption(PostFilter):
             tried = self._try(pod, nodes, hopeful, filter_again)
         except CycleError as error:
             return PostFilterResult(_failed(str(error)))
-        if not tried.candidates:
+        if not len(tried.candidates):
             if tried.errors:
                 return PostFilterResult(_failed(_joined(tried.errors)))
             hopeless = int(np.count_nonzero(nodes.exists)) - len(hopeful)
@@ -78,14 +76,14 @@ class DefaultPreemption(PostFilter):
             return tried
         order = np.roll(hopeful, -self._draw_offset(len(hopeful)))
         wanted = self._candidates_wanted(len(order))
+        found = NO_CANDIDATES
         begin, size = 0, max(wanted, 1)
-        found: list[Candidate] = []
         while begin < len(order):
             part = dry_run(self.handle.cluster, pod, nodes.at(order[begin : begin + size]), filter_again)
-            found += part.candidates
+            found = Candidates.joined([found, part.candidates])
             tried.failed += part.failed
             tried.candidates = sampled(found, wanted)
-            if len(tried.candidates) >= wanted and not all(candidate.pdb_violations for candidate in tried.candidates):
+            if len(tried.candidates) >= wanted and not tried.candidates.pdb_violations.all():
                 break
             begin, size = begin + size, 2 * size
         return tried

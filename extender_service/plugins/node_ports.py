@@ -3,6 +3,8 @@
 from collections.abc import Collection
 from typing import ClassVar
 
+import numpy as np
+
 from extender_service.cluster.events import ClusterEvent
 from extender_service.cluster.resources import EVERY_ADDRESS, HostPort, host_ports
 from extender_service.cluster.view import NodeView
@@ -33,10 +35,14 @@ class NodePorts(PreFilter, Filter):
         """Reject nodes where a wanted port is in use."""
         wanted = state.read(_WANTED, "reading")
         numbers, sets = nodes.port_sets()
-        conflicts = [bool(used) and conflict(wanted, used or ()) for used in sets]
-        if not any(conflicts):
+        occurs = np.zeros(len(sets), np.bool_)
+        occurs[numbers] = True
+        conflicting = [number for number in np.flatnonzero(occurs).tolist() if conflict(wanted, sets[number] or ())]
+        if not conflicting:
             return None
-        return Rejections.per_value(numbers, [PORTS_TAKEN if conflicts_here else None for conflicts_here in conflicts])
+        conflicts = np.zeros(len(sets), np.bool_)
+        conflicts[conflicting] = True
+        return Rejections.where(conflicts[numbers], PORTS_TAKEN)
 
 
 def conflict(wanted: Collection[HostPort], used: Collection[HostPort]) -> bool:

@@ -96,19 +96,24 @@ class NodeVolumeLimits(PreFilter, Filter):
 
     def _change(self, nodes: NodeView, key: str, *, migrated: bool) -> NDArray[np.int64]:
         """Return how many volumes more, or fewer, are attached in each node's own world."""
-        change = np.zeros(len(nodes), np.int64)
-        if nodes.changes is None:
-            return change
         held, pods, rows = self.handle.cluster.held_volumes, self.handle.cluster.pods, nodes.rows
-        positions, slots, signs = nodes.changes.positions, nodes.changes.slots, nodes.changes.signs
-        shared = held.share(slots)
-        alone = ~shared
-        counts = held.volume_counts(slots[alone], key, migrated=migrated)
-        np.add.at(change, positions[alone], signs[alone] * counts)
+
+        def held_alone(slots: NDArray[np.intp]) -> NDArray[np.int64]:
+            return np.where(held.share(slots), 0, held.volume_counts(slots, key, migrated=migrated))
+
+        change = nodes.added((self.name, key, migrated), held_alone)
+        changes = nodes.changes
+        shared = () if changes is None else np.flatnonzero(held.share(changes.slots))
+        if changes is None or not len(shared):
+            return change
+        change = change.copy()
         # A volume that pods share stays attached until the last of them is gone.
         moved: Counter[tuple[int, str, str]] = Counter()
         for position, slot, sign in zip(
-            positions[shared].tolist(), slots[shared].tolist(), signs[shared].tolist(), strict=True
+            changes.positions[shared].tolist(),
+            changes.slots[shared].tolist(),
+            changes.signs[shared].tolist(),
+            strict=True,
         ):
             for driver, handle in held.held_by(slot, key, migrated=migrated):
                 moved[position, driver, handle] += sign

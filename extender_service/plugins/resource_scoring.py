@@ -77,6 +77,5 @@ def weighed_pod(
 def usages(nodes: NodeView, pod: WeighedPod) -> Usages:
     """Return what would be in use on each node with the pod there."""
     offered = nodes.allocatable_of(pod.offered)
-    requested = nodes.requested_of(pod.taken)
-    requested += np.array(pod.amounts, np.int64)[:, None]
+    requested = nodes.requested_of(pod.taken) + np.array(pod.amounts, np.int64)[:, None]
     return Usages(np.array(pod.weights, np.int64), offered != 0, requested, np.maximum(offered, 1))

@@ -43,7 +43,6 @@ class SpreadRequirement:
         self._selectors = [
             PodSelector(frozenset((pod.metadata.namespace,)), constraint.selector) for constraint in constraints
         ]
-        self._label_sets: dict[PodSelector, Mask] = {}
         self._table: NodeTable | None = None
         self._included: list[Mask] = []
         self._domains: dict[str, _Domains] = {}
@@ -57,7 +56,7 @@ class SpreadRequirement:
             return is_present(numbers), np.ones(len(nodes), np.bool_)
         pods = domains.pods[numbers]
         least: Amounts | int = domains.least
-        if nodes.changes is not None:
+        if nodes.is_changed:
             added = self._added(constraint.topology_key, nodes)
             pods = pods + added
             elsewhere = np.where(numbers == domains.fewest, domains.second, domains.least)
@@ -104,11 +103,5 @@ class SpreadRequirement:
         added = np.zeros(len(nodes), np.int64)
         for constraint, selector, included in zip(self.constraints, self._selectors, self._included, strict=True):
             if constraint.topology_key == key:
-                added += np.where(nodes.of_rows(included), nodes.pods_added(self._matching(selector)), 0)
+                added += np.where(nodes.of_rows(included), nodes.pods_added((selector,)), 0)
         return added
-
-    def _matching(self, selector: PodSelector) -> Mask:
-        matching = self._label_sets.get(selector)
-        if matching is None:
-            matching = self._label_sets[selector] = self._cluster.pods.label_sets.matching((selector,))
-        return matching

@@ -75,14 +75,15 @@ class VolumeRestrictions(PreFilter, Filter):
         return bool(cluster.nodes.exists[rows[rows >= 0]].any())
 
     def _claims_in_use(self, claims: _Claims, nodes: NodeView) -> NDArray[np.int64]:
-        in_use = np.full(len(nodes), claims.in_use, np.int64)
-        if nodes.changes is not None and claims.names:
-            held = self.handle.cluster.held_volumes
+        held, pods = self.handle.cluster.held_volumes, self.handle.cluster.pods
+
+        def uses(slots: NDArray[np.intp]) -> NDArray[np.int64]:
+            by_slot = np.zeros(len(pods.facts), np.int64)
             for slot in held.claim_names.slots(*claims.names).tolist():
-                moved = nodes.changes.slots == slot
-                uses = held.claim_count(slot, claims.names)
-                np.add.at(in_use, nodes.changes.positions[moved], nodes.changes.signs[moved] * uses)
-        return in_use
+                by_slot[slot] = held.claim_count(slot, claims.names)
+            return by_slot[slots]
+
+        return claims.in_use + nodes.added((self.name, claims.names), uses)
 
 
 def _excluded_by(use: DiskUse) -> list[DiskUse]:

@@ -1,14 +1,14 @@
 """This project's verdict on preemption, in the oracle's form."""
 
-from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
 from extender_service.cluster.cluster import Cluster
 from extender_service.config.plugin_args import DefaultPreemptionArgs
+from extender_service.framework.candidates import NO_CANDIDATES, Candidate, Candidates, best_candidates
 from extender_service.framework.interface import CycleState
-from extender_service.framework.preemption import Candidate, best_candidates, dry_run, ineligible
+from extender_service.framework.preemption import dry_run, ineligible
 from extender_service.framework.profile import Profile
 from extender_service.framework.runtime import CycleError, filter_again, run_post_filter
 from extender_service.framework.status import Code
@@ -32,8 +32,8 @@ def preempted(subject: Subject, state: CycleState, verdicts: Verdicts) -> dict[s
     if not plugins:
         return None
     message = ineligible(subject.cluster, subject.pod, verdicts)
-    candidates = [] if message is not None else _candidates(subject, state, verdicts)
-    tied = sorted(best.node_name for best in best_candidates(subject.cluster.pods, candidates)) if candidates else []
+    candidates = NO_CANDIDATES if message is not None else _candidates(subject, state, verdicts)
+    tied = sorted(best_candidates(subject.cluster.pods, candidates).names) if len(candidates) else []
     for plugin in plugins:
         plugin.args = DefaultPreemptionArgs(min_candidate_nodes_percentage=100)
     nominated = subject.cluster.nominated_for(subject.pod, subject.scheduler_names)
@@ -43,7 +43,10 @@ def preempted(subject: Subject, state: CycleState, verdicts: Verdicts) -> dict[s
     return {
         "eligible": message is None,
         "message": message or "",
-        "candidates": [_in_words(subject.cluster, candidate) for candidate in candidates],
+        "candidates": [
+            _in_words(subject.cluster, candidate)
+            for candidate in sorted(candidates, key=lambda candidate: candidate.node_name)
+        ],
         "selected": tied[0] if tied else None,
         "tied": tied,
         "plugin": result.status.plugin or None,
@@ -52,18 +55,18 @@ def preempted(subject: Subject, state: CycleState, verdicts: Verdicts) -> dict[s
     }
 
 
-def _candidates(subject: Subject, state: CycleState, verdicts: Verdicts) -> Sequence[Candidate]:
+def _candidates(subject: Subject, state: CycleState, verdicts: Verdicts) -> Candidates:
     hopeful = np.flatnonzero(verdicts.rejected_with(Code.UNSCHEDULABLE) & verdicts.view.exists)
     if not len(hopeful):
-        return []
+        return NO_CANDIDATES
     nominated = subject.cluster.nominated_for(subject.pod, subject.scheduler_names)
     again = filter_again(subject.profile, state, subject.pod, nominated)
     try:
         tried = dry_run(subject.cluster, subject.pod, verdicts.view.at(hopeful), again)
     except CycleError:
         # The error shows in the status of PostFilter.
-        return []
-    return sorted(tried.candidates, key=lambda candidate: candidate.node_name)
+        return NO_CANDIDATES
+    return tried.candidates
 
 
 def _in_words(cluster: Cluster, candidate: Candidate) -> dict[str, Any]:

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.labels import ABSENT
+from extender_service.cluster.own_worlds import RowChanges
 from extender_service.cluster.resources import HostPort, host_ports, pod_requests, request_shape
-from extender_service.cluster.view import NodeView, RowChanges
+from extender_service.cluster.view import NodeView
 from extender_service.kube.objects import Node, Pod, Taint
 from tests.unit.cluster.objects import make_node, make_pod
 

@@ -129,8 +129,10 @@ def test_a_pod_that_no_plugin_binds_is_an_error() -> None:
         asyncio.run(whole(cycle))
 
 
-def waiting(act: Callable[[Profile], None], seconds: float = 60.0) -> list[str]:
-    """Run a cycle that waits, and act on it once it does; returns the calls."""
+def waiting(
+    act: Callable[[Profile], None], seconds: float = 60.0, give_up: Callable[[BindingCycle], None] = lambda _: None
+) -> list[str]:
+    """Run a cycle that waits, and act on it or give it up once it does; returns the calls."""
     calls: list[str] = []
     cycle, profile = cycle_of(Recorder("a", calls, permit=Status(Code.WAIT), wait_seconds=seconds))
 
@@ -139,6 +141,7 @@ def waiting(act: Callable[[Profile], None], seconds: float = 60.0) -> list[str]:
         while not len(profile.waiting_pods):
             await asyncio.sleep(0)
         act(profile)
+        give_up(cycle)
         await running
 
     try:
@@ -191,3 +194,8 @@ def test_a_pod_that_is_allowed_is_not_rejected() -> None:
 def test_a_pod_that_waits_for_too_long_is_rejected() -> None:
     with pytest.raises(CycleError, match=r"rejected due to timeout after waiting 0\.01s at plugin Recorder"):
         waiting(lambda _: None, seconds=0.01)
+
+
+def test_a_pod_whose_place_is_given_up_waits_no_longer() -> None:
+    with pytest.raises(CycleError, match="its place was given up"):
+        waiting(lambda _: None, give_up=BindingCycle.unreserve)

@@ -3,14 +3,13 @@
 from collections.abc import Sequence
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import structs
 
 from extender_service.cluster.cluster import Cluster
-from extender_service.cluster.view import NodeView, RowChanges
-from extender_service.framework.preemption import Candidate, DryRun, best_candidates, dry_run, fit_error, sampled
+from extender_service.cluster.own_worlds import RowChanges
+from extender_service.cluster.view import NodeView
+from extender_service.framework.preemption import DryRun, dry_run, fit_error
 from extender_service.framework.status import unschedulable
 from extender_service.framework.verdicts import Verdicts
 from extender_service.kube.objects import Pod
@@ -161,38 +160,6 @@ def test_the_number_of_passes_does_not_grow_with_the_nodes() -> None:
         return count
 
     assert passes("abcdefgh") == passes("a") == 5
-
-
-@pytest.mark.parametrize(
-    ("on_a", "on_b", "best"),
-    [
-        pytest.param([(5, 1)], [(4, 1)], ["b"], id="the lower priority"),
-        pytest.param([(4, 1), (1, 1)], [(4, 1)], ["b"], id="the lower sum"),
-        pytest.param([(4, 5)], [(4, 9)], ["b"], id="the later start"),
-        pytest.param([(4, 5)], [(4, 5)], ["a", "b"], id="no difference"),
-    ],
-)
-def test_the_least_harm_is_best(on_a: list[tuple[int, int]], on_b: list[tuple[int, int]], best: list[str]) -> None:
-    pods = [
-        running(f"{node}-{number}", node, priority=priority, cpu=1, started=started, app="web")
-        for node, on_node in (("a", on_a), ("b", on_b))
-        for number, (priority, started) in enumerate(on_node)
-    ]
-    cluster = make_cluster(pods, nodes="ab")
-    candidates = [
-        Candidate(node, tuple(cluster.pods.on_row(cluster.nodes.row_of[node])), pdb_violations=0) for node in "ab"
-    ]
-    assert [candidate.node_name for candidate in best_candidates(cluster.pods, candidates)] == best
-    fewer = [structs.replace(candidates[0], pdb_violations=1), candidates[1]]
-    assert [candidate.node_name for candidate in best_candidates(cluster.pods, fewer)] == ["b"]
-
-
-def test_trying_ends_once_there_are_enough_candidates_with_a_sound_one_among_them() -> None:
-    one, two, three = (Candidate(name, (0,), violations) for name, violations in (("a", 1), ("b", 1), ("c", 0)))
-    assert sampled([one, two, three, three], 2) == [three, one, two]
-    left = iter([three, one, two])
-    assert sampled(left, 2) == [three, one]
-    assert list(left) == [two]
 
 
 def test_reasons_are_counted_by_node() -> None:

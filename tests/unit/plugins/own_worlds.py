@@ -5,7 +5,8 @@ from typing import NamedTuple
 from hypothesis import strategies as st
 
 from extender_service.cluster.cluster import Cluster
-from extender_service.cluster.view import NodeView, RowChanges
+from extender_service.cluster.own_worlds import RowChanges
+from extender_service.cluster.view import NodeView
 from extender_service.framework.status import Rejections
 from extender_service.kube.objects import Affinity, Node, ObjectMeta, Pod, PodSpec
 

@@ -1,6 +1,6 @@
 """DefaultPreemption tries nodes in growing chunks, from a random one on, and decides as if it had tried them singly."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import pytest
@@ -11,8 +11,9 @@ from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.cluster_file import ClusterFile
 from extender_service.cluster.view import NodeView
 from extender_service.config.plugin_args import DefaultPreemptionArgs
+from extender_service.framework.candidates import NO_CANDIDATES, Candidates, best_candidates, sampled
 from extender_service.framework.interface import CycleState, Handle, PostFilterResult
-from extender_service.framework.preemption import Candidate, best_candidates, dry_run, sampled
+from extender_service.framework.preemption import dry_run
 from extender_service.framework.status import Code
 from extender_service.framework.verdicts import Verdicts
 from extender_service.kube.objects import Pod
@@ -107,11 +108,11 @@ def test_the_choice_is_one_that_trying_node_after_node_may_end_with(
     hopeful = [name for name, passes in zip(NODES, verdicts.passing, strict=True) if not passes]
     start = offset % len(hopeful) if hopeful else 0
 
-    def node_after_node() -> Iterator[Candidate]:
-        for name in hopeful[start:] + hopeful[:start]:
-            yield from dry_run(cluster, pod, cluster.view(cluster.nodes.rows_named([name])), judge).candidates
-
-    enough = sampled(node_after_node(), min(wanted, len(hopeful)))
-    best = best_candidates(cluster.pods, enough) if enough else []
+    node_after_node = [
+        dry_run(cluster, pod, cluster.view(cluster.nodes.rows_named([name])), judge).candidates
+        for name in hopeful[start:] + hopeful[:start]
+    ]
+    enough = sampled(Candidates.joined([NO_CANDIDATES, *node_after_node]), min(wanted, len(hopeful)))
+    best = list(best_candidates(cluster.pods, enough)) if len(enough) else []
     assert (result.node_name, result.victims) in [(each.node_name, each.victims) for each in best] or not best
     assert bool(result.node_name) == bool(best)

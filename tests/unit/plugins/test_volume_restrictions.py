@@ -1,7 +1,8 @@
 import pytest
 
 from extender_service.cluster.cluster import Cluster
-from extender_service.cluster.view import NodeView, RowChanges
+from extender_service.cluster.own_worlds import RowChanges
+from extender_service.cluster.view import NodeView
 from extender_service.framework.interface import CycleState, PluginError
 from extender_service.framework.status import SKIP, Status, unresolvable
 from extender_service.kube.objects import ISCSI, RBD, AWSElasticBlockStore, GCEPersistentDisk, Pod, Volume

@@ -1,0 +1,110 @@
+"""What is known of nodes by the pods on them, carried on as pods come and go in the nodes' own worlds."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from extender_service.cluster.nodes import NodeTable
+from extender_service.cluster.own_worlds import Carried, RowChanges
+from extender_service.cluster.pods import PodTable
+from extender_service.cluster.ranks import rank_in_group
+from extender_service.cluster.resources import HostPort
+
+# From pods' slots to how much each of them has of something.
+Measure = Callable[[NDArray[np.intp]], NDArray[np.int64]]
+
+
+class Added(Carried):
+    """How much more, or less, the changes leave on each node of what `measure` tells of a pod."""
+
+    def __init__(self, measure: Measure) -> None:
+        self._measure = measure
+
+    def begin(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+        """Nothing was added yet."""
+        return np.zeros(len(rows), np.int64)
+
+    def follow(self, column: NDArray[np.int64], changes: RowChanges) -> None:
+        """Add what pods bring, and take off what others had."""
+        np.add.at(column, changes.positions, changes.signs * self._measure(changes.slots))
+
+
+class Requested(Carried):
+    """What the pods on each node take of several dimensions, as (dimension, node)."""
+
+    def __init__(self, table: NodeTable, pods: PodTable, dimensions: Sequence[int]) -> None:
+        self._table = table
+        self._pods = pods
+        self._dimensions = dimensions
+
+    def begin(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+        """What the pods take that count there."""
+        amounts = np.zeros((len(self._dimensions), len(rows)), np.int64)
+        for at, dimension in enumerate(self._dimensions):
+            if 0 <= dimension < len(self._table.requested):
+                amounts[at] = self._table.requested[dimension, rows]
+        return amounts
+
+    def follow(self, column: NDArray[np.int64], changes: RowChanges) -> None:
+        """Add what pods take, and give back what others took."""
+        requests = self._pods.requests[changes.slots]
+        for of_dimension, dimension in zip(column, self._dimensions, strict=True):
+            if 0 <= dimension < self._pods.amounts.shape[1]:
+                amounts = self._pods.amounts[:, dimension][requests]
+                np.add.at(of_dimension, changes.positions, changes.signs * amounts)
+
+
+class PortsInUse(Carried):
+    """The number of each node's host ports in use, in `sets`, which are the table's and those that changes make.
+
+    A set does not count: as in kube-scheduler, taking one of two pods with the same port off a node frees the port
+    (HostPortInfo in framework/types.go). So the order of changes matters.
+    """
+
+    def __init__(self, table: NodeTable, pods: PodTable) -> None:
+        self.sets: list[frozenset[HostPort] | None] = list(table.port_sets.values)
+        self._table = table
+        self._pods = pods
+        # What the same ports make of the same set, many nodes have in common.
+        self._made: dict[tuple[int, int, int], int] = {}
+
+    def begin(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+        """The ports of the pods that count there."""
+        return self._table.port_set[rows]
+
+    def follow(self, column: NDArray[np.intp], changes: RowChanges) -> None:
+        """Add pods' ports to the sets of their nodes, or take them out; on each node one pod after the other."""
+        # Most pods have no ports.
+        port_sets = self._pods.port_set[changes.slots]
+        concerned = np.flatnonzero(port_sets != self._pods.port_sets.number_of(frozenset()))
+        if not len(concerned):
+            return
+        concerned = concerned[np.argsort(changes.positions[concerned], kind="stable")]
+        ranks = rank_in_group(changes.positions[concerned])
+        for rank in range(int(ranks.max()) + 1):
+            now = concerned[ranks == rank]
+            positions = changes.positions[now]
+            column[positions] = self._after(column[positions], port_sets[now], changes.signs[now])
+
+    def _after(
+        self, numbers: NDArray[np.intp], port_sets: NDArray[np.intp], signs: NDArray[np.int64]
+    ) -> NDArray[np.intp]:
+        """The number of each set with the ports of a pod, or without them."""
+        steps = (numbers * self._pods.port_sets.size + port_sets) * 2 + (signs > 0)
+        distinct, first, which = np.unique(steps, return_index=True, return_inverse=True)
+        made = np.empty(len(distinct), np.intp)
+        for at, index in enumerate(first.tolist()):
+            made[at] = self._made_of(int(numbers[index]), int(port_sets[index]), int(signs[index]))
+        return made[which]
+
+    def _made_of(self, number: int, port_set: int, sign: int) -> int:
+        step = (number, port_set, sign)
+        made = self._made.get(step)
+        if made is None:
+            before, ports = self.sets[number], self._pods.port_sets.values[port_set]
+            assert before is not None
+            assert ports is not None
+            made = self._made[step] = len(self.sets)
+            self.sets.append(before | ports if sign > 0 else before - ports)
+        return made

@@ -1,0 +1,114 @@
+"""Nodes where preemption helps, and which of them is best (framework/preemption/preemption.go)."""
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from extender_service.cluster.pods import NOT_STARTED, PodTable
+
+# What is added to priorities, so that the sum grows with the number of pods (math.MaxInt32 + 1).
+_ABOVE_LEAST_PRIORITY = 2**31
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """A node on which the pod fits once the pods in the slots `victims` are gone; the order is the reference's."""
+
+    node_name: str
+    victims: tuple[int, ...]
+    pdb_violations: int
+
+
+class Candidates:
+    """Candidates as columns: `names`, `pdb_violations` and `counts` of victims have one entry for each, and `victims`
+    are the slots of all, those of one candidate, at least one, after those of the other; `first` is where they begin.
+    """
+
+    __slots__ = ("counts", "first", "names", "pdb_violations", "victims")
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        victims: NDArray[np.intp],
+        counts: NDArray[np.intp],
+        pdb_violations: NDArray[np.intp],
+    ) -> None:
+        self.names = names
+        self.victims = victims
+        self.counts = counts
+        self.pdb_violations = pdb_violations
+        self.first = np.cumsum(counts) - counts
+
+    @classmethod
+    def joined(cls, parts: "Sequence[Candidates]") -> "Candidates":
+        """Return the candidates of all parts, in their order."""
+        return cls(
+            [name for part in parts for name in part.names],
+            np.concatenate([part.victims for part in parts]),
+            np.concatenate([part.counts for part in parts]),
+            np.concatenate([part.pdb_violations for part in parts]),
+        )
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __getitem__(self, index: int) -> Candidate:
+        first, count = int(self.first[index]), int(self.counts[index])
+        victims = self.victims[first : first + count].tolist()
+        return Candidate(self.names[index], tuple(victims), int(self.pdb_violations[index]))
+
+    def __iter__(self) -> Iterator[Candidate]:
+        return (self[index] for index in range(len(self)))
+
+    def at(self, indices: NDArray[np.intp]) -> "Candidates":
+        """Return some of them."""
+        counts = self.counts[indices]
+        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        return Candidates(
+            [self.names[index] for index in indices.tolist()],
+            self.victims[np.repeat(self.first[indices], counts) + within],
+            counts,
+            self.pdb_violations[indices],
+        )
+
+
+NO_CANDIDATES = Candidates((), np.zeros(0, np.intp), np.zeros(0, np.intp), np.zeros(0, np.intp))
+
+
+def best_candidates(pods: PodTable, candidates: Candidates) -> Candidates:
+    """Return those, of at least one, that no criterion tells from the best one (pickOneNodeForPreemption).
+
+    The fewest violations of budgets; the lowest priority of the first victim; the lowest sum of priorities; the fewest
+    victims; the latest start of the victim of highest priority that started first.
+    """
+    left = _least(candidates, candidates.pdb_violations)
+    left = _least(left, pods.priority[left.victims[left.first]])
+    left = _least(left, np.add.reduceat(pods.priority[left.victims] + _ABOVE_LEAST_PRIORITY, left.first))
+    left = _least(left, left.counts)
+    return _least(left, -_earliest_start(pods, left))
+
+
+def sampled(candidates: Candidates, count: int) -> Candidates:
+    """Return those that trying one node after the other finds until `count` are enough (DryRunPreemption).
+
+    They are enough only with one among them that violates no budget; those that violate none come first.
+    """
+    sound = np.flatnonzero(candidates.pdb_violations == 0)
+    found = max(count, int(sound[0]) + 1) if len(sound) else len(candidates)
+    violating = np.flatnonzero(candidates.pdb_violations[:found])
+    return candidates.at(np.concatenate([sound[sound < found][:count], violating[:count]]))
+
+
+def _least(candidates: Candidates, criterion: NDArray[np.int64]) -> Candidates:
+    least = np.flatnonzero(criterion == criterion.min())
+    return candidates if len(least) == len(candidates) else candidates.at(least)
+
+
+def _earliest_start(pods: PodTable, candidates: Candidates) -> NDArray[np.int64]:
+    """When the first of the victims of highest priority started, for each candidate."""
+    priorities = pods.priority[candidates.victims]
+    highest = np.repeat(np.maximum.reduceat(priorities, candidates.first), candidates.counts)
+    started = np.where(priorities == highest, pods.started[candidates.victims], NOT_STARTED)
+    earliest: NDArray[np.int64] = np.minimum.reduceat(started, candidates.first)
+    return earliest

@@ -1,0 +1,80 @@
+"""Calls of the extender API, from the body of a request to the body of its answer."""
+
+import asyncio
+import itertools
+import random
+from collections.abc import Iterator
+from typing import Literal
+
+import msgspec
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from bench import synthetic
+from bench.decision import default_profile
+from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.cluster_file import ClusterFile
+from extender_service.extender.app import create_app
+from extender_service.extender.bind import Binder
+from extender_service.extender.observation import Verb
+from extender_service.extender.service import ExtenderService, Mode
+from tests.counted.bytecodes import executed, finish, typical
+from tests.counted.pods import PODS_PER_NODE, numbered, placed
+
+Order = Literal["the same", "a new"]
+
+
+def call(mode: Mode, verb: Verb, order: Order, nodes: int) -> int:
+    """Count a call that names all nodes, in the order in which they came before or in a new one."""
+    return typical(_calls(mode, verb, order, nodes))
+
+
+def _calls(mode: Mode, verb: Verb, order: Order, nodes: int) -> Iterator[int]:
+    cluster = synthetic.cluster(nodes, PODS_PER_NODE)
+    app = _app(cluster, mode)
+    waiting = synthetic.pending_pod("plain-rs")
+    names = cluster.node_names()
+    with asyncio.Runner() as runner:
+        for number in itertools.count():
+            pod = numbered(waiting, number)
+            cluster.apply_pod(pod)
+            if order == "a new":
+                random.shuffle(names)
+            count, answer = runner.run(_call(app, verb, msgspec.json.encode({"Pod": pod, "NodeNames": names})))
+            cluster.apply_pod(placed(pod, _first_node(answer)))
+            yield count
+
+
+def _app(cluster: Cluster, mode: Mode) -> ASGIApp:
+    profile = default_profile(cluster)
+    service = ExtenderService(cluster, {profile.scheduler_name: profile}, mode=mode, is_live=True)
+    return create_app(service, Binder(service, ClusterFile(cluster, [])), lambda _: None)
+
+
+async def _call(app: ASGIApp, verb: Verb, body: bytes) -> tuple[int, bytes]:
+    scope = {"type": "http", "method": "POST", "path": f"/{verb}"}
+    sent: list[Message] = []
+    unread = [body]
+
+    async def receive() -> Message:
+        while not unread:
+            await asyncio.sleep(0)  # the caller stays, and says no more
+        return {"type": "http.request", "body": unread.pop(), "more_body": False}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    answering = _answer(app, scope, receive, send)
+    count = executed(lambda: finish(answering))
+    await asyncio.sleep(0)  # what follows an answer
+    return count, sent[1]["body"]
+
+
+async def _answer(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+    await app(scope, receive, send)
+
+
+def _first_node(answer: bytes) -> str:
+    found = msgspec.json.decode(answer)
+    name = found[0]["Host"] if isinstance(found, list) else found["NodeNames"][0]
+    assert isinstance(name, str)
+    return name

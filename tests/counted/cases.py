@@ -1,0 +1,51 @@
+"""What is counted, by name."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple, get_args
+
+from bench import synthetic
+from extender_service.extender.observation import Verb
+from extender_service.extender.service import Mode
+from tests.counted.calls import Order, call
+from tests.counted.decisions import catching_up, decision, dry_run_of_preemption
+from tests.counted.events import PodEvent, heartbeat, pod_event
+
+VICTIMS = (10, 20, 40)
+_CALLS: tuple[tuple[Mode, Verb], ...] = (("replace", "filter"), ("beside", "filter"), ("beside", "prioritize"))
+
+_PER_NODE: Mapping[Order, str] = {"the same": "", "a new": "each name is looked up"}
+
+
+class Case(NamedTuple):
+    """`count` is told the number of nodes, and called for each of `sizes`.
+
+    `per_node` says why some Python runs for each node; elsewhere none may.
+    """
+
+    count: Callable[[int], int]
+    sizes: Sequence[int] = (100, 1000)
+    per_node: str = ""
+
+
+def dry_run(victims: int) -> str:
+    """The name of the case with so many victims on each node."""
+    return f"dry run of preemption, {victims} victims a node"
+
+
+CASES: Mapping[str, Case] = {
+    **{
+        f"decision, {pod_class}": Case(partial(decision, pod_class))
+        for pod_class in (*synthetic.CLASSES, "volumes", synthetic.PREEMPTOR)
+    },
+    "catching up after a decision": Case(catching_up),
+    **{
+        f"{mode} {verb}, names in {order} order": Case(partial(call, mode, verb, order), per_node=_PER_NODE[order])
+        for order in get_args(Order)
+        for mode, verb in _CALLS
+    },
+    **{f"event, a pod {which}": Case(partial(pod_event, which)) for which in get_args(PodEvent)},
+    "event, a node's heartbeat": Case(heartbeat),
+    dry_run(VICTIMS[0]): Case(partial(dry_run_of_preemption, VICTIMS[0]), per_node="a candidate is made of each"),
+    **{dry_run(victims): Case(partial(dry_run_of_preemption, victims), (100,)) for victims in VICTIMS[1:]},
+}

@@ -1,0 +1,65 @@
+"""Decisions about pending pods, and dry runs of preemption, as the service makes them."""
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+
+from bench import preemption, synthetic
+from bench.decision import default_profile
+from extender_service.extender.service import pod_name
+from extender_service.framework.candidates import best_candidates
+from extender_service.framework.preemption import dry_run
+from extender_service.framework.runtime import decide, filter_again
+from extender_service.framework.status import Code
+from tests.counted.bytecodes import executed, typical
+from tests.counted.pods import PODS_PER_NODE, numbered, placed
+
+
+def decision(pod_class: str, nodes: int) -> int:
+    """Count a decision about a pod of a class; the one before has been placed."""
+    return typical(deciding for deciding, _ in _decisions(pod_class, nodes))
+
+
+def catching_up(nodes: int) -> int:
+    """Count what is brought up to date once a pod has been placed."""
+    return typical(after for _, after in _decisions("plain-rs", nodes))
+
+
+def _decisions(pod_class: str, nodes: int) -> Iterator[tuple[int, int]]:
+    cluster = synthetic.cluster(nodes, PODS_PER_NODE)
+    profile = default_profile(cluster)
+    waiting = synthetic.pending_pod(pod_class)
+    chosen: list[str] = []
+    for number in itertools.count():
+        pod = numbered(waiting, number)
+
+        def decide_about_all() -> None:
+            view = cluster.view(None)
+            decision = decide(profile, pod, view, view.exists, score=True)  # noqa: B023 - is called at once
+            if len(decision.feasible):
+                chosen.append(view.names[decision.choose()])
+
+        deciding = executed(decide_about_all)
+        assert (len(chosen) == number + 1) == (pod_class != synthetic.PREEMPTOR), pod_name(pod)
+        if chosen:
+            cluster.apply_pod(placed(pod, chosen[-1]))
+        yield deciding, executed(cluster.catch_up)
+
+
+def dry_run_of_preemption(victims: int, nodes: int) -> int:
+    """Count the search for the best victims where a pod needs the place of so many on any node."""
+    cluster = preemption.full_cluster(nodes, victims)
+    pod = preemption.pending_pod(victims)
+    profile = default_profile(cluster)
+    view = cluster.view(None)
+    decision = decide(profile, pod, view, view.exists, score=False)
+    hopeful = view.at(np.flatnonzero(decision.verdicts.rejected_with(Code.UNSCHEDULABLE)))
+    again = filter_again(profile, decision.state, pod, [])
+
+    def search() -> None:
+        found = dry_run(cluster, pod, hopeful, again).candidates
+        best_candidates(cluster.pods, found)
+        assert len(found) == nodes
+
+    return typical(executed(search) for _ in itertools.count())

@@ -1,0 +1,68 @@
+"""Which pods a budget protects, and which of them are more than it allows."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from msgspec import structs
+
+from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.disruption_budgets import disruption_budget, violating
+from extender_service.kube.objects import LabelSelector, ObjectMeta, SelectorRequirement
+from extender_service.kube.policy import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
+from tests.unit.cluster.objects import make_node, make_pod
+
+UNTIERED = LabelSelector(match_expressions=(SelectorRequirement("tier", "DoesNotExist"),))
+
+
+def violations(
+    pods: Mapping[str, dict[str, str]], budgets: list[tuple[LabelSelector, int, list[str]]], groups: list[int]
+) -> list[bool]:
+    """Which of some pods, by name and labels, violate budgets of (selector, disruptions allowed, disrupted pods)."""
+    cluster = Cluster()
+    cluster.apply_node(make_node("a"))
+    for name, labels in pods.items():
+        pod = make_pod(name, "a")
+        cluster.apply_pod(structs.replace(pod, metadata=structs.replace(pod.metadata, labels=labels)))
+    read = [
+        disruption_budget(
+            PodDisruptionBudget(
+                ObjectMeta(name=str(number), namespace="default"),
+                PodDisruptionBudgetSpec(selector),
+                PodDisruptionBudgetStatus(allowed, dict.fromkeys(disrupted, "2026-01-01T00:00:00Z")),
+            )
+        )
+        for number, (selector, allowed, disrupted) in enumerate(budgets)
+    ]
+    protecting = [item for item in read if item is not None]
+    found: list[bool] = violating(protecting, cluster.pods, np.arange(len(pods)), np.array(groups, np.intp)).tolist()
+    return found
+
+
+def test_a_budget_allows_so_many_of_each_group() -> None:
+    web = {"app": "web"}
+    pods = {"one": web, "other": {"app": "db"}, "two": web, "three": web, "four": web}
+    budget: tuple[LabelSelector, int, list[str]] = (LabelSelector({"app": "web"}), 1, [])
+    assert violations(pods, [budget], [5, 5, 5, 2, 2]) == [False, False, True, False, True]
+
+
+def test_pods_of_several_budgets_count_in_each() -> None:
+    pods = {"one": {"app": "web", "zone": "x"}, "two": {"app": "web"}, "three": {"zone": "x"}}
+    budgets: list[tuple[LabelSelector, int, list[str]]] = [
+        (LabelSelector({"app": "web"}), 2, []),
+        (LabelSelector({"zone": "x"}), 1, []),
+    ]
+    assert violations(pods, budgets, [0, 0, 0]) == [False, False, True]
+
+
+def test_a_pod_that_was_disrupted_already_does_not_count() -> None:
+    pods = {"one": {"app": "web"}, "two": {"app": "web"}, "three": {"app": "web"}}
+    assert violations(pods, [(LabelSelector({"app": "web"}), 1, ["one"])], [0, 0, 0]) == [False, False, True]
+
+
+def test_a_pod_without_labels_is_in_no_budget() -> None:
+    pods: dict[str, dict[str, str]] = {"labelled": {"app": "web"}, "bare": {}, "tiered": {"tier": "web"}}
+    assert violations(pods, [(UNTIERED, 0, [])], [0, 0, 0]) == [True, False, False]
+
+
+def test_an_empty_selector_protects_nothing() -> None:
+    assert violations({"one": {"app": "web"}}, [(LabelSelector(), 0, [])], [0]) == [False]
