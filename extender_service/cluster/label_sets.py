@@ -64,6 +64,10 @@ class LabelSets:
         assert found is not None
         return found
 
+    def number_of(self, label_set: LabelSet) -> int:
+        """Return the number of a label set, or -1 if nobody holds it."""
+        return self._sets.number_of(label_set)
+
     def hold(self, label_set: LabelSet) -> int:
         """Return the number of a label set, which is kept until it is released as often as it was held."""
         number = self._sets.number_of(label_set)

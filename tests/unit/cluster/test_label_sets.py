@@ -17,6 +17,7 @@ def test_equal_labels_are_kept_once_however_they_are_ordered() -> None:
     first = sets.hold(LabelSet("shop", {"app": "web", "tier": "front"}))
     assert sets.hold(LabelSet("shop", {"tier": "front", "app": "web"})) == first
     assert sets.hold(LabelSet("bank", {"app": "web", "tier": "front"})) != first
+    assert sets.number_of(LabelSet("shop", {"app": "web"})) == -1
     assert len(sets) == 2
 
 
