@@ -92,7 +92,8 @@ class KubeClient:
             if not page.metadata.next_token:
                 return
             query["continue"] = page.metadata.next_token
-            query["limit"] = str(max(1, min(limit, _PAGE_BYTES * len(page.items) // len(body))))
+            if page.items:
+                query["limit"] = str(max(1, min(limit, _PAGE_BYTES * len(page.items) // len(body))))
 
     @asynccontextmanager
     async def watch(
