@@ -34,6 +34,7 @@ from extender_service.observability.operations import operations_routes
 from extender_service.options import ServeOptions
 from extender_service.startup import Setup, StartError
 from extender_service.welcome import welcome
+from extender_service.whole_answers import WholeAnswers
 
 log = logging.getLogger(__name__)
 
@@ -139,7 +140,8 @@ async def _answer(
     server = _Server(
         uvicorn.Config(
             app,
-            http="httptools",
+            http=WholeAnswers,
+            proxy_headers=False,
             lifespan="off",
             log_config=None,
             access_log=False,

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.events import ClusterEvent
+from extender_service.cluster.pod_volumes import PodVolumes, pod_volumes
 from extender_service.cluster.resources import RequestShape, request_shape
 from extender_service.cluster.view import NodeView
 from extender_service.framework.recording import Recorder
@@ -48,6 +49,11 @@ class CycleState:
     def request_shape(self) -> RequestShape:
         """What the pod's requests follow from; several plugins sum it up, each in its own way."""
         return request_shape(self.pod.spec)
+
+    @cached_property
+    def volumes(self) -> PodVolumes:
+        """What the pod holds in volumes."""
+        return pod_volumes(self.pod)
 
     def __getitem__(self, key: object) -> Any:
         return self._by_key[key]

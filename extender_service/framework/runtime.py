@@ -23,6 +23,7 @@ from extender_service.framework.interface import (
     Plugin,
     PluginError,
     PostFilterResult,
+    Score,
 )
 from extender_service.framework.profile import Profile
 from extender_service.framework.recording import extension_point, sample
@@ -275,7 +276,9 @@ def run_score(profile: Profile, state: CycleState, pod: Pod, nodes: NodeView) ->
         if plugin.name in state.skipped_scores:
             continue
         raw = _call(state, plugin, "Score", plugin.score, state, pod, nodes)
-        normalized = _call(state, plugin, "ScoreExtensionNormalize", plugin.normalize, state, pod, nodes, raw)
+        normalized = raw
+        if type(plugin).normalize is not Score.normalize:
+            normalized = _call(state, plugin, "ScoreExtensionNormalize", plugin.normalize, state, pod, nodes, raw)
         _check_range(plugin.name, normalized)
         scores.weighted[plugin.name] = weighted = normalized if weight == 1 else normalized * weight
         scores.totals += weighted

@@ -22,7 +22,10 @@ class Code(enum.IntEnum):
     @property
     def label(self) -> str:
         """The code as Kubernetes writes it."""
-        return "".join(word.capitalize() for word in self.name.split("_"))
+        return _LABELS[self]
+
+
+_LABELS = {code: "".join(word.capitalize() for word in code.name.split("_")) for code in Code}
 
 
 class Status(msgspec.Struct, frozen=True):

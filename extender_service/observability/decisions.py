@@ -16,7 +16,11 @@ def log_decision(observation: Observation) -> None:
     """Tell what was decided about a pod, or that nothing could be."""
     level = logging.WARNING if observation.error else logging.INFO
     if log.isEnabledFor(level):
-        log.log(level, "failed" if observation.error else "decided", extra=_fields(observation))
+        # Not log.log: that looks for the line of code that it was called from.
+        message = "failed" if observation.error else "decided"
+        record = logging.LogRecord(log.name, level, "", 0, message, (), None)
+        vars(record).update(_fields(observation))
+        log.handle(record)
 
 
 def availability(passed: int, asked: int, reasons: Mapping[str, int]) -> str:

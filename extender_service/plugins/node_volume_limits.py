@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from extender_service.cluster.attachments import Attachment, Fault, attachments
 from extender_service.cluster.events import ClusterEvent
-from extender_service.cluster.pod_volumes import pod_volumes
 from extender_service.cluster.view import NodeView
 from extender_service.cluster.volume_support import VolumeSupport, limit_key
 from extender_service.framework.interface import CycleState, Filter, PreFilter
@@ -39,11 +38,11 @@ class NodeVolumeLimits(PreFilter, Filter):
 
     def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:
         """Skip pods without volumes that could count."""
-        return None if pod_volumes(pod).attachable else SKIP
+        return None if state.volumes.attachable else SKIP
 
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
         """Reject nodes with too many volumes; a volume that cannot be judged is an error where it matters."""
-        wanted = list(attachments(self.handle.cluster.storage, pod_volumes(pod), set()))
+        wanted = list(attachments(self.handle.cluster.storage, state.volumes, set()))
         statuses: list[Status | None] = [None, TOO_MANY]
         numbers = np.zeros(len(nodes), np.intp)
         undecided = np.ones(len(nodes), np.bool_)

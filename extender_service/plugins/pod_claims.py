@@ -2,10 +2,9 @@
 
 import msgspec
 
-from extender_service.cluster.pod_volumes import ClaimUse, pod_volumes
+from extender_service.cluster.pod_volumes import ClaimUse, PodVolumes
 from extender_service.cluster.storage import Storage
 from extender_service.framework.interface import PluginError
-from extender_service.kube.objects import Pod
 from extender_service.kube.selectors import Operator
 from extender_service.kube.storage import PersistentVolume, PersistentVolumeClaim
 
@@ -26,10 +25,10 @@ class PodClaims(msgspec.Struct):
     immediate: list[PersistentVolumeClaim]
 
 
-def claims_of(pod: Pod, storage: Storage) -> list[PersistentVolumeClaim]:
-    """Return a pod's claims, in the order of its volumes (podHasPVCs). Raises UnusableClaimError."""
+def claims_of(volumes: PodVolumes, storage: Storage) -> list[PersistentVolumeClaim]:
+    """Return a pod's claims, in the order of its `volumes` (podHasPVCs). Raises UnusableClaimError."""
     claims = []
-    for use in pod_volumes(pod).attachable:
+    for use in volumes.attachable:
         if not isinstance(use, ClaimUse):
             continue
         name = use.key[1]

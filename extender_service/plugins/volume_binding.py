@@ -106,7 +106,7 @@ class VolumeBinding(PreFilter, Filter, PreScore, Score, Reserve, PreBind):
         """Sort out the pod's claims; those that need not wait for it must be bound. Local volumes name their nodes."""
         storage = self.handle.cluster.storage
         try:
-            claims = claims_of(pod, storage)
+            claims = claims_of(state.volumes, storage)
         except UnusableClaimError as fault:
             return unresolvable(str(fault))
         if not claims:

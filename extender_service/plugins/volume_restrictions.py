@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.events import ClusterEvent
-from extender_service.cluster.pod_volumes import DiskUse, pod_volumes
+from extender_service.cluster.pod_volumes import DiskUse
 from extender_service.cluster.view import NodeView
 from extender_service.framework.interface import CycleState, Filter, PluginError, PreFilter
 from extender_service.framework.status import SKIP, Rejections, Status, unresolvable, unschedulable
@@ -44,7 +44,7 @@ class VolumeRestrictions(PreFilter, Filter):
 
     def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:
         """Look up the pod's claims; without disks and without claims in use there is nothing to filter."""
-        volumes = pod_volumes(pod)
+        volumes = state.volumes
         storage = self.handle.cluster.storage
         once = set()
         for namespace, name in volumes.claims():
@@ -64,7 +64,7 @@ class VolumeRestrictions(PreFilter, Filter):
         if _CLAIMS not in state:
             raise PluginError(f'cannot read "{_CLAIMS}" from cycleState')
         numbers = np.where(self._claims_in_use(state[_CLAIMS], nodes) > 0, 1, 0)
-        disks = [used for use in pod_volumes(pod).disks for used in _excluded_by(use)]
+        disks = [used for use in state.volumes.disks for used in _excluded_by(use)]
         if disks:
             numbers[nodes.pods_among(self.handle.cluster.held_volumes.disks.slots(*disks)) > 0] = 2
         return Rejections.per_value(numbers, [None, CLAIM_CONFLICT, DISK_CONFLICT]) if numbers.any() else None

@@ -84,7 +84,6 @@ def test_the_plugins_of_a_sampled_decision_are_told_one_by_one() -> None:
         ("Plugin", "PreFilter", "Success"),
         ("Plugin", "Filter", "Success"),
         ("Plugin", "Score", "Success"),
-        ("Plugin", "ScoreExtensionNormalize", "Success"),
     ]
 
 

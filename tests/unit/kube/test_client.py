@@ -266,3 +266,26 @@ def test_impersonates_on_every_request(tmp_path: Path) -> None:
 
     asyncio.run(main())
     assert seen == [("impersonate-user", "anna"), ("impersonate-group", "dev"), ("impersonate-group", "ops")]
+
+
+def test_only_so_many_requests_are_under_way_at_once_and_a_watch_keeps_none_from_its_turn() -> None:
+    under_way = most = 0
+
+    async def handler(request: Request, response: Response) -> None:
+        nonlocal under_way, most
+        if "watch" in request.query:
+            await response.start_chunks()
+            await asyncio.sleep(60)
+        under_way += 1
+        most = max(most, under_way)
+        await asyncio.sleep(0.01)
+        under_way -= 1
+        await response.send_json(200, POD)
+
+    async def main() -> None:
+        async with client_of(handler) as client, client.watch(PODS, "1"), asyncio.TaskGroup() as calls:
+            for _ in range(40):
+                calls.create_task(client.get(PODS, "ns", "p"))
+
+    asyncio.run(main())
+    assert most == 8

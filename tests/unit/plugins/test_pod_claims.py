@@ -1,5 +1,6 @@
 import pytest
 
+from extender_service.cluster.pod_volumes import pod_volumes
 from extender_service.cluster.storage import Storage, StorageObject
 from extender_service.framework.interface import PluginError
 from extender_service.kube.objects import NodeSelector, NodeSelectorTerm, Pod, SelectorRequirement
@@ -54,7 +55,7 @@ def storage_of(*items: StorageObject) -> Storage:
 )
 def test_a_claim_that_cannot_be_used_says_why(pod: Pod, items: list[StorageObject], reason: str) -> None:
     with pytest.raises(UnusableClaimError) as raised:
-        claims_of(pod, storage_of(*items))
+        claims_of(pod_volumes(pod), storage_of(*items))
     assert str(raised.value) == reason
 
 

@@ -1,0 +1,46 @@
+"""HTTP as uvicorn speaks it, but for one thing: an answer leaves in one piece.
+
+uvicorn writes the head of an answer and its body one after the other, each at once. On loopback that wakes the caller
+twice, the first time for nothing, and costs more than all the rest of a small answer.
+"""
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+
+class WholeAnswers(HttpToolsProtocol):
+    """uvicorn's protocol over a transport that gathers what is written until the event loop's next turn."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Take a new connection."""
+        super().connection_made(_Gathering(transport, self.loop))  # type: ignore[arg-type]
+
+
+class _Gathering:
+    """A transport in front of another."""
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._written: list[bytes] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        """Write with what comes next, in this turn of the event loop."""
+        if not self._written:
+            self._loop.call_soon(self._flush)
+        self._written.append(data)
+
+    def close(self) -> None:
+        """Close once all is written."""
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        if self._written:
+            written, self._written = self._written, []
+            self._transport.write(b"".join(written))
