@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -150,7 +150,10 @@ class NodeStore:
 
     def apply(self, obj: Node) -> None:
         """Add or update a node."""
-        _unless_malformed(obj.metadata.name, lambda: self._cluster.apply_node(obj))
+        try:
+            self._cluster.apply_node(obj)
+        except QuantityError as error:
+            _warn(obj.metadata.name, error)
 
     def remove(self, key: Key) -> None:
         """Forget a node."""
@@ -169,8 +172,10 @@ class PodStore:
 
     def apply(self, obj: Pod) -> None:
         """Add or update a pod."""
-        name = f"{obj.metadata.namespace}/{obj.metadata.name}"
-        _unless_malformed(name, lambda: self._cluster.apply_pod(obj))
+        try:
+            self._cluster.apply_pod(obj)
+        except QuantityError as error:
+            _warn(f"{obj.metadata.namespace}/{obj.metadata.name}", error)
 
     def remove(self, key: Key) -> None:
         """Forget a pod."""
@@ -210,7 +215,10 @@ class StorageStore:
 
     def apply(self, obj: StorageObject) -> None:
         """Add or update an object."""
-        _unless_malformed(obj.metadata.name, lambda: self._cluster.apply_storage(obj))
+        try:
+            self._cluster.apply_storage(obj)
+        except QuantityError as error:
+            _warn(obj.metadata.name, error)
 
     def remove(self, key: Key) -> None:
         """Forget an object."""
@@ -227,11 +235,6 @@ def _claim_reference(reference: ClaimReference) -> dict[str, str]:
     return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **known}
 
 
-def _unless_malformed(name: str, apply: Callable[[], None]) -> None:
+def _warn(name: str, error: QuantityError) -> None:
     # The API server validates quantities; one that slips through must not stop the watch of everything else.
-    try:
-        apply()
-    except QuantityError as error:
-        log.warning(
-            "an object with a malformed quantity is left as it was", extra={"object": name, "error": str(error)}
-        )
+    log.warning("an object with a malformed quantity is left as it was", extra={"object": name, "error": str(error)})

@@ -13,6 +13,7 @@ from extender_service.cluster.nominations import Nomination, Nominations
 from extender_service.cluster.occupancy import Occupancy
 from extender_service.cluster.placements import Placements
 from extender_service.cluster.pod_counts import PodCounts
+from extender_service.cluster.pod_entries import pod_entry
 from extender_service.cluster.pods import NO_ROW, PodFacts, PodKey, PodTable
 from extender_service.cluster.storage import Storage, StorageObject
 from extender_service.cluster.view import NodeView
@@ -125,12 +126,14 @@ class Cluster:
             return
         node_name = pod.spec.node_name
         old_slot = self._slot_by_key.get(key)
-        if old_slot is not None and self.pods.is_same(old_slot, pod, uid):
+        entry = pod_entry(pod, uid, node_name)
+        if old_slot is not None and self.pods.is_amended_by(old_slot, entry):
+            self.pods.amend(old_slot, entry)
             self.nominations.apply(pod, uid, old_slot)
             if node_name:
                 self._settle(uid, node_name)
             return
-        slot = self._occupancy.add(pod, uid, node_name)
+        slot = self._occupancy.add(entry)
         old = None if old_slot is None else self._forget(old_slot)
         self._slot_by_key[key] = self._slot_by_uid[uid] = slot
         self.nominations.apply(pod, uid, slot)
@@ -235,7 +238,9 @@ class Cluster:
 
     def _settle(self, uid: str, node_name: str) -> None:
         placement = self.placements.get(uid)
-        if placement is not None and placement.node_name == node_name:
+        if placement is None:
+            return
+        if placement.node_name == node_name:
             self.placements.fulfil(uid)
         else:
             self.drop_placement(uid)

@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.label_sets import PodSelector
+from extender_service.cluster.label_sets import LabelSet, PodSelector
 from extender_service.cluster.pods import PodTable
 from extender_service.cluster.ranks import order_by, rank_in_group
 from extender_service.kube.policy import PodDisruptionBudget
@@ -75,7 +75,7 @@ def _by_label_set(
         matching = pods.label_sets.matching((budget.pods,))
         # A pod without labels is in no budget, whatever the selector.
         for namespace in budget.pods.namespaces or ():
-            unlabelled = pods.label_sets.number_of(namespace, {})
+            unlabelled = pods.label_sets.number_of(LabelSet(namespace, {}))
             if unlabelled >= 0:
                 matching[unlabelled] = False
         sets.append(np.flatnonzero(matching))

@@ -1,9 +1,16 @@
 """Values that repeat, kept once under a small number."""
 
 from collections.abc import Hashable, Iterator
+from functools import lru_cache
 from typing import Generic, TypeVar
 
 V = TypeVar("V", bound=Hashable)
+
+
+@lru_cache(maxsize=1 << 14)
+def shared(text: str) -> str:
+    """Return an equal text: one object for all who keep it, if it is common."""
+    return text
 
 
 class Interner(Generic[V]):
@@ -55,6 +62,10 @@ class Interner(Generic[V]):
             self._holders.append(1)
         self._numbers[value] = number
         return number
+
+    def hold_again(self, number: int) -> None:
+        """Hold a value, of which this is the number, once more."""
+        self._holders[number] += 1
 
     def release(self, number: int) -> bool:
         """Let go of a value once; returns whether that was its last holder."""

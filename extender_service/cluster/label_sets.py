@@ -2,24 +2,17 @@
 
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from functools import lru_cache
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.interning import Interner
+from extender_service.cluster.interning import Interner, shared
 from extender_service.kube.selectors import Operator, Requirement, Selector
 
 _FIRST_CAPACITY = 64
 # The namespace of a number that no label set has.
 _UNUSED = -1
-
-
-@lru_cache(maxsize=8192)
-def _shared(text: str) -> str:
-    """Return an equal text: one object for all label sets that have it, if it is common."""
-    return text
 
 
 class LabelSet(msgspec.Struct, frozen=True, gc=False):
@@ -71,22 +64,24 @@ class LabelSets:
         assert found is not None
         return found
 
-    def number_of(self, namespace: str, labels: dict[str, str]) -> int:
+    def number_of(self, label_set: LabelSet) -> int:
         """Return the number of a label set, or -1 if nobody holds it."""
-        return self._sets.number_of(LabelSet(namespace, labels))
+        return self._sets.number_of(label_set)
 
-    def hold(self, namespace: str, labels: dict[str, str]) -> int:
+    def hold(self, label_set: LabelSet) -> int:
         """Return the number of a label set, which is kept until it is released as often as it was held."""
-        version = self._sets.version
-        shared = {key: _shared(value) for key, value in labels.items()}
-        number = self._sets.hold(LabelSet(_shared(namespace), shared))
-        if self._sets.version != version:
-            if number == len(self._namespace):
-                self._namespace = np.concatenate([self._namespace, np.full(number, _UNUSED, np.intp)])
-            self._namespace[number] = self._namespaces.hold(namespace)
-            for key, index in self._index.items():
-                if key in labels:
-                    index.add(labels[key], number)
+        number = self._sets.number_of(label_set)
+        if number >= 0:
+            self._sets.hold_again(number)
+            return number
+        labels = {key: shared(value) for key, value in label_set.labels.items()}
+        number = self._sets.hold(LabelSet(shared(label_set.namespace), labels))
+        if number == len(self._namespace):
+            self._namespace = np.concatenate([self._namespace, np.full(number, _UNUSED, np.intp)])
+        self._namespace[number] = self._namespaces.hold(label_set.namespace)
+        for key, index in self._index.items():
+            if key in labels:
+                index.add(labels[key], number)
         return number
 
     def release(self, number: int) -> None:

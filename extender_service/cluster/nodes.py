@@ -231,7 +231,8 @@ class NodeTable:
         # A pod that counts on no row may have brought a dimension that there is no room for yet.
         if len(amounts) > len(self.requested):
             self._widen()
-        self.requested[: len(amounts), row] += amounts
+        requested = self.requested[: len(amounts), row]
+        requested += amounts
         self.by_room.changes.append(row)
 
     def _tell(self, row: int) -> None:

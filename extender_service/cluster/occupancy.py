@@ -2,9 +2,9 @@
 
 from extender_service.cluster.held_volumes import HeldVolumes
 from extender_service.cluster.nodes import NodeTable
+from extender_service.cluster.pod_entries import PodEntry
 from extender_service.cluster.pods import NO_ROW, PodTable
 from extender_service.cluster.storage import Storage
-from extender_service.kube.objects import Pod
 
 
 class Occupancy:
@@ -16,17 +16,15 @@ class Occupancy:
         self.storage = Storage()
         self.volumes = HeldVolumes(self.storage)
 
-    def add(self, pod: Pod, uid: str, node_name: str) -> int:
-        """Take a pod in, counting on `node_name` unless that is empty; returns its slot.
-
-        Raises QuantityError for a malformed quantity, and changes nothing then.
-        """
-        slot = self.pods.add(pod, uid, node_name)
-        if node_name:
-            row = self.nodes.row_for(node_name)
-            self.nodes.add_pod(row, self.pods.amounts_of(slot), self.pods.ports_of(slot))
+    def add(self, entry: PodEntry) -> int:
+        """Take a pod in, counting on its node if it has one; returns its slot."""
+        slot = self.pods.add(entry)
+        row = NO_ROW
+        if entry.node_name:
+            row = self.nodes.row_for(entry.node_name)
+            self.nodes.add_pod(row, self.pods.amounts_of(slot), entry.ports)
             self.pods.place(slot, row)
-        self.volumes.add(slot, int(self.pods.row[slot]), self.pods[slot].volumes)
+        self.volumes.add(slot, row, entry.volumes)
         return slot
 
     def remove(self, slot: int) -> None:

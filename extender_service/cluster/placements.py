@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from extender_service.cluster.occupancy import Occupancy
+from extender_service.cluster.pod_entries import pod_entry
 from extender_service.kube.objects import Pod
 
 # kube-scheduler asks about a pod as soon as its own watch shows it; ours is never this much later.
@@ -127,8 +128,9 @@ class Placements:
     def _place(
         self, pod: Pod, uid: str, node_name: str, *, assumed: bool, on_drop: Callable[[], None], plan: object
     ) -> Placement:
+        entry = pod_entry(pod, uid, node_name)
         self.drop(uid)
-        slot = self._occupancy.add(pod, uid, node_name)
+        slot = self._occupancy.add(entry)
         placement = Placement(pod, uid, node_name, slot, assumed, on_drop, plan)
         self._by_uid[uid] = placement
         return placement

@@ -1,5 +1,6 @@
 """What a pod holds in volumes, as far as other pods or limits mind."""
 
+from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
@@ -62,10 +63,15 @@ class PodVolumes(msgspec.Struct, frozen=True, gc=False):
 
 NO_VOLUMES = PodVolumes()
 
+_SOURCES = [field for field in Volume.__struct_fields__ if field != "name"]
+_sources = attrgetter(*_SOURCES)
+_NO_SOURCES = (None,) * len(_SOURCES)
+
 
 def pod_volumes(pod: Pod) -> PodVolumes:
     """Take from a pod what it holds in volumes."""
-    volumes = pod.spec.volumes
+    # Nearly all volumes are of sources that scheduling does not read.
+    volumes = [volume for volume in pod.spec.volumes if _sources(volume) != _NO_SOURCES]
     if not volumes:
         return NO_VOLUMES
     attachable = [use for volume in volumes if (use := _attachable(pod, volume)) is not None]

@@ -1,7 +1,6 @@
 """The table of pods: where each is and what it takes, as numbers that whole sets of pods can be summed by."""
 
 from collections.abc import Collection
-from datetime import UTC, datetime, timedelta
 
 import msgspec
 import numpy as np
@@ -11,16 +10,14 @@ from extender_service.cluster.dimensions import NONZERO_CPU_MILLI, NONZERO_MEMOR
 from extender_service.cluster.interning import Interner
 from extender_service.cluster.label_sets import LabelSets
 from extender_service.cluster.pod_changes import PodChange, PodChanges
-from extender_service.cluster.pod_volumes import PodVolumes, pod_volumes
-from extender_service.cluster.resources import HostPort, PodRequests, host_ports, pod_requests, request_shape
+from extender_service.cluster.pod_entries import PodEntry
+from extender_service.cluster.pod_volumes import PodVolumes
+from extender_service.cluster.resources import HostPort, PodRequests
 from extender_service.cluster.running_terms import RunningTerms, TermKey
-from extender_service.kube.objects import Pod
-from extender_service.kube.pod_affinity import PodAffinityTerms, pod_affinity_terms
+from extender_service.kube.pod_affinity import NO_TERMS, PodAffinityTerms
 
 _FIRST_CAPACITY = 256
 NO_ROW = -1
-# The start of a pod that has not started: later than any other.
-NOT_STARTED = np.iinfo(np.int64).max
 
 PodKey = tuple[str, str]
 
@@ -81,9 +78,8 @@ class PodTable:
     def __len__(self) -> int:
         return len(self.facts) - len(self._free)
 
-    def add(self, pod: Pod, uid: str, node_name: str) -> int:
-        """Take a pod in, on no row yet; returns its slot. Raises QuantityError for a malformed quantity."""
-        requests = pod_requests(request_shape(pod.spec))
+    def add(self, entry: PodEntry) -> int:
+        """Take a pod in, on no row yet; returns its slot."""
         if self._free:
             slot = self._free.pop()
         else:
@@ -91,26 +87,39 @@ class PodTable:
             self.facts.append(None)
             if slot == len(self.row):
                 self._grow()
-        number = self._hold(requests)
+        number = self._hold(entry.requests)
         self.row[slot] = NO_ROW
         self.requests[slot] = number
-        self.label_set[slot] = self.label_sets.hold(pod.metadata.namespace, pod.metadata.labels)
-        self.terminating[slot] = bool(pod.metadata.deletion_timestamp)
-        self.term_set[slot] = self.term_sets.hold(_terms(pod))
-        self.port_set[slot] = self.port_sets.hold(host_ports(pod.spec))
-        self.priority[slot] = pod.spec.priority
-        self.started[slot] = _started(pod)
-        self.preempted[slot] = _is_preempted(pod)
+        self.label_set[slot] = self.label_sets.hold(entry.label_set)
+        self.terminating[slot] = entry.terminating
+        self.term_set[slot] = self.term_sets.hold(entry.terms)
+        self.port_set[slot] = self.port_sets.hold(entry.ports)
         self.facts[slot] = PodFacts(
-            pod.metadata.namespace,
-            pod.metadata.name,
-            uid,
-            node_name,
-            pod.status.nominated_node_name,
-            number,
-            pod_volumes(pod),
+            entry.namespace, entry.name, entry.uid, entry.node_name, entry.nominated_node_name, number, entry.volumes
         )
+        self._set_order(slot, entry)
         return slot
+
+    def is_amended_by(self, slot: int, entry: PodEntry) -> bool:
+        """Tell whether the pod in a slot takes and wants the same as before: there is no need to take it in again."""
+        facts = self[slot]
+        return (
+            facts.uid == entry.uid
+            and facts.node_name == entry.node_name
+            and self.request_sets.values[facts.requests] == entry.requests
+            and bool(self.terminating[slot]) == entry.terminating
+            and self.label_sets[int(self.label_set[slot])] == entry.label_set
+            and self.terms_of(slot) == entry.terms
+            and self.ports_of(slot) == entry.ports
+            and facts.volumes == entry.volumes
+        )
+
+    def amend(self, slot: int, entry: PodEntry) -> None:
+        """Take over the rest of an entry that `is_amended_by` says is about the pod in a slot."""
+        facts = self[slot]
+        if facts.nominated_node_name != entry.nominated_node_name:
+            self.facts[slot] = msgspec.structs.replace(facts, nominated_node_name=entry.nominated_node_name)
+        self._set_order(slot, entry)
 
     def place(self, slot: int, row: int) -> None:
         """Let the pod in a slot count on a node row."""
@@ -144,24 +153,6 @@ class PodTable:
         assert facts is not None
         return facts
 
-    def is_same(self, slot: int, pod: Pod, uid: str) -> bool:
-        """Tell whether the pod in a slot would be taken in just as `pod`."""
-        facts = self[slot]
-        return (
-            facts.uid == uid
-            and facts.node_name == pod.spec.node_name
-            and facts.nominated_node_name == pod.status.nominated_node_name
-            and facts.requests == self.request_sets.number_of(pod_requests(request_shape(pod.spec)))
-            and self.port_set[slot] == self.port_sets.number_of(host_ports(pod.spec))
-            and self.label_set[slot] == self.label_sets.number_of(pod.metadata.namespace, pod.metadata.labels)
-            and self.terminating[slot] == bool(pod.metadata.deletion_timestamp)
-            and self.term_set[slot] == self.term_sets.number_of(_terms(pod))
-            and self.priority[slot] == pod.spec.priority
-            and self.started[slot] == _started(pod)
-            and self.preempted[slot] == _is_preempted(pod)
-            and facts.volumes == pod_volumes(pod)
-        )
-
     def amounts_of(self, slot: int) -> NDArray[np.int64]:
         """What the pod in a slot takes, by dimension."""
         amounts: NDArray[np.int64] = self.amounts[self.requests[slot]]
@@ -188,6 +179,8 @@ class PodTable:
         label_set = self.label_sets[int(self.label_set[slot])]
         self.changes.append(PodChange(label_set, row, sign, bool(self.terminating[slot])))
         terms = self.terms_of(slot)
+        if terms is NO_TERMS:
+            return
         for term in terms.required_anti:
             self.anti_affinity.add(TermKey(term), row, sign)
         for term in terms.required:
@@ -214,6 +207,12 @@ class PodTable:
         amounts[NONZERO_MEMORY_BYTES] = requests.nonzero_memory_bytes
         return number
 
+    def _set_order(self, slot: int, entry: PodEntry) -> None:
+        """Note what tells which pods preemption spares first."""
+        self.priority[slot] = entry.priority
+        self.started[slot] = entry.started
+        self.preempted[slot] = entry.preempted
+
     def _grow(self) -> None:
         more = len(self.row)
         self.row = np.concatenate([self.row, np.full(more, NO_ROW, np.intp)])
@@ -225,29 +224,3 @@ class PodTable:
         self.priority = np.concatenate([self.priority, np.zeros(more, np.int64)])
         self.started = np.concatenate([self.started, np.zeros(more, np.int64)])
         self.preempted = np.concatenate([self.preempted, np.zeros(more, np.bool_)])
-
-
-def _terms(pod: Pod) -> PodAffinityTerms:
-    return pod_affinity_terms(pod.metadata.namespace, pod.spec.affinity)
-
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
-
-
-def _started(pod: Pod) -> int:
-    if not pod.status.start_time:
-        return NOT_STARTED
-    try:
-        started = datetime.fromisoformat(pod.status.start_time)
-    except ValueError:
-        return NOT_STARTED
-    return (started.replace(tzinfo=started.tzinfo or UTC) - _EPOCH) // _MICROSECOND
-
-
-def _is_preempted(pod: Pod) -> bool:
-    """Tell whether a pod is being deleted to make room (podTerminatingByPreemption in default_preemption.go)."""
-    if not pod.metadata.deletion_timestamp:
-        return False
-    disruption = next((condition for condition in pod.status.conditions if condition.type == "DisruptionTarget"), None)
-    return disruption is not None and disruption.status == "True" and disruption.reason == "PreemptionByScheduler"

@@ -55,7 +55,7 @@ class RequestShape(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     overhead: tuple[tuple[str, RawQuantity], ...]
 
 
-class PodRequests(msgspec.Struct, frozen=True, gc=False):
+class PodRequests(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     """What one pod takes from its node.
 
     `amounts` hold whole units by resource name (cpu in milli-CPU), in the order of the names and with explicit zeros,
@@ -71,10 +71,12 @@ class PodRequests(msgspec.Struct, frozen=True, gc=False):
 def request_shape(spec: PodSpec) -> RequestShape:
     """Take from a pod spec what its requests follow from."""
     return RequestShape(
-        tuple(tuple(container.resources.requests.items()) for container in spec.containers),
+        tuple([tuple(container.resources.requests.items()) for container in spec.containers]),
         tuple(
-            (container.restart_policy == "Always", tuple(container.resources.requests.items()))
-            for container in spec.init_containers
+            [
+                (container.restart_policy == "Always", tuple(container.resources.requests.items()))
+                for container in spec.init_containers
+            ]
         ),
         tuple(spec.overhead.items()),
     )
@@ -175,8 +177,10 @@ EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - the API's word for a host port on ever
 def host_ports(spec: PodSpec) -> frozenset[HostPort]:
     """Host ports as (ip, protocol, port) with Kubernetes' defaults filled in; init containers' ports do not count."""
     return frozenset(
-        (port.host_ip or EVERY_ADDRESS, port.protocol or "TCP", port.host_port)
-        for container in spec.containers
-        for port in container.ports
-        if port.host_port > 0
+        [
+            (port.host_ip or EVERY_ADDRESS, port.protocol or "TCP", port.host_port)
+            for container in spec.containers
+            for port in container.ports
+            if port.host_port > 0
+        ]
     )

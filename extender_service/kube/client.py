@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import ssl
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -42,6 +43,10 @@ if sys.platform == "linux":
     ]
 
 
+# To decode a page holds the event loop: some milliseconds for so many bytes. How big the objects are shows the first.
+_PAGE_BYTES = 1 << 21
+_FIRST_PAGE = 100
+
 _Answer = TypeVar("_Answer")
 
 
@@ -79,18 +84,21 @@ class KubeClient:
     async def list_pages(
         self, resource: Resource[T], *, field_selector: str = "", limit: int = 500
     ) -> AsyncIterator[Page[T]]:
-        """Yield all objects of a resource in pages of up to `limit`, as they are now.
+        """Yield all objects of a resource in pages of up to `limit`, as they are now; of fewer where objects are big.
 
         ApiError.expired: the list took so long that its pages are no longer known; start again.
         """
         # No resource version is asked for: the API server's watch cache would ignore the limit.
-        query = {"limit": str(limit)} | ({"fieldSelector": field_selector} if field_selector else {})
+        query = {"limit": str(min(limit, _FIRST_PAGE))} | ({"fieldSelector": field_selector} if field_selector else {})
         while True:
-            page = _decode(resource.list_decoder, await self._request("GET", resource.path(), query=query))
+            body = await self._request("GET", resource.path(), query=query)
+            page = _decode(resource.list_decoder, body)
             yield Page(page.items, page.metadata.resource_version)
             if not page.metadata.next_token:
                 return
             query["continue"] = page.metadata.next_token
+            if page.items:
+                query["limit"] = str(max(1, min(limit, _PAGE_BYTES * len(page.items) // len(body))))
 
     @asynccontextmanager
     async def watch(
@@ -115,7 +123,7 @@ class KubeClient:
         limits = httpx.Timeout(idle_seconds, connect=10.0)
         response = await self._send("GET", resource.path(), query=query, limits=limits)
         try:
-            yield EventStream(_chunks(response, idle_seconds), resource.decoder, self._clock)
+            yield EventStream(_chunks(response, idle_seconds), resource.frame_decoder, self._clock)
         finally:
             await response.aclose()
 
@@ -215,7 +223,7 @@ class KubeClient:
         if self._http is None or shown != (identity.certificate_pem, identity.key_pem):
             new = httpx.AsyncClient(
                 transport=httpx.AsyncHTTPTransport(
-                    verify=self._credentials.ssl_context(identity),
+                    verify=self._tls(identity),
                     proxy=self._credentials.proxy or None,
                     limits=_POOL,
                     socket_options=_SOCKET_OPTIONS,
@@ -234,10 +242,16 @@ class KubeClient:
                 await old.aclose()
         return self._http
 
+    def _tls(self, identity: Identity) -> ssl.SSLContext | bool:
+        # To load the system's certificates holds the event loop for longer than all else; without TLS it is in vain.
+        is_plain = all(url.startswith("http:") for url in (self._credentials.server, self._credentials.proxy) if url)
+        return False if is_plain else self._credentials.ssl_context(identity)
+
 
 async def _read(response: httpx.Response) -> bytes:
     try:
-        return await response.aread()
+        # Not `aread`: that keeps the body with the response, until the garbage collector finds it.
+        return b"".join([chunk async for chunk in response.aiter_bytes()])
     except httpx.HTTPError as error:
         raise _unreachable(str(response.url.copy_with(path=None, query=None)), error) from error
     finally:

@@ -4,6 +4,7 @@ Only what scheduling needs: which driver and volume it is, and which nodes can r
 """
 
 import re
+from operator import attrgetter
 from urllib.parse import unquote, urlsplit
 
 import msgspec
@@ -36,6 +37,18 @@ DRIVERS = {
     PORTWORX: "pxd.portworx.com",
     VSPHERE: "csi.vsphere.vmware.com",
 }
+# The field of a volume in which each plugin's source is.
+_FIELDS = {
+    EBS: "aws_elastic_block_store",
+    GCE_PD: "gce_persistent_disk",
+    AZURE_DISK: "azure_disk",
+    AZURE_FILE: "azure_file",
+    CINDER: "cinder",
+    PORTWORX: "portworx_volume",
+    VSPHERE: "vsphere_volume",
+}
+_sources = attrgetter(*_FIELDS.values())
+_NO_SOURCES = (None,) * len(_FIELDS)
 PLUGINS = {driver: plugin for plugin, driver in DRIVERS.items()}
 # Those for which scheduling follows the migration.
 FOLLOWED = frozenset({EBS, GCE_PD, AZURE_DISK, CINDER, PORTWORX})
@@ -71,16 +84,10 @@ class CSIVolume(msgspec.Struct, frozen=True):
 
 def in_tree_plugin(sources: InTreeSources) -> str:
     """Return the in-tree plugin of a volume, empty where there is none that was migrated."""
-    found = {
-        EBS: sources.aws_elastic_block_store,
-        GCE_PD: sources.gce_persistent_disk,
-        AZURE_DISK: sources.azure_disk,
-        AZURE_FILE: sources.azure_file,
-        CINDER: sources.cinder,
-        PORTWORX: sources.portworx_volume,
-        VSPHERE: sources.vsphere_volume,
-    }
-    return next((plugin for plugin, source in found.items() if source is not None), "")
+    found = _sources(sources)
+    if found == _NO_SOURCES:
+        return ""
+    return next(plugin for plugin, source in zip(_FIELDS, found, strict=True) if source is not None)
 
 
 def translate(sources: InTreeSources, plugin: str, gce_location: str = f"zones/{_UNSPECIFIED}") -> CSIVolume:

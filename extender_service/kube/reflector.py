@@ -137,11 +137,13 @@ class Reflector(Generic[T]):
             for obj in page.items:
                 self._store.apply(obj)
                 listed.add(key_of(obj))
-                await slices.rest()
+                if slices.is_over():
+                    await slices.rest()
         for key in list(self._store.keys()):
             if key not in listed:
                 self._store.remove(key)
-            await slices.rest()
+            if slices.is_over():
+                await slices.rest()
         self._must_list = False
         self._listed_at = self._clock()
         self.state.last_resource_version = version
@@ -250,8 +252,11 @@ class _Slices:
         self._clock = clock
         self._end = clock() + seconds
 
+    def is_over(self) -> bool:
+        """Whether it is time to rest."""
+        return self._clock() >= self._end
+
     async def rest(self) -> None:
-        """Let other tasks run, if this slice is over."""
-        if self._clock() >= self._end:
-            await asyncio.sleep(0)
-            self._end = self._clock() + self._seconds
+        """Let other tasks run, then begin the next slice."""
+        await asyncio.sleep(0)
+        self._end = self._clock() + self._seconds

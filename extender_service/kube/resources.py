@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Literal, Protocol, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -49,6 +49,13 @@ class ObjectList(msgspec.Struct, Generic[T], frozen=True, gc=False):
     items: tuple[T, ...] = ()
 
 
+class Frame(msgspec.Struct, Generic[T], frozen=True, gc=False):
+    """A line of a watch (metav1.WatchEvent)."""
+
+    type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
+    object: T
+
+
 @dataclass(frozen=True)
 class Resource(Generic[T]):
     """A resource of the API: group (empty for the core group), version, plural name, and the type of its objects."""
@@ -75,6 +82,11 @@ class Resource(Generic[T]):
     def list_decoder(self) -> Decoder[ObjectList[T]]:
         """Decodes a page of a list."""
         return Decoder(ObjectList[self.type])  # type: ignore[name-defined]
+
+    @cached_property
+    def frame_decoder(self) -> Decoder[Frame[T]]:
+        """Decodes a line of a watch."""
+        return Decoder(Frame[self.type])  # type: ignore[name-defined]
 
 
 PODS = Resource("", "v1", "pods", Pod)

@@ -11,7 +11,7 @@ import msgspec
 
 from extender_service.kube.api_errors import ApiError, InvalidAnswerError, Status
 from extender_service.kube.decoding import DecodeError, Decoder
-from extender_service.kube.resources import T
+from extender_service.kube.resources import Frame, T
 
 EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
 
@@ -26,20 +26,19 @@ class Event(NamedTuple, Generic[T]):
     object: T
 
 
-class _Frame(msgspec.Struct, frozen=True, gc=False):
-    type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
-    object: msgspec.Raw
+class _ErrorFrame(msgspec.Struct, frozen=True, gc=False):
+    type: Literal["ERROR"]
+    object: Status
 
 
-_decode_frame = msgspec.json.Decoder(_Frame).decode
-_decode_status = Decoder(Status).decode
+_error_decoder = Decoder(_ErrorFrame)
 
 
 class EventStream(Generic[T]):
     """The events of one open watch; `last_byte_at` is the clock's reading when the server was last heard of."""
 
     def __init__(
-        self, chunks: AsyncIterator[bytes], decoder: Decoder[T], clock: Callable[[], float] = time.monotonic
+        self, chunks: AsyncIterator[bytes], decoder: Decoder[Frame[T]], clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._chunks = chunks
         self._decoder = decoder
@@ -64,9 +63,18 @@ class EventStream(Generic[T]):
 
     def _decode(self, line: bytes) -> Event[T]:
         try:
-            frame = _decode_frame(line)
-            if frame.type == "ERROR":
-                raise ApiError(_decode_status(frame.object))
-            return Event(frame.type, self._decoder.decode(frame.object))
-        except (msgspec.DecodeError, DecodeError) as error:
-            raise InvalidAnswerError(f"an event of the watch cannot be decoded: {error}") from error
+            frame = self._decoder.decode(line)
+        except DecodeError as error:
+            # It may still be an error, whose status is not what the object's is.
+            raise _refusal(line) or InvalidAnswerError(f"an event of the watch cannot be decoded: {error}") from error
+        if frame.type == "ERROR":
+            raise _refusal(line) or InvalidAnswerError("an error of the watch cannot be decoded")
+        return Event(frame.type, frame.object)
+
+
+def _refusal(line: bytes) -> ApiError | None:
+    """Return the error that a line tells, None if it tells of something else."""
+    try:
+        return ApiError(_error_decoder.decode(line).object)
+    except DecodeError:
+        return None

@@ -78,7 +78,7 @@ def _applying(
         yield lines
 
     async def follow() -> None:
-        async for change in EventStream(chunks(), resource.decoder):
+        async for change in EventStream(chunks(), resource.frame_decoder):
             reflector._take(change)
 
     return executed(lambda: finish(follow())) // len(manifests)

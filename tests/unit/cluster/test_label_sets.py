@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender_service.cluster.label_sets import LabelSets, PodSelector
+from extender_service.cluster.label_sets import LabelSet, LabelSets, PodSelector
 from extender_service.kube.selectors import EVERYTHING, NOTHING, label_set_selector
 from tests.unit.cluster import selectors as random_selectors
 
@@ -14,19 +14,19 @@ def matching(sets: LabelSets, *selectors: PodSelector) -> set[int]:
 
 def test_equal_labels_are_kept_once_however_they_are_ordered() -> None:
     sets = LabelSets()
-    first = sets.hold("shop", {"app": "web", "tier": "front"})
-    assert sets.hold("shop", {"tier": "front", "app": "web"}) == first
-    assert sets.hold("bank", {"app": "web", "tier": "front"}) != first
+    first = sets.hold(LabelSet("shop", {"app": "web", "tier": "front"}))
+    assert sets.hold(LabelSet("shop", {"tier": "front", "app": "web"})) == first
+    assert sets.hold(LabelSet("bank", {"app": "web", "tier": "front"})) != first
+    assert sets.number_of(LabelSet("shop", {"app": "web"})) == -1
     assert len(sets) == 2
-    assert sets.number_of("shop", {"app": "web"}) == -1
 
 
 def test_a_selector_is_about_namespaces_and_labels() -> None:
     sets = LabelSets()
     web, db, other = (
-        sets.hold("shop", {"app": "web"}),
-        sets.hold("shop", {"app": "db"}),
-        sets.hold("bank", {"app": "web"}),
+        sets.hold(LabelSet("shop", {"app": "web"})),
+        sets.hold(LabelSet("shop", {"app": "db"})),
+        sets.hold(LabelSet("bank", {"app": "web"})),
     )
     only_web = label_set_selector({"app": "web"})
     assert matching(sets, PodSelector(None, only_web)) == {web, other}
@@ -53,7 +53,7 @@ def test_matches_are_those_of_each_set_on_its_own(
     held: list[tuple[int, str, dict[str, str]]] = []
     for step in [*steps, [PodSelector(None, EVERYTHING)]]:
         if isinstance(step, tuple):
-            held.append((sets.hold(*step), *step))
+            held.append((sets.hold(LabelSet(*step)), *step))
         elif isinstance(step, list):
             expected = {
                 number
@@ -68,7 +68,7 @@ def test_matches_are_those_of_each_set_on_its_own(
 def test_nothing_is_left_of_sets_that_nobody_holds() -> None:
     sets = LabelSets()
     for _ in range(2):
-        numbers = [sets.hold("shop", {"app": "web", "pod": f"pod-{number}"}) for number in range(100)]
+        numbers = [sets.hold(LabelSet("shop", {"app": "web", "pod": f"pod-{number}"})) for number in range(100)]
         sets.matching([PodSelector(frozenset({"shop"}), label_set_selector({"app": "web", "pod": "pod-1"}))])
         for number in numbers:
             sets.release(number)

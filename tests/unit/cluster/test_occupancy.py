@@ -2,6 +2,7 @@ import pytest
 
 from extender_service.cluster.dimensions import CPU_MILLI, POD_COUNT
 from extender_service.cluster.occupancy import Occupancy
+from extender_service.cluster.pod_entries import pod_entry
 from extender_service.cluster.pods import NO_ROW
 from extender_service.kube.objects import Pod
 from extender_service.kube.quantity import QuantityError
@@ -9,7 +10,7 @@ from tests.unit.cluster.objects import make_node, make_pod
 
 
 def add(occupancy: Occupancy, pod: Pod) -> int:
-    return occupancy.add(pod, pod.metadata.uid, pod.spec.node_name)
+    return occupancy.add(pod_entry(pod, pod.metadata.uid, pod.spec.node_name))
 
 
 def requested(occupancy: Occupancy, node_name: str) -> tuple[int, int]:

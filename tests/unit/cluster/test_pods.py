@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from msgspec import structs
 
 from extender_service.cluster.dimensions import (
     CPU_MILLI,
@@ -9,17 +10,22 @@ from extender_service.cluster.dimensions import (
     POD_COUNT,
     Dimensions,
 )
+from extender_service.cluster.pod_entries import NOT_STARTED, PodEntry, pod_entry
 from extender_service.cluster.pods import NO_ROW, PodTable
 from extender_service.cluster.resources import DEFAULT_CPU_MILLI, DEFAULT_MEMORY_BYTES
-from extender_service.kube.objects import Pod, PodSpec, ResourceList
+from extender_service.kube.objects import Pod, PodSpec, PodStatus, ResourceList
 from extender_service.kube.quantity import QuantityError
 from tests.unit.cluster.objects import make_pod
 
 GPU = "nvidia.com/gpu"
 
 
+def entry(pod: Pod) -> PodEntry:
+    return pod_entry(pod, pod.metadata.uid, pod.spec.node_name)
+
+
 def add(pods: PodTable, pod: Pod) -> int:
-    return pods.add(pod, pod.metadata.uid, pod.spec.node_name)
+    return pods.add(entry(pod))
 
 
 def test_a_slot_tells_who_a_pod_is_and_what_it_takes() -> None:
@@ -97,19 +103,37 @@ def test_amounts_beyond_int64_do_not_stop_the_table() -> None:
     assert len(pods) == 1
 
 
-def test_a_pod_is_the_same_while_nothing_that_is_kept_of_it_changes() -> None:
+def labelled(pod: Pod, app: str) -> Pod:
+    return structs.replace(pod, metadata=structs.replace(pod.metadata, labels={"app": app}))
+
+
+def test_a_pod_is_amended_while_it_takes_and_wants_the_same() -> None:
     pods = PodTable(Dimensions())
-    slot = add(pods, make_pod("web", "a", requests={"cpu": "1"}, ports=[80]))
+    slot = add(pods, labelled(make_pod("web", "a", requests={"cpu": "1"}, ports=[80]), "shop"))
 
-    def is_same(pod: Pod) -> bool:
-        return pods.is_same(slot, pod, pod.metadata.uid)
+    def is_amended_by(pod: Pod, app: str = "shop") -> bool:
+        return pods.is_amended_by(slot, entry(labelled(pod, app)))
 
-    assert is_same(make_pod("web", "a", requests={"cpu": "1000m"}, ports=[80], phase="Running"))
-    assert not is_same(make_pod("web", "b", requests={"cpu": "1"}, ports=[80]))
-    assert not is_same(make_pod("web", "a", requests={"cpu": "2"}, ports=[80]))
-    assert not is_same(make_pod("web", "a", requests={"cpu": "1"}, ports=[81]))
-    assert not is_same(make_pod("web", "a", requests={"cpu": "1"}, ports=[80], nominated="b"))
-    assert not is_same(make_pod("web", "a", requests={"cpu": "1"}, ports=[80], uid="another"))
+    assert is_amended_by(make_pod("web", "a", requests={"cpu": "1000m"}, ports=[80], phase="Running"))
+    assert is_amended_by(make_pod("web", "a", requests={"cpu": "1"}, ports=[80], nominated="b"))
+    assert not is_amended_by(make_pod("web", "a", requests={"cpu": "1"}, ports=[80]), app="bank")
+    assert not is_amended_by(make_pod("web", "b", requests={"cpu": "1"}, ports=[80]))
+    assert not is_amended_by(make_pod("web", "a", requests={"cpu": "2"}, ports=[80]))
+    assert not is_amended_by(make_pod("web", "a", requests={"cpu": "1"}, ports=[81]))
+    assert not is_amended_by(make_pod("web", "a", requests={"cpu": "1"}, ports=[80], uid="another"))
+
+
+def test_an_amended_pod_is_as_the_entry_says() -> None:
+    pods = PodTable(Dimensions())
+    slot = add(pods, make_pod("web", nominated="a"))
+    assert (pods.priority[slot], pods.started[slot]) == (0, NOT_STARTED)
+    later = structs.replace(
+        make_pod("web"),
+        spec=PodSpec(priority=7),
+        status=PodStatus(nominated_node_name="b", start_time="1970-01-01T00:00:02Z"),
+    )
+    pods.amend(slot, entry(later))
+    assert (pods[slot].nominated_node_name, pods.priority[slot], pods.started[slot]) == ("b", 7, 2_000_000)
 
 
 def test_the_pods_on_a_row_are_found() -> None:

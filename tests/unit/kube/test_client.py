@@ -118,6 +118,24 @@ def test_lists_page_by_page_from_the_latest_state() -> None:
     ]
 
 
+def test_pages_have_fewer_objects_where_those_are_big() -> None:
+    limits: list[int] = []
+    big = {**POD, "status": {"message": "x" * 50_000}}
+
+    async def handler(request: Request, response: Response) -> None:
+        limits.append(int(request.query["limit"]))
+        meta = {"resourceVersion": "42", **({"continue": "more"} if len(limits) < 3 else {})}
+        await response.send_json(200, {"metadata": meta, "items": [[big, big], [], [POD]][len(limits) - 1]})
+
+    async def main() -> None:
+        async with client_of(handler) as client:
+            assert sum([len(page.items) async for page in client.list_pages(PODS)]) == 3
+
+    asyncio.run(main())
+    # Two million bytes are a page.
+    assert limits == [100, 41, 41]
+
+
 def test_watches_from_a_version_on() -> None:
     queries: list[dict[str, str]] = []
 

@@ -29,7 +29,7 @@ async def _pieces(pieces: list[bytes]) -> AsyncIterator[bytes]:
 
 def events(*pieces: bytes) -> list[Event[Pod]]:
     async def main() -> list[Event[Pod]]:
-        return [event async for event in EventStream(_pieces(list(pieces)), PODS.decoder)]
+        return [event async for event in EventStream(_pieces(list(pieces)), PODS.frame_decoder)]
 
     return asyncio.run(main())
 
@@ -79,7 +79,7 @@ def test_the_time_of_the_last_byte_is_kept() -> None:
     readings = iter([1.0, 2.0, 3.0])
 
     async def main() -> float:
-        stream = EventStream(_pieces([STREAM, STREAM]), PODS.decoder, clock=lambda: next(readings))
+        stream = EventStream(_pieces([STREAM, STREAM]), PODS.frame_decoder, clock=lambda: next(readings))
         assert stream.last_byte_at == 1.0
         assert len([event async for event in stream]) == 6
         return stream.last_byte_at

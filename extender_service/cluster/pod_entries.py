@@ -1,0 +1,77 @@
+"""What the table of pods takes from a pod, worked out once for all who compare it or take it in."""
+
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+
+import msgspec
+import numpy as np
+
+from extender_service.cluster.interning import shared
+from extender_service.cluster.label_sets import LabelSet
+from extender_service.cluster.pod_volumes import PodVolumes, pod_volumes
+from extender_service.cluster.resources import HostPort, PodRequests, host_ports, pod_requests, request_shape
+from extender_service.kube.objects import Pod
+from extender_service.kube.pod_affinity import PodAffinityTerms, pod_affinity_terms
+
+# The start of a pod that has not started: later than any other.
+NOT_STARTED = int(np.iinfo(np.int64).max)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+class PodEntry(msgspec.Struct, frozen=True, gc=False):
+    """A pod as the table of pods holds it; see `PodTable` for what the fields mean."""
+
+    namespace: str
+    name: str
+    uid: str
+    node_name: str
+    nominated_node_name: str
+    requests: PodRequests
+    ports: frozenset[HostPort]
+    label_set: LabelSet
+    terms: PodAffinityTerms
+    volumes: PodVolumes
+    terminating: bool
+    preempted: bool
+    priority: int
+    started: int
+
+
+def pod_entry(pod: Pod, uid: str, node_name: str) -> PodEntry:
+    """Take from a pod what the table holds; it counts on `node_name`. Raises QuantityError for a malformed quantity."""
+    metadata, spec, status = pod.metadata, pod.spec, pod.status
+    namespace = shared(metadata.namespace)
+    terminating = metadata.deletion_timestamp != ""
+    return PodEntry(
+        namespace,
+        metadata.name,
+        uid,
+        shared(node_name),
+        status.nominated_node_name,
+        pod_requests(request_shape(spec)),
+        host_ports(spec),
+        LabelSet(namespace, metadata.labels),
+        pod_affinity_terms(namespace, spec.affinity),
+        pod_volumes(pod),
+        terminating,
+        terminating and _is_preempted(pod),
+        spec.priority,
+        _started(status.start_time) if status.start_time else NOT_STARTED,
+    )
+
+
+@lru_cache(maxsize=4096)
+def _started(start_time: str) -> int:
+    """Microseconds since 1970; cached, as many pods start in one second, and each is told about more than once."""
+    try:
+        started = datetime.fromisoformat(start_time)
+    except ValueError:
+        return NOT_STARTED
+    return (started.replace(tzinfo=started.tzinfo or UTC) - _EPOCH) // _MICROSECOND
+
+
+def _is_preempted(pod: Pod) -> bool:
+    """Tell whether a pod is being deleted to make room (podTerminatingByPreemption in default_preemption.go)."""
+    disruption = next((condition for condition in pod.status.conditions if condition.type == "DisruptionTarget"), None)
+    return disruption is not None and disruption.status == "True" and disruption.reason == "PreemptionByScheduler"
