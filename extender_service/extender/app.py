@@ -15,6 +15,7 @@ from extender_service.extender.bind import Binder, BindError
 from extender_service.extender.calls import Call, HungUpError, answer
 from extender_service.extender.description import describe
 from extender_service.extender.filter import filter_nodes
+from extender_service.extender.idle import IdleWork
 from extender_service.extender.node_names import ExtenderArgsDecoder
 from extender_service.extender.observation import Observation, Observer, Verb
 from extender_service.extender.preempt import preempt
@@ -57,13 +58,9 @@ def create_app(service: ExtenderService, binder: Binder, observe: Observer) -> F
         "preempt": (verbs.preempt, lambda error: (400, ErrorResult(error))),
         "bind": (verbs.bind, lambda error: (200, ExtenderBindingResult(error))),
     }
-
-    def told(observation: Observation) -> None:
-        observe(observation)
-        service.cluster.catch_up()
-
+    idle = IdleWork(service.cluster.catch_up)
     return _Application(
-        {f"/{verb}": _Endpoint(verb, handler, failed, told) for verb, (handler, failed) in handlers.items()}
+        {f"/{verb}": _Endpoint(verb, handler, failed, observe, idle) for verb, (handler, failed) in handlers.items()}
     )
 
 
@@ -85,14 +82,16 @@ class _Application(FastAPI):
 class _Endpoint:
     """A verb as an ASGI application: reads the body, answers, and only then tells of it."""
 
-    def __init__(self, verb: Verb, handler: VerbHandler, failed: Failure, observe: Observer) -> None:
+    def __init__(self, verb: Verb, handler: VerbHandler, failed: Failure, observe: Observer, idle: IdleWork) -> None:
         self._verb: Verb = verb
         self._handler = handler
         self._failed = failed
         self._observe = observe
+        self._idle = idle
 
     async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
         started = time.perf_counter()
+        self._idle.interrupt()
         observation = Observation(verb=self._verb, pod="", seconds=0)
         call = Call(receive)
         status, body = 200, b""
@@ -108,7 +107,11 @@ class _Endpoint:
             body = _encode(failure)
         observation.seconds = time.perf_counter() - started
         await answer(send, status, body)
-        asyncio.get_running_loop().call_soon(self._observe, observation)
+        asyncio.get_running_loop().call_soon(self._tell, observation)
+
+    def _tell(self, observation: Observation) -> None:
+        self._observe(observation)
+        self._idle.plan()
 
 
 class _Verbs:

@@ -32,8 +32,11 @@ class ExtenderArgsDecoder:
         """Decode a request body. Raises DecodeError that names the field."""
         try:
             args = self._unread.decode(body)
-            if args.pod is not None and args.node_names:
-                return ExtenderArgs(args.pod, args.nodes, self._read(bytes(args.node_names)))
+            names = bytes(args.node_names)
+            if args.pod is not None and names.startswith(b"["):
+                return ExtenderArgs(args.pod, args.nodes, self._read(names))
+            if args.pod is not None and args.nodes is not None and names in (b"", b"null"):
+                return ExtenderArgs(args.pod, args.nodes)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             pass  # what is wrong, or written in another way, the careful decoder finds out
         return self._careful.decode(body)

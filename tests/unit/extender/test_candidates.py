@@ -99,3 +99,13 @@ def test_a_list_that_came_before_is_found_again_until_nodes_come_or_go() -> None
     assert finder.find(args).unknown == []
     cluster.remove_node("a")
     assert finder.find(args).unknown == ["a"]
+
+
+def test_a_node_as_go_writes_it_is_known_by_its_beginning() -> None:
+    cluster = cluster_of("a", "b")
+    begun = '{"metadata":{"name":"%s","uid":"0f-1","resourceVersion":"%d","labels":{}},"spec":{"unschedulable":true}}'
+    nodes = tuple(msgspec.Raw((begun % of).encode()) for of in (("b", 1), ("a", 2)))
+    found = CandidateFinder(cluster).find(ExtenderArgs(nodes=NodeList(nodes)))
+    assert found.names == ["b", "a"]
+    # What the cache has in this version is not read again.
+    assert found.view.unschedulable[found.positions].tolist() == [False, True]
