@@ -11,6 +11,8 @@ from importlib.metadata import version
 from types import TracebackType
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
+import anyio.lowlevel
+import httpcore  # noqa: F401 - httpx would import it at its first request, while all who call this service wait
 import httpx
 import msgspec
 
@@ -73,6 +75,8 @@ class KubeClient:
         self._turns = asyncio.Semaphore(_MOST_AT_ONCE)
 
     async def __aenter__(self) -> Self:
+        # Here anyio loads the greater part of itself, for which all would wait at the first request, too.
+        await anyio.lowlevel.checkpoint()
         return self
 
     async def __aexit__(
