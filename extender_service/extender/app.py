@@ -16,6 +16,7 @@ from extender_service.extender.calls import Call, HungUpError, answer
 from extender_service.extender.description import describe
 from extender_service.extender.filter import filter_nodes
 from extender_service.extender.idle import IdleWork
+from extender_service.extender.moderation import LONGEST_NAME, ORDINARY_BYTES, require_moderate_pod
 from extender_service.extender.node_names import ExtenderArgsDecoder
 from extender_service.extender.observation import Observation, Observer, Verb
 from extender_service.extender.preempt import preempt
@@ -148,6 +149,8 @@ class _Verbs:
     async def preempt(self, body: bytes, _call: Call, observation: Observation) -> bytes:
         args = self._preemption_args.decode(body)
         pod = _required_pod(args.pod, observation)
+        if len(body) > ORDINARY_BYTES:
+            require_moderate_pod(pod)
         result = preempt(self._service, pod, args)
         observation.asked = len(args.node_name_to_meta_victims or args.node_name_to_victims or ())
         observation.passed = len(result.node_name_to_meta_victims)
@@ -163,6 +166,8 @@ class _Verbs:
         ):
             if not value:
                 raise DecodeError(f"{field} is missing")
+            if len(value) > LONGEST_NAME:
+                raise DecodeError(f"{field} has {len(value)} characters, of which {LONGEST_NAME} are the most")
         observation.pod = f"{args.pod_namespace}/{args.pod_name}"
         observation.node_name = args.node
         await self._binder.bind(args, call.has_hung_up)

@@ -18,6 +18,8 @@ from extender_service.framework.status import Code
 from extender_service.kube.objects import Pod
 
 UNKNOWN_NODE = "node(s) not known to extender-service yet"
+# Of one answer. kube-scheduler keeps such texts, too; they quote what the pod asks for, once for each node.
+_MOST_REASON_CHARACTERS = 32 << 20
 
 
 class FilterOutcome(msgspec.Struct):
@@ -166,9 +168,17 @@ def _all(found: Candidates, decision: Decision) -> FilterOutcome:
     reasons: Counter[str] = Counter()
     if unresolvable:
         reasons[UNKNOWN_NODE] = len(unresolvable)
+    characters = 0
     for status, positions in verdicts.groups():
+        message = status.message
+        characters += len(message) * len(positions)
+        if characters > _MOST_REASON_CHARACTERS:
+            raise CycleError(
+                f"the reasons against {len(positions)} nodes have {len(message)} characters for each, too many "
+                f"to answer: {message[:200]}…"
+            )
         into = unresolvable if status.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE else failed
-        into.update(dict.fromkeys(found.view.names_at(positions), status.message))
+        into.update(dict.fromkeys(found.view.names_at(positions), message))
         for reason in status.reasons:
             reasons[reason] += len(positions)
     passing = found.passing(verdicts.passing)

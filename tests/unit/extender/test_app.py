@@ -14,7 +14,7 @@ from extender_service.cluster.view import NodeView
 from extender_service.extender.description import describe
 from extender_service.extender.observation import Verb
 from extender_service.framework.interface import CycleState, Filter, Handle
-from extender_service.framework.status import Rejections
+from extender_service.framework.status import Rejections, unschedulable
 from extender_service.kube.objects import Pod
 from tests.unit.cluster.objects import make_node, make_pod
 from tests.unit.extender.world import World
@@ -77,6 +77,16 @@ def test_a_malformed_body_is_answered_in_the_verbs_own_form(verb: Verb, body: by
         ("preempt", {"Pod": {}, "NodeNameToMetaVictims": {"a": 1}}, "$.NodeNameToMetaVictims[...]"),
         ("bind", {"PodName": "web", "PodNamespace": "default", "PodUID": "u"}, "Node is missing"),
         ("bind", {"PodName": ["web"]}, "$.PodName"),
+        (
+            "bind",
+            {"PodName": 254 * "x", "PodNamespace": "default", "PodUID": "u", "Node": "a"},
+            "PodName has 254 characters, of which 253 are the most",
+        ),
+        (
+            "preempt",
+            {"Pod": {"metadata": {"labels": {f"k{n}": "" for n in range(2000)}}}},
+            "Pod.metadata.labels has 2000",
+        ),
     ],
 )
 def test_what_is_missing_or_wrong_is_named(verb: Verb, body: Mapping[str, object], names: str) -> None:
@@ -99,6 +109,26 @@ def test_an_error_holds_no_percent_sign() -> None:
     assert answer["Error"] == 'running "Fails" filter plugin: ZeroDivisionError: 100(percent) broken, (percent)d'
     assert world.observations[0].error == answer["Error"]
     assert world.observations[0].pod == "default/web"
+
+
+class SaysTooMuch(Filter):
+    name = "SaysTooMuch"
+
+    def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
+        return Rejections.where(nodes.exists, unschedulable(400_000 * "x"))
+
+
+def test_reasons_that_nobody_can_read_are_an_error() -> None:
+    nodes = [make_node(f"node-{number}") for number in range(100)]
+    world = World(*nodes, plugins={})
+    world.service.profiles["default-scheduler"].filter = (SaysTooMuch(None, Handle(world.cluster, world.pods)),)
+    names = [node.metadata.name for node in nodes]
+    answer = asyncio.run(world.call("filter", {"Pod": WEB, "NodeNames": names}))
+    assert answer["Error"].startswith(
+        "the reasons against 100 nodes have 400000 characters for each, too many"
+    )
+    assert len(answer["Error"]) < 500
+    assert len(asyncio.run(world.call("filter", {"Pod": WEB, "NodeNames": names[:10]}))["FailedNodes"]) == 10
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -236,3 +236,7 @@ def test_answers_are_written_as_go_reads_them(answer: object, written: object) -
 def test_an_error_is_no_format_string() -> None:
     assert error_text("90% of 100%d") == "90(percent) of 100(percent)d"
     assert error_text("plain") == "plain"
+
+
+def test_an_error_that_quotes_too_much_is_cut() -> None:
+    assert error_text("x" * 10_000) == "x" * 4_000 + "… (6000 more characters)"
