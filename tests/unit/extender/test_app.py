@@ -124,9 +124,7 @@ def test_reasons_that_nobody_can_read_are_an_error() -> None:
     world.service.profiles["default-scheduler"].filter = (SaysTooMuch(None, Handle(world.cluster, world.pods)),)
     names = [node.metadata.name for node in nodes]
     answer = asyncio.run(world.call("filter", {"Pod": WEB, "NodeNames": names}))
-    assert answer["Error"].startswith(
-        "the reasons against 100 nodes have 400000 characters for each, too many"
-    )
+    assert answer["Error"].startswith("the reasons against 100 nodes have 400000 characters for each, too many")
     assert len(answer["Error"]) < 500
     assert len(asyncio.run(world.call("filter", {"Pod": WEB, "NodeNames": names[:10]}))["FailedNodes"]) == 10
 
