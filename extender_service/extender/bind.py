@@ -231,8 +231,8 @@ class Binder:
     async def _settle(self, placement: Placement) -> str | None:
         """Read a pod that is assumed on a node; returns the node that it is bound to, if any.
 
-        If that is the same node, or none and it is being bound there again, it goes on to count there. Only the watch makes
-        facts: what is read may be older than what it has shown, or newer than what it shows next.
+        If that is the same node, or none and it is being bound there again, it goes on to count there. Only the watch
+        makes facts: what is read may be older than what it has shown, or newer than what it shows next.
         """
         metadata = placement.pod.metadata
         pod = await self._read(metadata.namespace, metadata.name)

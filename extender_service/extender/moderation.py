@@ -24,11 +24,13 @@ MOST_POD_BYTES = 256 << 10
 MOST_ITEMS = 1_000
 MOST_SELECTOR_VALUES = 10_000
 MOST_RESOURCES = 100
-MOST_NODE_NAMES = 100_000
+MOST_NODES = 50_000
 LONGEST_NAME = 253
 
-# Of arguments as they come, by name in lower case; nodes may take what is left of the body.
-_MOST_BYTES = {"pod": 4 << 20, "nodenames": 8 << 20}
+# Of what comes, before it is decoded: a pod or node, and the names of nodes. Other arguments may fill the body.
+MOST_OBJECT_BYTES = 4 << 20
+MOST_NAMES_BYTES = 4 << 20
+_MOST_BYTES = {"pod": MOST_OBJECT_BYTES, "nodenames": MOST_NAMES_BYTES}
 # 15,000 whole nodes have 6 million. What is decoded takes about 70 bytes for each.
 _MOST_VALUES = 8_000_000
 _FEWEST_BYTES_OF_MOST_VALUES = 2 * _MOST_VALUES
@@ -55,13 +57,13 @@ def require_moderate_arguments(body: bytes) -> None:
     """
     require_few_values(body)
     for name, value in _members.decode(body).items():
-        require_moderate_argument(name, value)
+        require_moderate_argument(name, value, _MOST_BYTES.get(name.lower(), len(body)))
 
 
-def require_moderate_argument(name: str, value: msgspec.Raw) -> None:
-    """Raise DecodeError if an argument has too many bytes."""
-    size, most = memoryview(value).nbytes, _MOST_BYTES.get(name.lower())
-    if most is not None and size > most:
+def require_moderate_argument(name: str, value: msgspec.Raw, most: int) -> None:
+    """Raise DecodeError if an argument, or a part of one, has too many bytes."""
+    size = memoryview(value).nbytes
+    if size > most:
         raise DecodeError(f"{name} has {size} bytes, of which {most} are the most")
 
 

@@ -6,7 +6,9 @@ import msgspec
 
 from extender_service.extender.moderation import (
     LARGE_BODY_BYTES,
-    MOST_NODE_NAMES,
+    MOST_NAMES_BYTES,
+    MOST_NODES,
+    MOST_OBJECT_BYTES,
     ORDINARY_BYTES,
     require_few_values,
     require_moderate_argument,
@@ -67,8 +69,8 @@ class ExtenderArgsDecoder:
         """Read the pod only if it is not too large."""
         require_few_values(body)
         args = self._unread.decode(body)
-        require_moderate_argument("Pod", args.pod)
-        require_moderate_argument("NodeNames", args.node_names)
+        require_moderate_argument("Pod", args.pod, MOST_OBJECT_BYTES)
+        require_moderate_argument("NodeNames", args.node_names, MOST_NAMES_BYTES)
         if bytes(args.pod) in (b"", b"null"):
             return _UnreadNames(None, args.nodes, args.node_names)
         try:
@@ -81,15 +83,15 @@ class ExtenderArgsDecoder:
             if seen == raw:
                 return names
         names = self._names.decode(raw)
-        if len(names) <= MOST_NODE_NAMES:
+        if len(names) <= MOST_NODES:
             self._recent.append((raw, names))
         return names
 
 
 def _moderate(args: ExtenderArgs, size: int) -> ExtenderArgs:
     """Return the arguments; names that were read already count nothing in their `size`. Raises DecodeError."""
-    if args.node_names is not None and len(args.node_names) > MOST_NODE_NAMES:
-        raise DecodeError(f"NodeNames has {len(args.node_names)} items, of which {MOST_NODE_NAMES} are the most")
+    if args.node_names is not None and len(args.node_names) > MOST_NODES:
+        raise DecodeError(f"NodeNames has {len(args.node_names)} items, of which {MOST_NODES} are the most")
     if args.pod is not None and size > ORDINARY_BYTES:
         require_moderate_pod(args.pod)
     return args

@@ -4,9 +4,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from extender_service.cluster.cluster import Cluster
+from extender_service.extender.candidates import CandidateFinder
 from extender_service.extender.moderation import (
     MOST_ITEMS,
-    MOST_NODE_NAMES,
+    MOST_NODES,
     MOST_RESOURCES,
     MOST_SELECTOR_VALUES,
     require_few_values,
@@ -104,10 +106,10 @@ def test_a_large_body_may_have_its_fields_in_any_case_and_nulls() -> None:
 
 @pytest.mark.parametrize("field", ["NodeNames", "nodenames"])
 def test_more_names_than_any_cluster_has_nodes_are_refused(field: str) -> None:
-    body = {"Pod": pod(), field: ["a"] * (MOST_NODE_NAMES + 1)}
-    with pytest.raises(DecodeError, match=f"^NodeNames has {MOST_NODE_NAMES + 1} items"):
+    body = {"Pod": pod(), field: ["a"] * (MOST_NODES + 1)}
+    with pytest.raises(DecodeError, match=f"^NodeNames has {MOST_NODES + 1} items"):
         decoder.decode(json.dumps(body).encode())
-    with pytest.raises(DecodeError, match=r"^N?n?odeN?n?ames has 9\d+ bytes, of which 8388608 are the most"):
+    with pytest.raises(DecodeError, match=r"^N?n?odeN?n?ames has 9\d+ bytes, of which 4194304 are the most"):
         decoder.decode(json.dumps({"Pod": pod(), field: [1000 * "a"] * 9_000}).encode())
 
 
@@ -123,3 +125,12 @@ def test_a_body_of_values_alone_is_refused_before_it_is_decoded() -> None:
     require_few_values(b"," * 1_000_000)
     with pytest.raises(DecodeError, match=r"^the body has 16000000 values, of which 8000000 are the most"):
         require_few_values(b"," * 16_000_000)
+
+
+def test_more_nodes_than_any_cluster_has_are_refused() -> None:
+    finder = CandidateFinder(Cluster())
+    with pytest.raises(DecodeError, match=f"^Nodes.items has {MOST_NODES + 1} items"):
+        finder.find(decoder.decode(json.dumps({"Pod": pod(), "Nodes": {"items": [{}] * (MOST_NODES + 1)}}).encode()))
+    nodes = {"items": [{"metadata": {"name": "a"}}, {"metadata": {"name": "b"}, "unknown": 5_000_000 * "x"}]}
+    with pytest.raises(DecodeError, match=r"^Nodes.items\[1\] has 5000042 bytes, of which 4194304 are the most"):
+        finder.find(decoder.decode(json.dumps({"Pod": pod(), "Nodes": nodes}).encode()))
