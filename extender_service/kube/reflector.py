@@ -23,7 +23,7 @@ from extender_service.kube.watch import Event
 
 logger = logging.getLogger(__name__)
 
-# A call takes so many turns of the event loop, from its first bytes to its answer; it should not wait for a slice at each.
+# A call takes so many turns of the event loop from its first bytes to its answer, and should not wait at each.
 _TURNS_BETWEEN_SLICES = 8
 
 _T_contra = TypeVar("_T_contra", contravariant=True)
