@@ -1,6 +1,7 @@
 """What plugins worked out for every row of the node table, kept until the rows change."""
 
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -54,9 +55,15 @@ class KeptColumns:
         return kept.column
 
     def catch_up(self, most: int) -> None:
-        """Bring up to date what was asked for last, so that the next to ask need not wait for it."""
+        """Bring up to date what was asked for last, so that the next to ask need not wait for it.
+
+        What cannot be worked out is forgotten: whoever asks next meets the error.
+        """
         for key in list(islice(reversed(self._kept), most)):
-            if not self._catch_up(self._kept[key]):
+            is_kept = False
+            with suppress(Exception):
+                is_kept = self._catch_up(self._kept[key])
+            if not is_kept:
                 del self._kept[key]
 
     def _catch_up(self, kept: _Kept) -> bool:
