@@ -1,7 +1,6 @@
 """What plugins worked out for every row of the node table, kept until the rows change."""
 
 from collections.abc import Callable, Hashable
-from contextlib import suppress
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -60,10 +59,11 @@ class KeptColumns:
         What cannot be worked out is forgotten: whoever asks next meets the error.
         """
         for key in list(islice(reversed(self._kept), most)):
-            is_kept = False
-            with suppress(Exception):
-                is_kept = self._catch_up(self._kept[key])
-            if not is_kept:
+            try:
+                is_caught_up = self._catch_up(self._kept[key])
+            except Exception:
+                is_caught_up = False
+            if not is_caught_up:
                 del self._kept[key]
 
     def _catch_up(self, kept: _Kept) -> bool:
