@@ -102,6 +102,7 @@ def _add_serve_options(add: "_Options") -> None:
     add("--bind-address", default="127.0.0.1", metavar="ADDRESS", help="the address to listen on (default: 127.0.0.1)")
     add("--port", type=_port, default=8888, metavar="PORT", help="the port to listen on, 0 for any (default: 8888)")
     _add_security_options(add)
+    _add_shutdown_options(add)
     add(
         "-v",
         "--log-level",
@@ -158,6 +159,24 @@ def _add_security_options(add: "_Options") -> None:
     )
 
 
+def _add_shutdown_options(add: "_Options") -> None:
+    add(
+        "--shutdown-delay-duration",
+        type=_duration,
+        metavar="DURATION",
+        help="told to stop, how long to go on answering, though not ready, until nobody is sent here any more "
+        "(default: 5s, 0s on loopback)",
+    )
+    add(
+        "--shutdown-grace-period",
+        type=_duration,
+        default=25.0,
+        metavar="DURATION",
+        help="told to stop, how long until the process ends, delay and all; calls and bindings that have not finished "
+        "in four fifths of it are undone (default: 25s)",
+    )
+
+
 class _Options:
     """Adds options whose defaults come from the environment, checked like those of the command line."""
 
@@ -201,6 +220,19 @@ def _port(text: str) -> int:
     return int(text)
 
 
+def _duration(text: str) -> float:
+    """Return seconds."""
+    from extender_service.config.durations import Duration  # noqa: PLC0415 - `version` needs no pydantic
+
+    try:
+        duration = Duration.parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    if duration < 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is negative")
+    return duration.seconds
+
+
 def _names(text: str) -> list[str]:
     names = [name.strip() for name in text.split(",")]
     if not all(names):
@@ -238,6 +270,8 @@ def _serve_options(options: argparse.Namespace) -> ServeOptions:
         allowed_names=options.allowed_names,
         insecure_serving=options.insecure_serving,
         healthz_port=options.healthz_port,
+        shutdown_delay_seconds=options.shutdown_delay_duration,
+        shutdown_grace_seconds=options.shutdown_grace_period,
         log_level=options.log_level,
         log_format=options.log_format,
     )

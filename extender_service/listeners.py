@@ -48,6 +48,11 @@ class Listeners:
     def __enter__(self) -> Self:
         return self
 
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only processes of this machine can call."""
+        return _is_loopback(self.calls)
+
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self._open.close()
 
@@ -87,7 +92,7 @@ def _certificates(options: ServeOptions) -> ServingCertificates | None:
 
 def _require_protection(options: ServeOptions, listener: socket.socket) -> None:
     """Raise StartError if others than this machine's processes could call without showing who they are."""
-    if options.client_ca_file is not None or ipaddress.ip_address(listener.getsockname()[0]).is_loopback:
+    if options.client_ca_file is not None or _is_loopback(listener):
         return
     if not options.insecure_serving:
         raise StartError(
@@ -95,6 +100,10 @@ def _require_protection(options: ServeOptions, listener: socket.socket) -> None:
             "--tls-private-key-file and --client-ca-file, or --insecure-serving if only kube-scheduler can reach it"
         )
     log.warning("whoever reaches this address can bind pods: nobody is asked for a client certificate")
+
+
+def _is_loopback(listener: socket.socket) -> bool:
+    return ipaddress.ip_address(listener.getsockname()[0]).is_loopback
 
 
 def _listen(address: str, port: int, option: str) -> socket.socket:

@@ -24,5 +24,7 @@ class ServeOptions:
     allowed_names: list[str]
     insecure_serving: bool
     healthz_port: int | None
+    shutdown_delay_seconds: float | None
+    shutdown_grace_seconds: float
     log_level: int
     log_format: Literal["text", "json"]

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import msgspec
 
@@ -104,13 +105,16 @@ class Binder:
         return await self._settle(placement)
 
     async def close(self, grace_seconds: float) -> None:
-        """Let bindings under way finish; what takes longer is undone. Stop waiting for the watch."""
-        tasks = [binding.task for binding in self._under_way.values()]
-        if tasks:
-            _, unfinished = await asyncio.wait(tasks, timeout=grace_seconds)
-            for task in unfinished:
-                task.cancel("extender-service was stopped")
-            await asyncio.gather(*unfinished, return_exceptions=True)
+        """Let bindings under way finish; undo those that take longer, and what is expected. Leave the watch to others."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(grace_seconds):
+                while self._under_way:
+                    await asyncio.wait([binding.task for binding in self._under_way.values()])
+        unfinished = [binding.task for binding in self._under_way.values()]
+        for task in unfinished:
+            task.cancel("extender-service was stopped")
+        await asyncio.gather(*unfinished, return_exceptions=True)
+        self._cluster.drop_expectations()
         for task in list(self._settling.values()):
             task.cancel()
 

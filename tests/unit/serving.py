@@ -25,6 +25,8 @@ def serve_options(cluster_files: list[Path], **changes: Any) -> ServeOptions:
         "allowed_names": [],
         "insecure_serving": False,
         "healthz_port": None,
+        "shutdown_delay_seconds": None,
+        "shutdown_grace_seconds": 25.0,
         "log_level": logging.INFO,
         "log_format": "text",
     }

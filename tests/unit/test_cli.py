@@ -58,6 +58,8 @@ def test_without_options_it_listens_on_this_machine_and_looks_for_an_api_server(
         allowed_names=[],
         insecure_serving=False,
         healthz_port=None,
+        shutdown_delay_seconds=None,
+        shutdown_grace_seconds=25.0,
         log_level=logging.INFO,
         log_format="text",
     )
@@ -82,6 +84,8 @@ OPTIONS: list[tuple[str, str, str, Any]] = [
     ("--insecure-serving", "true", "insecure_serving", True),
     ("--insecure-serving", "false", "insecure_serving", False),
     ("--healthz-port", "0", "healthz_port", 0),
+    ("--shutdown-delay-duration", "0s", "shutdown_delay_seconds", 0.0),
+    ("--shutdown-grace-period", "1m30s", "shutdown_grace_seconds", 90.0),
     ("--log-level", "debug", "log_level", logging.DEBUG),
     ("--log-level", "warning", "log_level", logging.WARNING),
     ("--log-level", "4", "log_level", logging.DEBUG),
@@ -169,6 +173,8 @@ WRONG: list[tuple[str, str, str]] = [
     ("--allowed-names", "a,,b", "'a,,b' has an empty name"),
     ("--insecure-serving", "yes", "'yes' is neither true nor false"),
     ("--healthz-port", "health", "'health' is not a port"),
+    ("--shutdown-delay-duration", "5", 'missing unit in duration "5"'),
+    ("--shutdown-grace-period", "-5s", "'-5s' is negative"),
     ("--log-level", "loud", "loud"),
     ("--log-format", "xml", "'text', 'json'"),
 ]
