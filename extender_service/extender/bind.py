@@ -105,7 +105,7 @@ class Binder:
         return await self._settle(placement)
 
     async def close(self, grace_seconds: float) -> None:
-        """Let bindings under way finish; undo those that take longer, and what is expected. Leave the watch to others."""
+        """Let bindings under way finish, and undo those that take longer and what is expected; then forget the rest."""
         with suppress(TimeoutError):
             async with asyncio.timeout(grace_seconds):
                 while self._under_way:
