@@ -4,8 +4,10 @@ import asyncio
 import gc
 import logging
 import signal
+import socket
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from importlib.metadata import version
 
 import uvicorn
@@ -19,6 +21,7 @@ from extender_service.cluster.cluster_file import ClusterFile
 from extender_service.cluster.debugger import compare, dump
 from extender_service.extender.app import create_app
 from extender_service.extender.bind import Binder
+from extender_service.extender.leadership import Leadership
 from extender_service.extender.service import ExtenderService
 from extender_service.graceful_server import GracefulServer
 from extender_service.kube.api_errors import KubeError
@@ -26,6 +29,7 @@ from extender_service.kube.client import KubeClient
 from extender_service.kube.credentials import load_credentials
 from extender_service.kube.credentials_error import CredentialsError
 from extender_service.kube.events import EventRecorder
+from extender_service.kube.leases import lease_holder
 from extender_service.kube.manifests import ManifestError
 from extender_service.listeners import Listeners
 from extender_service.observability.health import Check, Health, first_problem, watch_checks
@@ -123,12 +127,16 @@ async def _serve_api_server(
     async with KubeClient(credentials) as client:
         api_server = ApiServer(cluster, client, setup.reads)
         watches = watch_checks(api_server.states)
+        leadership = None
+        if options.leader_lease is not None:
+            leadership = Leadership(partial(lease_holder, client, *options.leader_lease), socket.gethostname())
         service = ExtenderService(
             cluster,
             setup.profiles(cluster, api_server),
             mode=options.mode,
             is_live=True,
             distrust=lambda: first_problem(watches),
+            leadership=leadership,
         )
         events = EventRecorder(client, "extender-service")
         binder = Binder(service, api_server, record=events.record)
@@ -143,6 +151,9 @@ async def _serve_api_server(
                     tasks.create_task(_expire(cluster)),
                     tasks.create_task(_debug_on_signal(cluster, api_server)),
                 ]
+                if leadership is not None:
+                    on_lost = partial(binder.give_up, "the lease has gone to another scheduler")
+                    background.append(tasks.create_task(leadership.follow(on_lost)))
                 await _answer(service, binder, metrics, health, listeners, shutdown)
                 await events.drain(shutdown.events_left)
                 for task in background:
