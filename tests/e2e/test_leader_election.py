@@ -7,10 +7,12 @@ without a place, or put too much on a node.
 import itertools
 import json
 from collections.abc import Callable, Iterator
+from http import HTTPStatus
 from pathlib import Path
 
 import pytest
 
+from tests.e2e.api import APIError
 from tests.e2e.control_plane import ControlPlane
 from tests.e2e.deployments import Base
 from tests.e2e.kubelets import PairPod
@@ -58,8 +60,18 @@ class Pairs:
         host, _, _ = self.lease["spec"].get("holderIdentity", "").partition("_")
         return next((each for each in self.pods if each.host == host), None)
 
+    def is_held(self) -> bool:
+        """Whether there is a lease that one of them holds."""
+        try:
+            return self.leader is not None
+        except APIError as error:
+            if error.status_code != HTTPStatus.NOT_FOUND:
+                raise
+            return False
+
     def are_ready(self) -> bool:
-        return self.leader is not None and all(each.is_ready for each in self.pods)
+        """Whether one works, and the other could."""
+        return self.is_held() and all(each.is_ready for each in self.pods)
 
 
 def the_pair_is_killed(pairs: Pairs, leader: PairPod) -> None:
@@ -84,8 +96,11 @@ def its_service_stays_away(pairs: Pairs, leader: PairPod) -> None:
     leader.service.stays_down = False
 
 
-def the_lease_is_deleted(pairs: Pairs, _leader: PairPod) -> None:
-    pairs.api.delete(pairs.lease)
+def the_lease_is_deleted(pairs: Pairs, leader: PairPod) -> None:
+    """Until the other makes a new one first: it leads then, while the former goes on until its renew deadline."""
+    while pairs.leader is leader:
+        pairs.api.delete(pairs.lease)
+        pairs.until(pairs.is_held, "one of them to make a new lease")
 
 
 def the_lease_is_taken(pairs: Pairs, _leader: PairPod) -> None:
@@ -122,7 +137,7 @@ def test_pods_go_on_to_be_placed_where(
     fault: Callable[[Pairs, PairPod], None], pairs: Pairs, empty_cluster: ControlPlane
 ) -> None:
     api = empty_cluster.api
-    wait_for_both(pairs)
+    pairs.until(pairs.are_ready, "both pairs to be ready")
     decisions_before = decisions(pairs)
     api.create(*(node(f"node-{number}", cpu=str(PODS_PER_NODE)) for number in range(NODES)))
     pods = [pod(f"p-{number}", requests={"cpu": "1"}, schedulerName=NAME) for number in range(NODES * PODS_PER_NODE)]
@@ -142,11 +157,6 @@ def test_pods_go_on_to_be_placed_where(
     # One after the other, not both at the same time.
     turns = [host for host, _ in itertools.groupby(each["host"] for each in made)]
     assert len(turns) <= 2
-
-
-def wait_for_both(pairs: Pairs) -> None:
-    pairs.until(lambda: all(each.is_ready for each in pairs.pods), "both pairs to be ready")
-    pairs.until(lambda: pairs.leader is not None, "one of them to lead")
 
 
 def decisions(pairs: Pairs) -> list[Object]:
