@@ -31,7 +31,7 @@ class LabelColumn:
 
     def grow(self, capacity: int) -> None:
         """Make room for more rows."""
-        self.numbers = np.concatenate([self.numbers, np.full(capacity - len(self.numbers), ABSENT, np.intp)])
+        self.numbers = np.pad(self.numbers, (0, capacity - len(self.numbers)), constant_values=ABSENT)
 
     def integers(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Values read as integers, by value number, and whether they are integers; Gt and Lt compare these."""

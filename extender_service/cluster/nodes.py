@@ -179,8 +179,6 @@ class NodeTable:
     def rows_named(self, names: Collection[str]) -> NDArray[np.intp]:
         """Return the row of each name, -1 for a node that does not exist."""
         rows = np.fromiter(map(self.row_of.get, names, repeat(-1)), np.intp, len(names))
-        if self.size == 0:
-            return np.full(len(rows), -1, np.intp)
         return np.where((rows >= 0) & self.exists[rows], rows, -1)
 
     def is_node(self, name: str) -> bool:
@@ -266,15 +264,15 @@ class NodeTable:
             self._free.append(row)
 
     def _grow(self, capacity: int) -> None:
-        more = capacity - self.capacity
-        self.names = np.concatenate([self.names, np.full(more, "", np.object_)])
-        self.exists = np.concatenate([self.exists, np.zeros(more, np.bool_)])
-        self.unschedulable = np.concatenate([self.unschedulable, np.zeros(more, np.bool_)])
-        self.taint_set = np.concatenate([self.taint_set, np.full(more, self._no_taints, np.intp)])
-        self.port_set = np.concatenate([self.port_set, np.full(more, self._no_ports, np.intp)])
-        self.volume_support = np.concatenate([self.volume_support, np.full(more, self._no_support, np.intp)])
-        self.allocatable = np.pad(self.allocatable, ((0, 0), (0, more)))
-        self.requested = np.pad(self.requested, ((0, 0), (0, more)))
+        more = (0, capacity - self.capacity)
+        self.names = np.pad(self.names, more, constant_values="")
+        self.exists = np.pad(self.exists, more)
+        self.unschedulable = np.pad(self.unschedulable, more)
+        self.taint_set = np.pad(self.taint_set, more, constant_values=self._no_taints)
+        self.port_set = np.pad(self.port_set, more, constant_values=self._no_ports)
+        self.volume_support = np.pad(self.volume_support, more, constant_values=self._no_support)
+        self.allocatable = np.pad(self.allocatable, ((0, 0), more))
+        self.requested = np.pad(self.requested, ((0, 0), more))
         self._label_columns.grow(capacity)
 
     def _widen(self) -> None:

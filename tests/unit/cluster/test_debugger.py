@@ -118,8 +118,23 @@ def test_many_differences_are_counted_and_some_of_them_named() -> None:
     cluster = cluster_of([make_node("a")], [make_pod(f"web-{number}") for number in range(1000)])
     lines = compare(cluster, cluster_of([make_node("a", labels={str(n): "x" for n in range(60)})])).lines()
     assert lines[0].startswith("redundant pods (1000): default/web-0 (uid-of-web-0), ")
+    assert lines[0].endswith("), …")
     assert lines[0].count("default/") == 50
     assert (len(lines), lines[-1]) == (52, "and 10 more")
+
+
+def test_fifty_differences_of_a_kind_are_all_named() -> None:
+    cluster = cluster_of([make_node("a")], [make_pod(f"web-{number}") for number in range(50)])
+    lines = compare(cluster, cluster_of([make_node("a", labels={str(n): "x" for n in range(50)})])).lines()
+    assert lines[0].count("default/") == 50
+    assert lines[0].endswith(")")
+    assert (len(lines), lines[-1]) == (51, "node a: label 9 is nothing, listed x")
+
+
+def test_a_pod_that_is_listed_without_its_node_is_misplaced() -> None:
+    cluster = cluster_of([make_node("a")], [make_pod("web", "a")])
+    differences = compare(cluster, cluster_of([make_node("a")], [make_pod("web")]))
+    assert differences.misplaced_pods == ["default/web (uid-of-web) is on a, listed on no node"]
 
 
 def test_a_dump_shows_nodes_placements_and_table_sizes() -> None:

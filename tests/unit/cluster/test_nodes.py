@@ -170,7 +170,9 @@ def test_the_table_grows_past_its_first_capacity() -> None:
         labels = {"kubernetes.io/hostname": name}
         table.apply(make_node(name, {"cpu": str(number)}, labels=labels, taints=[DEDICATED] * (number % 2)))
         table.add_pod(table.row_of[name], takes(table, number), frozenset({("0.0.0.0", "TCP", number + 1)}))
-    assert table.count == 200
+    assert (table.count, np.flatnonzero(table.exists).tolist()) == (200, list(range(200)))
+    assert len(table.label_column("kubernetes.io/hostname").numbers) == table.capacity
+    assert not table.unschedulable.any()
     for number, name in enumerate(names):
         assert offers(table, name, "cpu") == 1000 * number
         assert taints_of(table, name) == (DEDICATED,) * (number % 2)
