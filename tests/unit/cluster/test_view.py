@@ -380,3 +380,25 @@ def test_each_node_of_a_changed_view_is_as_if_its_pods_had_been_there_all_the_ti
         assert ports_of(seen) == [world.ports for world in expected]
         for resource in RESOURCES:
             assert requested(seen, resource) == [world.requested(resource) for world in expected]
+
+
+def test_a_resource_that_only_a_waiting_pod_asks_for_is_known_and_nobody_has_it(cluster: Cluster) -> None:
+    cluster.apply_pod(make_pod("waiting", requests={"example.com/fpga": "3"}))
+    view = cluster.view(cluster.nodes.rows_named(["c", "a"]))
+    assert view.dimension("example.com/fpga") == len(cluster.nodes.requested)
+    assert offered(view, "example.com/fpga") == requested(view, "example.com/fpga") == [0, 0]
+    changed = view.changed(RowChanges([1], [slot_of(cluster, "waiting")], [1]))
+    assert requested(changed, "example.com/fpga") == [0, 3]
+    assert requested(changed.changed(RowChanges([1], [slot_of(cluster, "web")], [-1])), "cpu") == [0, 0]
+
+
+def test_what_was_kept_is_brought_up_to_date_while_nobody_asks(many: Cluster) -> None:
+    left = CpuLeft()
+    many.view(None).kept_by_room("left", left)
+    many.view(None).kept_by_facts("left", left)
+    many.apply_pod(make_pod("another", "4", requests={"cpu": "1"}))
+    many.apply_node(make_node("5", {"cpu": "50"}))
+    many.catch_up()
+    assert left.asked[2:] == [["5"], ["4", "5"]]
+    assert many.view(None).kept_by_room("left", left)[[4, 5]].tolist() == [3000, 50_000]
+    assert len(left.asked) == 4
