@@ -3,7 +3,7 @@
 # make check  lint, format, types, layers, generated files, Dockerfile
 # make audit  ask OSV for known vulnerabilities of what is locked
 # make sbom   what the image holds, as CycloneDX, in build/
-# make mutants  change the code, piece by piece, and list the changes that no test notices (an hour; TIMES the cores with CHILDREN=N)
+# make mutants  change the code bit by bit and tell which changes no test notices: an hour or more (CHILDREN=N: on N cores)
 # make fix    format, and mend what the linter can
 # make bench  how fast it is beside kube-scheduler and an extender in Go (QUICK=1: a short look; JSON=FILE: lines, too)
 

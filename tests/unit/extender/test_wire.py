@@ -236,3 +236,8 @@ def test_answers_are_written_as_go_reads_them(answer: object, written: object) -
 def test_an_error_is_no_format_string() -> None:
     assert error_text("90% of 100%d") == "90(percent) of 100(percent)d"
     assert error_text("plain") == "plain"
+
+
+def test_a_new_decoder_takes_names_in_any_case_at_once() -> None:
+    args = ArgsDecoder(ExtenderBindingArgs).decode(b'{"podname": "web", "PODUID": "u", "Node": "a", "extra": 1}')
+    assert (args.pod_name, args.pod_namespace, args.pod_uid, args.node) == ("web", "", "u", "a")
