@@ -83,7 +83,10 @@ class Storage:
         if isinstance(item, PersistentVolume):
             self.free_volumes.remove(item.metadata.name)
         elif isinstance(item, CSIStorageCapacity):
-            self._capacities.get(item.storage_class_name, {}).pop(key, None)
+            capacities = self._capacities.get(item.storage_class_name, {})
+            capacities.pop(key, None)
+            if not capacities:
+                self._capacities.pop(item.storage_class_name, None)
 
     def assume(self, seen: A, assumed: A) -> None:
         """Take an object, the latest of which was `seen`, for what is about to be written.
