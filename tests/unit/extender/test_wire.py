@@ -136,6 +136,11 @@ def test_what_is_not_a_json_object_is_refused(decoder: ArgsDecoder[Any], body: b
         decoder.decode(body)
 
 
+def test_a_body_in_another_encoding_is_told_so() -> None:
+    with pytest.raises(DecodeError, match="^the body is not UTF-8$"):
+        nodes_args.decode(b'{"\xff": 1}')
+
+
 @pytest.mark.parametrize(
     ("decoder", "body", "field"),
     [
