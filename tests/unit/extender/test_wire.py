@@ -137,7 +137,7 @@ def test_what_is_not_a_json_object_is_refused(decoder: ArgsDecoder[Any], body: b
 
 
 def test_a_body_in_another_encoding_is_told_so() -> None:
-    with pytest.raises(DecodeError, match="^the body is not UTF-8$"):
+    with pytest.raises(DecodeError, match=r"^the body is not UTF-8$"):
         nodes_args.decode(b'{"\xff": 1}')
 
 
