@@ -141,7 +141,7 @@ def test_pods_go_on_to_be_placed_where(
     decisions_before = decisions(pairs)
     api.create(*(node(f"node-{number}", cpu=str(PODS_PER_NODE)) for number in range(NODES)))
     pods = [pod(f"p-{number}", requests={"cpu": "1"}, schedulerName=NAME) for number in range(NODES * PODS_PER_NODE)]
-    with being_created(api, pods, pause_seconds=0.1) as created:
+    with being_created(api, pods, pause_seconds=0.06) as created:
         pairs.until(lambda: len(bound(api)) > len(pods) / 4, "pods to be bound")
         leader = pairs.leader
         assert leader
