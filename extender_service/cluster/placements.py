@@ -62,6 +62,11 @@ class Placements:
     def __len__(self) -> int:
         return len(self._by_uid)
 
+    @property
+    def deadline_count(self) -> int:
+        """How many ends of expectations are still to be looked at, also of those that have ended before."""
+        return len(self._deadlines)
+
     def __iter__(self) -> Iterator[Placement]:
         return iter(self._by_uid.values())
 
