@@ -82,6 +82,8 @@ def changed_node(manifest: Manifest, number: int) -> Manifest:
         "status": {
             "allocatable": {
                 **status["allocatable"],
+                "memory": str((128 << 30) + number),
+                "ephemeral-storage": str((200 << 30) + number),
                 f"example.com/device-{number}": "8",
                 f"attachable-volumes-csi-driver-{number}.example": "20",
             },
@@ -111,6 +113,8 @@ def node_belongings(number: int) -> list[Belonging]:
 def _pod(number: int, namespace: str = "default", **spec: object) -> Manifest:
     name = f"visitor-{number}"
     requests = {"cpu": f"{50_000_000 + number}n", "memory": str((64 << 20) + number)}
+    if number % 3:
+        spec.setdefault("affinity", {"podAffinity": {_PREFERRED: _near_terms(number)}})
     container = {"name": "main", "image": f"images.example/image-{number}:v1", "resources": {"requests": requests}}
     return {
         "metadata": {
@@ -187,12 +191,17 @@ def _apart(number: int) -> Visitor:
 
 
 def _near(number: int) -> Visitor:
-    """A pod that would like to be where other visitors are."""
-    terms = [
+    """A pod that has to be where others are, none of which is there yet: it is the first one of them."""
+    own = {"labelSelector": _selector(number), "topologyKey": ZONE}
+    return Visitor(_pod(number, affinity={"podAffinity": {_REQUIRED: [own], _PREFERRED: _near_terms(number)}}), [])
+
+
+def _near_terms(number: int) -> list[Manifest]:
+    """Would rather be where other visitors are."""
+    return [
         {"weight": 10, "podAffinityTerm": {"labelSelector": _selector(number - back), "topologyKey": topology}}
         for back, topology in ((1, ZONE), (2, HOSTNAME))
     ]
-    return Visitor(_pod(number, affinity={"podAffinity": {_PREFERRED: terms}}), [])
 
 
 def _choosy(number: int) -> Visitor:
