@@ -6,6 +6,9 @@ from typing import Any
 
 import numpy as np
 
+# What the names of arrays end with.
+ARRAY = "(array)"
+
 _PACKAGE = "extender_service."
 
 
@@ -26,7 +29,7 @@ def container_sizes(name: str, root: object) -> Counter[str]:
         seen.add(id(item))
         kept.append(item)
         if isinstance(item, np.ndarray):
-            sizes[path] += item.size
+            sizes[f"{path} {ARRAY}"] += item.size
         elif isinstance(item, Mapping | list | tuple | set | frozenset | deque):
             if not isinstance(item, tuple | frozenset):
                 sizes[path] += len(item)

@@ -26,6 +26,10 @@ from extender_service.kube.resources import (
 Manifest = dict[str, Any]
 
 HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
+# Resources and drivers are few at any time, if never the same: for each there is a column of all nodes, or of all pods.
+_DEVICES_EACH = 10
+_OF_ONE_DRIVER = 1000
+
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
@@ -72,8 +76,9 @@ def node(number: int) -> Manifest:
 
 
 def changed_node(manifest: Manifest, number: int) -> Manifest:
-    """A node with a label, a taint, a resource, a limit of volumes and an image that no node had before."""
+    """A node with a label, a taint, an amount and an image that no node had before; some with a resource, too."""
     metadata, status = manifest["metadata"], manifest["status"]
+    devices = {f"example.com/device-{number}": "8", f"attachable-volumes-csi-driver-{number}.example": "20"}
     taint = {"key": f"taint-{number}.example/key", "value": f"v{number}", "effect": "PreferNoSchedule"}
     return {
         **manifest,
@@ -84,8 +89,7 @@ def changed_node(manifest: Manifest, number: int) -> Manifest:
                 **status["allocatable"],
                 "memory": str((128 << 30) + number),
                 "ephemeral-storage": str((200 << 30) + number),
-                f"example.com/device-{number}": "8",
-                f"attachable-volumes-csi-driver-{number}.example": "20",
+                **({} if number % _DEVICES_EACH else devices),
             },
             "images": [{"names": [f"images.example/of-nodes/image-{number}:v1"], "sizeBytes": (50 << 20) + number}],
         },
@@ -244,7 +248,7 @@ def _protected(number: int) -> Visitor:
 
 def _storing(number: int) -> Visitor:
     """A pod with a bound claim, of a class and a driver that nobody else uses, and with a disk."""
-    driver, of_class = f"disk-{number}.csi.example", f"class-{number}"
+    driver, of_class = f"disk-{number // _OF_ONE_DRIVER}.csi.example", f"class-{number}"
     claim, volume = f"claim-{number}", f"volume-{number}"
     bound = {"pv.kubernetes.io/bind-completed": "yes", f"note-{number}.example/text": "x"}
     volumes = [
@@ -254,7 +258,7 @@ def _storing(number: int) -> Visitor:
     return Visitor(
         _pod(number, volumes=volumes),
         [
-            Belonging(CSI_DRIVERS, {**_named(driver, ""), "spec": {"storageCapacity": True}}),
+            Belonging(CSI_DRIVERS, {**_named(f"csi-driver-{number}", ""), "spec": {"storageCapacity": True}}),
             Belonging(STORAGE_CLASSES, {**_named(of_class, ""), "provisioner": driver}),
             Belonging(
                 PERSISTENT_VOLUMES,
@@ -283,7 +287,7 @@ def _storing(number: int) -> Visitor:
 
 def _waiting_for_volumes(number: int) -> Visitor:
     """A pod one of whose claims needs a volume that is there, the other one that has to be made."""
-    driver = f"waiting-{number}.csi.example"
+    driver = f"waiting-{number // _OF_ONE_DRIVER}.csi.example"
     later = {"volumeBindingMode": "WaitForFirstConsumer"}
     claims = [f"first-{number}", f"second-{number}"]
     volumes = [{"name": claim, "persistentVolumeClaim": {"claimName": claim}} for claim in claims]

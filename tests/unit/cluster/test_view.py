@@ -1,4 +1,7 @@
-from collections.abc import Sequence
+import gc
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -236,3 +239,23 @@ def test_each_node_of_a_changed_view_is_as_if_its_pods_had_been_there_all_the_ti
         assert ports_of(seen) == [world.ports for world in expected]
         for resource in RESOURCES:
             assert requested(seen, resource) == [world.requested(resource) for world in expected]
+
+
+@contextmanager
+def without_garbage_collector() -> Iterator[None]:
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def test_a_table_for_one_call_ends_with_the_call(cluster: Cluster) -> None:
+    with without_garbage_collector():
+        table = cluster.with_nodes([make_node("a", {"cpu": "9"})])
+        view = cluster.view(None, table)
+        assert view.kept_by_facts("offered", lambda nodes: nodes.allocatable(0)).tolist()[0] == 9000
+        assert "offered" in table.by_facts
+        was_there = weakref.ref(table)
+        del table, view
+        assert was_there() is None
