@@ -1,4 +1,7 @@
-from collections.abc import Sequence
+import gc
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -402,3 +405,23 @@ def test_what_was_kept_is_brought_up_to_date_while_nobody_asks(many: Cluster) ->
     assert left.asked[2:] == [["5"], ["4", "5"]]
     assert many.view(None).kept_by_room("left", left)[[4, 5]].tolist() == [3000, 50_000]
     assert len(left.asked) == 4
+
+
+@contextmanager
+def without_garbage_collector() -> Iterator[None]:
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def test_a_table_for_one_call_ends_with_the_call(cluster: Cluster) -> None:
+    with without_garbage_collector():
+        table = cluster.with_nodes([make_node("a", {"cpu": "9"})])
+        view = cluster.view(None, table)
+        assert view.kept_by_facts("offered", lambda nodes: nodes.allocatable(0)).tolist()[0] == 9000
+        assert "offered" in table.by_facts
+        was_there = weakref.ref(table)
+        del table, view
+        assert was_there() is None
