@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.nodes import NodeTable
 from extender_service.cluster.view import NodeView
+from extender_service.extender.moderation import MOST_NODES, MOST_OBJECT_BYTES, require_moderate_argument
 from extender_service.extender.wire import ExtenderArgs, NodeHead
 from extender_service.kube.decoding import DecodeError, Decoder
 from extender_service.kube.objects import Node
@@ -104,6 +105,8 @@ class CandidateFinder:
         return found
 
     def _whole(self, items: Sequence[msgspec.Raw]) -> Candidates:
+        if len(items) > MOST_NODES:
+            raise DecodeError(f"Nodes.items has {len(items)} items, of which {MOST_NODES} are the most")
         heads = [_head(item, index) for index, item in enumerate(items)]
         differing = [
             _decoded(_nodes, item, index)
@@ -141,6 +144,7 @@ def _head(item: msgspec.Raw, index: int) -> tuple[str, str]:
 
 
 def _decoded(decoder: Decoder[T], item: msgspec.Raw, index: int) -> T:
+    require_moderate_argument(f"Nodes.items[{index}]", item, MOST_OBJECT_BYTES)
     try:
         return decoder.decode(item)
     except DecodeError as error:
