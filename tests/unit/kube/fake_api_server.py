@@ -64,7 +64,7 @@ class FakeApiServer:
         self._append("BOOKMARK", {"metadata": {"resourceVersion": str(self.version)}, "spec": {"containers": None}})
 
     def compact(self) -> None:
-        """Forget the past: older resource versions and continue tokens have expired."""
+        """Forget the past: older resource versions and continue tokens have expired, as does a watch that is behind."""
         self._oldest_known = self.version
         self._history.clear()
         self._snapshots.clear()
@@ -142,6 +142,9 @@ class FakeApiServer:
                 how, self._break = self._break, ""
                 if how:
                     await self._end_watch(how, response)
+                    return
+                if version < self._oldest_known:
+                    await self._end_watch("expired", response)
                     return
                 for at, kind, obj in [item for item in self._history if item[0] > version]:
                     line = json.dumps({"type": kind, "object": obj}).encode() + b"\n"
