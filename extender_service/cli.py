@@ -132,6 +132,13 @@ def _add_serve_options(add: AddOption) -> None:
         default="beside",
         help="whether this service adds to kube-scheduler's own plugins or decides in their place (default: beside)",
     )
+    add(
+        "--stale-limit-seconds",
+        type=_stale_limit,
+        default=30,
+        metavar="SECONDS",
+        help="once the API server has been silent for so long, be not ready, and answer with an error (default: 30)",
+    )
     add("--bind-address", default="127.0.0.1", metavar="ADDRESS", help="the address to listen on (default: 127.0.0.1)")
     add("--port", type=_port, default=8888, metavar="PORT", help="the port to listen on, 0 for any (default: 8888)")
     _add_security_options(add)
@@ -206,6 +213,13 @@ def _port(text: str) -> int:
     return int(text)
 
 
+def _stale_limit(text: str) -> int:
+    # A connection that is dead is noticed, and another one opened, within 10 s.
+    if not text.isascii() or not text.isdecimal() or not 10 <= int(text) <= 3600:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from 10 to 3600")
+    return int(text)
+
+
 def _names(text: str) -> list[str]:
     names = [name.strip() for name in text.split(",")]
     if not all(names):
@@ -234,6 +248,7 @@ def _serve_options(options: argparse.Namespace) -> ServeOptions:
         cluster_files=options.cluster_file or [],
         plugins=options.plugin or [],
         mode=options.mode,
+        stale_limit_seconds=options.stale_limit_seconds,
         bind_address=options.bind_address,
         port=options.port,
         tls_cert_file=options.tls_cert_file,

@@ -15,6 +15,7 @@ class ServeOptions:
     cluster_files: list[Path]
     plugins: list[str]
     mode: Literal["beside", "replace"]
+    stale_limit_seconds: int
     bind_address: str
     port: int
     tls_cert_file: Path | None

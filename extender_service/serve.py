@@ -28,7 +28,7 @@ from extender_service.kube.credentials_error import CredentialsError
 from extender_service.kube.events import EventRecorder
 from extender_service.kube.manifests import ManifestError
 from extender_service.listeners import Listeners
-from extender_service.observability.health import Check, Health, first_problem, watch_checks
+from extender_service.observability.health import Check, Health, first_problem, trust_check, watch_checks
 from extender_service.observability.logs import configure_logging
 from extender_service.observability.metrics import Metrics
 from extender_service.observability.observer import observer
@@ -104,13 +104,13 @@ async def _serve_api_server(options: ServeOptions, cluster: Cluster, setup: Setu
         )
     async with KubeClient(credentials) as client:
         api_server = ApiServer(cluster, client, setup.reads)
-        watches = watch_checks(api_server.states)
+        watches = watch_checks(api_server.states, stale_limit_seconds=options.stale_limit_seconds)
         service = ExtenderService(
             cluster,
             setup.profiles(cluster, api_server),
             mode=options.mode,
             is_live=True,
-            distrust=lambda: first_problem(watches),
+            distrust=trust_check(api_server.states, stale_limit_seconds=options.stale_limit_seconds),
         )
         events = EventRecorder(client, "extender-service")
         binder = Binder(service, api_server, record=events.record)

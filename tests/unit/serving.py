@@ -16,6 +16,7 @@ def serve_options(cluster_files: list[Path], **changes: Any) -> ServeOptions:
         "cluster_files": cluster_files,
         "plugins": [],
         "mode": "replace",
+        "stale_limit_seconds": 30,
         "bind_address": "127.0.0.1",
         "port": 0,
         "tls_cert_file": None,

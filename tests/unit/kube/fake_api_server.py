@@ -22,7 +22,7 @@ TOO_LARGE = {
 }
 
 # A watch loses its connection in one of these ways, or the server refuses in one of those.
-BREAKS = ("close", "cut", "stall", "half an event", "garbage", "expired", "internal error", "throttled")
+BREAKS = ("close", "cut", "stall", "half an event", "garbage", "no version", "expired", "internal error", "throttled")
 REFUSALS = (EXPIRED, INTERNAL, THROTTLED, UNAUTHORIZED, FORBIDDEN, TOO_LARGE)
 
 
@@ -169,6 +169,11 @@ class FakeApiServer:
                 await response.end_chunks()
             case "garbage":
                 await response.send_chunk(b"<html>gateway</html>\n")
+                await response.end_chunks()
+            case "no version":
+                await response.send_chunk(
+                    b'{"type":"ADDED","object":{"metadata":{"name":"p","namespace":"default"}}}\n'
+                )
                 await response.end_chunks()
             case "expired" | "internal error" | "throttled":
                 status = {"expired": EXPIRED, "internal error": INTERNAL, "throttled": THROTTLED}[how]
