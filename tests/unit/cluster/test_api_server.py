@@ -239,7 +239,10 @@ class Claims:
 
     async def __call__(self, request: Request, response: Response) -> None:
         self.paths.add(request.path)
-        claim = {"metadata": {"resourceVersion": "6", "name": "data", "namespace": "default"}, "spec": {"volumeName": "v"}}
+        claim = {
+            "metadata": {"resourceVersion": "6", "name": "data", "namespace": "default"},
+            "spec": {"volumeName": "v"},
+        }
         if "watch" not in request.query:
             items = [claim] if request.path.endswith("persistentvolumeclaims") else []
             await response.send_json(200, {"metadata": {"resourceVersion": "5"}, "items": items})
