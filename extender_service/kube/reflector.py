@@ -85,7 +85,7 @@ class WatchState:
 class Limits:
     """Sizes and times.
 
-    The server is asked to end a watch after `watch_seconds`, or a second or two later. Without a byte for
+    The server is asked to end a watch after `watch_seconds`, or a second later. Without a byte for
     `idle_seconds` a connection counts as dead; a list has longer from the third try on. A watch shorter than
     `short_watch_seconds` counts as a failure, and so does one whose version expires so soon after the list. Between
     slices of `slice_seconds`, a list that is being applied lets other tasks run.
@@ -95,12 +95,14 @@ class Limits:
     slice_seconds: float = 0.002
     watch_seconds: int = 4
     short_watch_seconds: float = 1.0
-    idle_seconds: float = 8.0
+    idle_seconds: float = 7.0
 
 
 # client-go waits for up to a minute between tries, as thousands of kubelets share the API server: here they are few,
 # and kube-scheduler waits for each.
 _LONGEST_WAIT_SECONDS = 1.5
+# After a failure, a watch soon ends, to tell that it brings what there is.
+_SECONDS_IN_DOUBT = 2
 # The API server's own limit for an answer.
 _LONGEST_SILENCE_SECONDS = 60.0
 
@@ -130,7 +132,7 @@ class Reflector(Generic[T]):
         self._sleep = sleep
         self._synced = asyncio.Event()
         self._must_list = True
-        self._must_compare_versions = False
+        self._is_in_doubt = False
         self._listed_at = 0.0
         self._tried_at = 0.0
         self._watch_opened_at: float | None = None
@@ -179,7 +181,7 @@ class Reflector(Generic[T]):
                 self._store.remove(key)
             if slices.is_over():
                 await slices.rest()
-        self._must_list = self._must_compare_versions = False
+        self._must_list = self._is_in_doubt = False
         self._silences = 0
         self._listed_at = self._clock()
         self.state.heard_at = started
@@ -196,10 +198,10 @@ class Reflector(Generic[T]):
             self._resource,
             self.state.last_resource_version,
             field_selector=self._field_selector,
-            timeout_seconds=self._limits.watch_seconds + random.randint(0, 2),  # noqa: S311  # spreads load, no secret
+            timeout_seconds=_SECONDS_IN_DOUBT if self._is_in_doubt else self._watch_seconds(),
             idle_seconds=self._limits.idle_seconds,
         ) as events:
-            if self._must_compare_versions:
+            if self._is_in_doubt:
                 await self._compare_versions()
             opened_at = self._watch_opened_at = self._clock()
             if self.state.last_error is not None:
@@ -225,7 +227,7 @@ class Reflector(Generic[T]):
         # Versions are numbers that grow (KEP-5504), as etcd's revisions are.
         if latest.isdecimal() and seen.isdecimal() and int(latest) < int(seen):
             raise HistoryError(f"the API server is at version {latest}, before {seen}: etcd has been restored")
-        self._must_compare_versions = False
+        self._is_in_doubt = False
 
     def _take(self, event: Event[T]) -> None:
         obj = event.object
@@ -243,7 +245,7 @@ class Reflector(Generic[T]):
         """After the end of a watch (no failure) or a failure: decide what comes next, and wait as long as it must."""
         delay = self._delay(failure)
         if failure is not None:
-            self._must_compare_versions = True
+            self._is_in_doubt = True
             if isinstance(failure, SilentError) and self._watch_opened_at is None:
                 self._silences += 1
             if self._needs_list(failure):
@@ -288,6 +290,9 @@ class Reflector(Generic[T]):
             return code not in (401, 403, 429) and code < 500
         # An ERROR event: as in client-go, only being throttled says nothing about the stream.
         return code != 429
+
+    def _watch_seconds(self) -> int:
+        return self._limits.watch_seconds + random.randint(0, 1)  # noqa: S311  # spreads load, no secret
 
     def _silence_seconds(self) -> float:
         """How long a list may keep silent: a server that is slow, and not gone, must be able to answer in the end."""

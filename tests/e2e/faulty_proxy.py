@@ -15,10 +15,10 @@ import json
 import socket
 import ssl
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeVar
 
 import h11
 import httpx
@@ -28,6 +28,9 @@ from tests.e2e.control_plane import ControlPlane
 
 # What a connection's headers say about itself is not passed on, nor whom the client takes itself for.
 _OF_CONNECTION = {b"authorization", b"connection", b"host", b"keep-alive", b"transfer-encoding"}
+
+
+T = TypeVar("T")
 
 
 class HangUpError(Exception):
@@ -196,24 +199,29 @@ class FaultyProxy:
         self._thread.join()
         self._loop.close()
 
-    def call(self, function: Callable[[Exchange], None]) -> None:
-        """Call a function with each exchange that is under way, in the proxy's loop."""
+    def call(self, function: Callable[[Exchange], None], which: Callable[[Exchange], bool]) -> int:
+        """Call a function with some of the exchanges under way, in the proxy's loop; returns with how many."""
 
-        async def call() -> None:
-            for exchange in [*self.under_way]:
+        async def call() -> int:
+            chosen = [exchange for exchange in self.under_way if which(exchange)]
+            for exchange in chosen:
                 function(exchange)
+            return len(chosen)
 
-        self._run(call())
+        return self._run(call())
 
-    def fall_silent(self) -> None:
-        """Send nothing more over any connection, and close none; those that are to come wait for `accept_again`."""
-        self._run(self._fall_silent())
+    def fall_silent(self) -> int:
+        """Send nothing more over any connection, and close none; those that are to come wait for `accept_again`.
+
+        Returns how many have fallen silent.
+        """
+        return self._run(self._fall_silent())
 
     def accept_again(self) -> None:
         """Serve the connections that have waited, and new ones. Those that have fallen silent remain so."""
         self._run(self._accept())
 
-    def _run(self, what: Any) -> Any:
+    def _run(self, what: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(what, self._loop).result()
 
     def _administrator(self) -> dict[str, Any]:
@@ -240,10 +248,11 @@ class FaultyProxy:
         # The system keeps connections waiting while nobody accepts them: the socket itself stays open.
         self._server = await asyncio.start_server(self._serve, sock=self._socket.dup(), ssl=tls)
 
-    async def _fall_silent(self) -> None:
+    async def _fall_silent(self) -> int:
         self._server.close()
         for connection in self._connections:
             connection.is_silent = True
+        return len(self._connections)
 
     async def _close(self) -> None:
         self._server.close()

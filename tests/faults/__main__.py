@@ -2,6 +2,7 @@
 
 import argparse
 import random
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -24,6 +25,7 @@ def main() -> int:
     parser.add_argument("--times", type=int, default=20, metavar="N", help="how often each happens (default: 20)")
     parser.add_argument("--fault", action="append", choices=FAULTS, metavar="NAME", help="only this one; repeatable")
     parser.add_argument("--seed", type=int, help="what a run that failed has printed; times still vary")
+    parser.add_argument("--log", type=Path, metavar="FILE", help="keep the service's log there")
     options = parser.parse_args()
     seed = random.randrange(10**6) if options.seed is None else options.seed
     print(f"seed {seed}", flush=True)
@@ -32,6 +34,8 @@ def main() -> int:
         directory = Path(folder)
         with ControlPlane(controlplane, directory) as control_plane, Scene(control_plane, directory, seed) as scene:
             outcomes = run(scene, options.fault or FAULTS, options.times, lambda line: print(line, flush=True))
+        if options.log:
+            shutil.copy(scene.service.log, options.log)
     print("\n".join(["", *table(outcomes)]))
     return 0 if all(outcome.is_good for outcome in outcomes) else 1
 

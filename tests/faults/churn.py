@@ -13,7 +13,7 @@ from tests.e2e.api import API, APIError
 from tests.e2e.objects import Object, node, pod
 
 NODES = 30
-PODS = 240
+PODS = 400
 BUDGETS = 10
 # Of each of two threads; with the answers' times that makes about 40 changes a second.
 _PAUSE_SECONDS = 0.03
@@ -101,7 +101,7 @@ class _Writer:
     def _change_pod(self) -> None:
         number = self._random.randrange(PODS)
         there = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"pod-{number}", "namespace": "default"}}
-        what = self._random.choice(("create", "delete", "label", "bind", "bind", "end"))
+        what = self._random.choice(("create", "create", "create", "delete", "label", "bind", "bind", "end"))
         if what == "create":
             self._api.create(_pod(number, self._random))
         elif what == "delete":

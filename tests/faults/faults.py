@@ -17,11 +17,12 @@ def watch_cut(scene: Scene) -> None:
     """Connections of watches are closed in the middle of an event."""
 
     async def cut(exchange: Exchange, line: bytes) -> None:
+        scene.hits += 1
         await exchange.send(line[: scene.random.randrange(len(line))])
         raise HangUpError
 
     with scene.events(cut):
-        scene.wait(0.3, 1.0)
+        scene.last(0.3, 0.8)
     scene.cut_watches()  # those of which nothing happens, too
 
 
@@ -32,6 +33,7 @@ def list_cut(scene: Scene) -> None:
         if not exchange.is_list:
             await exchange.pass_on()
             return
+        scene.hits += 1
         async with exchange.ask() as response:
             body = await response.aread()
         await exchange.start(200, [(b"Content-Length", b"%d" % len(body))])
@@ -40,22 +42,22 @@ def list_cut(scene: Scene) -> None:
 
     with scene.requests(cut):
         scene.expire_watches()
-        scene.wait(0.3, 1.0)
+        scene.last(0.3, 0.8)
 
 
 def silence(scene: Scene) -> None:
     """No byte comes, and no connection is closed; those that were open stay dead afterwards."""
-    scene.proxy.fall_silent()
+    scene.hits += scene.proxy.fall_silent()
     scene.wait(0.5, 2.0)
     scene.proxy.accept_again()
 
 
 def long_silence(scene: Scene) -> None:
     """The same for longer than a state may be old: the service must stop answering."""
-    scene.proxy.fall_silent()
-    scene.wait(STALE_LIMIT_SECONDS + 1.0, STALE_LIMIT_SECONDS + 3.0)
+    scene.hits += scene.proxy.fall_silent()
+    scene.wait(STALE_LIMIT_SECONDS + 1.0, STALE_LIMIT_SECONDS + 2.0)
     if scene.service.is_ready():
-        raise AssertionError("the service is ready, though what it knows is too old")
+        scene.complain("the service is ready, though what it knows is too old")
     scene.proxy.accept_again()
 
 
@@ -67,15 +69,15 @@ def watch_gone(scene: Scene) -> None:
 def gone_event(scene: Scene) -> None:
     """Watches end with an ERROR event of 410, some of them again and again."""
     for _ in range(scene.random.randint(1, 3)):
-        scene.expire_watches()
+        scene.hits += scene.expire_watches()
         scene.wait(0.1, 0.4)
 
 
 def page_gone(scene: Scene) -> None:
     """Lists' next pages are refused with 410."""
-    with scene.requests(_refusing(lambda exchange: "continue=" in exchange.target, 410, "Expired")):
+    with scene.requests(_refusing(scene, lambda exchange: "continue=" in exchange.target, 410, "Expired")):
         scene.expire_watches()
-        scene.wait(0.3, 1.0)
+        scene.last(0.3, 0.8)
 
 
 def throttled(scene: Scene) -> None:
@@ -83,14 +85,10 @@ def throttled(scene: Scene) -> None:
     _refuse(scene, lambda exchange: True, 429, "TooManyRequests", {"Retry-After": "2"})
 
 
-def internal_errors(scene: Scene) -> None:
-    """All is refused with 500."""
-    _refuse(scene, lambda exchange: True, 500, "InternalError")
-
-
-def unavailable(scene: Scene) -> None:
-    """All is refused with 503."""
-    _refuse(scene, lambda exchange: True, 503, "ServiceUnavailable")
+def server_errors(scene: Scene) -> None:
+    """All is refused with 500, or with 503."""
+    code, reason = scene.random.choice([(500, "InternalError"), (503, "ServiceUnavailable")])
+    _refuse(scene, lambda exchange: True, code, reason)
 
 
 def slow_lists(scene: Scene) -> None:
@@ -100,6 +98,7 @@ def slow_lists(scene: Scene) -> None:
         if not exchange.is_list:
             await exchange.pass_on()
             return
+        scene.hits += 1
         async with exchange.ask() as response:
             body = await response.aread()
         await asyncio.sleep(scene.random.uniform(0.5, 1.5))
@@ -111,7 +110,7 @@ def slow_lists(scene: Scene) -> None:
 
     with scene.requests(drip):
         scene.expire_watches()
-        scene.wait(1.0, 2.0)
+        scene.last(1.0, 2.0)
 
 
 def truncated_json(scene: Scene) -> None:
@@ -121,16 +120,18 @@ def truncated_json(scene: Scene) -> None:
         if not exchange.is_list:
             await exchange.pass_on()
             return
+        scene.hits += 1
         async with exchange.ask() as response:
             body = await response.aread()
         await exchange.answer(200, body[: scene.random.randrange(len(body))])
 
     async def truncate_event(exchange: Exchange, line: bytes) -> None:
+        scene.hits += 1
         await exchange.send(line[: scene.random.randrange(len(line))] + b"\n")
 
     with scene.requests(truncate_list), scene.events(truncate_event):
         scene.expire_watches()
-        scene.wait(0.3, 1.0)
+        scene.last(0.3, 0.8)
 
 
 def invalid_json(scene: Scene) -> None:
@@ -139,26 +140,29 @@ def invalid_json(scene: Scene) -> None:
 
     async def answer(exchange: Exchange) -> None:
         if exchange.is_list:
+            scene.hits += 1
             await exchange.answer(200, scene.random.choice(noise))
         else:
             await exchange.pass_on()
 
     async def tell(exchange: Exchange, line: bytes) -> None:
+        scene.hits += 1
         await exchange.send(scene.random.choice(noise) + b"\n")
 
     with scene.requests(answer), scene.events(tell):
         scene.expire_watches()
-        scene.wait(0.3, 1.0)
+        scene.last(0.3, 0.8)
 
 
 def duplicated_events(scene: Scene) -> None:
     """Each event comes two or three times."""
 
     async def repeat(exchange: Exchange, line: bytes) -> None:
+        scene.hits += 1
         await exchange.send(line * scene.random.randint(2, 3))
 
     with scene.events(repeat):
-        scene.wait(1.0, 2.0)
+        scene.last(1.0, 2.0)
 
 
 def one_kind_late(scene: Scene) -> None:
@@ -166,23 +170,26 @@ def one_kind_late(scene: Scene) -> None:
     late = scene.random.choice(["nodes", "pods"])
 
     async def hold(exchange: Exchange, line: bytes) -> None:
+        scene.hits += exchange.resource == late
         while exchange.resource == late and scene.proxy.on_event is hold:
             await asyncio.sleep(0.02)
         await exchange.send(line)
 
     with scene.events(hold):
-        scene.wait(1.0, 2.5)
+        scene.last(1.0, 2.5)
 
 
 def no_bookmarks(scene: Scene) -> None:
     """Watches bring no bookmarks, and are then cut."""
 
     async def leave_out(exchange: Exchange, line: bytes) -> None:
-        if b'"BOOKMARK"' not in line[:30]:
+        if b'"BOOKMARK"' in line[:30]:
+            scene.hits += 1
+        else:
             await exchange.send(line)
 
     with scene.events(leave_out):
-        scene.wait(2.0, 5.0)
+        scene.last(3.0, 5.0)
     scene.cut_watches()
 
 
@@ -196,20 +203,22 @@ def etcd_restored(scene: Scene) -> None:
         scene.control_plane.api_server.kill()
         scene.ticks.forget()
     scene.control_plane.restore_etcd(saved)
+    scene.hits += 1
     shutil.rmtree(saved)
 
 
 def api_server_restarted(scene: Scene) -> None:
     """The API server is killed, and started again."""
     scene.control_plane.api_server.kill()
-    scene.wait(0.0, 1.0)
+    scene.hits += 1
+    scene.wait(0.0, 0.5)
     scene.control_plane.start_api_server()
 
 
 def token_rotated(scene: Scene) -> None:
     """The service's token is refused from now on; a moment later, its file has another one."""
     scene.access.change_token()
-    scene.cut_watches()
+    scene.hits += scene.cut_watches()
     scene.wait(0.0, 1.5)
     scene.access.write_token()
 
@@ -217,7 +226,7 @@ def token_rotated(scene: Scene) -> None:
 def certificate_rotated(scene: Scene) -> None:
     """The service's client certificate is refused from now on; its files get another one, one after the other."""
     scene.access.change_certificate()
-    scene.cut_watches()
+    scene.hits += scene.cut_watches()
     scene.wait(0.0, 1.0)
     scene.access.write_key()
     scene.wait(0.0, 1.0)
@@ -235,8 +244,7 @@ FAULTS: dict[str, Fault] = {
         gone_event,
         page_gone,
         throttled,
-        internal_errors,
-        unavailable,
+        server_errors,
         slow_lists,
         truncated_json,
         invalid_json,
@@ -252,10 +260,14 @@ FAULTS: dict[str, Fault] = {
 
 
 def _refusing(
-    which: Callable[[Exchange], bool], status: int, reason: str, headers: Mapping[str, str] | None = None
+    scene: Scene, which: Callable[[Exchange], bool], status: int, reason: str, headers: Mapping[str, str] | None = None
 ) -> Handler:
     async def refuse(exchange: Exchange) -> None:
-        await (exchange.refuse(status, reason, headers) if which(exchange) else exchange.pass_on())
+        if which(exchange):
+            scene.hits += 1
+            await exchange.refuse(status, reason, headers)
+        else:
+            await exchange.pass_on()
 
     return refuse
 
@@ -268,6 +280,6 @@ def _refuse(
     headers: Mapping[str, str] | None = None,
 ) -> None:
     """Refuse some requests for a while, and cut the watches, so that they are opened anew."""
-    with scene.requests(_refusing(which, status, reason, headers)):
+    with scene.requests(_refusing(scene, which, status, reason, headers)):
         scene.cut_watches()
-        scene.wait(0.3, 1.0)
+        scene.last(0.3, 0.8)

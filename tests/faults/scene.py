@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TextIO
 
 from tests.e2e.control_plane import ControlPlane
 from tests.e2e.faulty_proxy import EventHandler, Exchange, FaultyProxy, Handler
@@ -27,7 +27,10 @@ _EXPIRED = {"kind": "Status", "status": "Failure", "code": 410, "reason": "Expir
 
 
 class Scene:
-    """A context manager: everything runs in it. Faults and comparisons are made from the main thread."""
+    """A context manager: everything runs in it. Faults and comparisons are made from the main thread.
+
+    `hits`: how often a fault has hit something.
+    """
 
     def __init__(self, control_plane: ControlPlane, directory: Path, seed: int) -> None:
         self.control_plane = control_plane
@@ -35,6 +38,8 @@ class Scene:
         self.random = random.Random(seed)
         self.access = RotatingAccess(control_plane, directory)
         self._seed = seed
+        self.hits = 0
+        self._complaints: list[str] = []
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -50,7 +55,7 @@ class Scene:
                     options=[f"--stale-limit-seconds={STALE_LIMIT_SECONDS}"],
                 )
             )
-            self._log = _Log(self.service.log)
+            self._log = _Log(stack.enter_context(self.service.log.open()))
             self.callers = stack.enter_context(Callers(self.service, self.ticks, STALE_LIMIT_SECONDS, self._seed))
             self._stack = stack.pop_all()
         return self
@@ -76,18 +81,23 @@ class Scene:
         finally:
             self.proxy.on_event = Exchange.send
 
-    def cut_watches(self) -> None:
-        """Close all watches' connections."""
-        self.proxy.call(lambda exchange: exchange.cut() if exchange.is_watch else None)
+    def cut_watches(self) -> int:
+        """Close all watches' connections; returns how many there were."""
+        return self.proxy.call(Exchange.cut, lambda exchange: exchange.is_watch)
 
-    def expire_watches(self) -> None:
-        """End all watches with an event that tells that their version is too old."""
+    def expire_watches(self) -> int:
+        """End all watches with an event that tells that their version is too old; returns how many there were."""
         line = json.dumps({"type": "ERROR", "object": _EXPIRED}).encode() + b"\n"
-        self.proxy.call(lambda exchange: exchange.end_with(line) if exchange.is_watch else None)
+        return self.proxy.call(lambda exchange: exchange.end_with(line), lambda exchange: exchange.is_watch)
 
     def wait(self, least: float, most: float) -> None:
         """Let a random time pass."""
         time.sleep(self.random.uniform(least, most))
+
+    def last(self, least: float, most: float) -> None:
+        """Let a fault last for a random time, or until it has hit something."""
+        self.wait(least, most)
+        wait_until(lambda: self.hits, "the fault to hit something")
 
     @contextmanager
     def quiet(self) -> Iterator[None]:
@@ -112,21 +122,26 @@ class Scene:
             told.append("it is not ready")
         return told
 
+    def complain(self, text: str) -> None:
+        """Tell of something that should not have happened."""
+        self._complaints.append(text)
+
     def complaints(self) -> list[str]:
         """What should not have happened since this was asked last."""
         self._log.read()
-        found = [*self.callers.complaints, *self._log.complaints]
-        self.callers.complaints.clear()
-        self._log.complaints.clear()
+        sources = (self._complaints, self.callers.complaints, self._log.complaints)
+        found = [text for source in sources for text in source]
+        for source in sources:
+            source.clear()
         return found
 
 
 class _Log:
     """A log that is read as it grows; `complaints` are the lines that tell of a defect."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, file: TextIO) -> None:
         self.complaints: list[str] = []
-        self._file = path.open()
+        self._file = file
         self._rest = ""
 
     def read(self) -> list[Object]:

@@ -114,7 +114,10 @@ def test_other_kinds_are_followed_where_somebody_reads_them() -> None:
             async with asyncio.timeout(10):
                 await api_server.wait_synced()
             following.cancel()
+            listed = await api_server.list_cluster()
         assert set(api_server.states) == {"nodes", "pods", "namespaces", "replicasets"}
+        assert listed.workloads.namespace_labels("shop") == {"team": "a"}
+        assert listed.pod_keys() == [("default", "web")]
         assert cluster.workloads.namespace_labels("shop") == {"team": "a"}
         lists = {request.path for request in server.requests if "watch" not in request.query}
         assert lists == {"/api/v1/nodes", "/api/v1/pods", "/api/v1/namespaces", "/apis/apps/v1/replicasets"}

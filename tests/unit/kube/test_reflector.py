@@ -124,7 +124,7 @@ def test_lists_in_pages_and_follows_changes() -> None:
             assert [query.get("limit") for query in server.requests[:3]] == ["3", "3", "3"]
             await until(setup.watching)
             assert server.requests[3]["allowWatchBookmarks"] == "true"
-            assert 4 <= int(server.requests[3]["timeoutSeconds"]) <= 6
+            assert 4 <= int(server.requests[3]["timeoutSeconds"]) <= 5
 
             server.put("pod-new")
             server.put("pod-0")
@@ -398,6 +398,20 @@ def test_a_watch_that_is_open_and_brings_nothing_is_no_news() -> None:
             server.put("pod")
             await until(setup.in_step)
             await until(lambda: setup.reflector.state.current_at > listed_at)
+
+    asyncio.run(test())
+
+
+def test_the_first_watch_after_a_failure_is_a_short_one() -> None:
+    async def test() -> None:
+        server = FakeApiServer()
+        async with running(server) as setup:
+            for number, how in enumerate(("cut", "close", "close"), 1):
+                await until(lambda: setup.watching() and setup.reflector.state.watches == number)  # noqa: B023
+                server.break_watches(how)
+            await until(lambda: setup.reflector.state.watches == 4)
+            seconds = [int(query["timeoutSeconds"]) for query in server.requests if "watch" in query]
+            assert [number == 2 for number in seconds[:3]] == [False, True, False]
 
     asyncio.run(test())
 
