@@ -14,8 +14,9 @@ class ServeOptions:
     master: str
     cluster_files: list[Path]
     plugins: list[str]
+    leader_lease: tuple[str, str] | None
     mode: Literal["beside", "replace"]
-    stale_limit_seconds: int
+    stale_limit_seconds: float
     bind_address: str
     port: int
     tls_cert_file: Path | None
@@ -24,6 +25,9 @@ class ServeOptions:
     client_ca_file: Path | None
     allowed_names: list[str]
     insecure_serving: bool
+    healthz_bind_address: str | None
     healthz_port: int | None
+    shutdown_delay_seconds: float | None
+    shutdown_grace_seconds: float
     log_level: int
     log_format: Literal["text", "json"]

@@ -52,7 +52,7 @@ class Scene:
                     self.directory,
                     self.proxy.kubeconfig,
                     mode="beside",
-                    options=[f"--stale-limit-seconds={STALE_LIMIT_SECONDS}"],
+                    options=[f"--stale-limit={STALE_LIMIT_SECONDS}s"],
                 )
             )
             self._log = _Log(stack.enter_context(self.service.log.open()))

@@ -38,6 +38,7 @@ def test_columns_grow_with_the_table() -> None:
     columns.grow(3)
     columns.set(2, {"zone": "b"})
     assert values_of(column, 3) == ["a", None, "b"]
+    assert len(column.numbers) == 3
 
 
 def test_the_column_that_nobody_asked_for_longest_goes_first() -> None:

@@ -68,13 +68,22 @@ def test_an_error_event_is_raised() -> None:
 
 
 @pytest.mark.parametrize(
-    "bad",
-    [b"<html>\n", b"\n", line("REWOUND", pod("a")), line("ADDED", {"metadata": 7}), b'{"type":"ADDED"}\n', STREAM[:-9]],
-    ids=["not JSON", "empty", "unknown type", "not a pod", "no object", "cut short"],
+    ("bad", "says"),
+    [
+        (b"<html>\n", "an event of the watch cannot be decoded: JSON is malformed"),
+        (b"\n", "an event of the watch cannot be decoded: "),
+        (line("REWOUND", pod("a")), "an event of the watch cannot be decoded: "),
+        (line("ADDED", {"metadata": 7}), "an event of the watch cannot be decoded: "),
+        (b'{"type":"ADDED"}\n', "an event of the watch cannot be decoded: "),
+        (line("ERROR", {"code": "many"}), "an error of the watch cannot be decoded"),
+        (STREAM[:-9], "the watch ended in the middle of an event"),
+    ],
+    ids=["not JSON", "empty", "unknown type", "not a pod", "no object", "no status", "cut short"],
 )
-def test_what_is_not_a_whole_event_is_an_error(bad: bytes) -> None:
-    with pytest.raises(InvalidAnswerError):
+def test_what_is_not_a_whole_event_is_an_error(bad: bytes, says: str) -> None:
+    with pytest.raises(InvalidAnswerError) as error:
         events(bad)
+    assert str(error.value).startswith(says)
 
 
 def test_it_is_as_current_as_the_last_line_that_made_sense() -> None:
