@@ -114,7 +114,10 @@ def test_other_kinds_are_followed_where_somebody_reads_them() -> None:
             async with asyncio.timeout(10):
                 await api_server.wait_synced()
             following.cancel()
+            listed = await api_server.list_cluster()
         assert set(api_server.states) == {"nodes", "pods", "namespaces", "replicasets"}
+        assert listed.workloads.namespace_labels("shop") == {"team": "a"}
+        assert listed.pod_keys() == [("default", "web")]
         assert cluster.workloads.namespace_labels("shop") == {"team": "a"}
         lists = {request.path for request in server.requests if "watch" not in request.query}
         assert lists == {"/api/v1/nodes", "/api/v1/pods", "/api/v1/namespaces", "/apis/apps/v1/replicasets"}
@@ -264,7 +267,10 @@ class Claims:
 
     async def __call__(self, request: Request, response: Response) -> None:
         self.paths.add(request.path)
-        claim = {"metadata": {"name": "data", "namespace": "default"}, "spec": {"volumeName": "v"}}
+        claim = {
+            "metadata": {"resourceVersion": "6", "name": "data", "namespace": "default"},
+            "spec": {"volumeName": "v"},
+        }
         if "watch" not in request.query:
             items = [claim] if request.path.endswith("persistentvolumeclaims") else []
             await response.send_json(200, {"metadata": {"resourceVersion": "5"}, "items": items})

@@ -1,10 +1,23 @@
 from collections.abc import Iterable
 
+import msgspec
+
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.debugger import compare, dump
 from extender_service.cluster.dimensions import CPU_MILLI
-from extender_service.kube.objects import Node, Pod, Taint
+from extender_service.kube.objects import (
+    Affinity,
+    Node,
+    ObjectMeta,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    PodSpec,
+    Taint,
+)
+from extender_service.kube.policy import PodDisruptionBudget
 from tests.unit.cluster.objects import make_node, make_pod
+from tests.unit.cluster.storage_objects import make_volume
 
 
 def cluster_of(nodes: Iterable[Node] = (), pods: Iterable[Pod] = ()) -> Cluster:
@@ -66,6 +79,35 @@ def test_a_pod_on_another_node_is_misplaced_and_both_sums_differ() -> None:
         "node b: requested cpu_milli is 1000, listed nothing",
         "node b: requested nonzero_cpu_milli is 1000, listed nothing",
         "node b: requested pods is 1, listed nothing",
+    ]
+
+
+def test_a_pod_with_other_labels_or_affinity_is_named() -> None:
+    def labelled(name: str, value: str) -> Pod:
+        return Pod(ObjectMeta(name=name, namespace="default", uid=f"uid-of-{name}", labels={"app": value}))
+
+    affinity = Affinity(pod_affinity=PodAffinity(required=(PodAffinityTerm(topology_key="zone"),)))
+    near = msgspec.structs.replace(make_pod("near"), spec=PodSpec(affinity=affinity))
+    cluster = cluster_of(pods=[labelled("web", "a"), labelled("same", "a"), make_pod("near")])
+    assert compare(cluster, cluster_of(pods=[labelled("web", "b"), labelled("same", "a"), near])).lines() == [
+        "pods with other labels or affinity (2): default/near (uid-of-near), default/web (uid-of-web)"
+    ]
+
+
+def test_objects_of_other_kinds_are_compared_by_version() -> None:
+    def budget(name: str, version: str) -> PodDisruptionBudget:
+        return PodDisruptionBudget(ObjectMeta(name=name, namespace="default", resource_version=version))
+
+    cluster, listed = Cluster(), Cluster()
+    for each in (cluster, listed):
+        each.workloads.apply(budget("same", "1"))
+        each.apply_storage(make_volume("v"))
+    cluster.workloads.apply(budget("web", "2"))
+    listed.workloads.apply(budget("web", "3"))
+    cluster.apply_storage(make_volume("gone"))
+    assert compare(cluster, listed).lines() == [
+        "missed objects (1): PodDisruptionBudget default/web at version 3",
+        "redundant objects (2): PersistentVolume gone at version , PodDisruptionBudget default/web at version 2",
     ]
 
 
