@@ -244,7 +244,7 @@ def _port(text: str) -> int:
 
 
 def _stale_limit(text: str) -> float:
-    seconds = _duration(text)
+    seconds = duration(text)
     # A connection that is dead is noticed, and another one opened, within so long.
     if seconds < 10:
         raise argparse.ArgumentTypeError(f"{text!r} is less than 10s")
