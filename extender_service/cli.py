@@ -4,10 +4,10 @@ import argparse
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from extender_service.observability.logs import parse_log_level
 from extender_service.options import ServeOptions
@@ -15,9 +15,42 @@ from extender_service.options import ServeOptions
 PROGRAM = "extender-service"
 ENVIRONMENT_PREFIX = "EXTENDER_SERVICE_"
 
+# argparse's add_argument; the default may come from the environment.
+AddOption = Callable[..., None]
+
 
 class _Parser(argparse.ArgumentParser):
-    """Says in one line what is wrong, and where to read more."""
+    """Says in one line what is wrong, and where to read more. Options may have defaults from the environment."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._options: list[tuple[str, argparse.Action, bool]] = []
+
+    def add_option(self, *names: str, **facts: Any) -> None:
+        """Add an option whose default may come from the environment, checked like what the command line says."""
+        variable = ENVIRONMENT_PREFIX + names[-1].removeprefix("--").replace("-", "_").upper()
+        self._options.append((variable, self.add_argument(*names, **facts), facts.get("action") == "append"))
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse, also for a command; another command's variables are of no concern."""
+        for variable, option, is_list in self._options:
+            value = os.environ.get(variable)
+            if value:
+                self.set_defaults(**{option.dest: self._checked(variable, value, option, is_list=is_list)})
+        return super().parse_known_args(args, namespace)
+
+    def _checked(self, variable: str, value: str, option: argparse.Action, *, is_list: bool) -> object:
+        parse = option.type or str
+        assert callable(parse)
+        try:
+            if is_list:
+                return [parse(part) for part in value.split(",")]
+            parsed = parse(value)
+        except argparse.ArgumentTypeError as error:
+            self.error(f"environment variable {variable}: {error}")
+        if option.choices is not None and parsed not in option.choices:
+            self.error(f"environment variable {variable}: {value!r} is not one of {', '.join(option.choices)}")
+        return parsed
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
@@ -59,15 +92,15 @@ def parser() -> argparse.ArgumentParser:
         description="Answer kube-scheduler. Each option may also be given as an environment variable: "
         f"--bind-address as {ENVIRONMENT_PREFIX}BIND_ADDRESS, and so on; several values are separated by commas.",
     )
-    _add_serve_options(_Options(serve))
+    _add_serve_options(serve.add_option)
     config = commands.add_parser("config", help="look at a KubeSchedulerConfiguration")
     actions = config.add_subparsers(dest="action", required=True, metavar="ACTION", parser_class=_Parser)
     for action, what in (("print", "print it with every default"), ("check", "only say whether it is valid")):
-        _add_config_options(_Options(actions.add_parser(action, help=what, description=f"Check a file, and {what}.")))
+        _add_config_options(actions.add_parser(action, help=what, description=f"Check a file, and {what}.").add_option)
     return top
 
 
-def _add_config_options(add: "_Options") -> None:
+def _add_config_options(add: AddOption) -> None:
     add("--config", type=_file, metavar="FILE", help="KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1)")
     add(
         "--plugin",
@@ -77,7 +110,7 @@ def _add_config_options(add: "_Options") -> None:
     )
 
 
-def _add_serve_options(add: "_Options") -> None:
+def _add_serve_options(add: AddOption) -> None:
     _add_config_options(add)
     add(
         "--kubeconfig",
@@ -113,7 +146,7 @@ def _add_serve_options(add: "_Options") -> None:
     add("--log-format", choices=("text", "json"), default="text", help="(default: text)")
 
 
-def _add_security_options(add: "_Options") -> None:
+def _add_security_options(add: AddOption) -> None:
     add(
         "--tls-cert-file",
         type=_file,
@@ -156,34 +189,6 @@ def _add_security_options(add: "_Options") -> None:
         help="answer /livez, /readyz and /metrics there alone, over HTTP, for whoever asks, 0 for any "
         "(default: 8889 with --client-ca-file, else they are on --port)",
     )
-
-
-class _Options:
-    """Adds options whose defaults come from the environment, checked like those of the command line."""
-
-    def __init__(self, to: argparse.ArgumentParser) -> None:
-        self._to = to
-
-    def __call__(self, *names: str, **facts: object) -> None:
-        variable = ENVIRONMENT_PREFIX + names[-1].removeprefix("--").replace("-", "_").upper()
-        value = os.environ.get(variable)
-        if value:
-            facts["default"] = self._checked(variable, value, facts)
-        self._to.add_argument(*names, **facts)  # type: ignore[arg-type]
-
-    def _checked(self, variable: str, value: str, facts: dict[str, object]) -> object:
-        parse = facts.get("type", str)
-        choices = facts.get("choices")
-        assert callable(parse)
-        try:
-            if facts.get("action") == "append":
-                return [parse(part) for part in value.split(",")]
-            parsed = parse(value)
-        except argparse.ArgumentTypeError as error:
-            self._to.error(f"environment variable {variable}: {error}")
-        if isinstance(choices, tuple) and parsed not in choices:
-            self._to.error(f"environment variable {variable}: {value!r} is not one of {', '.join(choices)}")
-        return parsed
 
 
 def _file(text: str) -> Path:

@@ -54,9 +54,16 @@ class KeptColumns:
         return kept.column
 
     def catch_up(self, most: int) -> None:
-        """Bring up to date what was asked for last, so that the next to ask need not wait for it."""
+        """Bring up to date what was asked for last, so that the next to ask need not wait for it.
+
+        What cannot be worked out is forgotten: whoever asks next meets the error.
+        """
         for key in list(islice(reversed(self._kept), most)):
-            if not self._catch_up(self._kept[key]):
+            try:
+                is_caught_up = self._catch_up(self._kept[key])
+            except Exception:
+                is_caught_up = False
+            if not is_caught_up:
                 del self._kept[key]
 
     def _catch_up(self, kept: _Kept) -> bool:

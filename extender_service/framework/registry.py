@@ -62,9 +62,7 @@ class Registry:
     def _profile(self, profile: KubeSchedulerProfile, effective: EffectivePlugins, handle: Handle) -> Profile:
         enabled = _enabled(effective)
         # One instance serves all of a plugin's extension points.
-        made = {
-            name: plugin(_args(plugin, profile), handle) for name, plugin in self._plugins.items() if name in enabled
-        }
+        made = {name: _made(plugin, profile, handle) for name, plugin in self._plugins.items() if name in enabled}
         return Profile(
             profile.scheduler_name,
             {point: [(made[plugin.name], plugin.weight) for plugin in plugins] for point, plugins in effective.items()},
@@ -74,6 +72,16 @@ class Registry:
 
 def _enabled(effective: EffectivePlugins) -> set[str]:
     return {plugin.name for plugins in effective.values() for plugin in plugins}
+
+
+def _made(plugin: type[Plugin], profile: KubeSchedulerProfile, handle: Handle) -> Plugin:
+    """Make a plugin. Raises ConfigError, also for what the plugin itself finds wrong with its arguments."""
+    args = _args(plugin, profile)
+    try:
+        return plugin(args, handle)
+    except ValueError as error:
+        where = f"profile {profile.scheduler_name}: pluginConfig of {plugin.name}: args"
+        raise ConfigError([Problem(where, str(error))]) from error
 
 
 def _args(plugin: type[Plugin], profile: KubeSchedulerProfile) -> Any:

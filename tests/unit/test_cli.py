@@ -220,6 +220,15 @@ def test_wrong_usage_is_told_in_one_line(arguments: list[str], says: str, capsys
     assert says in refusal(arguments, capsys)
 
 
+def test_a_wrong_value_in_the_environment_is_no_concern_of_other_commands(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EXTENDER_SERVICE_PORT", "http")
+    assert cli.main(["version"]) == 0
+    assert cli.main(["config", "check"]) == 0
+    assert capsys.readouterr().out.endswith("valid\n")
+
+
 def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["version"]) == 0
     assert capsys.readouterr().out == f"extender-service {version('extender-service')}\n"

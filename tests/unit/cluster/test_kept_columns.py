@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -89,3 +90,20 @@ def test_what_cannot_be_brought_up_to_date_is_forgotten() -> None:
     kept.changes.append(2)
     kept.catch_up(8)
     assert "squares" not in kept
+
+
+def test_what_fails_ahead_fails_for_whoever_asks_next() -> None:
+    kept, numbers = KeptColumns(), [1, 0]
+
+    def inverses(rows: NDArray[np.intp]) -> NDArray[np.float64]:
+        return np.array([1 / numbers[row] for row in rows.tolist()])
+
+    numbers[1] = 2
+    kept.of("inverses", 2, inverses)
+    numbers[1] = 0
+    kept.changes.append(1)
+    kept.catch_up(8)
+    with pytest.raises(ZeroDivisionError):
+        kept.of("inverses", 2, inverses)
+    numbers[1] = 4
+    assert kept.of("inverses", 2, inverses).tolist() == [1.0, 0.25]

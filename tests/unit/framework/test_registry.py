@@ -11,7 +11,7 @@ from extender_service.config.errors import ConfigError
 from extender_service.config.load import parse_config
 from extender_service.config.model import Many, Model
 from extender_service.config.types import KubeSchedulerConfiguration
-from extender_service.framework.interface import CycleState, Filter, Score
+from extender_service.framework.interface import CycleState, Filter, Handle, Score
 from extender_service.framework.profile import Profile
 from extender_service.framework.registry import Registry
 from extender_service.framework.status import Rejections
@@ -150,6 +150,19 @@ def test_all_that_is_wrong_with_arguments_is_said_at_once_with_paths() -> None:
         f"{where} Resized: args.requestSize: unknown field: did you mean requestSizes?",
     ]
     assert problems("5", "{}") == [f"{where} Sized: args: Invalid value: 5: must be a mapping"]
+
+
+def test_what_a_plugin_itself_finds_wrong_with_its_arguments_is_an_error_of_the_configuration() -> None:
+    class Even(Limited):
+        name: ClassVar[str] = "Even"
+
+        def __init__(self, args: Limits, handle: Handle) -> None:
+            if args.limit % 2:
+                raise ValueError(f"limit: {args.limit} is odd")
+            super().__init__(args, handle)
+
+    with pytest.raises(ConfigError, match=r"^profile default-scheduler: pluginConfig of Even: args: limit: 3 is odd$"):
+        profiles(Registry([Even, *NEEDED]), only(filter="{name: Even}"))
 
 
 def test_two_plugins_cannot_have_one_name() -> None:
