@@ -9,7 +9,7 @@ import msgspec
 from msgspec import inspect
 
 from extender_service.kube.decoding import DecodeError, Decoder
-from extender_service.kube.objects import Object, ObjectMeta, Pod
+from extender_service.kube.objects import Int64, Object, ObjectMeta, Pod
 
 
 class NodeList(Object):
@@ -57,14 +57,14 @@ class MetaVictims(Args):
     """Pods to be deleted from a node, and how many of them a PodDisruptionBudget protects."""
 
     pods: list[MetaPod] = []
-    num_pdb_violations: int = msgspec.field(name="NumPDBViolations", default=0)
+    num_pdb_violations: Int64 = msgspec.field(name="NumPDBViolations", default=0)
 
 
 class Victims(Args):
     """As MetaVictims, with whole pods."""
 
     pods: list[Pod] = []
-    num_pdb_violations: int = msgspec.field(name="NumPDBViolations", default=0)
+    num_pdb_violations: Int64 = msgspec.field(name="NumPDBViolations", default=0)
 
 
 class ExtenderPreemptionArgs(Args):
