@@ -1,6 +1,7 @@
 """What an answer may say: of nodes that were asked about, scores in their range, and victims that exist."""
 
 import json
+import re
 from collections.abc import Collection, Iterator
 from typing import Any
 
@@ -9,6 +10,8 @@ from tests.fuzz.requests import Answer, Request
 # The answers to calls of verbs that kube-scheduler can do something with: too large a body is for HTTP to tell.
 _STATUSES = {"filter": {200, 413}, "prioritize": {200, 400, 413}, "preempt": {200, 400, 413}, "bind": {200, 413}}
 _FIRST_FAULT = 500
+# How answers tell of an exception that nobody expected, and of one that a plugin raised.
+_EXCEPTION = re.compile(r'^internal error|plugin( "[^"]*")?: [A-Z]\w*(Error|Exception): ')
 MAX_PRIORITY = 10
 MAX_INT64 = 2**63 - 1
 
@@ -34,7 +37,7 @@ def _problems_in_answer(
     error = answer.get("Error", "") if isinstance(answer, dict) else ""
     if "%" in error:
         yield f"the error is a format string: {error}"
-    if "internal error" in error:
+    if _EXCEPTION.search(error):
         yield f"{error} (in {request.verb})"
     if is_refused and not error:
         yield "refused without an error"

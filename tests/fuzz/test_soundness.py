@@ -54,6 +54,8 @@ def test_answers_that_are_sound(mode: str, verb: Verb, asked: Any, answer: Any) 
         ("beside", "filter", filtered("a", failed=("b",)) | {"Error": "x"}, "an answer, too"),
         ("beside", "filter", filtered(error="5% of it"), "format string"),
         ("beside", "filter", filtered(error="internal error: KeyError: 1"), "internal error"),
+        ("beside", "filter", filtered(error='running PreFilter plugin "Fit": KeyError: 1'), "KeyError"),
+        ("beside", "filter", filtered(error='running "Fit" filter plugin: KeyError: 1'), "KeyError"),
         ("beside", "prioritize", [{"Host": "a", "Score": 11}, {"Host": "b", "Score": 0}], "out of range"),
         ("replace", "prioritize", [{"Host": "a", "Score": -1}, {"Host": "b", "Score": 0}], "out of range"),
         ("beside", "prioritize", [{"Host": "a", "Score": 1}], "not those asked about"),
