@@ -22,27 +22,34 @@ class Connection:
         self._port = port
         self._socket: socket.socket | None = None
         self._started = 0.0
+        self._problem = ""
 
     def send(self, request: Request) -> None:
-        """Send a call of a verb; `answer` must follow."""
+        """Send a call of a verb; `answer` must follow, which tells of what goes wrong."""
         self._started = time.monotonic()
-        if self._socket is None:
-            self._socket = _connect(self._port)
-        self._socket.sendall(request.raw)
+        self._problem = "the connection was closed without an answer"
+        try:
+            if self._socket is None:
+                self._socket = _connect(self._port)
+            self._socket.sendall(request.raw)
+        except OSError as error:
+            self._problem = f"a call could not be sent: {error}"
+            self.close()
 
     def answer(self) -> Answer:
         """Wait for the answer to what was sent. Raises HangError, or ConnectionError if there is none."""
-        assert self._socket is not None
         answers = _Answers([b"POST"])
         try:
             while not answers.complete:
-                data = _receive(self._socket, self._started + ANSWER_SECONDS)
+                data = b"" if self._socket is None else _receive(self._socket, self._started + ANSWER_SECONDS)
                 if not data:
-                    raise ConnectionError("the connection was closed without an answer")
+                    raise ConnectionError(self._problem)
                 answers.feed(data)
-        except (HangError, OSError):
+        except (HangError, ConnectionError):
             self.close()
             raise
+        if not answers.keep_connection:
+            self.close()
         [answer] = answers.complete
         answer.seconds = time.monotonic() - self._started
         return answer
@@ -71,6 +78,8 @@ def exchange(port: int, raw: bytes) -> list[Answer]:
                 if not data:
                     break
                 answers.feed(data)
+        except TimeoutError as error:
+            raise HangError("the service does not read what it is sent") from error
         except (ConnectionError, httptools.HttpParserError):
             pass  # refused before all was sent; or there is more, to which no method is known
     for answer in answers.complete:
@@ -118,6 +127,11 @@ class _Answers:
         self.complete: list[Answer] = []
         self._methods = methods
         self._parser = httptools.HttpResponseParser(self)
+
+    @property
+    def keep_connection(self) -> bool:
+        """Whether the last answer leaves the connection open."""
+        return bool(self._parser.should_keep_alive())
 
     def feed(self, data: bytes) -> None:
         self._parser.feed_data(data)
