@@ -1,7 +1,8 @@
 """HTTP requests as bytes, and the answers to them."""
 
+import json
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 Verb = Literal["filter", "prioritize", "preempt", "bind"]
 VERBS: tuple[Verb, ...] = ("filter", "prioritize", "preempt", "bind")
@@ -42,3 +43,7 @@ class Answer:
     status: int
     body: bytes = b""
     seconds: float = 0.0
+
+    def decoded(self) -> Any:
+        """The body's JSON, read as Go reads it: nodes go back as they came, also those that are not UTF-8."""
+        return json.loads(self.body.decode(errors="replace"))

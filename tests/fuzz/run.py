@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from unittest import SkipTest
 
-import msgspec
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis.strategies import SearchStrategy
 
@@ -48,7 +47,7 @@ class Tally:
         self.requests += 1
         for answer in answers:
             self.statuses[answer.status] += 1
-            self.refused += answer.status == 200 and _has_error(answer.body)
+            self.refused += answer.status == 200 and _has_error(answer)
             self.slowest_seconds = max(self.slowest_seconds, answer.seconds)
 
 
@@ -228,9 +227,9 @@ class Run:
             self.findings.append(finding)
 
 
-def _has_error(body: bytes) -> bool:
+def _has_error(answer: Answer) -> bool:
     try:
-        answer = msgspec.json.decode(body)
-    except msgspec.DecodeError:
-        return False
-    return isinstance(answer, dict) and bool(answer.get("Error"))
+        members = answer.decoded()
+    except ValueError:
+        return False  # an answer to something else than a call of a verb
+    return isinstance(members, dict) and bool(members.get("Error"))

@@ -26,9 +26,12 @@ def problems(mode: str, request: Request, answer: Answer, known_uids: Collection
     if answer.status not in _STATUSES[request.verb]:
         yield f"{request.verb} must not answer with status {answer.status}"
     if answer.status == 200 or answer.status == 400:
-        yield from _problems_in_answer(
-            mode, request, json.loads(answer.body), known_uids, is_refused=answer.status != 200
-        )
+        try:
+            members = answer.decoded()
+        except ValueError:
+            yield f"not JSON: {answer.body[:500].decode(errors='replace')}"
+            return
+        yield from _problems_in_answer(mode, request, members, known_uids, is_refused=answer.status != 200)
 
 
 def _problems_in_answer(
@@ -41,10 +44,14 @@ def _problems_in_answer(
         yield f"{error} (in {request.verb})"
     if is_refused and not error:
         yield "refused without an error"
-    if error or is_refused:
+    elif error:
         if any(answer.get(field) for field in answer if field != "Error"):
             yield "an error, and an answer, too"
-        return
+    else:
+        yield from _problems_in_verdict(mode, request, answer, known_uids)
+
+
+def _problems_in_verdict(mode: str, request: Request, answer: Any, known_uids: Collection[str]) -> Iterator[str]:
     asked = _asked(request.body)
     if request.verb == "filter" and asked is not None:
         yield from _filter_problems(mode, asked, answer)

@@ -77,5 +77,15 @@ def test_victims_must_exist_where_they_were_proposed() -> None:
 def test_statuses_that_kube_scheduler_can_do_nothing_with() -> None:
     assert found("beside", "prioritize", ASKED, {"Error": "why"}, status=400) == []
     assert found("beside", "filter", ASKED, {"Error": "why"}, status=400) == ["filter must not answer with status 400"]
+    assert found("beside", "prioritize", ASKED, [], status=400) == ["refused without an error"]
+    [problem] = problems("beside", Request.call("preempt", b""), Answer(400, b"Invalid HTTP"), known_uids=())
+    assert "not JSON" in problem
     [problem] = found("beside", "bind", {}, {}, status=500)
     assert "status 500" in problem
+
+
+def test_nodes_go_back_as_they_came_also_where_that_is_not_utf_8() -> None:
+    nodes = b'{"items":[{"metadata":{"name":"a"},"kind":"\xff"}]}'
+    request = Request.call("filter", b'{"Pod":{},"Nodes":' + nodes + b"}")
+    body = b'{"Nodes":' + nodes + b',"NodeNames":null,"FailedNodes":{},"FailedAndUnresolvableNodes":{},"Error":""}'
+    assert list(problems("beside", request, Answer(200, body), known_uids=())) == []
