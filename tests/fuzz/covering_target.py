@@ -18,6 +18,7 @@ with atheris.instrument_imports(include=["extender_service"]):
     from extender_service.config.load import default_config
     from extender_service.extender.app import create_app
     from extender_service.extender.bind import Binder
+    from extender_service.extender.load import CallLimits, Load
     from extender_service.extender.service import ExtenderService
     from extender_service.framework.interface import Handle
     from extender_service.framework.registry import Registry
@@ -43,7 +44,7 @@ class Target:
         files.load()
         profiles = Registry(IN_TREE).profiles(default_config(), Handle(cluster, files))
         service = ExtenderService(cluster, profiles, mode="replace", is_live=False)
-        self._app = create_app(service, Binder(service, files), lambda _: None)
+        self._app = create_app(service, Binder(service, files), lambda _: None, Load(CallLimits()))
         self._loop = asyncio.new_event_loop()
 
     def call(self, data: bytes) -> None:
