@@ -134,6 +134,14 @@ def _add_serve_options(add: AddOption) -> None:
         help="whether this service adds to kube-scheduler's own plugins or decides in their place (default: beside)",
     )
     add(
+        "--stale-limit",
+        type=_stale_limit,
+        default=30.0,
+        metavar="DURATION",
+        help="once nothing has been heard of the API server for so long, be not ready, and answer with an error "
+        "(default: 30s)",
+    )
+    add(
         "--leader-lease",
         type=_lease,
         metavar="NAMESPACE/NAME",
@@ -235,6 +243,14 @@ def _port(text: str) -> int:
     return int(text)
 
 
+def _stale_limit(text: str) -> float:
+    seconds = duration(text)
+    # A connection that is dead is noticed, and another one opened, within so long.
+    if seconds < 10:
+        raise argparse.ArgumentTypeError(f"{text!r} is less than 10s")
+    return seconds
+
+
 def _lease(text: str) -> tuple[str, str]:
     namespace, _, name = text.partition("/")
     if not namespace or not name or "/" in name:
@@ -271,6 +287,7 @@ def _serve_options(options: argparse.Namespace) -> ServeOptions:
         plugins=options.plugin or [],
         leader_lease=options.leader_lease,
         mode=options.mode,
+        stale_limit_seconds=options.stale_limit,
         bind_address=options.bind_address,
         port=options.port,
         tls_cert_file=options.tls_cert_file,

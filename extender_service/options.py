@@ -19,6 +19,7 @@ class ServeOptions:
     plugins: list[str]
     leader_lease: tuple[str, str] | None
     mode: Literal["beside", "replace"]
+    stale_limit_seconds: float
     bind_address: str
     port: int
     tls_cert_file: Path | None

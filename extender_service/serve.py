@@ -39,7 +39,7 @@ from extender_service.kube.leases import lease_holder
 from extender_service.kube.manifests import ManifestError
 from extender_service.limited_server import LimitedServer
 from extender_service.listeners import Listeners
-from extender_service.observability.health import Check, Health, first_problem, watch_checks
+from extender_service.observability.health import Check, Health, first_problem, trust_check, watch_checks
 from extender_service.observability.logs import configure_logging
 from extender_service.observability.metrics import Metrics
 from extender_service.observability.observer import observer
@@ -134,7 +134,7 @@ async def _serve_api_server(
         )
     async with KubeClient(credentials) as client:
         api_server = ApiServer(cluster, client, setup.reads)
-        watches = watch_checks(api_server.states)
+        watches = watch_checks(api_server.states, stale_limit_seconds=options.stale_limit_seconds)
         leadership = None
         if options.leader_lease is not None:
             leadership = Leadership(partial(lease_holder, client, *options.leader_lease), socket.gethostname())
@@ -143,7 +143,7 @@ async def _serve_api_server(
             setup.profiles(cluster, api_server),
             mode=options.mode,
             is_live=True,
-            distrust=lambda: first_problem(watches),
+            distrust=trust_check(api_server.states, stale_limit_seconds=options.stale_limit_seconds),
             leadership=leadership,
         )
         events = EventRecorder(client, "extender-service")

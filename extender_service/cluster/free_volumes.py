@@ -40,6 +40,15 @@ class FreeVolumes:
         self._by_class: dict[str, dict[Reach, list[FreeVolume]]] = {}
         self._by_claim: dict[Key, tuple[FreeVolume, ...]] = {}
 
+    def sizes(self) -> dict[str, int]:
+        """How many entries each table has, by its name."""
+        return {
+            "free_volumes": len(self._by_name),
+            "free_classes": len(self._by_class),
+            "free_reaches": sum(map(len, self._by_class.values())),
+            "free_claims": len(self._by_claim),
+        }
+
     def of_class(self, class_name: str) -> Mapping[Reach, Sequence[FreeVolume]]:
         """Volumes that are kept for no claim, by the nodes that can reach them, smallest first."""
         return self._by_class.get(class_name, {})
@@ -66,10 +75,13 @@ class FreeVolumes:
             return
         reference = free.volume.spec.claim_ref
         if reference is None:
-            by_reach, reach = self._by_class[free.volume.class_name], reach_of(free.volume)
+            class_name, reach = free.volume.class_name, reach_of(free.volume)
+            by_reach = self._by_class[class_name]
             by_reach[reach].remove(free)
             if not by_reach[reach]:
                 del by_reach[reach]
+            if not by_reach:
+                del self._by_class[class_name]
         else:
             claim = (reference.namespace, reference.name)
             others = tuple(other for other in self._by_claim.pop(claim) if other is not free)

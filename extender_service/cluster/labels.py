@@ -33,7 +33,7 @@ class LabelColumn:
 
     def grow(self, capacity: int) -> None:
         """Make room for more rows."""
-        self.numbers = np.concatenate([self.numbers, np.full(capacity - len(self.numbers), ABSENT, np.intp)])
+        self.numbers = np.pad(self.numbers, (0, capacity - len(self.numbers)), constant_values=ABSENT)
 
     def integers(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Values read as integers, by value number, and whether they are integers; Gt and Lt compare these."""
@@ -62,10 +62,18 @@ class LabelColumns:
     """
 
     def __init__(self, limit: int = 256) -> None:
-        self._limit = limit
+        self.limit = limit
         self._columns: dict[str, LabelColumn] = {}
         self._of_rows: list[Mapping[str, str]] = []
         self._keys: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    @property
+    def value_count(self) -> int:
+        """How many values all columns have."""
+        return sum(len(column.values) for column in self._columns.values())
 
     def column(self, key: str, capacity: int) -> LabelColumn:
         """Return the column of `key`, with room for `capacity` rows."""
@@ -77,7 +85,7 @@ class LabelColumns:
             for row, labels in enumerate(self._of_rows):
                 if key in labels:
                     column.set(row, labels[key])
-            if len(self._columns) >= self._limit:
+            if len(self._columns) >= self.limit:
                 del self._columns[next(iter(self._columns))]
         self._columns[key] = column
         return column
@@ -103,7 +111,7 @@ class LabelColumns:
 
     def copy(self) -> "LabelColumns":
         """Return columns that can be changed without changing these."""
-        twin = LabelColumns(self._limit)
+        twin = LabelColumns(self.limit)
         twin._columns = {key: column.copy() for key, column in self._columns.items()}
         twin._of_rows = self._of_rows.copy()
         twin._keys = self._keys.copy()

@@ -32,7 +32,7 @@ class NodeTable:
     - `names`, "" for an unused row; `membership` changes whenever the rows in use or those of nodes do
     - `unschedulable`; `taint_set`, `port_set`, `volume_support`: numbers in `taint_sets`, `port_sets` and
       `volume_supports`
-    - label columns, through `label_column`
+    - `label_columns`, through `label_column`
     - `images`; `objects` are the nodes without theirs
 
     `by_facts` keeps what follows from what nodes say of themselves, `by_room` what also follows from what pods take.
@@ -64,7 +64,7 @@ class NodeTable:
         self.by_room = KeptColumns()
         self._csi_nodes: dict[str, CSINode] = {}
         self._ports: dict[int, Counter[HostPort]] = {}
-        self._labels = LabelColumns()
+        self.label_columns = LabelColumns()
         self._free: list[int] = []
 
     @property
@@ -99,7 +99,7 @@ class NodeTable:
         before = int(self.taint_set[row])
         self.taint_set[row] = self.taint_sets.hold(node.spec.taints)
         self.taint_sets.release(before)
-        self._labels.set(row, node.metadata.labels)
+        self.label_columns.set(row, node.metadata.labels)
         self._set_volume_support(row)
         self.images.set(row, images)
         self._tell(row)
@@ -119,7 +119,7 @@ class NodeTable:
         self.unschedulable[row] = False
         self.taint_sets.release(int(self.taint_set[row]))
         self.taint_set[row] = self.taint_sets.hold(())
-        self._labels.set(row, _NO_LABELS)
+        self.label_columns.set(row, _NO_LABELS)
         self._set_volume_support(row)
         self.images.set(row, ())
         self._tell(row)
@@ -152,7 +152,7 @@ class NodeTable:
             self.membership += 1
             self.names[row] = name
             self.objects.append(None)
-            self._labels.set(row, _NO_LABELS)
+            self.label_columns.set(row, _NO_LABELS)
             self.port_sets.hold(frozenset())
             self.taint_sets.hold(())
             self.volume_supports.hold(VolumeSupport())
@@ -178,8 +178,6 @@ class NodeTable:
     def rows_named(self, names: Collection[str]) -> NDArray[np.intp]:
         """Return the row of each name, -1 for a node that does not exist."""
         rows = np.fromiter(map(self.row_of.get, names, repeat(-1)), np.intp, len(names))
-        if self.size == 0:
-            return np.full(len(rows), -1, np.intp)
         return np.where((rows >= 0) & self.exists[rows], rows, -1)
 
     def is_node(self, name: str) -> bool:
@@ -189,14 +187,14 @@ class NodeTable:
 
     def label_column(self, key: str) -> LabelColumn:
         """Return the column of a label key."""
-        return self._labels.column(key, self.capacity)
+        return self.label_columns.column(key, self.capacity)
 
     def copy(self) -> "NodeTable":
         """Return a table that can be changed without changing this one, for nodes that a request brings along."""
         twin = NodeTable(self.dimensions.copy())
         twin.size, twin.count = self.size, self.count
         twin.names, twin.row_of = self.names.copy(), self.row_of.copy()
-        twin.objects, twin._labels = self.objects.copy(), self._labels.copy()
+        twin.objects, twin.label_columns = self.objects.copy(), self.label_columns.copy()
         for column in (
             "exists",
             "unschedulable",
@@ -260,16 +258,16 @@ class NodeTable:
             self._free.append(row)
 
     def _grow(self, capacity: int) -> None:
-        more = capacity - self.capacity
-        self.names = np.concatenate([self.names, np.full(more, "", np.object_)])
-        self.exists = np.concatenate([self.exists, np.zeros(more, np.bool_)])
-        self.unschedulable = np.concatenate([self.unschedulable, np.zeros(more, np.bool_)])
-        self.taint_set = np.concatenate([self.taint_set, np.full(more, self._no_taints, np.intp)])
-        self.port_set = np.concatenate([self.port_set, np.full(more, self._no_ports, np.intp)])
-        self.volume_support = np.concatenate([self.volume_support, np.full(more, self._no_support, np.intp)])
-        self.allocatable = np.pad(self.allocatable, ((0, 0), (0, more)))
-        self.requested = np.pad(self.requested, ((0, 0), (0, more)))
-        self._labels.grow(capacity)
+        more = (0, capacity - self.capacity)
+        self.names = np.pad(self.names, more, constant_values="")
+        self.exists = np.pad(self.exists, more)
+        self.unschedulable = np.pad(self.unschedulable, more)
+        self.taint_set = np.pad(self.taint_set, more, constant_values=self._no_taints)
+        self.port_set = np.pad(self.port_set, more, constant_values=self._no_ports)
+        self.volume_support = np.pad(self.volume_support, more, constant_values=self._no_support)
+        self.allocatable = np.pad(self.allocatable, ((0, 0), more))
+        self.requested = np.pad(self.requested, ((0, 0), more))
+        self.label_columns.grow(capacity)
 
     def _widen(self) -> None:
         more = self.dimensions.size - len(self.allocatable)

@@ -1,6 +1,6 @@
 """Volumes, claims and what else is known of storage."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -58,6 +58,10 @@ class Storage:
         self._capacities: dict[str, dict[Key, Capacity]] = {}
         self.free_volumes = FreeVolumes()
 
+    def __iter__(self) -> Iterator[StorageObject]:
+        for objects in self._objects.values():
+            yield from objects.values()
+
     def of(self, kind: type[T]) -> Mapping[Key, T]:
         """All objects of a type."""
         return self._objects[kind]
@@ -83,7 +87,10 @@ class Storage:
         if isinstance(item, PersistentVolume):
             self.free_volumes.remove(item.metadata.name)
         elif isinstance(item, CSIStorageCapacity):
-            self._capacities.get(item.storage_class_name, {}).pop(key, None)
+            of_class = self._capacities.get(item.storage_class_name, {})
+            of_class.pop(key, None)
+            if not of_class:
+                self._capacities.pop(item.storage_class_name, None)
 
     def assume(self, seen: A, assumed: A) -> None:
         """Take an object, the latest of which was `seen`, for what is about to be written.
@@ -108,6 +115,16 @@ class Storage:
         """Return what an object is assumed to be; the object itself, if nothing is assumed of it."""
         assumed = self._assumed[type(item)].get(key_of(item), item)
         return cast(A, assumed)
+
+    def sizes(self) -> dict[str, int]:
+        """How many entries each table has, by its name."""
+        return {
+            "objects": sum(map(len, self._objects.values())),
+            "assumed": sum(map(len, self._assumed.values())),
+            "capacity_classes": len(self._capacities),
+            "capacities": sum(map(len, self._capacities.values())),
+            **self.free_volumes.sizes(),
+        }
 
     def keys(self, kind: type[StorageObject]) -> list[Key]:
         """The keys of all objects of a type."""

@@ -130,8 +130,16 @@ def _found(table: NodeTable, names: Sequence[str]) -> _Found:
         asked = np.zeros(table.size, np.bool_)
         asked[rows[is_known]] = True
         return _Found(None, rows, asked, unknown)
-    positions = np.where(is_known, np.cumsum(is_known) - 1, -1)
-    return _Found(rows[is_known], positions, np.ones(np.count_nonzero(is_known), np.bool_), unknown)
+    known = rows[is_known]
+    places: NDArray[np.intp] = np.arange(len(known))
+    marks = np.zeros(table.size, np.bool_)
+    marks[known] = True
+    if np.count_nonzero(marks) < len(known):
+        # A node that is named twice has one place: what comes to a node, such as a nominated pod, comes to its place.
+        known, places = np.unique(known, return_inverse=True)
+    positions = np.full(len(rows), -1, np.intp)
+    positions[is_known] = places
+    return _Found(known, positions, np.ones(len(known), np.bool_), unknown)
 
 
 def _head(item: msgspec.Raw, index: int) -> tuple[str, str]:

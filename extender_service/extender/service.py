@@ -53,7 +53,8 @@ class ExtenderService:
 
     def require_trust(self) -> None:
         """Raise CycleError while the cluster cannot be gone by, or another pair works."""
-        self.require_lead()
+        if self.leadership is not None:
+            self.require_lead()
         problem = self._distrust()
         if problem is not None:
             raise CycleError(f"extender-service does not know the cluster well enough to decide: {problem}")

@@ -4,6 +4,7 @@ import http.client
 import itertools
 import json
 import select
+import socket
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -92,7 +93,7 @@ def load(url: str, questions: Sequence[Question], pauses_seconds: Sequence[float
             caller.join()
 
 
-def _has_been_closed(sock: object) -> bool:
+def _has_been_closed(sock: socket.socket) -> bool:
     """Whether there is something to read where nothing was asked: the end."""
     readable, _, _ = select.select([sock], [], [], 0)
     return bool(readable)

@@ -1,9 +1,12 @@
 """The kustomize bases of deploy/, and what is in them run on this machine: commands, files and probes."""
 
 import os
+import shutil
 import socket
+import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import httpx
@@ -16,6 +19,8 @@ from tests.e2e.service import PROGRAM
 from tests.e2e.waiting import wait_until
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
+# util-linux's; who is not root becomes root of a namespace of users.
+_UNSHARE = ("unshare", "--uts", *(() if os.geteuid() == 0 else ("--map-root-user",)))
 _RIGHTS = ("Namespace", "ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
 
 
@@ -70,14 +75,20 @@ def edit(file: Path, *, replace: str, by: str) -> None:
 
 
 def on_host(name: str) -> list[str]:
-    """The beginning of a command that is to find itself on a host of this name, as in a pod of it; empty for this host.
+    """The beginning of a command that is to find itself on a host of this name, as in a pod of it.
 
-    kube-scheduler holds its lease by that name, and the service beside it looks for it there.
+    kube-scheduler holds its lease by that name, and the service beside it looks for it there. Empty, which stands for
+    this host, where the kernel or the user may not have another name.
     """
-    if not name:
-        return []
-    as_root = [] if os.geteuid() == 0 else ["--map-root-user"]
-    return ["unshare", "--uts", *as_root, "sh", "-c", 'hostname "$0" && exec "$@"', name]
+    return [*_UNSHARE, "sh", "-c", 'hostname "$0" && exec "$@"', name] if name and may_name_hosts() else []
+
+
+@cache
+def may_name_hosts() -> bool:
+    """Whether a process can have a host name of its own."""
+    if shutil.which(_UNSHARE[0]) is None:
+        return False
+    return subprocess.run([*_UNSHARE, "hostname", "other"], capture_output=True).returncode == 0
 
 
 def free_port() -> int:

@@ -20,13 +20,13 @@ class Container:
     not at all, as if its image were gone.
     """
 
-    def __init__(self, manifest: Object, command: Sequence[str | Path], log: Path, port: int, probes_port: int) -> None:
+    def __init__(self, manifest: Object, command: Sequence[object], log: Path, port: int, probes_port: int) -> None:
         """`probes_port` is that of the liveness probe, `port` that of the others."""
         self.log = log
         self.stays_down = False
         self.has_started = False
         self._manifest = manifest
-        self._command = command
+        self._command = [str(word) for word in command]
         self._port = port
         self._probes_port = probes_port
         self._process: Process | None = None

@@ -1,6 +1,5 @@
 """The manifests of deploy/: the API server takes them, their rights suffice, and pods are placed by their settings."""
 
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -59,12 +58,6 @@ def test_kube_scheduler_itself_judges_resources_and_binds_no_claims() -> None:
         assert plugins[point]["disabled"] == [{"name": "*"}]
     for point in ("reserve", "preBind"):
         assert plugins[point]["disabled"] == [{"name": "VolumeBinding"}]
-
-
-def test_the_image_is_built_with_the_uv_that_developers_use() -> None:
-    [version] = re.findall(r"^version=(\S+)$", (DEPLOY.parent / "scripts" / "uv").read_text(), re.MULTILINE)
-
-    assert f"uv=={version}\n" in (DEPLOY.parent / "Dockerfile").read_text()
 
 
 def test_two_pairs_place_pods_with_the_rights_of_their_account(

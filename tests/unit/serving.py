@@ -19,6 +19,7 @@ def serve_options(cluster_files: list[Path], **changes: Any) -> ServeOptions:
         "plugins": [],
         "leader_lease": None,
         "mode": "replace",
+        "stale_limit_seconds": 30,
         "bind_address": "127.0.0.1",
         "port": 0,
         "tls_cert_file": None,
