@@ -95,7 +95,7 @@ class Limits:
     page_size: int = 500
     slice_seconds: float = 0.002
     watch_seconds: int = 4
-    short_watch_seconds: float = 1.0
+    short_watch_seconds: float = 0.5
     idle_seconds: float = 7.0
 
 
@@ -103,7 +103,7 @@ class Limits:
 # and kube-scheduler waits for each.
 _LONGEST_WAIT_SECONDS = 1.5
 # After a failure, a watch soon ends, to tell that it brings what there is.
-_SECONDS_IN_DOUBT = 2
+_SECONDS_IN_DOUBT = 1
 # The API server's own limit for an answer.
 _LONGEST_SILENCE_SECONDS = 60.0
 
