@@ -9,6 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NoReturn
 
+from extender_service.limit_options import add_limit_options, call_limits, connection_limits, duration
 from extender_service.observability.logs import parse_log_level
 from extender_service.options import ServeOptions
 
@@ -151,6 +152,7 @@ def _add_serve_options(add: AddOption) -> None:
     add("--port", type=_port, default=8888, metavar="PORT", help="the port to listen on, 0 for any (default: 8888)")
     _add_security_options(add)
     _add_shutdown_options(add)
+    add_limit_options(add)
     add(
         "-v",
         "--log-level",
@@ -211,14 +213,14 @@ def _add_security_options(add: AddOption) -> None:
 def _add_shutdown_options(add: AddOption) -> None:
     add(
         "--shutdown-delay-duration",
-        type=_duration,
+        type=duration,
         metavar="DURATION",
         help="told to stop, how long to go on answering, though not ready, until nobody is sent here any more "
         "(default: 5s, 0s on loopback)",
     )
     add(
         "--shutdown-grace-period",
-        type=_duration,
+        type=duration,
         default=25.0,
         metavar="DURATION",
         help="told to stop, how long until the process ends, delay and all; calls and bindings that have not finished "
@@ -242,7 +244,7 @@ def _port(text: str) -> int:
 
 
 def _stale_limit(text: str) -> float:
-    seconds = _duration(text)
+    seconds = duration(text)
     # A connection that is dead is noticed, and another one opened, within so long.
     if seconds < 10:
         raise argparse.ArgumentTypeError(f"{text!r} is less than 10s")
@@ -254,19 +256,6 @@ def _lease(text: str) -> tuple[str, str]:
     if not namespace or not name or "/" in name:
         raise argparse.ArgumentTypeError(f"{text!r} is not NAMESPACE/NAME")
     return namespace, name
-
-
-def _duration(text: str) -> float:
-    """Return seconds."""
-    from extender_service.config.durations import Duration  # noqa: PLC0415 - `version` needs no pydantic
-
-    try:
-        duration = Duration.parse(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-    if duration < 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is negative")
-    return duration.seconds
 
 
 def _names(text: str) -> list[str]:
@@ -311,6 +300,9 @@ def _serve_options(options: argparse.Namespace) -> ServeOptions:
         healthz_port=options.healthz_port,
         shutdown_delay_seconds=options.shutdown_delay_duration,
         shutdown_grace_seconds=options.shutdown_grace_period,
+        calls=call_limits(options),
+        connections=connection_limits(options),
+        watchdog_seconds=options.watchdog_timeout,
         log_level=options.log_level,
         log_format=options.log_format,
     )

@@ -15,6 +15,8 @@ from contextlib import contextmanager
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from extender_service.connections import Connections
+from extender_service.limited_server import LimitedServer
 from extender_service.shutdown import Shutdown
 
 log = logging.getLogger(__name__)
@@ -24,11 +26,11 @@ _LINGER_SECONDS = 0.2
 _LOOK_SECONDS = 0.02
 
 
-class GracefulServer(uvicorn.Server):
+class GracefulServer(LimitedServer):
     """Serves until `shutdown` is told, and then as long as its budget lets calls finish."""
 
-    def __init__(self, config: uvicorn.Config, shutdown: Shutdown) -> None:
-        super().__init__(config)
+    def __init__(self, config: uvicorn.Config, connections: Connections, shutdown: Shutdown) -> None:
+        super().__init__(config, connections)
         self._shutdown = shutdown
 
     @contextmanager

@@ -10,7 +10,9 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
+from extender_service.connections import ConnectionLimits, Connections
 from extender_service.options import ServeOptions
+from extender_service.refusals import Refusals
 from extender_service.serving_tls import ServingCertificates, TLSError, TLSFiles
 from extender_service.startup import StartError
 
@@ -29,7 +31,8 @@ class Listeners:
 
     def __init__(self, options: ServeOptions) -> None:
         """Open them. Raises StartError, also where strangers could call."""
-        self.certificates = _certificates(options)
+        self._refused = Refusals()
+        self.certificates = _certificates(options, self._refused)
         with ExitStack() as opening:
             self.calls = opening.enter_context(_listen(options.bind_address, options.port, "--port"))
             _require_protection(options, self.calls)
@@ -62,7 +65,11 @@ class Listeners:
     @property
     def refusals(self) -> Mapping[str, int]:
         """How many connections were refused, by the reason."""
-        return {} if self.certificates is None else self.certificates.refusals.counts
+        return self._refused.counts
+
+    def connections(self, limits: ConnectionLimits) -> Connections:
+        """Return what holds the connections of a server to limits."""
+        return Connections(limits, self._refused)
 
     async def follow(self) -> None:
         """Take up certificates that change, if there are any."""
@@ -70,7 +77,7 @@ class Listeners:
             await self.certificates.follow()
 
 
-def _certificates(options: ServeOptions) -> ServingCertificates | None:
+def _certificates(options: ServeOptions, refused: Refusals) -> ServingCertificates | None:
     certificate, key = options.tls_cert_file, options.tls_private_key_file
     if (certificate is None) != (key is None):
         raise StartError("--tls-cert-file, --tls-private-key-file: give both, or neither")
@@ -88,7 +95,7 @@ def _certificates(options: ServeOptions) -> ServingCertificates | None:
         _MINIMUM_VERSIONS[options.tls_min_version],
     )
     try:
-        return ServingCertificates(files)
+        return ServingCertificates(files, refusals=refused)
     except TLSError as error:
         raise StartError(str(error)) from error
 

@@ -4,6 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from extender_service.connections import ConnectionLimits
+from extender_service.extender.load import CallLimits
+
 
 @dataclass(frozen=True)
 class ServeOptions:
@@ -29,5 +32,8 @@ class ServeOptions:
     healthz_port: int | None
     shutdown_delay_seconds: float | None
     shutdown_grace_seconds: float
+    calls: CallLimits
+    connections: ConnectionLimits
+    watchdog_seconds: float
     log_level: int
     log_format: Literal["text", "json"]

@@ -151,7 +151,7 @@ class Binder:
         bound_to = self._shown_on(uid)
         if placement is not None and placement.assumed:
             # Bound before, as far as anybody knows. If it is not, its room must not be given away before it is.
-            bound_to = await self._settle(placement, tried_again=placement.node_name == args.node)
+            bound_to = await self._settle(placement)
             placement = self._cluster.placements.get(uid)
         if bound_to is None:
             pod = placement.pod if placement is not None else await self._wanted(args)
@@ -239,11 +239,11 @@ class Binder:
         except KubeError as error:
             raise BindError(f"reading pod {namespace}/{name}: {error}") from error
 
-    async def _settle(self, placement: Placement, *, tried_again: bool = False) -> str | None:
+    async def _settle(self, placement: Placement) -> str | None:
         """Read a pod that is assumed on a node; returns the node that it is bound to, if any.
 
-        If that is the same node, or none and binding is `tried_again`, it goes on to count there. Only the watch makes
-        facts: what is read may be older than what it has shown, or newer than what it shows next.
+        If that is the same node, or none and it is being bound there again, it goes on to count there. Only the watch
+        makes facts: what is read may be older than what it has shown, or newer than what it shows next.
         """
         metadata = placement.pod.metadata
         pod = await self._read(metadata.namespace, metadata.name)
@@ -251,7 +251,9 @@ class Binder:
             return self._shown_on(placement.uid)
         is_there = pod is not None and pod_uid(pod) == placement.uid and pod.status.phase not in TERMINAL_PHASES
         bound_to = pod.spec.node_name if pod is not None and is_there else ""
-        waits = is_there and not bound_to and tried_again
+        binding = self._under_way.get(placement.uid)
+        is_tried_again = binding is not None and binding.node_name == placement.node_name
+        waits = is_there and not bound_to and is_tried_again
         if bound_to != placement.node_name and not waits:
             extra = {"pod": pod_name(placement.pod), "node": placement.node_name}
             log.warning("a pod that was to be bound is not", extra=extra)

@@ -4,6 +4,8 @@ import logging
 from pathlib import Path
 from typing import Any
 
+from extender_service.connections import ConnectionLimits
+from extender_service.extender.load import CallLimits
 from extender_service.options import ServeOptions
 
 
@@ -30,6 +32,9 @@ def serve_options(cluster_files: list[Path], **changes: Any) -> ServeOptions:
         "healthz_port": None,
         "shutdown_delay_seconds": None,
         "shutdown_grace_seconds": 25.0,
+        "calls": CallLimits(),
+        "connections": ConnectionLimits(),
+        "watchdog_seconds": 30.0,
         "log_level": logging.INFO,
         "log_format": "text",
     }

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from extender_service import cli, serve
+from extender_service.connections import ConnectionLimits
+from extender_service.extender.load import CallLimits
 from extender_service.options import ServeOptions
 from extender_service.startup import StartError
 
@@ -63,6 +65,9 @@ def test_without_options_it_listens_on_this_machine_and_looks_for_an_api_server(
         healthz_port=None,
         shutdown_delay_seconds=None,
         shutdown_grace_seconds=25.0,
+        calls=CallLimits(),
+        connections=ConnectionLimits(),
+        watchdog_seconds=30.0,
         log_level=logging.INFO,
         log_format="text",
     )
@@ -92,6 +97,19 @@ OPTIONS: list[tuple[str, str, str, Any]] = [
     ("--healthz-bind-address", "::", "healthz_bind_address", "::"),
     ("--shutdown-delay-duration", "0s", "shutdown_delay_seconds", 0.0),
     ("--shutdown-grace-period", "1m30s", "shutdown_grace_seconds", 90.0),
+    ("--max-body-size", "1Mi", "calls", CallLimits(body_bytes=1 << 20)),
+    ("--max-bodies-size", "2e6", "calls", CallLimits(bodies_bytes=2_000_000)),
+    ("--max-bodies-size", "2Gi", "connections", ConnectionLimits(unsent_bytes=2 << 30)),
+    ("--max-requests", "7", "calls", CallLimits(requests=7)),
+    ("--max-bindings", "7", "calls", CallLimits(bindings=7)),
+    ("--decision-timeout", "800ms", "calls", CallLimits(decision_seconds=0.8)),
+    ("--max-connections", "7", "connections", ConnectionLimits(connections=7)),
+    ("--max-header-size", "4Ki", "connections", ConnectionLimits(header_bytes=4096)),
+    ("--header-timeout", "1s", "connections", ConnectionLimits(header_seconds=1)),
+    ("--request-timeout", "1m", "connections", ConnectionLimits(request_seconds=60)),
+    ("--idle-timeout", "5m", "connections", ConnectionLimits(idle_seconds=300)),
+    ("--tls-handshake-timeout", "1s", "connections", ConnectionLimits(handshake_seconds=1)),
+    ("--watchdog-timeout", "0", "watchdog_seconds", 0.0),
     ("--log-level", "debug", "log_level", logging.DEBUG),
     ("--log-level", "warning", "log_level", logging.WARNING),
     ("--log-level", "4", "log_level", logging.DEBUG),
@@ -181,6 +199,13 @@ WRONG: list[tuple[str, str, str]] = [
     ("--tls-min-version", "VersionTLS11", "'VersionTLS12', 'VersionTLS13'"),
     ("--allowed-names", "a,,b", "'a,,b' has an empty name"),
     ("--insecure-serving", "yes", "'yes' is neither true nor false"),
+    ("--max-body-size", "large", "quantity 'large' must be a number"),
+    ("--max-body-size", "-1", "'-1' is not a size: give a number of bytes, such as 512Mi"),
+    ("--max-requests", "0", "'0' is not a number: give one from 1 up"),
+    ("--max-requests", "many", "'many' is not a number: give one from 1 up"),
+    ("--decision-timeout", "0s", "'0s' is no time at all"),
+    ("--decision-timeout", "soon", "invalid duration"),
+    ("--watchdog-timeout", "-1s", "'-1s' is negative"),
     ("--healthz-port", "health", "'health' is not a port"),
     ("--shutdown-delay-duration", "5", 'missing unit in duration "5"'),
     ("--shutdown-grace-period", "-5s", "'-5s' is negative"),

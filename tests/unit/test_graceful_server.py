@@ -13,9 +13,10 @@ import uvicorn
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from extender_service.connections import ConnectionLimits, Connections
 from extender_service.graceful_server import GracefulServer
+from extender_service.refusals import Refusals
 from extender_service.shutdown import Shutdown
-from extender_service.whole_answers import WholeAnswers
 
 REQUEST = b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"
 
@@ -35,8 +36,8 @@ class Stopping:
     """A server, its callers, and the calls that wait to be let go on."""
 
     def __init__(self, shutdown: Shutdown) -> None:
-        config = uvicorn.Config(self._app, http=WholeAnswers, interface="asgi3", proxy_headers=False, lifespan="off")
-        self.server = Watched(config, shutdown)
+        config = uvicorn.Config(self._app, interface="asgi3", proxy_headers=False, lifespan="off")
+        self.server = Watched(config, Connections(ConnectionLimits(), Refusals()), shutdown)
         self._shutdown = shutdown
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.may_go_on = asyncio.Event()

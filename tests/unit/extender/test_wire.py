@@ -246,3 +246,7 @@ def test_an_error_is_no_format_string() -> None:
 def test_a_new_decoder_takes_names_in_any_case_at_once() -> None:
     args = ArgsDecoder(ExtenderBindingArgs).decode(b'{"podname": "web", "PODUID": "u", "Node": "a", "extra": 1}')
     assert (args.pod_name, args.pod_namespace, args.pod_uid, args.node) == ("web", "", "u", "a")
+
+
+def test_an_error_that_quotes_too_much_is_cut() -> None:
+    assert error_text("x" * 10_000) == "x" * 4_000 + "… (6000 more characters)"

@@ -19,7 +19,8 @@ def reader(collector: Collector) -> Callable[..., float | None]:
 
 
 def node(name: str) -> Node:
-    return Node(ObjectMeta(name=name), status=NodeStatus(allocatable={"cpu": "4", "pods": "110"}))
+    labels = {"kubernetes.io/hostname": name}
+    return Node(ObjectMeta(name=name, labels=labels), status=NodeStatus(allocatable={"cpu": "4", "pods": "110"}))
 
 
 def pod(name: str, node_name: str = "") -> Pod:
@@ -57,7 +58,7 @@ def test_tables_tell_how_full_they_are() -> None:
     cluster = Cluster()
     value = reader(ClusterCollector(cluster))
     cluster.apply_node(node("node-1"))
-    cluster.view(None).label("zone")
+    cluster.view(None).label("kubernetes.io/hostname")
     assert value("extender_service_table_entries", table="node_rows") == 1
     assert value("extender_service_table_limit", table="node_rows") is None
     assert value("extender_service_table_entries", table="node_label_keys") == 1
