@@ -8,7 +8,8 @@ The rules are those of client-go's reflector (tools/cache/reflector.go), with th
 - A watch is asked for seconds, not minutes: HTTP/1.1 has no ping, so its punctual end is the sign that the connection
   lives, and one that keeps silent for longer is dead. To go on over the same connection costs both sides little.
 - After a failure the server must show that it knows the version that was seen. One whose etcd was restored from a
-  snapshot would take the watch, and keep to itself all that happens until its versions get there again.
+  snapshot would take the watch, and keep to itself all that happens until its versions get there again. (Where they are
+  there again before we look, nothing tells; `etcdutl snapshot restore --bump-revision` is made for that.)
 """
 
 import asyncio
@@ -85,8 +86,8 @@ class WatchState:
 class Limits:
     """Sizes and times.
 
-    The server is asked to end a watch after `watch_seconds`, or a second later. Without a byte for
-    `idle_seconds` a connection counts as dead; a list has longer from the third try on. A watch shorter than
+    The server is asked to end a watch after `watch_seconds`, or a second later. Without a byte for `idle_seconds` a
+    connection counts as dead; after two tries without an answer, it may take longer. A watch shorter than
     `short_watch_seconds` counts as a failure, and so does one whose version expires so soon after the list. Between
     slices of `slice_seconds`, a list that is being applied lets other tasks run.
     """
@@ -94,7 +95,7 @@ class Limits:
     page_size: int = 500
     slice_seconds: float = 0.002
     watch_seconds: int = 4
-    short_watch_seconds: float = 1.0
+    short_watch_seconds: float = 0.5
     idle_seconds: float = 7.0
 
 
@@ -102,7 +103,7 @@ class Limits:
 # and kube-scheduler waits for each.
 _LONGEST_WAIT_SECONDS = 1.5
 # After a failure, a watch soon ends, to tell that it brings what there is.
-_SECONDS_IN_DOUBT = 2
+_SECONDS_IN_DOUBT = 1
 # The API server's own limit for an answer.
 _LONGEST_SILENCE_SECONDS = 60.0
 
@@ -199,11 +200,13 @@ class Reflector(Generic[T]):
             self.state.last_resource_version,
             field_selector=self._field_selector,
             timeout_seconds=_SECONDS_IN_DOUBT if self._is_in_doubt else self._watch_seconds(),
-            idle_seconds=self._limits.idle_seconds,
+            idle_seconds=self._silence_seconds(),
         ) as events:
+            opened_at = self._clock()
             if self._is_in_doubt:
                 await self._compare_versions()
-            opened_at = self._watch_opened_at = self._clock()
+            self._watch_opened_at = opened_at
+            self._silences = 0
             if self.state.last_error is not None:
                 logger.info("%s: watching again after %.1f s", self._resource.plural, opened_at - self.state.heard_at)
             self.state.watch, self.state.last_error = events, None
@@ -222,7 +225,7 @@ class Reflector(Generic[T]):
 
     async def _compare_versions(self) -> None:
         """Make sure that the server knows the version that was seen last; raises HistoryError."""
-        latest = await self._client.latest_version(self._resource, silence_seconds=self._limits.idle_seconds)
+        latest = await self._client.latest_version(self._resource, silence_seconds=self._silence_seconds())
         seen = self.state.last_resource_version
         # Versions are numbers that grow (KEP-5504), as etcd's revisions are.
         if latest.isdecimal() and seen.isdecimal() and int(latest) < int(seen):
@@ -295,7 +298,7 @@ class Reflector(Generic[T]):
         return self._limits.watch_seconds + random.randint(0, 1)  # noqa: S311  # spreads load, no secret
 
     def _silence_seconds(self) -> float:
-        """How long a list may keep silent: a server that is slow, and not gone, must be able to answer in the end."""
+        """How long a server may keep silent: one that is slow, and not gone, must be able to answer in the end."""
         return min(_LONGEST_SILENCE_SECONDS, self._limits.idle_seconds * 2.0 ** max(0, self._silences - 1))
 
 

@@ -411,7 +411,7 @@ def test_the_first_watch_after_a_failure_is_a_short_one() -> None:
                 server.break_watches(how)
             await until(lambda: setup.reflector.state.watches == 4)
             seconds = [int(query["timeoutSeconds"]) for query in server.requests if "watch" in query]
-            assert [number == 2 for number in seconds[:3]] == [False, True, False]
+            assert [number == 1 for number in seconds[:3]] == [False, True, False]
 
     asyncio.run(test())
 
