@@ -2,8 +2,9 @@
 # The base is given by its exact tag, under which Debian's security fixes appear; add @sha256:… to fix it altogether.
 FROM python:3.12.14-slim-trixie AS build
 
-# As in scripts/uv.
-RUN pip install --no-cache-dir uv==0.13.9
+# The uv of developers, by its hashes.
+COPY scripts/uv.txt /build/
+RUN pip install --no-cache-dir --require-hashes --requirement /build/uv.txt
 
 ENV UV_PROJECT_ENVIRONMENT=/opt/extender-service \
     UV_COMPILE_BYTECODE=1 \
@@ -19,7 +20,10 @@ RUN uv sync --frozen --no-default-groups --no-install-project
 
 COPY README.md ./
 COPY extender_service extender_service
-RUN uv sync --frozen --no-default-groups --no-editable
+# The service, and for scanners a list of what was installed, as `make sbom` makes it.
+RUN uv sync --frozen --no-default-groups --no-editable \
+    && uv export --quiet --frozen --no-default-groups --preview-features sbom-export --format cyclonedx1.5 \
+        --output-file /opt/extender-service/extender-service.cdx.json
 
 
 FROM python:3.12.14-slim-trixie

@@ -1,13 +1,16 @@
 # make run    serve the demo cluster on 127.0.0.1
 # make test   run all tests
-# make check  lint, format, types, layers, generated files
+# make check  lint, format, types, layers, generated files, Dockerfile
+# make audit  ask OSV for known vulnerabilities of what is locked
+# make sbom   what the image holds, as CycloneDX, in build/
+# make mutants  change the code bit by bit and tell which changes no test notices: an hour or more (CHILDREN=N: on N cores)
 # make fix    format, and mend what the linter can
 # make bench  how fast it is beside kube-scheduler and an extender in Go (QUICK=1: a short look; JSON=FILE: lines, too)
 
 UV := scripts/uv
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check fix openapi bench
+.PHONY: help run test check audit sbom mutants fix openapi bench
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -26,6 +29,19 @@ check:
 	$(UV) run --frozen lint-imports --no-logo
 	$(UV) lock --check
 	$(UV) run --frozen python -m extender_service.extender.description | diff openapi/extender-v1.yaml -
+	$(UV) run --frozen hadolint Dockerfile
+
+audit:
+	scripts/audit
+
+sbom:
+	@mkdir -p build
+	$(UV) export --quiet --frozen --no-default-groups --preview-features sbom-export --format cyclonedx1.5 \
+		--output-file build/extender-service.cdx.json
+
+mutants:
+	$(UV) run --frozen --group mutation mutmut run --max-children $(or $(CHILDREN),1)
+	$(UV) run --frozen --group mutation python -m tests.mutants
 
 fix:
 	$(UV) run --frozen ruff format

@@ -19,7 +19,7 @@ from tests.e2e.waiting import wait_until
 
 _WAIT_SECONDS = 300.0
 _LISTS = 'extender_service_watch_lists_total{resource="pods"}'
-_LOST = 'extender_service_watch_stale_seconds{resource="'
+_OPENED = 'extender_service_watch_opened_total{resource="pods"}'
 _EVENTS = 'extender_service_watch_events_total{resource="pods"'
 
 
@@ -111,10 +111,10 @@ def _churn(api: Server, server: Server, body: bytes, pods: int) -> Churn:
     wait_until(lambda: server.metric(_EVENTS) >= expected, "the service to have applied all events", _WAIT_SECONDS)
     seconds = sent["seconds"] + time.perf_counter() - written  # what was written can wait in the sockets' buffers
     cpu = server.cpu_seconds - cpu
-    lists = server.metric(_LISTS)
+    lists, opened = server.metric(_LISTS), server.metric(_OPENED)
 
     def has_listed_again() -> bool:
-        return server.metric(_LISTS) > lists and server.metric(_LOST) == 0
+        return server.metric(_LISTS) > lists and server.metric(_OPENED) > opened
 
     with Caller(server, body) as caller:
         api.post("/stub/relist")

@@ -9,6 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NoReturn
 
+from extender_service.limit_options import add_limit_options, call_limits, connection_limits, duration
 from extender_service.observability.logs import parse_log_level
 from extender_service.options import ServeOptions
 
@@ -132,9 +133,26 @@ def _add_serve_options(add: AddOption) -> None:
         default="beside",
         help="whether this service adds to kube-scheduler's own plugins or decides in their place (default: beside)",
     )
+    add(
+        "--stale-limit",
+        type=_stale_limit,
+        default=30.0,
+        metavar="DURATION",
+        help="once nothing has been heard of the API server for so long, be not ready, and answer with an error "
+        "(default: 30s)",
+    )
+    add(
+        "--leader-lease",
+        type=_lease,
+        metavar="NAMESPACE/NAME",
+        help="answer only while a kube-scheduler of this host holds this lease, as is needed where several such pairs "
+        "elect a leader (--mode=replace)",
+    )
     add("--bind-address", default="127.0.0.1", metavar="ADDRESS", help="the address to listen on (default: 127.0.0.1)")
     add("--port", type=_port, default=8888, metavar="PORT", help="the port to listen on, 0 for any (default: 8888)")
     _add_security_options(add)
+    _add_shutdown_options(add)
+    add_limit_options(add)
     add(
         "-v",
         "--log-level",
@@ -187,7 +205,26 @@ def _add_security_options(add: AddOption) -> None:
         type=_port,
         metavar="PORT",
         help="answer /livez, /readyz and /metrics there alone, over HTTP, for whoever asks, 0 for any "
-        "(default: 8889 with --client-ca-file, else they are on --port)",
+        "(default: 8889 with --client-ca-file or --healthz-bind-address, else they are on --port)",
+    )
+    add("--healthz-bind-address", metavar="ADDRESS", help="the address of that port (default: that of --bind-address)")
+
+
+def _add_shutdown_options(add: AddOption) -> None:
+    add(
+        "--shutdown-delay-duration",
+        type=duration,
+        metavar="DURATION",
+        help="told to stop, how long to go on answering, though not ready, until nobody is sent here any more "
+        "(default: 5s, 0s on loopback)",
+    )
+    add(
+        "--shutdown-grace-period",
+        type=duration,
+        default=25.0,
+        metavar="DURATION",
+        help="told to stop, how long until the process ends, delay and all; calls and bindings that have not finished "
+        "in four fifths of it are undone (default: 25s)",
     )
 
 
@@ -204,6 +241,21 @@ def _port(text: str) -> int:
     if not text.isascii() or not text.isdecimal() or int(text) > 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is not a port: give a number from 0 to 65535")
     return int(text)
+
+
+def _stale_limit(text: str) -> float:
+    seconds = duration(text)
+    # A connection that is dead is noticed, and another one opened, within so long.
+    if seconds < 10:
+        raise argparse.ArgumentTypeError(f"{text!r} is less than 10s")
+    return seconds
+
+
+def _lease(text: str) -> tuple[str, str]:
+    namespace, _, name = text.partition("/")
+    if not namespace or not name or "/" in name:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAMESPACE/NAME")
+    return namespace, name
 
 
 def _names(text: str) -> list[str]:
@@ -233,7 +285,9 @@ def _serve_options(options: argparse.Namespace) -> ServeOptions:
         master=options.master,
         cluster_files=options.cluster_file or [],
         plugins=options.plugin or [],
+        leader_lease=options.leader_lease,
         mode=options.mode,
+        stale_limit_seconds=options.stale_limit,
         bind_address=options.bind_address,
         port=options.port,
         tls_cert_file=options.tls_cert_file,
@@ -242,7 +296,13 @@ def _serve_options(options: argparse.Namespace) -> ServeOptions:
         client_ca_file=options.client_ca_file,
         allowed_names=options.allowed_names,
         insecure_serving=options.insecure_serving,
+        healthz_bind_address=options.healthz_bind_address,
         healthz_port=options.healthz_port,
+        shutdown_delay_seconds=options.shutdown_delay_duration,
+        shutdown_grace_seconds=options.shutdown_grace_period,
+        calls=call_limits(options),
+        connections=connection_limits(options),
+        watchdog_seconds=options.watchdog_timeout,
         log_level=options.log_level,
         log_format=options.log_format,
     )

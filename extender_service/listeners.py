@@ -10,7 +10,9 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
+from extender_service.connections import ConnectionLimits, Connections
 from extender_service.options import ServeOptions
+from extender_service.refusals import Refusals
 from extender_service.serving_tls import ServingCertificates, TLSError, TLSFiles
 from extender_service.startup import StartError
 
@@ -29,24 +31,33 @@ class Listeners:
 
     def __init__(self, options: ServeOptions) -> None:
         """Open them. Raises StartError, also where strangers could call."""
-        self.certificates = _certificates(options)
+        self._refused = Refusals()
+        self.certificates = _certificates(options, self._refused)
         with ExitStack() as opening:
             self.calls = opening.enter_context(_listen(options.bind_address, options.port, "--port"))
             _require_protection(options, self.calls)
             self.probes: socket.socket | None = None
+            probes_address = options.healthz_bind_address or options.bind_address
             port = options.healthz_port
-            if port is None and options.client_ca_file is not None:
+            if port is None and (options.client_ca_file is not None or options.healthz_bind_address is not None):
                 port = DEFAULT_HEALTHZ_PORT
             if port is not None:
-                self.probes = opening.enter_context(_listen(options.bind_address, port, "--healthz-port"))
+                self.probes = opening.enter_context(
+                    _listen(probes_address, port, "--healthz-port", "--healthz-bind-address")
+                )
             self._open = opening.pop_all()
         self.url = _url("http" if self.certificates is None else "https", options.bind_address, self.calls)
         self.urls = {"url": self.url}
         if self.probes is not None:
-            self.urls["probes_url"] = _url("http", options.bind_address, self.probes)
+            self.urls["probes_url"] = _url("http", probes_address, self.probes)
 
     def __enter__(self) -> Self:
         return self
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only processes of this machine can call."""
+        return _is_loopback(self.calls)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self._open.close()
@@ -54,7 +65,11 @@ class Listeners:
     @property
     def refusals(self) -> Mapping[str, int]:
         """How many connections were refused, by the reason."""
-        return {} if self.certificates is None else self.certificates.refusals.counts
+        return self._refused.counts
+
+    def connections(self, limits: ConnectionLimits) -> Connections:
+        """Return what holds the connections of a server to limits."""
+        return Connections(limits, self._refused)
 
     async def follow(self) -> None:
         """Take up certificates that change, if there are any."""
@@ -62,7 +77,7 @@ class Listeners:
             await self.certificates.follow()
 
 
-def _certificates(options: ServeOptions) -> ServingCertificates | None:
+def _certificates(options: ServeOptions, refused: Refusals) -> ServingCertificates | None:
     certificate, key = options.tls_cert_file, options.tls_private_key_file
     if (certificate is None) != (key is None):
         raise StartError("--tls-cert-file, --tls-private-key-file: give both, or neither")
@@ -80,14 +95,14 @@ def _certificates(options: ServeOptions) -> ServingCertificates | None:
         _MINIMUM_VERSIONS[options.tls_min_version],
     )
     try:
-        return ServingCertificates(files)
+        return ServingCertificates(files, refusals=refused)
     except TLSError as error:
         raise StartError(str(error)) from error
 
 
 def _require_protection(options: ServeOptions, listener: socket.socket) -> None:
     """Raise StartError if others than this machine's processes could call without showing who they are."""
-    if options.client_ca_file is not None or ipaddress.ip_address(listener.getsockname()[0]).is_loopback:
+    if options.client_ca_file is not None or _is_loopback(listener):
         return
     if not options.insecure_serving:
         raise StartError(
@@ -97,7 +112,11 @@ def _require_protection(options: ServeOptions, listener: socket.socket) -> None:
     log.warning("whoever reaches this address can bind pods: nobody is asked for a client certificate")
 
 
-def _listen(address: str, port: int, option: str) -> socket.socket:
+def _is_loopback(listener: socket.socket) -> bool:
+    return ipaddress.ip_address(listener.getsockname()[0]).is_loopback
+
+
+def _listen(address: str, port: int, option: str, address_option: str = "--bind-address") -> socket.socket:
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     where = f"{_host(address)}:{port}"
     try:
@@ -109,7 +128,7 @@ def _listen(address: str, port: int, option: str) -> socket.socket:
             ) from error
         reason = (error.strerror or str(error)).partition(" (while attempting")[0]
         raise StartError(
-            f"--bind-address, {option}: cannot listen on {where}: {reason}; give an address of this machine, "
+            f"{address_option}, {option}: cannot listen on {where}: {reason}; give an address of this machine, "
             "0.0.0.0 or :: for all, and a port that this user may open"
         ) from error
 

@@ -4,6 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from extender_service.connections import ConnectionLimits
+from extender_service.extender.load import CallLimits
+
 
 @dataclass(frozen=True)
 class ServeOptions:
@@ -14,7 +17,9 @@ class ServeOptions:
     master: str
     cluster_files: list[Path]
     plugins: list[str]
+    leader_lease: tuple[str, str] | None
     mode: Literal["beside", "replace"]
+    stale_limit_seconds: float
     bind_address: str
     port: int
     tls_cert_file: Path | None
@@ -23,6 +28,12 @@ class ServeOptions:
     client_ca_file: Path | None
     allowed_names: list[str]
     insecure_serving: bool
+    healthz_bind_address: str | None
     healthz_port: int | None
+    shutdown_delay_seconds: float | None
+    shutdown_grace_seconds: float
+    calls: CallLimits
+    connections: ConnectionLimits
+    watchdog_seconds: float
     log_level: int
     log_format: Literal["text", "json"]

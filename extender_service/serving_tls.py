@@ -7,18 +7,17 @@ import asyncio
 import hashlib
 import logging
 import ssl
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from extender_service.refusals import RefusalReason, Refusals
+
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 1.0
-# Strangers must not fill the log.
-_SECONDS_BETWEEN_WARNINGS = 1.0
 _NAME_KINDS = ("DNS", "URI", "email")
 
 
@@ -40,43 +39,17 @@ class TLSFiles:
     minimum_version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2
 
 
-class Refusals:
-    """Connections that were refused before their first request: counted by reason, and told in the log.
-
-    Reasons: `certificate` (none, expired, of another authority), `name` (not allowed), `protocol` (all else: plain
-    HTTP, an old version, a client that does not trust us).
-    """
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self.counts = {"certificate": 0, "name": 0, "protocol": 0}
-        self._clock = clock
-        self._quiet_until = dict.fromkeys(self.counts, clock())
-        self._untold = dict.fromkeys(self.counts, 0)
-
-    def add(self, reason: str, problem: str) -> None:
-        """Count it; the log has a line a second at most for each reason, with how many had none."""
-        self.counts[reason] += 1
-        now = self._clock()
-        if now < self._quiet_until[reason]:
-            self._untold[reason] += 1
-            return
-        extra = {"reason": reason, "not_told_before": self._untold[reason]}
-        log.warning("refused a connection: %s", problem, extra=extra)
-        self._quiet_until[reason] = now + _SECONDS_BETWEEN_WARNINGS
-        self._untold[reason] = 0
-
-
 class ServingCertificates:
     """The files as they were when they could last be used. `context` gives them to each new connection.
 
     Connections stay as they began: whoever was let in by older files may go on until the connection ends.
     """
 
-    def __init__(self, files: TLSFiles, poll_seconds: float = POLL_SECONDS) -> None:
+    def __init__(self, files: TLSFiles, poll_seconds: float = POLL_SECONDS, refusals: Refusals | None = None) -> None:
         """Read the files. Raises TLSError."""
         self._files = files
         self._poll_seconds = poll_seconds
-        self.refusals = Refusals()
+        self.refusals = refusals or Refusals()
         self._seen = self._digest()
         self.context = _NewestContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.newest = _load(files, self.refusals)
@@ -228,7 +201,7 @@ def _names(certificate: Mapping[str, Any]) -> list[str]:
     return common + [value for kind, value in certificate.get("subjectAltName", ()) if kind in _NAME_KINDS]
 
 
-def _reason(error: ssl.SSLError) -> str:
+def _reason(error: ssl.SSLError) -> RefusalReason:
     is_missing = error.reason == "PEER_DID_NOT_RETURN_A_CERTIFICATE"
     return "certificate" if is_missing or isinstance(error, ssl.SSLCertVerificationError) else "protocol"
 

@@ -5,12 +5,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 from tests import go_programs
 
 # No test asserts how long something takes: a busy machine is no fault.
 settings.register_profile("any machine", deadline=None)
+# Of a mutant, the tests only need to say that they fail: the same examples each time, and no smaller ones.
+settings.register_profile(
+    "mutation", deadline=None, derandomize=True, database=None, phases=[Phase.explicit, Phase.generate], max_examples=25
+)
 settings.load_profile("any machine")
 
 NEEDS_GO = "tests against Kubernetes itself need Go (https://go.dev/dl) to build it"

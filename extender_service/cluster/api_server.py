@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -15,7 +15,7 @@ from extender_service.kube.client import KubeClient
 from extender_service.kube.credentials_error import CredentialsError
 from extender_service.kube.objects import Node, Object, Pod
 from extender_service.kube.quantity import QuantityError
-from extender_service.kube.reflector import Reflector, WatchState
+from extender_service.kube.reflector import Reflector, Store, WatchState
 from extender_service.kube.resources import (
     CSI_DRIVERS,
     CSI_NODES,
@@ -43,6 +43,9 @@ log = logging.getLogger(__name__)
 # As in kube-scheduler, pods that have ended are not even sent.
 NOT_ENDED = "status.phase!=Succeeded,status.phase!=Failed"
 
+# Somebody waits for the comparison, and may ask for another one.
+_MOST_SILENT_SECONDS = 7.0
+
 _WORKLOADS: tuple[Resource[Any], ...] = (
     NAMESPACES,
     SERVICES,
@@ -66,17 +69,11 @@ class ApiServer:
 
     def __init__(self, cluster: Cluster, client: KubeClient, reads: Collection[type[Object]] = ()) -> None:
         self._client = client
-        self._reflectors: dict[str, Reflector[Any]] = {
-            "nodes": Reflector(client, NODES, NodeStore(cluster)),
-            "pods": Reflector(client, PODS, PodStore(cluster), field_selector=NOT_ENDED),
+        self._reads = frozenset(reads)
+        self._reflectors = {
+            resource.plural: Reflector(client, resource, store, field_selector=field_selector)
+            for resource, store, field_selector in _stores(cluster, self._reads)
         }
-        for resource in _WORKLOADS:
-            if resource.type in reads:
-                store = WorkloadStore(cluster, resource.type)
-                self._reflectors[resource.plural] = Reflector(client, resource, store)
-        for resource in _STORAGE:
-            if resource.type in reads:
-                self._reflectors[resource.plural] = Reflector(client, resource, StorageStore(cluster, resource.type))
 
     @property
     def states(self) -> dict[str, WatchState]:
@@ -97,13 +94,12 @@ class ApiServer:
     async def list_cluster(self) -> Cluster:
         """Return a cluster made from scratch of what the API server lists now. Raises KubeError, CredentialsError."""
         listed = Cluster()
-        nodes, pods = NodeStore(listed), PodStore(listed)
-        async for node_page in self._client.list_pages(NODES):
-            for node in node_page.items:
-                nodes.apply(node)
-        async for pod_page in self._client.list_pages(PODS, field_selector=NOT_ENDED):
-            for pod in pod_page.items:
-                pods.apply(pod)
+        for resource, store, field_selector in _stores(listed, self._reads):
+            async for page in self._client.list_pages(
+                resource, field_selector=field_selector, silence_seconds=_MOST_SILENT_SECONDS
+            ):
+                for item in page.items:
+                    store.apply(item)
         return listed
 
     async def get_pod(self, namespace: str, name: str) -> Pod | None:
@@ -227,6 +223,18 @@ class StorageStore:
     def keys(self) -> Iterable[Key]:
         """The objects that the cluster has."""
         return self._cluster.storage.keys(self._kind)
+
+
+def _stores(cluster: Cluster, reads: Collection[type[Object]]) -> Iterator[tuple[Resource[Any], Store[Any], str]]:
+    """What is read of the API server: each resource, what takes it in, and which field selector it is read by."""
+    yield NODES, NodeStore(cluster), ""
+    yield PODS, PodStore(cluster), NOT_ENDED
+    for resource in _WORKLOADS:
+        if resource.type in reads:
+            yield resource, WorkloadStore(cluster, resource.type), ""
+    for resource in _STORAGE:
+        if resource.type in reads:
+            yield resource, StorageStore(cluster, resource.type), ""
 
 
 def _claim_reference(reference: ClaimReference) -> dict[str, str]:

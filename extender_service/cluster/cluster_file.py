@@ -155,7 +155,8 @@ def _bound(claim: PersistentVolumeClaim, volume_name: str) -> PersistentVolumeCl
 
 def _made_for(claim: PersistentVolumeClaim, storage_class: StorageClass | None) -> PersistentVolume:
     """A volume of the class's driver, as large as the claim asks, and within reach of all nodes."""
-    name = f"pvc-{claim.metadata.uid or '-'.join(key_of(claim))}"
+    # A claim that a file gives no UID has namespace/name in its place.
+    name = f"pvc-{claim.metadata.uid.replace('/', '-')}"
     spec = PersistentVolumeSpec(
         csi=CSISource(storage_class.provisioner if storage_class is not None else "", name),
         capacity=claim.spec.resources.requests,

@@ -1,17 +1,21 @@
 """What the cluster knows, compared with what the API server says and written down for people.
 
 As kube-scheduler's cache debugger (pkg/scheduler/internal/cache/debugger), which also looks whether nodes and pods are
-known, but not at what they add up to.
+known, but not at what they add up to, nor at any other kind.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 import msgspec
 import numpy as np
 
 from extender_service.cluster.cluster import Cluster
-from extender_service.cluster.pods import PodFacts
+from extender_service.cluster.label_sets import LabelSet
+from extender_service.cluster.pods import PodFacts, PodTable
 from extender_service.cluster.table_sizes import table_sizes
+from extender_service.kube.pod_affinity import PodAffinityTerms
+from extender_service.kube.resources import key_of
 
 # More of one kind than this are counted, not named.
 _MOST_NAMED = 50
@@ -41,7 +45,10 @@ class Differences(msgspec.Struct, frozen=True):
     missed_pods: list[str]
     redundant_pods: list[str]
     misplaced_pods: list[str]
+    changed_pods: list[str]
     nodes: list[NodeDifference]
+    missed_objects: list[str]
+    redundant_objects: list[str]
 
     def __bool__(self) -> bool:
         return any(getattr(self, field) for field in self.__struct_fields__)
@@ -54,6 +61,9 @@ class Differences(msgspec.Struct, frozen=True):
             *_named("missed pods", self.missed_pods),
             *_named("redundant pods", self.redundant_pods),
             *_named("misplaced pods", self.misplaced_pods),
+            *_named("pods with other labels or affinity", self.changed_pods),
+            *_named("missed objects", self.missed_objects),
+            *_named("redundant objects", self.redundant_objects),
             *(str(difference) for difference in self.nodes[:_MOST_NAMED]),
             *([f"and {len(self.nodes) - _MOST_NAMED} more"] if len(self.nodes) > _MOST_NAMED else []),
         ]
@@ -66,7 +76,9 @@ def compare(cluster: Cluster, listed: Cluster) -> Differences:
     half a second for these on 5,000 nodes, and reads one state of the cluster: what changed since the list is a
     difference, too. A placement ahead of the watch counts, unless the list shows that pod on a node already.
     """
-    here, there = _known_pods(cluster), _known_pods(listed)
+    slots_here, slots_there = _known_pods(cluster), _known_pods(listed)
+    here = {uid: cluster.pods[slot] for uid, slot in slots_here.items()}
+    there = {uid: listed.pods[slot] for uid, slot in slots_there.items()}
     ahead = {placement.uid: placement.node_name for placement in cluster.placements}
     missed_nodes, redundant_nodes = _missed_and_redundant(listed.node_names(), cluster.node_names())
     return Differences(
@@ -79,7 +91,14 @@ def compare(cluster: Cluster, listed: Cluster) -> Differences:
             for uid, facts in there.items()
             if uid in here and facts.node_name not in (here[uid].node_name, ahead.get(uid))
         ),
+        changed_pods=sorted(
+            _identity(there[uid])
+            for uid, slot in slots_there.items()
+            if uid in here and _wishes(cluster.pods, slots_here[uid]) != _wishes(listed.pods, slot)
+        ),
         nodes=_node_differences(cluster, listed, there),
+        missed_objects=sorted(_other_objects(listed) - _other_objects(cluster)),
+        redundant_objects=sorted(_other_objects(cluster) - _other_objects(listed)),
     )
 
 
@@ -107,11 +126,22 @@ def dump(cluster: Cluster) -> Iterator[str]:
         yield f"table {size.name}: {size.entries}" + ("" if size.limit is None else f" of {size.limit} at most")
 
 
-def _known_pods(cluster: Cluster) -> dict[str, PodFacts]:
-    """What the watch says of each pod, by UID."""
+def _known_pods(cluster: Cluster) -> dict[str, int]:
+    """The slot of each pod that the watch has told of, by UID."""
     ahead = {placement.slot for placement in cluster.placements}
+    return {facts.uid: slot for slot, facts in enumerate(cluster.pods.facts) if facts is not None and slot not in ahead}
+
+
+def _wishes(pods: PodTable, slot: int) -> tuple[LabelSet, PodAffinityTerms]:
+    """What a pod tells others, and wants of them."""
+    return pods.label_sets[int(pods.label_set[slot])], pods.terms_of(slot)
+
+
+def _other_objects(cluster: Cluster) -> set[str]:
+    """What is known of all kinds but nodes and pods, by kind, name and resource version."""
     return {
-        facts.uid: facts for slot, facts in enumerate(cluster.pods.facts) if facts is not None and slot not in ahead
+        f"{type(item).__name__} {'/'.join(filter(None, key_of(item)))} at version {item.metadata.resource_version}"
+        for item in chain(cluster.workloads, cluster.storage)
     }
 
 

@@ -75,12 +75,13 @@ class FreeVolumes:
             return
         reference = free.volume.spec.claim_ref
         if reference is None:
-            by_reach, reach = self._by_class[free.volume.class_name], reach_of(free.volume)
+            class_name, reach = free.volume.class_name, reach_of(free.volume)
+            by_reach = self._by_class[class_name]
             by_reach[reach].remove(free)
             if not by_reach[reach]:
                 del by_reach[reach]
             if not by_reach:
-                del self._by_class[free.volume.class_name]
+                del self._by_class[class_name]
         else:
             claim = (reference.namespace, reference.name)
             others = tuple(other for other in self._by_claim.pop(claim) if other is not free)

@@ -12,6 +12,9 @@ from extender_service.cluster.change_log import ChangeLog
 
 V = TypeVar("V", bound=np.generic)
 
+# What takes more is not worth keeping: a pod may ask for thousands of things that it makes up, each a number per row.
+_MOST_NUMBERS_A_ROW = 32
+
 # From row numbers to an array whose last axis has an entry for each of them.
 WorkOut = Callable[[NDArray[np.intp]], NDArray[V]]
 
@@ -26,7 +29,7 @@ class KeptColumns:
     """Arrays by key, whose last axis is the row. At most `limit` are kept, the least recently asked for goes first.
 
     The first answer to a key works out all rows; from then on those that changed. Between two decisions that is a
-    handful, whatever the size of the cluster.
+    handful, whatever the size of the cluster. An array of more than 32 numbers a row is not kept.
     """
 
     def __init__(self, limit: int = 128) -> None:
@@ -47,9 +50,11 @@ class KeptColumns:
         """
         kept = self._kept.pop(key, None)
         if kept is None or kept.column.shape[-1] != size or not self._catch_up(kept):
+            kept = _Kept(work_out(np.arange(size)), self.changes.count, work_out)
+            if kept.column.size > _MOST_NUMBERS_A_ROW * size:
+                return kept.column
             if len(self._kept) >= self.limit:
                 del self._kept[next(iter(self._kept))]
-            kept = _Kept(work_out(np.arange(size)), self.changes.count, work_out)
         self._kept[key] = kept
         return kept.column
 

@@ -1,6 +1,7 @@
 """Node labels as columns: one per label key that somebody asked for."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +10,7 @@ from extender_service.cluster.interning import Interner
 from extender_service.kube.selectors import parse_label_integer
 
 ABSENT = -1
+_NO_LABELS: Mapping[str, str] = {}
 
 
 class LabelColumn:
@@ -31,7 +33,7 @@ class LabelColumn:
 
     def grow(self, capacity: int) -> None:
         """Make room for more rows."""
-        self.numbers = np.concatenate([self.numbers, np.full(capacity - len(self.numbers), ABSENT, np.intp)])
+        self.numbers = np.pad(self.numbers, (0, capacity - len(self.numbers)), constant_values=ABSENT)
 
     def integers(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Values read as integers, by value number, and whether they are integers; Gt and Lt compare these."""
@@ -53,14 +55,17 @@ class LabelColumn:
 
 
 class LabelColumns:
-    """Columns by label key, made when a key is first asked for and kept current from then on.
+    """The labels of all rows, and columns of them by label key, made when a key is first asked for and kept current.
 
-    At most `limit` are kept, the least recently asked for goes first: a pod may name any key.
+    At most `limit` are kept, the least recently asked for goes first: a pod may name any key. A key that no row has
+    costs no look at the rows: a pod may name thousands.
     """
 
     def __init__(self, limit: int = 256) -> None:
         self.limit = limit
         self._columns: dict[str, LabelColumn] = {}
+        self._of_rows: list[Mapping[str, str]] = []
+        self._keys: Counter[str] = Counter()
 
     def __len__(self) -> int:
         return len(self._columns)
@@ -70,21 +75,32 @@ class LabelColumns:
         """How many values all columns have."""
         return sum(len(column.values) for column in self._columns.values())
 
-    def column(self, key: str, labels: Sequence[Mapping[str, str]], capacity: int) -> LabelColumn:
-        """Return the column of `key`; `labels` are those of each row, of which there may be `capacity`."""
+    def column(self, key: str, capacity: int) -> LabelColumn:
+        """Return the column of `key`, with room for `capacity` rows."""
+        if key not in self._keys:
+            return LabelColumn(capacity)
         column = self._columns.pop(key, None)
         if column is None:
             column = LabelColumn(capacity)
-            for row, of_row in enumerate(labels):
-                if key in of_row:
-                    column.set(row, of_row[key])
+            for row, labels in enumerate(self._of_rows):
+                if key in labels:
+                    column.set(row, labels[key])
             if len(self._columns) >= self.limit:
                 del self._columns[next(iter(self._columns))]
         self._columns[key] = column
         return column
 
     def set(self, row: int, labels: Mapping[str, str]) -> None:
-        """Take over the labels of a row."""
+        """Take over the labels of a row, be it the next new one."""
+        if row == len(self._of_rows):
+            self._of_rows.append(_NO_LABELS)
+        before, self._of_rows[row] = self._of_rows[row], labels
+        if labels.keys() != before.keys():
+            self._keys.update(labels.keys())
+            self._keys.subtract(before.keys())
+            for key in before.keys() - labels.keys():
+                if not self._keys[key]:
+                    del self._keys[key]
         for key, column in self._columns.items():
             column.set(row, labels.get(key))
 
@@ -97,4 +113,6 @@ class LabelColumns:
         """Return columns that can be changed without changing these."""
         twin = LabelColumns(self.limit)
         twin._columns = {key: column.copy() for key, column in self._columns.items()}
+        twin._of_rows = self._of_rows.copy()
+        twin._keys = self._keys.copy()
         return twin

@@ -64,7 +64,6 @@ class NodeTable:
         self.by_room = KeptColumns()
         self._csi_nodes: dict[str, CSINode] = {}
         self._ports: dict[int, Counter[HostPort]] = {}
-        self._labels: list[Mapping[str, str]] = []
         self.label_columns = LabelColumns()
         self._free: list[int] = []
 
@@ -100,7 +99,7 @@ class NodeTable:
         before = int(self.taint_set[row])
         self.taint_set[row] = self.taint_sets.hold(node.spec.taints)
         self.taint_sets.release(before)
-        self._set_labels(row, node.metadata.labels)
+        self.label_columns.set(row, node.metadata.labels)
         self._set_volume_support(row)
         self.images.set(row, images)
         self._tell(row)
@@ -120,7 +119,7 @@ class NodeTable:
         self.unschedulable[row] = False
         self.taint_sets.release(int(self.taint_set[row]))
         self.taint_set[row] = self.taint_sets.hold(())
-        self._set_labels(row, _NO_LABELS)
+        self.label_columns.set(row, _NO_LABELS)
         self._set_volume_support(row)
         self.images.set(row, ())
         self._tell(row)
@@ -153,7 +152,7 @@ class NodeTable:
             self.membership += 1
             self.names[row] = name
             self.objects.append(None)
-            self._labels.append(_NO_LABELS)
+            self.label_columns.set(row, _NO_LABELS)
             self.port_sets.hold(frozenset())
             self.taint_sets.hold(())
             self.volume_supports.hold(VolumeSupport())
@@ -179,8 +178,6 @@ class NodeTable:
     def rows_named(self, names: Collection[str]) -> NDArray[np.intp]:
         """Return the row of each name, -1 for a node that does not exist."""
         rows = np.fromiter(map(self.row_of.get, names, repeat(-1)), np.intp, len(names))
-        if self.size == 0:
-            return np.full(len(rows), -1, np.intp)
         return np.where((rows >= 0) & self.exists[rows], rows, -1)
 
     def is_node(self, name: str) -> bool:
@@ -190,14 +187,14 @@ class NodeTable:
 
     def label_column(self, key: str) -> LabelColumn:
         """Return the column of a label key."""
-        return self.label_columns.column(key, self._labels, self.capacity)
+        return self.label_columns.column(key, self.capacity)
 
     def copy(self) -> "NodeTable":
         """Return a table that can be changed without changing this one, for nodes that a request brings along."""
         twin = NodeTable(self.dimensions.copy())
         twin.size, twin.count = self.size, self.count
         twin.names, twin.row_of = self.names.copy(), self.row_of.copy()
-        twin.objects, twin._labels = self.objects.copy(), self._labels.copy()
+        twin.objects, twin.label_columns = self.objects.copy(), self.label_columns.copy()
         for column in (
             "exists",
             "unschedulable",
@@ -212,7 +209,6 @@ class NodeTable:
         twin.volume_supports, twin._csi_nodes = self.volume_supports.copy(), self._csi_nodes
         twin.images = self.images.copy()
         twin._ports = {row: ports.copy() for row, ports in self._ports.items()}
-        twin.label_columns = self.label_columns.copy()
         twin._free = self._free.copy()
         return twin
 
@@ -239,10 +235,6 @@ class NodeTable:
         self.by_facts.changes.append(row)
         self.by_room.changes.append(row)
 
-    def _set_labels(self, row: int, labels: Mapping[str, str]) -> None:
-        self._labels[row] = labels
-        self.label_columns.set(row, labels)
-
     def _set_volume_support(self, row: int) -> None:
         node = self.objects[row]
         support = VolumeSupport()
@@ -266,15 +258,15 @@ class NodeTable:
             self._free.append(row)
 
     def _grow(self, capacity: int) -> None:
-        more = capacity - self.capacity
-        self.names = np.concatenate([self.names, np.full(more, "", np.object_)])
-        self.exists = np.concatenate([self.exists, np.zeros(more, np.bool_)])
-        self.unschedulable = np.concatenate([self.unschedulable, np.zeros(more, np.bool_)])
-        self.taint_set = np.concatenate([self.taint_set, np.full(more, self._no_taints, np.intp)])
-        self.port_set = np.concatenate([self.port_set, np.full(more, self._no_ports, np.intp)])
-        self.volume_support = np.concatenate([self.volume_support, np.full(more, self._no_support, np.intp)])
-        self.allocatable = np.pad(self.allocatable, ((0, 0), (0, more)))
-        self.requested = np.pad(self.requested, ((0, 0), (0, more)))
+        more = (0, capacity - self.capacity)
+        self.names = np.pad(self.names, more, constant_values="")
+        self.exists = np.pad(self.exists, more)
+        self.unschedulable = np.pad(self.unschedulable, more)
+        self.taint_set = np.pad(self.taint_set, more, constant_values=self._no_taints)
+        self.port_set = np.pad(self.port_set, more, constant_values=self._no_ports)
+        self.volume_support = np.pad(self.volume_support, more, constant_values=self._no_support)
+        self.allocatable = np.pad(self.allocatable, ((0, 0), more))
+        self.requested = np.pad(self.requested, ((0, 0), more))
         self.label_columns.grow(capacity)
 
     def _widen(self) -> None:

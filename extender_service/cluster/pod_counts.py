@@ -73,4 +73,4 @@ class PodCounts:
 
 
 def _lengthened(by_row: NDArray[np.int64], size: int) -> NDArray[np.int64]:
-    return np.concatenate([by_row, np.zeros(size - len(by_row), np.int64)])
+    return np.pad(by_row, (0, size - len(by_row)))

@@ -214,13 +214,13 @@ class PodTable:
         self.preempted[slot] = entry.preempted
 
     def _grow(self) -> None:
-        more = len(self.row)
-        self.row = np.concatenate([self.row, np.full(more, NO_ROW, np.intp)])
-        self.requests = np.concatenate([self.requests, np.zeros(more, np.intp)])
-        self.label_set = np.concatenate([self.label_set, np.zeros(more, np.intp)])
-        self.terminating = np.concatenate([self.terminating, np.zeros(more, np.bool_)])
-        self.term_set = np.concatenate([self.term_set, np.zeros(more, np.intp)])
-        self.port_set = np.concatenate([self.port_set, np.zeros(more, np.intp)])
-        self.priority = np.concatenate([self.priority, np.zeros(more, np.int64)])
-        self.started = np.concatenate([self.started, np.zeros(more, np.int64)])
-        self.preempted = np.concatenate([self.preempted, np.zeros(more, np.bool_)])
+        more = (0, len(self.row))
+        self.row = np.pad(self.row, more, constant_values=NO_ROW)
+        self.requests = np.pad(self.requests, more)
+        self.label_set = np.pad(self.label_set, more)
+        self.terminating = np.pad(self.terminating, more)
+        self.term_set = np.pad(self.term_set, more)
+        self.port_set = np.pad(self.port_set, more)
+        self.priority = np.pad(self.priority, more)
+        self.started = np.pad(self.started, more)
+        self.preempted = np.pad(self.preempted, more)

@@ -36,7 +36,7 @@ class TermCounts:
         self.total += sign
         if self._by_row is not None:
             if row >= len(self._by_row):
-                self._by_row = np.concatenate([self._by_row, np.zeros(2 * row - len(self._by_row), np.int64)])
+                self._by_row = np.pad(self._by_row, (0, 2 * row - len(self._by_row)))
             self._by_row[row] += sign
             return
         count = self._few.get(row, 0) + sign

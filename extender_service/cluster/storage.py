@@ -1,6 +1,6 @@
 """Volumes, claims and what else is known of storage."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -57,6 +57,10 @@ class Storage:
         self._assumed: dict[type, dict[Key, Assumable]] = {PersistentVolume: {}, PersistentVolumeClaim: {}}
         self._capacities: dict[str, dict[Key, Capacity]] = {}
         self.free_volumes = FreeVolumes()
+
+    def __iter__(self) -> Iterator[StorageObject]:
+        for objects in self._objects.values():
+            yield from objects.values()
 
     def of(self, kind: type[T]) -> Mapping[Key, T]:
         """All objects of a type."""

@@ -1,6 +1,6 @@
 """Services, controllers, namespaces and disruption budgets: what tells which pods belong together."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from extender_service.cluster.disruption_budgets import DisruptionBudget, disruption_budget
@@ -35,6 +35,10 @@ class Workloads:
         self._service_selectors: dict[Key, Selector] = {}
         self._selected_namespaces: dict[Selector, frozenset[str]] = {}
         self._budgets: dict[Key, DisruptionBudget] = {}
+
+    def __iter__(self) -> Iterator[Workload]:
+        for objects in self._objects.values():
+            yield from objects.values()
 
     def of(self, kind: type[T]) -> Mapping[Key, T]:
         """All objects of a type."""

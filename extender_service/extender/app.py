@@ -16,6 +16,8 @@ from extender_service.extender.calls import Call, HungUpError, answer
 from extender_service.extender.description import describe
 from extender_service.extender.filter import filter_nodes
 from extender_service.extender.idle import IdleWork
+from extender_service.extender.load import Limit, LimitError, Load
+from extender_service.extender.moderation import LONGEST_NAME, ORDINARY_BYTES, require_moderate_pod
 from extender_service.extender.node_names import ExtenderArgsDecoder
 from extender_service.extender.observation import Observation, Observer, Verb
 from extender_service.extender.preempt import preempt
@@ -32,7 +34,7 @@ from extender_service.extender.wire import (
     ExtenderPreemptionArgs,
     error_text,
 )
-from extender_service.framework.runtime import CycleError
+from extender_service.framework.runtime import CycleError, OutOfTimeError, require_time
 from extender_service.kube.decoding import DecodeError
 from extender_service.kube.defaults import DEFAULT_NAMESPACE
 from extender_service.kube.objects import Pod
@@ -48,7 +50,7 @@ VerbHandler = Callable[[bytes, Call, Observation], Awaitable[bytes]]
 Failure = Callable[[str], tuple[int, object]]
 
 
-def create_app(service: ExtenderService, binder: Binder, observe: Observer) -> FastAPI:
+def create_app(service: ExtenderService, binder: Binder, observe: Observer, load: Load) -> FastAPI:
     """Make the application that answers kube-scheduler."""
     verbs = _Verbs(service, binder)
     handlers: dict[Verb, tuple[VerbHandler, Failure]] = {
@@ -60,7 +62,10 @@ def create_app(service: ExtenderService, binder: Binder, observe: Observer) -> F
     }
     idle = IdleWork(service.cluster.catch_up)
     return _Application(
-        {f"/{verb}": _Endpoint(verb, handler, failed, observe, idle) for verb, (handler, failed) in handlers.items()}
+        {
+            f"/{verb}": _Endpoint(verb, handler, failed, observe, idle, load)
+            for verb, (handler, failed) in handlers.items()
+        }
     )
 
 
@@ -82,36 +87,49 @@ class _Application(FastAPI):
 class _Endpoint:
     """A verb as an ASGI application: reads the body, answers, and only then tells of it."""
 
-    def __init__(self, verb: Verb, handler: VerbHandler, failed: Failure, observe: Observer, idle: IdleWork) -> None:
+    def __init__(
+        self, verb: Verb, handler: VerbHandler, failed: Failure, observe: Observer, idle: IdleWork, load: Load
+    ) -> None:
         self._verb: Verb = verb
         self._handler = handler
         self._failed = failed
         self._observe = observe
         self._idle = idle
+        self._load = load
 
-    async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
-        started = time.perf_counter()
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._idle.interrupt()
         observation = Observation(verb=self._verb, pod="", seconds=0)
-        call = Call(receive)
+        call = Call(scope, receive, self._load)
         status, body = 200, b""
         try:
             body = await self._handler(await call.body(), call, observation)
-        except (DecodeError, QuantityError, CycleError, BindError, HungUpError) as error:
+        except (DecodeError, QuantityError, CycleError, BindError, HungUpError, LimitError) as error:
             observation.error = error_text(str(error))
+            observation.limit = _limit(error)
+            if isinstance(error, LimitError) and error.status is not None:
+                status, body = error.status, _encode(ErrorResult(observation.error))
         except Exception as error:
             log.exception("a call failed", extra={"verb": self._verb})
             observation.error = error_text(f"internal error: {type(error).__name__}: {error}")
-        if observation.error:
+        finally:
+            call.end()
+        if observation.error and not body:
             status, failure = self._failed(observation.error)
             body = _encode(failure)
-        observation.seconds = time.perf_counter() - started
+        observation.seconds = time.monotonic() - call.arrived
         await answer(send, status, body)
         asyncio.get_running_loop().call_soon(self._tell, observation)
 
     def _tell(self, observation: Observation) -> None:
         self._observe(observation)
         self._idle.plan()
+
+
+def _limit(error: Exception) -> Limit:
+    if isinstance(error, LimitError):
+        return error.limit
+    return "decision-time" if isinstance(error, OutOfTimeError) else ""
 
 
 class _Verbs:
@@ -126,10 +144,11 @@ class _Verbs:
         self._binding_args = ArgsDecoder(ExtenderBindingArgs)
 
     async def filter(self, body: bytes, call: Call, observation: Observation) -> bytes:
+        _require_turn(call)
         args = self._nodes_args.decode(body)
         pod = _required_pod(args.pod, observation)
         _require_nodes(args)
-        outcome = await filter_nodes(self._service, self._binder, pod, args, call.has_hung_up)
+        outcome = await filter_nodes(self._service, self._binder, pod, args, call.has_hung_up, call.deadline)
         observation.asked = outcome.asked
         observation.passed = outcome.passed
         observation.reasons = outcome.reasons
@@ -137,18 +156,22 @@ class _Verbs:
         observation.looked_again = outcome.looked_again
         return _encode(outcome.result)
 
-    async def prioritize(self, body: bytes, _call: Call, observation: Observation) -> bytes:
+    async def prioritize(self, body: bytes, call: Call, observation: Observation) -> bytes:
+        _require_turn(call)
         args = self._nodes_args.decode(body)
         pod = _required_pod(args.pod, observation)
         _require_nodes(args)
-        priorities = prioritize(self._service, pod, args)
+        priorities = prioritize(self._service, pod, args, call.deadline)
         observation.asked = observation.passed = len(priorities.names)
         return self._priorities.encode(priorities)
 
-    async def preempt(self, body: bytes, _call: Call, observation: Observation) -> bytes:
+    async def preempt(self, body: bytes, call: Call, observation: Observation) -> bytes:
+        _require_turn(call)
         args = self._preemption_args.decode(body)
         pod = _required_pod(args.pod, observation)
-        result = preempt(self._service, pod, args)
+        if len(body) > ORDINARY_BYTES:
+            require_moderate_pod(pod)
+        result = preempt(self._service, pod, args, call.deadline)
         observation.asked = len(args.node_name_to_meta_victims or args.node_name_to_victims or ())
         observation.passed = len(result.node_name_to_meta_victims)
         return _encode(result)
@@ -163,11 +186,20 @@ class _Verbs:
         ):
             if not value:
                 raise DecodeError(f"{field} is missing")
+            if len(value) > LONGEST_NAME:
+                raise DecodeError(f"{field} has {len(value)} characters, of which {LONGEST_NAME} are the most")
         observation.pod = f"{args.pod_namespace}/{args.pod_name}"
         observation.node_name = args.node
-        await self._binder.bind(args, call.has_hung_up)
+        with call.load.binding():
+            await self._binder.bind(args, call.has_hung_up)
         observation.asked = observation.passed = 1
         return _encode(ExtenderBindingResult())
+
+
+def _require_turn(call: Call) -> None:
+    """Raise LimitError or OutOfTimeError for a call that need not be decided about any more."""
+    call.load.require_room()
+    require_time(call.deadline, "waiting for its turn")
 
 
 def _required_pod(pod: Pod | None, observation: Observation) -> Pod:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import msgspec
 
@@ -62,7 +63,8 @@ class Binder:
         self._settling: dict[str, asyncio.Task[None]] = {}
 
     async def bind(self, args: ExtenderBindingArgs, hung_up: HungUp) -> None:
-        """Bind a pod, or join the binding of it that is under way. Raises BindError."""
+        """Bind a pod, or join the binding of it that is under way. Raises BindError, or CycleError."""
+        self._service.require_lead()
         uid = args.pod_uid
         binding = self._under_way.get(uid)
         if binding is not None and binding.node_name != args.node:
@@ -82,13 +84,19 @@ class Binder:
         """Whether a pod is being bound, assumed or not."""
         return uid in self._under_way
 
-    def undo(self, uid: str) -> None:
+    def undo(self, uid: str, why: str = "the pod was asked about on other nodes") -> None:
         """Undo a binding that waits in Permit or PreBind, which may be for minutes; Bind itself runs to its end."""
         binding = self._under_way.get(uid)
         placement = self._cluster.placements.get(uid)
         cycle = None if placement is None else placement.plan
         if binding is not None and isinstance(cycle, BindingCycle) and not cycle.has_come_to_bind:
-            binding.task.cancel("the pod was asked about on other nodes")
+            binding.task.cancel(why)
+
+    def give_up(self, why: str) -> None:
+        """Undo all bindings that wait, and what is expected of other pods."""
+        for uid in self._under_way:
+            self.undo(uid, why)
+        self._cluster.drop_expectations()
 
     async def settle(self, uid: str) -> str | None:
         """Read a pod whose binding the watch has not confirmed, and go by what that says; returns its node, if any.
@@ -104,13 +112,16 @@ class Binder:
         return await self._settle(placement)
 
     async def close(self, grace_seconds: float) -> None:
-        """Let bindings under way finish; what takes longer is undone. Stop waiting for the watch."""
-        tasks = [binding.task for binding in self._under_way.values()]
-        if tasks:
-            _, unfinished = await asyncio.wait(tasks, timeout=grace_seconds)
-            for task in unfinished:
-                task.cancel("extender-service was stopped")
-            await asyncio.gather(*unfinished, return_exceptions=True)
+        """Let bindings under way finish, and undo those that take longer and what is expected; then forget the rest."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(grace_seconds):
+                while self._under_way:
+                    await asyncio.wait([binding.task for binding in self._under_way.values()])
+        unfinished = [binding.task for binding in self._under_way.values()]
+        for task in unfinished:
+            task.cancel("extender-service was stopped")
+        await asyncio.gather(*unfinished, return_exceptions=True)
+        self._cluster.drop_expectations()
         for task in list(self._settling.values()):
             task.cancel()
 
@@ -140,7 +151,7 @@ class Binder:
         bound_to = self._shown_on(uid)
         if placement is not None and placement.assumed:
             # Bound before, as far as anybody knows. If it is not, its room must not be given away before it is.
-            bound_to = await self._settle(placement, tried_again=placement.node_name == args.node)
+            bound_to = await self._settle(placement)
             placement = self._cluster.placements.get(uid)
         if bound_to is None:
             pod = placement.pod if placement is not None else await self._wanted(args)
@@ -186,7 +197,7 @@ class Binder:
 
     async def _run(self, uid: str, args: ExtenderBindingArgs, cycle: BindingCycle) -> None:
         try:
-            await cycle.run()
+            await cycle.run(may_bind=self._service.require_lead)
         except KubeError as error:
             await self._resolve(uid, args, error)
         except CycleError as error:
@@ -228,11 +239,11 @@ class Binder:
         except KubeError as error:
             raise BindError(f"reading pod {namespace}/{name}: {error}") from error
 
-    async def _settle(self, placement: Placement, *, tried_again: bool = False) -> str | None:
+    async def _settle(self, placement: Placement) -> str | None:
         """Read a pod that is assumed on a node; returns the node that it is bound to, if any.
 
-        If that is the same node, or none and binding is `tried_again`, it goes on to count there. Only the watch makes
-        facts: what is read may be older than what it has shown, or newer than what it shows next.
+        If that is the same node, or none and it is being bound there again, it goes on to count there. Only the watch
+        makes facts: what is read may be older than what it has shown, or newer than what it shows next.
         """
         metadata = placement.pod.metadata
         pod = await self._read(metadata.namespace, metadata.name)
@@ -240,7 +251,9 @@ class Binder:
             return self._shown_on(placement.uid)
         is_there = pod is not None and pod_uid(pod) == placement.uid and pod.status.phase not in TERMINAL_PHASES
         bound_to = pod.spec.node_name if pod is not None and is_there else ""
-        waits = is_there and not bound_to and tried_again
+        binding = self._under_way.get(placement.uid)
+        is_tried_again = binding is not None and binding.node_name == placement.node_name
+        waits = is_there and not bound_to and is_tried_again
         if bound_to != placement.node_name and not waits:
             extra = {"pod": pod_name(placement.pod), "node": placement.node_name}
             log.warning("a pod that was to be bound is not", extra=extra)

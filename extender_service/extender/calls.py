@@ -1,10 +1,16 @@
 """A call of a verb below the web framework: every microsecond here is one of kube-scheduler's serial loop."""
 
 import asyncio
+import time
 from collections.abc import Coroutine
 from typing import Any
 
-from starlette.types import Message, Receive, Send
+from starlette.types import Message, Receive, Scope, Send
+
+from extender_service.extender.load import BodyShare, Load, body_too_large
+
+# The key of a request's scope under which the server says when its head had come, in seconds of time.monotonic.
+ARRIVED = "extender_service.arrived"
 
 
 class HungUpError(Exception):
@@ -12,24 +18,42 @@ class HungUpError(Exception):
 
 
 class Call:
-    """One HTTP request, as ASGI gives it."""
+    """One HTTP request, as ASGI gives it. Whoever asks waits until the `deadline`, in seconds of time.monotonic."""
 
-    def __init__(self, receive: Receive) -> None:
+    def __init__(self, scope: Scope, receive: Receive, load: Load) -> None:
+        self.arrived: float = scope.get(ARRIVED) or time.monotonic()
+        self.deadline = self.arrived + load.limits.decision_seconds
+        self.load = load
+        self._scope = scope
         self._receive = receive
+        self._share: BodyShare | None = None
 
     async def body(self) -> bytes:
-        """Read the whole body. Raises HungUpError."""
+        """Read the whole body. Raises HungUpError, and LimitError as soon as it is too large."""
         message = await self._receive()
         body: bytes = message.get("body", b"")
         if not message.get("more_body"):
             _require_request(message)
+            if len(body) > self.load.limits.body_bytes:
+                raise body_too_large(self.load.limits.body_bytes)
             return body
-        chunks = [body]
-        while message.get("more_body"):
-            message = await self._receive()
-            _require_request(message)
-            chunks.append(message.get("body", b""))
+        if _content_length(self._scope) > self.load.limits.body_bytes:
+            raise body_too_large(self.load.limits.body_bytes)
+        self._share = BodyShare(self.load)
+        with self._share as share:
+            share.add(len(body))
+            chunks = [body]
+            while message.get("more_body"):
+                message = await self._receive()
+                _require_request(message)
+                share.add(len(message.get("body", b"")))
+                chunks.append(message.get("body", b""))
         return b"".join(chunks)
+
+    def end(self) -> None:
+        """Say that the body is not needed any more."""
+        if self._share is not None:
+            self._share.release()
 
     async def has_hung_up(self) -> bool:
         """Tell whether the caller is gone, once the body has been read."""
@@ -47,6 +71,11 @@ async def answer(send: Send, status: int, body: bytes) -> None:
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
+
+
+def _content_length(scope: Scope) -> int:
+    """What the caller says of the body's length, which the server has checked; 0 where it comes in chunks."""
+    return next((int(value) for name, value in scope["headers"] if name == b"content-length"), 0)
 
 
 def _require_request(message: Message) -> None:

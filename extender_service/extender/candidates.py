@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.nodes import NodeTable
 from extender_service.cluster.view import NodeView
+from extender_service.extender.moderation import MOST_NODES, MOST_OBJECT_BYTES, require_moderate_argument
 from extender_service.extender.wire import ExtenderArgs, NodeHead
 from extender_service.kube.decoding import DecodeError, Decoder
 from extender_service.kube.objects import Node
@@ -104,6 +105,8 @@ class CandidateFinder:
         return found
 
     def _whole(self, items: Sequence[msgspec.Raw]) -> Candidates:
+        if len(items) > MOST_NODES:
+            raise DecodeError(f"Nodes.items has {len(items)} items, of which {MOST_NODES} are the most")
         heads = [_head(item, index) for index, item in enumerate(items)]
         differing = [
             _decoded(_nodes, item, index)
@@ -127,8 +130,16 @@ def _found(table: NodeTable, names: Sequence[str]) -> _Found:
         asked = np.zeros(table.size, np.bool_)
         asked[rows[is_known]] = True
         return _Found(None, rows, asked, unknown)
-    positions = np.where(is_known, np.cumsum(is_known) - 1, -1)
-    return _Found(rows[is_known], positions, np.ones(np.count_nonzero(is_known), np.bool_), unknown)
+    known = rows[is_known]
+    places: NDArray[np.intp] = np.arange(len(known))
+    marks = np.zeros(table.size, np.bool_)
+    marks[known] = True
+    if np.count_nonzero(marks) < len(known):
+        # A node that is named twice has one place: what comes to a node, such as a nominated pod, comes to its place.
+        known, places = np.unique(known, return_inverse=True)
+    positions = np.full(len(rows), -1, np.intp)
+    positions[is_known] = places
+    return _Found(known, positions, np.ones(len(known), np.bool_), unknown)
 
 
 def _head(item: msgspec.Raw, index: int) -> tuple[str, str]:
@@ -141,6 +152,7 @@ def _head(item: msgspec.Raw, index: int) -> tuple[str, str]:
 
 
 def _decoded(decoder: Decoder[T], item: msgspec.Raw, index: int) -> T:
+    require_moderate_argument(f"Nodes.items[{index}]", item, MOST_OBJECT_BYTES)
     try:
         return decoder.decode(item)
     except DecodeError as error:

@@ -1,5 +1,8 @@
 """The filter verb: which nodes a pod may go to; in `replace` mode, the one it is to go to."""
 
+import asyncio
+import math
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
@@ -12,12 +15,15 @@ from extender_service.extender.candidates import Candidates
 from extender_service.extender.service import ExtenderService, pod_name
 from extender_service.extender.wire import ExtenderArgs, ExtenderFilterResult, ResultNodeList
 from extender_service.framework.binding import BindingCycle
+from extender_service.framework.interface import NoTimeLeftError
 from extender_service.framework.profile import Profile
-from extender_service.framework.runtime import CycleError, Decision, decide
+from extender_service.framework.runtime import CycleError, Decision, OutOfTimeError, decide
 from extender_service.framework.status import Code
 from extender_service.kube.objects import Pod
 
 UNKNOWN_NODE = "node(s) not known to extender-service yet"
+# Of one answer. kube-scheduler keeps such texts, too; they quote what the pod asks for, once for each node.
+_MOST_REASON_CHARACTERS = 32 << 20
 
 
 class FilterOutcome(msgspec.Struct):
@@ -32,24 +38,31 @@ class FilterOutcome(msgspec.Struct):
 
 
 async def filter_nodes(
-    service: ExtenderService, binder: Binder, pod: Pod, args: ExtenderArgs, hung_up: Callable[[], Awaitable[bool]]
+    service: ExtenderService,
+    binder: Binder,
+    pod: Pod,
+    args: ExtenderArgs,
+    hung_up: Callable[[], Awaitable[bool]],
+    deadline: float = math.inf,
 ) -> FilterOutcome:
     """Answer which nodes pass.
 
     In `replace` mode one of them is chosen, the profile's Reserve runs for it, and the pod is expected there unless the
     caller has hung up.
-    Raises CycleError, DecodeError or QuantityError for what cannot be decided.
+    Raises CycleError, DecodeError or QuantityError for what cannot be decided by the `deadline`.
     """
+    if service.leadership is not None:
+        await service.leadership.wait()
     service.require_trust()
     profile = service.profile_for(pod)
     service.cluster.expire()
     if args.nodes is not None:
         service.tell_of_whole_nodes()
-    held = await _held_by_binding(service, binder, pod, args)
+    held = await _held_by_binding(service, binder, pod, args, deadline)
     if held is not None:
         return held
     service.cluster.drop_placement(pod_uid(pod))
-    found, decision, looked_again = await _decide(service, profile, pod, args)
+    found, decision, looked_again = await _decide(service, profile, pod, args, deadline)
     _require_last_call(service, binder, pod)
     passed = len(decision.feasible)
     if service.mode == "replace" and passed:
@@ -74,7 +87,7 @@ def _is_bound(service: ExtenderService, pod: Pod) -> bool:
 
 
 async def _held_by_binding(
-    service: ExtenderService, binder: Binder, pod: Pod, args: ExtenderArgs
+    service: ExtenderService, binder: Binder, pod: Pod, args: ExtenderArgs, deadline: float
 ) -> FilterOutcome | None:
     """Answer with the node that the pod is being bound to, or was bound to without our watch showing it yet.
 
@@ -90,7 +103,11 @@ async def _held_by_binding(
     if position >= 0 and found.asked[position]:
         return _one(found, position, 1)
     binder.undo(pod_uid(pod))
-    bound_to = await binder.settle(pod_uid(pod))
+    try:
+        async with asyncio.timeout(None if deadline == math.inf else deadline - time.monotonic()):
+            bound_to = await binder.settle(pod_uid(pod))
+    except TimeoutError as error:
+        raise OutOfTimeError(f"finding out whether pod {pod_name(pod)} is bound: {NoTimeLeftError()}") from error
     if bound_to is not None:
         raise CycleError(f"pod {pod_name(pod)} is already bound to {bound_to}")
     _require_last_call(service, binder, pod)
@@ -105,13 +122,13 @@ def _require_last_call(service: ExtenderService, binder: Binder, pod: Pod) -> No
 
 
 async def _decide(
-    service: ExtenderService, profile: Profile, pod: Pod, args: ExtenderArgs
+    service: ExtenderService, profile: Profile, pod: Pod, args: ExtenderArgs, deadline: float
 ) -> tuple[Candidates, Decision, bool]:
     """Decide; before refusing every node, wait a moment for the watch and decide again, whole."""
-    found, decision = _decide_now(service, profile, pod, args)
+    found, decision = _decide_now(service, profile, pod, args, deadline)
     if len(decision.feasible) or not _may_look_again(service, pod, found):
         return found, decision, False
-    give_up_at = service.clock() + service.wait_budget.allowance()
+    give_up_at = service.clock() + min(service.wait_budget.allowance(), deadline - time.monotonic())
     looked_again = False
     while not len(decision.feasible):
         started = service.clock()
@@ -122,17 +139,18 @@ async def _decide(
         service.wait_budget.spend(service.clock() - started)
         if not came:
             break
-        found, decision = _decide_now(service, profile, pod, args)
+        found, decision = _decide_now(service, profile, pod, args, deadline)
     return found, decision, looked_again
 
 
 def _decide_now(
-    service: ExtenderService, profile: Profile, pod: Pod, args: ExtenderArgs
+    service: ExtenderService, profile: Profile, pod: Pod, args: ExtenderArgs, deadline: float
 ) -> tuple[Candidates, Decision]:
     found = service.candidates.find(args)
     nominated = service.cluster.nominated_for(pod, service.profiles)
     must_score = service.mode == "replace"
-    return found, decide(profile, pod, found.view, found.asked, score=must_score, nominated=nominated)
+    decision = decide(profile, pod, found.view, found.asked, score=must_score, nominated=nominated, deadline=deadline)
+    return found, decision
 
 
 def _may_look_again(service: ExtenderService, pod: Pod, found: Candidates) -> bool:
@@ -166,9 +184,17 @@ def _all(found: Candidates, decision: Decision) -> FilterOutcome:
     reasons: Counter[str] = Counter()
     if unresolvable:
         reasons[UNKNOWN_NODE] = len(unresolvable)
+    characters = 0
     for status, positions in verdicts.groups():
+        message = status.message
+        characters += len(message) * len(positions)
+        if characters > _MOST_REASON_CHARACTERS:
+            raise CycleError(
+                f"the reasons against {len(positions)} nodes have {len(message)} characters for each, too many "
+                f"to answer: {message[:200]}…"
+            )
         into = unresolvable if status.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE else failed
-        into.update(dict.fromkeys(found.view.names_at(positions), status.message))
+        into.update(dict.fromkeys(found.view.names_at(positions), message))
         for reason in status.reasons:
             reasons[reason] += len(positions)
     passing = found.passing(verdicts.passing)

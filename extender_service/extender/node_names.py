@@ -4,11 +4,25 @@ from collections import deque
 
 import msgspec
 
+from extender_service.extender.moderation import (
+    LARGE_BODY_BYTES,
+    MOST_NAMES_BYTES,
+    MOST_NODES,
+    MOST_OBJECT_BYTES,
+    ORDINARY_BYTES,
+    require_few_values,
+    require_moderate_argument,
+    require_moderate_pod,
+)
 from extender_service.extender.wire import Args, ArgsDecoder, ExtenderArgs, NodeList
+from extender_service.kube.decoding import DecodeError, Decoder
 from extender_service.kube.objects import Pod
 
 # Several kube-schedulers, or a pod that some nodes are not asked for, make for more than one list.
 _RECENT = 4
+
+# What decoding says of input that is wrong, or written in another way than Go does.
+_NOT_AS_GO_WRITES = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class _UnreadNames(Args):
@@ -19,32 +33,65 @@ class _UnreadNames(Args):
     node_names: msgspec.Raw = msgspec.Raw()
 
 
+class _Unread(Args):
+    """ExtenderArgs whose pod is as it came, too."""
+
+    pod: msgspec.Raw = msgspec.Raw()
+    nodes: NodeList | None = None
+    node_names: msgspec.Raw = msgspec.Raw()
+
+
 class ExtenderArgsDecoder:
     """Decodes ExtenderArgs; a list of names that came before is not read again, and is the same list object then."""
 
     def __init__(self) -> None:
         self._careful = ArgsDecoder(ExtenderArgs)
-        self._unread = msgspec.json.Decoder(_UnreadNames)
+        self._unread_names = msgspec.json.Decoder(_UnreadNames)
+        self._unread = msgspec.json.Decoder(_Unread)
+        self._pod = Decoder(Pod)
         self._names = msgspec.json.Decoder(list[str])
         self._recent: deque[tuple[bytes, list[str]]] = deque(maxlen=_RECENT)
 
     def decode(self, body: bytes) -> ExtenderArgs:
         """Decode a request body. Raises DecodeError that names the field."""
         try:
-            args = self._unread.decode(body)
+            args = self._unread_names.decode(body) if len(body) <= LARGE_BODY_BYTES else self._decode_large(body)
             names = bytes(args.node_names)
             if args.pod is not None and names.startswith(b"["):
-                return ExtenderArgs(args.pod, args.nodes, self._read(names))
+                return _moderate(ExtenderArgs(args.pod, args.nodes, self._read(names)), len(body) - len(names))
             if args.pod is not None and args.nodes is not None and names in (b"", b"null"):
-                return ExtenderArgs(args.pod, args.nodes)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                return _moderate(ExtenderArgs(args.pod, args.nodes), len(body))
+        except _NOT_AS_GO_WRITES:
             pass  # what is wrong, or written in another way, the careful decoder finds out
-        return self._careful.decode(body)
+        return _moderate(self._careful.decode(body), len(body))
+
+    def _decode_large(self, body: bytes) -> _UnreadNames:
+        """Read the pod only if it is not too large."""
+        require_few_values(body)
+        args = self._unread.decode(body)
+        require_moderate_argument("Pod", args.pod, MOST_OBJECT_BYTES)
+        require_moderate_argument("NodeNames", args.node_names, MOST_NAMES_BYTES)
+        if bytes(args.pod) in (b"", b"null"):
+            return _UnreadNames(None, args.nodes, args.node_names)
+        try:
+            return _UnreadNames(self._pod.decode(args.pod), args.nodes, args.node_names)
+        except DecodeError as error:
+            raise DecodeError(f"Pod: {error}") from error
 
     def _read(self, raw: bytes) -> list[str]:
         for seen, names in self._recent:
             if seen == raw:
                 return names
         names = self._names.decode(raw)
-        self._recent.append((raw, names))
+        if len(names) <= MOST_NODES:
+            self._recent.append((raw, names))
         return names
+
+
+def _moderate(args: ExtenderArgs, size: int) -> ExtenderArgs:
+    """Return the arguments; names that were read already count nothing in their `size`. Raises DecodeError."""
+    if args.node_names is not None and len(args.node_names) > MOST_NODES:
+        raise DecodeError(f"NodeNames has {len(args.node_names)} items, of which {MOST_NODES} are the most")
+    if args.pod is not None and size > ORDINARY_BYTES:
+        require_moderate_pod(args.pod)
+    return args

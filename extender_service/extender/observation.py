@@ -5,6 +5,8 @@ from typing import Literal
 
 import msgspec
 
+from extender_service.extender.load import Limit
+
 Verb = Literal["filter", "prioritize", "preempt", "bind"]
 
 
@@ -12,7 +14,7 @@ class Observation(msgspec.Struct, kw_only=True, gc=False):
     """One call of a verb and what came of it.
 
     `asked` and `passed` count nodes; `reasons` counts nodes by reason text; `node_name` is the one chosen or bound to;
-    `error` is empty unless the call ended with one.
+    `error` is empty unless the call ended with one; `limit` tells which limit that was about, if any.
     """
 
     verb: Verb
@@ -24,6 +26,7 @@ class Observation(msgspec.Struct, kw_only=True, gc=False):
     node_name: str = ""
     looked_again: bool = False
     error: str = ""
+    limit: Limit = ""
 
 
 Observer = Callable[[Observation], None]

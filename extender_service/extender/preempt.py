@@ -1,6 +1,7 @@
 """The preempt verb: on which nodes deleting pods makes room."""
 
 import logging
+import math
 from collections.abc import Mapping
 
 import msgspec
@@ -13,7 +14,7 @@ from extender_service.extender.wire import ExtenderPreemptionArgs, ExtenderPreem
 from extender_service.framework.interface import CycleState
 from extender_service.framework.preemption import dry_run, given_candidate
 from extender_service.framework.recording import sample
-from extender_service.framework.runtime import filter_again, filter_nodes, run_pre_filter
+from extender_service.framework.runtime import filter_again, filter_nodes, require_time, run_pre_filter
 from extender_service.framework.status import Code
 from extender_service.kube.objects import Pod
 
@@ -32,13 +33,16 @@ class _Proposal(msgspec.Struct):
         return {victim.uid for victim in self.proposed.pods} == self.there.keys()
 
 
-def preempt(service: ExtenderService, pod: Pod, args: ExtenderPreemptionArgs) -> ExtenderPreemptionResult:
+def preempt(
+    service: ExtenderService, pod: Pod, args: ExtenderPreemptionArgs, deadline: float = math.inf
+) -> ExtenderPreemptionResult:
     """Answer on which of the proposed nodes the pod fits once which pods are gone.
 
     In `beside` mode the proposed victims go, since kube-scheduler's own plugins need it, and more only where
     this service's plugins need more; in `replace` mode, what these need. The proposed victims go where these
     need none. Nodes where nothing helps are dropped, and those without victims: kube-scheduler takes a UID that it does
-    not find on a node for an error, and an empty list for a crash. Raises CycleError.
+    not find on a node for an error, and an empty list for a crash. Raises CycleError, also after the
+    `deadline`.
     """
     service.require_trust()
     cluster = service.cluster
@@ -47,7 +51,7 @@ def preempt(service: ExtenderService, pod: Pod, args: ExtenderPreemptionArgs) ->
     if not proposals:
         return ExtenderPreemptionResult({})
     profile = service.profile_for(pod)
-    state = CycleState(pod, sample(profile))
+    state = CycleState(pod, sample(profile), deadline)
     found = run_pre_filter(profile, state, pod)
     nominated = cluster.nominated_for(pod, service.profiles)
     nodes = cluster.view(cluster.nodes.rows_named(list(proposals)))
@@ -61,6 +65,7 @@ def preempt(service: ExtenderService, pod: Pod, args: ExtenderPreemptionArgs) ->
     candidates = {candidate.node_name: candidate for candidate in tried.candidates}
     kept: dict[str, MetaVictims] = {}
     for name, passes in zip(proposals, verdicts.passing.tolist(), strict=True):
+        require_time(deadline, "settling the victims")
         if passes and proposals[name].is_current:
             # Each once, as it is on the node.
             uids = list(proposals[name].there)

@@ -1,5 +1,7 @@
 """The prioritize verb: how good each feasible node is."""
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,17 +18,19 @@ from extender_service.kube.objects import Pod
 MAX_PRIORITY = 10
 
 
-def prioritize(service: ExtenderService, pod: Pod, args: ExtenderArgs) -> Priorities:
+def prioritize(service: ExtenderService, pod: Pod, args: ExtenderArgs, deadline: float = math.inf) -> Priorities:
     """Score the nodes of a request, in their order; a node that is not known scores 0.
 
     Beside kube-scheduler's own scores: 0..10. In `replace` mode, where there are no others: the weighted totals of the
-    framework, which tell more nodes apart. Raises CycleError, DecodeError or QuantityError for what cannot be scored.
+    framework, which tell more nodes apart.
+
+    Raises CycleError, DecodeError or QuantityError for what cannot be scored by the `deadline`.
     """
     service.require_trust()
     profile = service.profile_for(pod)
     service.cluster.expire()
     found = service.candidates.find(args)
-    state = CycleState(pod, sample(profile))
+    state = CycleState(pod, sample(profile), deadline)
     run_pre_filter(profile, state, pod)
     known = np.flatnonzero(found.asked)
     # One more, which the position of a node that is not known picks.

@@ -3,13 +3,15 @@
 Go sends the field names as they are here and accepts them in any case; so do we.
 """
 
+from contextlib import suppress
 from typing import Generic, TypeVar, dataclass_transform
 
 import msgspec
 from msgspec import inspect
 
+from extender_service.extender.moderation import LARGE_BODY_BYTES, require_moderate_arguments
 from extender_service.kube.decoding import DecodeError, Decoder
-from extender_service.kube.objects import Object, ObjectMeta, Pod
+from extender_service.kube.objects import Int64, Object, ObjectMeta, Pod
 
 
 class NodeList(Object):
@@ -57,14 +59,14 @@ class MetaVictims(Args):
     """Pods to be deleted from a node, and how many of them a PodDisruptionBudget protects."""
 
     pods: list[MetaPod] = []
-    num_pdb_violations: int = msgspec.field(name="NumPDBViolations", default=0)
+    num_pdb_violations: Int64 = msgspec.field(name="NumPDBViolations", default=0)
 
 
 class Victims(Args):
     """As MetaVictims, with whole pods."""
 
     pods: list[Pod] = []
-    num_pdb_violations: int = msgspec.field(name="NumPDBViolations", default=0)
+    num_pdb_violations: Int64 = msgspec.field(name="NumPDBViolations", default=0)
 
 
 class ExtenderPreemptionArgs(Args):
@@ -134,6 +136,9 @@ class ErrorResult(Result):
     error: str
 
 
+# An event of a pod has room for 1 KB.
+_MOST_ERROR_CHARACTERS = 4000
+
 A = TypeVar("A", bound=Args)
 
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -149,6 +154,9 @@ class ArgsDecoder(Generic[A]):
 
     def decode(self, body: bytes) -> A:
         """Decode a request body. Raises DecodeError that names the field."""
+        if len(body) > LARGE_BODY_BYTES:
+            with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # which the decoder tells better
+                require_moderate_arguments(body)
         args = self._decoder.decode(body)
         if args.is_complete:
             return args
@@ -183,5 +191,10 @@ def _with_go_names(raw: msgspec.Raw, kind: inspect.Type) -> object:
 
 
 def error_text(message: str) -> str:
-    """Make a message fit for an Error field, which kube-scheduler uses as a format string."""
+    """Make a message fit for an Error field, which kube-scheduler uses as a format string, and for an event of the pod.
+
+    What is too long for both is cut: it quotes what a pod says.
+    """
+    if len(message) > _MOST_ERROR_CHARACTERS:
+        message = f"{message[:_MOST_ERROR_CHARACTERS]}… ({len(message) - _MOST_ERROR_CHARACTERS} more characters)"
     return message.replace("%", "(percent)")

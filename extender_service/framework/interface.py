@@ -5,6 +5,8 @@ their facts as columns (`NodeView`) and answers with arrays, one entry per node 
 The points and their contracts are those of k8s.io/kubernetes/pkg/scheduler/framework/interface.go.
 """
 
+import math
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
 from functools import cached_property
@@ -34,13 +36,24 @@ class PluginError(Exception):
     """Raised by a plugin to end the cycle with this message, where that is no fault of the plugin itself."""
 
 
-class CycleState:
-    """What plugins tell themselves and each other during one decision about one pod."""
+class NoTimeLeftError(PluginError):
+    """Raised where a decision has taken all the time that it may."""
 
-    def __init__(self, pod: Pod, recorder: Recorder | None = None) -> None:
+    def __init__(self) -> None:
+        super().__init__("the time for this decision is over (--decision-timeout)")
+
+
+class CycleState:
+    """What plugins tell themselves and each other during one decision about one pod.
+
+    Whoever asked waits until the `deadline`, in seconds of time.monotonic, and not longer.
+    """
+
+    def __init__(self, pod: Pod, recorder: Recorder | None = None, deadline: float = math.inf) -> None:
         """A `recorder` is told how long the plugins of this decision take."""
         self.pod = pod
         self.recorder = recorder
+        self.deadline = deadline
         self.skipped_filters: set[str] = set()
         self.skipped_scores: set[str] = set()
         self._by_key: dict[object, Any] = {}
@@ -54,6 +67,11 @@ class CycleState:
     def volumes(self) -> PodVolumes:
         """What the pod holds in volumes."""
         return pod_volumes(self.pod)
+
+    def require_time(self) -> None:
+        """Raise NoTimeLeftError after the deadline. For long loops in a plugin: between plugins the framework looks."""
+        if time.monotonic() > self.deadline:
+            raise NoTimeLeftError
 
     def __getitem__(self, key: object) -> Any:
         return self._by_key[key]

@@ -24,7 +24,7 @@ class FilterNode(Filter):
         """Ask about every node, and keep each distinct status once."""
         numbers: dict[Status, int] = {}
         keys = np.zeros(len(nodes), np.int64)
-        for position, node in _nodes(nodes):
+        for position, node in _nodes(state, nodes):
             status = self.filter_node(state, pod, node)
             if status is not None:
                 keys[position] = numbers.setdefault(status, len(numbers) + 1)
@@ -42,12 +42,13 @@ class ScoreNode(Score):
     def score(self, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
         """Ask about every node."""
         scores = np.zeros(len(nodes), np.int64)
-        for position, node in _nodes(nodes):
+        for position, node in _nodes(state, nodes):
             scores[position] = self.score_node(state, pod, node)
         return scores
 
 
-def _nodes(nodes: NodeView) -> Iterator[tuple[int, NodeInfo]]:
+def _nodes(state: CycleState, nodes: NodeView) -> Iterator[tuple[int, NodeInfo]]:
     for position, node in enumerate(nodes.objects):
         if node is not None:
+            state.require_time()
             yield position, NodeInfo(nodes, position, node)

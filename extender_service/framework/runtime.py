@@ -4,6 +4,7 @@ Statuses, their merging and their texts follow kube-scheduler (framework/runtime
 """
 
 import logging
+import math
 import random
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -20,6 +21,7 @@ from extender_service.framework.interface import (
     MIN_NODE_SCORE,
     CycleState,
     FilterAgain,
+    NoTimeLeftError,
     Plugin,
     PluginError,
     PostFilterResult,
@@ -39,6 +41,16 @@ T = TypeVar("T")
 
 class CycleError(Exception):
     """The cycle ended because something went wrong, not because the pod does not fit; says what, in which plugin."""
+
+
+class OutOfTimeError(CycleError):
+    """The decision took longer than whoever asked would wait; says which plugin ran, or would have been next."""
+
+
+def require_time(deadline: float, doing: str) -> None:
+    """Raise OutOfTimeError after a deadline in seconds of time.monotonic."""
+    if time.monotonic() > deadline:
+        raise OutOfTimeError(f"{doing}: {NoTimeLeftError()}")
 
 
 class PreFilterOutcome:
@@ -93,14 +105,16 @@ def decide(
     *,
     score: bool,
     nominated: Sequence[Nomination] = (),
+    deadline: float = math.inf,
 ) -> Decision:
     """Decide about a pod: every asked node gets a verdict and, if `score`, every feasible one a total.
 
     A node must be feasible with and without the `nominated` pods on it.
 
-    Raises CycleError where kube-scheduler would end the cycle with an error.
+    Raises CycleError where kube-scheduler would end the cycle with an error, OutOfTimeError after the `deadline` in
+    seconds of time.monotonic.
     """
-    state = CycleState(pod, sample(profile))
+    state = CycleState(pod, sample(profile), deadline)
     found = run_pre_filter(profile, state, pod)
     verdicts = run_filter(profile, state, pod, nodes, asked, found, nominated)
     feasible = np.flatnonzero(verdicts.passing)
@@ -298,7 +312,9 @@ _DOING = {
 
 
 def _call(state: CycleState, plugin: Plugin, point: str, method: Callable[..., T], *args: object) -> T:
-    """Call a plugin; what it raises becomes a CycleError that says what it failed at."""
+    """Call a plugin if there is time; what it raises becomes a CycleError that says what it failed at."""
+    if time.monotonic() > state.deadline:
+        require_time(state.deadline, _doing(plugin, point))
     recorder = state.recorder
     if recorder is None:
         return _guarded(plugin, point, method, *args)
@@ -315,6 +331,10 @@ def _call(state: CycleState, plugin: Plugin, point: str, method: Callable[..., T
 def _guarded(plugin: Plugin, point: str, method: Callable[..., T], *args: object) -> T:
     try:
         return method(*args)
+    except OutOfTimeError:
+        raise  # by a plugin that had others run
+    except NoTimeLeftError as error:
+        raise OutOfTimeError(f"{_doing(plugin, point)}: {error}") from error
     except (PluginError, QuantityError) as error:
         # The pod's fault, not the plugin's.
         raise CycleError(f"{_doing(plugin, point)}: {error}") from error

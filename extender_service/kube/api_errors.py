@@ -40,8 +40,12 @@ class UnreachableError(KubeError):
     """No answer, or not all of it: the connection failed. Whether a write took effect is unknown."""
 
 
-class SilentWatchError(UnreachableError):
-    """A watch brought nothing, not even a bookmark, for so long that its connection counts as dead."""
+class SilentError(UnreachableError):
+    """A connection brought nothing for so long that it counts as dead, though nobody has closed it."""
+
+
+class HistoryError(KubeError):
+    """The API server's latest version is older than what was seen: its etcd was restored from a snapshot."""
 
 
 class InvalidAnswerError(KubeError):
@@ -74,6 +78,11 @@ class ApiError(KubeError):
             return True
         texts = [self.message, *(cause.message for cause in self.causes)]
         return self.reason == "Timeout" and any(_TOO_LARGE_TEXT in text for text in texts)
+
+    @property
+    def is_about_version(self) -> bool:
+        """It is no use to go on from this resource version."""
+        return self.expired or self.too_large_resource_version
 
 
 def error_from_response(status_code: int, headers: Mapping[str, str], body: bytes) -> ApiError:

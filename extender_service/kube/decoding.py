@@ -12,8 +12,12 @@ from msgspec import inspect
 
 T = TypeVar("T")
 
+_NULL = msgspec.Raw(b"null")
 # What null counts as where it cannot be left out: in a list, or as a value of a map. Unions are quantities.
 _ZERO_VALUES: dict[type[inspect.Type], object] = {inspect.StrType: "", inspect.StructType: {}, inspect.UnionType: 0}
+
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_elements = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 class DecodeError(ValueError):
@@ -36,7 +40,7 @@ class Decoder(Generic[T]):
             try:
                 return self._json.decode(data)
             except msgspec.ValidationError:
-                value = _without_nulls(msgspec.json.decode(data), self._type_info)
+                value = _without_nulls(msgspec.Raw(data), self._type_info)
                 return self._json.decode(msgspec.json.encode(value))
         except RecursionError as error:
             raise DecodeError("the input is nested too deeply") from error
@@ -50,22 +54,30 @@ class Decoder(Generic[T]):
         return inspect.type_info(self._object_type)
 
 
-def _without_nulls(value: Any, kind: inspect.Type) -> Any:
-    """Leave out null fields, which gives them their defaults, and unknown ones; replace other nulls by zero values."""
+def _without_nulls(value: msgspec.Raw, kind: inspect.Type) -> Any:
+    """Leave out null fields, which gives them their defaults, and unknown ones; replace other nulls by zero values.
+
+    What has another form than its type stays as it is, and so does what has no fields or elements of its own: whatever
+    is wrong with it, the decoder will tell with the field's name.
+    """
     if isinstance(kind, inspect.UnionType):
         members = [member for member in kind.types if not isinstance(member, inspect.NoneType)]
         kind = members[0] if len(members) == 1 else kind
-    match kind, value:
-        case inspect.StructType(), dict():
-            kinds = {field.encode_name: field.type for field in kind.fields}
-            present = {name: field for name, field in value.items() if field is not None and name in kinds}
-            return {name: _without_nulls(field, kinds[name]) for name, field in present.items()}
-        case inspect.DictType(), dict():
-            return {key: _element_without_nulls(element, kind.value_type) for key, element in value.items()}
-        case inspect.VarTupleType() | inspect.ListType(), list():
-            return [_element_without_nulls(element, kind.item_type) for element in value]
+    try:
+        match kind:
+            case inspect.StructType():
+                kinds = {field.encode_name: field.type for field in kind.fields}
+                present = {name: raw for name, raw in _members.decode(value).items() if name in kinds and raw != _NULL}
+                return {name: _without_nulls(raw, kinds[name]) for name, raw in present.items()}
+            case inspect.DictType():
+                value_type = kind.value_type
+                return {key: _element_without_nulls(raw, value_type) for key, raw in _members.decode(value).items()}
+            case inspect.VarTupleType() | inspect.ListType():
+                return [_element_without_nulls(raw, kind.item_type) for raw in _elements.decode(value)]
+    except msgspec.ValidationError:
+        pass
     return value
 
 
-def _element_without_nulls(value: Any, kind: inspect.Type) -> Any:
-    return _ZERO_VALUES.get(type(kind)) if value is None else _without_nulls(value, kind)
+def _element_without_nulls(value: msgspec.Raw, kind: inspect.Type) -> Any:
+    return _ZERO_VALUES.get(type(kind)) if value == _NULL else _without_nulls(value, kind)

@@ -12,6 +12,7 @@ from extender_service.kube.objects import (
     AzureDisk,
     Container,
     ContainerPort,
+    Int32,
     Node,
     Object,
     ObjectMeta,
@@ -35,7 +36,7 @@ class _Limits(Object):
 
 
 class _Port(Object):
-    container_port: int = 0
+    container_port: Int32 = 0
 
 
 class _Container(Object):

@@ -121,6 +121,11 @@ class CurrentIdentity:
                 self._identity, self._read_again_at = await self._source.read()
             return self._identity or rejected
 
+    def doubt(self, unusable: Identity) -> None:
+        """Have this identity read again before it is used once more."""
+        if self._identity == unusable:
+            self._read_again_at = 0.0
+
 
 def read_file(path: str, what: str) -> bytes:
     """Return the file's content, nothing for no path; raises CredentialsError, which starts with `what` it is."""

@@ -6,9 +6,13 @@ equal, so that the cluster can keep repeated ones once. Names and meanings are t
 because these types cannot form cycles.
 """
 
-from typing import dataclass_transform
+from typing import Annotated, dataclass_transform
 
 import msgspec
+
+# Go refuses numbers beyond its types, and so do we: a column cannot hold them.
+Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 # A quantity as it is written: usually a string, but a manifest may hold a bare number.
 RawQuantity = str | int | float
@@ -75,7 +79,7 @@ class NodeSelector(Object):
 class PreferredSchedulingTerm(Object):
     """A node selector term that is worth `weight` points; here an empty term matches every node."""
 
-    weight: int = 0
+    weight: Int32 = 0
     preference: NodeSelectorTerm = NodeSelectorTerm()
 
 
@@ -100,7 +104,7 @@ class PodAffinityTerm(Object):
 class WeightedPodAffinityTerm(Object):
     """A pod affinity term that is worth `weight` points."""
 
-    weight: int = 0
+    weight: Int32 = 0
     pod_affinity_term: PodAffinityTerm = PodAffinityTerm()
 
 
@@ -143,7 +147,7 @@ class Taint(Object):
 class ContainerPort(Object):
     """v1.ContainerPort, as far as it concerns the host."""
 
-    host_port: int = 0
+    host_port: Int32 = 0
     host_ip: str = msgspec.field(name="hostIP", default="")
     protocol: str = ""
 
@@ -240,11 +244,11 @@ class Volume(InTreeSources):
 class TopologySpreadConstraint(Object):
     """v1.TopologySpreadConstraint; None where the pod leaves a field to its default."""
 
-    max_skew: int = 0
+    max_skew: Int32 = 0
     topology_key: str = ""
     when_unsatisfiable: str = ""
     label_selector: LabelSelector | None = None
-    min_domains: int | None = None
+    min_domains: Int32 | None = None
     node_affinity_policy: str | None = None
     node_taints_policy: str | None = None
     match_label_keys: tuple[str, ...] = ()
@@ -267,7 +271,7 @@ class PodSpec(Object):
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
     overhead: ResourceList = {}
-    priority: int = 0
+    priority: Int32 = 0
     preemption_policy: str = ""
     scheduling_gates: tuple[PodSchedulingGate, ...] = ()
     volumes: tuple[Volume, ...] = ()
@@ -310,7 +314,7 @@ class ContainerImage(Object):
     """v1.ContainerImage."""
 
     names: tuple[str, ...] = ()
-    size_bytes: int = 0
+    size_bytes: Int64 = 0
 
 
 class NodeStatus(Object):

@@ -47,6 +47,8 @@ class PodAffinityTerms(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
 
 
 NO_TERMS = PodAffinityTerms()
+# Terms that take more are not kept parsed: somebody would fill the memory with them.
+_MOST_KEPT_BYTES = 16 << 10
 _NONE = PodAffinity()
 
 
@@ -55,10 +57,10 @@ def pod_affinity_terms(namespace: str, affinity: Affinity | None) -> PodAffinity
     if affinity is None or (affinity.pod_affinity is None and affinity.pod_anti_affinity is None):
         return NO_TERMS
     # Pods of one template share their terms, and bytes can be looked up where the objects cannot.
-    return _parse(namespace, msgspec.msgpack.encode((affinity.pod_affinity, affinity.pod_anti_affinity)))
+    encoded = msgspec.msgpack.encode((affinity.pod_affinity, affinity.pod_anti_affinity))
+    return _parsed(namespace, encoded) if len(encoded) <= _MOST_KEPT_BYTES else _parse(namespace, encoded)
 
 
-@lru_cache(maxsize=4096)
 def _parse(namespace: str, encoded: bytes) -> PodAffinityTerms:
     near, apart = msgspec.msgpack.decode(encoded, type=tuple[PodAffinity | None, PodAffinity | None])
     near, apart = near or _NONE, apart or _NONE
@@ -80,6 +82,9 @@ def _parse(namespace: str, encoded: bytes) -> PodAffinityTerms:
         _all_or_none("preferredAntiAffinityTerms", preferred_anti, apart.preferred, errors),
         aggregate(errors),
     )
+
+
+_parsed = lru_cache(maxsize=4096)(_parse)
 
 
 def _all_or_none(name: str, parse: Callable[[T], R], terms: Sequence[T], errors: list[str]) -> tuple[R, ...]:

@@ -1,6 +1,6 @@
 """Disruption budgets (k8s.io/api policy/v1), reduced to what preemption reads."""
 
-from extender_service.kube.objects import LabelSelector, Object, ObjectMeta
+from extender_service.kube.objects import Int32, LabelSelector, Object, ObjectMeta
 
 
 class PodDisruptionBudgetSpec(Object):
@@ -12,7 +12,7 @@ class PodDisruptionBudgetSpec(Object):
 class PodDisruptionBudgetStatus(Object):
     """policy/v1 PodDisruptionBudgetStatus; `disrupted_pods` are names of pods whose eviction is counted already."""
 
-    disruptions_allowed: int = 0
+    disruptions_allowed: Int32 = 0
     disrupted_pods: dict[str, str] = {}
 
 

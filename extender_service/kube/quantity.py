@@ -21,8 +21,8 @@ _EXPONENT = re.compile(r"[eE]([+-]?[0-9]{1,19})")
 
 # Any digits times ten to this power are beyond int64 and zero in its 64 bits, and so are all higher powers.
 _HIGHEST_EXPONENT = 64
-# Longer numbers are nonsense, and Python refuses to read more than 4,300 digits.
-_MOST_DIGITS = 4000
+# Longer ones are nonsense, and what was read is kept. (Python refuses to read numbers of more than 4,300 digits.)
+_MOST_CHARACTERS = 1000
 
 
 class QuantityError(ValueError):
@@ -40,12 +40,12 @@ def parse_quantity(raw: RawQuantity) -> int:
     Raises QuantityError for a text that Kubernetes refuses.
     """
     text = raw.strip(" ") if isinstance(raw, str) else repr(raw)
+    if len(text) > _MOST_CHARACTERS:
+        raise QuantityError(f"quantity {text[:20]!r}… has more than {_MOST_CHARACTERS} characters")
     match = _QUANTITY.fullmatch(text)
     if not text or match is None:
         raise QuantityError(f"quantity {text!r} must be a number with an optional suffix, such as 500m, 1.5Gi or 2e3")
     sign, zeros, integer, fraction, suffix = match.groups(default="")
-    if len(integer) + len(fraction) > _MOST_DIGITS:
-        raise QuantityError(f"quantity {text[:20]!r}… has more than {_MOST_DIGITS} digits")
     digits = int(integer + fraction or "0")
     if suffix in _BINARY_SUFFIXES:
         exponent = _BINARY_SUFFIXES[suffix]
@@ -89,7 +89,7 @@ def _decimal_exponent(suffix: str, text: str) -> int:
 
 def _scale_by_ten(digits: int, power: int) -> int:
     """Digits times ten to a power, rounded up; powers that no amount can have are cut, to bound time and memory."""
-    factor: int = 10 ** min(abs(power), _HIGHEST_EXPONENT + 9 if power > 0 else _MOST_DIGITS)
+    factor: int = 10 ** min(abs(power), _HIGHEST_EXPONENT + 9 if power > 0 else _MOST_CHARACTERS)
     return digits * factor if power > 0 else -(-digits // factor)
 
 

@@ -1,8 +1,14 @@
 """Keeps a store equal to what the API server has: list, then watch, then whatever a fault makes necessary.
 
-The rules are those of client-go's reflector (tools/cache/reflector.go), with these differences: lists are always paged
-and read the latest state; a watch that could not be opened is tried again without a new list, unless the server asks
-for one; and what happens to a healthy watch now and then (it is cut, or its version has expired) costs no wait.
+The rules are those of client-go's reflector (tools/cache/reflector.go), with these differences:
+
+- Lists are always paged and read the latest state.
+- A watch that could not be opened is tried again without a new list, unless the server asks for one; and what happens
+  to a healthy watch now and then (it is cut, or its version has expired) costs no wait.
+- A watch is asked for seconds, not minutes: HTTP/1.1 has no ping, so its punctual end is the sign that the connection
+  lives, and one that keeps silent for longer is dead. To go on over the same connection costs both sides little.
+- After a failure the server must show that it knows the version that was seen. One whose etcd was restored from a
+  snapshot would take the watch, and keep to itself all that happens until its versions get there again.
 """
 
 import asyncio
@@ -12,14 +18,21 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
-from extender_service.kube.api_errors import ApiError, KubeError, SilentWatchError, UnreachableError
+from extender_service.kube.api_errors import (
+    ApiError,
+    HistoryError,
+    InvalidAnswerError,
+    KubeError,
+    SilentError,
+    UnreachableError,
+)
 from extender_service.kube.backoff import Backoff
 from extender_service.kube.client import KubeClient
 from extender_service.kube.credentials_error import CredentialsError
 from extender_service.kube.resources import Key, Resource, T, key_of
-from extender_service.kube.watch import Event
+from extender_service.kube.watch import Event, EventStream
 
 logger = logging.getLogger(__name__)
 
@@ -46,13 +59,15 @@ class Store(Protocol[_T_contra]):
 class WatchState:
     """How far a store can be trusted, at any time; times are seconds of `time.monotonic`.
 
-    `synced`: the first list has been applied in full. `stale_since`: when the connection to the truth was lost, None
-    while a watch is open and healthy. `last_error`: why, None while a watch is open. The counters are for metrics;
-    `relists` counts the lists that an expired resource version made necessary.
+    `synced`: the first list has been applied in full. `heard_at`: what the server had then is in the store, as far as
+    the lists and the watches that have ended tell; at first, when this was made. `watch`: the one that is open, and
+    `last_error`: why none is. The counters are for metrics; `relists` counts the lists that an expired resource version
+    made necessary.
     """
 
-    stale_since: float | None
+    heard_at: float
     synced: bool = False
+    watch: EventStream[Any] | None = None
     last_error: str | None = None
     last_resource_version: str = ""
     lists: int = 0
@@ -60,21 +75,36 @@ class WatchState:
     relists: int = 0
     events: Counter[str] = field(default_factory=Counter)
 
+    @property
+    def current_at(self) -> float:
+        """Until when the store follows the server; while all is well, seconds ago at most."""
+        return self.heard_at if self.watch is None else max(self.heard_at, self.watch.current_at)
+
 
 @dataclass(frozen=True)
 class Limits:
-    """Sizes and times. Without a byte for `idle_seconds` a watch counts as dead; bookmarks come about once a minute.
+    """Sizes and times.
 
-    The server is asked to end a watch after `watch_seconds` to twice that. A watch shorter than `short_watch_seconds`
-    counts as a failure, and so does one whose version expires so soon after the list. Between slices of
-    `slice_seconds`, a list that is being applied lets other tasks run.
+    The server is asked to end a watch after `watch_seconds`, or a second later. Without a byte for
+    `idle_seconds` a connection counts as dead; a list has longer from the third try on. A watch shorter than
+    `short_watch_seconds` counts as a failure, and so does one whose version expires so soon after the list. Between
+    slices of `slice_seconds`, a list that is being applied lets other tasks run.
     """
 
     page_size: int = 500
     slice_seconds: float = 0.002
-    watch_seconds: float = 300.0
+    watch_seconds: int = 4
     short_watch_seconds: float = 1.0
-    idle_seconds: float = 150.0
+    idle_seconds: float = 7.0
+
+
+# client-go waits for up to a minute between tries, as thousands of kubelets share the API server: here they are few,
+# and kube-scheduler waits for each.
+_LONGEST_WAIT_SECONDS = 1.5
+# After a failure, a watch soon ends, to tell that it brings what there is.
+_SECONDS_IN_DOUBT = 2
+# The API server's own limit for an answer.
+_LONGEST_SILENCE_SECONDS = 60.0
 
 
 class Reflector(Generic[T]):
@@ -97,14 +127,17 @@ class Reflector(Generic[T]):
         self._store = store
         self._field_selector = field_selector
         self._limits = limits
-        self._backoff = backoff or Backoff()
+        self._backoff = backoff or Backoff(limit_seconds=_LONGEST_WAIT_SECONDS)
         self._clock = clock
         self._sleep = sleep
         self._synced = asyncio.Event()
         self._must_list = True
+        self._is_in_doubt = False
         self._listed_at = 0.0
+        self._tried_at = 0.0
         self._watch_opened_at: float | None = None
-        self.state = WatchState(stale_since=clock())
+        self._silences = 0
+        self.state = WatchState(heard_at=clock())
 
     async def wait_synced(self) -> None:
         """Return once the first list has been applied in full."""
@@ -112,29 +145,30 @@ class Reflector(Generic[T]):
 
     async def run(self) -> None:
         """List and watch until cancelled; only what the store raises ends it otherwise."""
-        try:
-            while True:
-                failure: KubeError | CredentialsError | None = None
-                try:
-                    if self._must_list:
-                        await self._list()
-                    await self._watch()
-                except (KubeError, CredentialsError) as error:
-                    failure = error
-                await self._recover(failure)
-        finally:
-            self._lost(self._clock())
+        while True:
+            failure: KubeError | CredentialsError | None = None
+            self._tried_at = self._clock()
+            self._watch_opened_at = None
+            try:
+                if self._must_list:
+                    await self._list()
+                await self._watch()
+            except (KubeError, CredentialsError) as error:
+                failure = error
+            await self._recover(failure)
 
     async def _list(self) -> None:
         """Bring the store to the server's present state: apply all that is there, then remove what is not."""
         started = self._clock()
-        self._watch_opened_at = None
         self.state.lists += 1
         slices = _Slices(self._limits.slice_seconds, self._clock)
         listed: set[Key] = set()
         version = ""
         async for page in self._client.list_pages(
-            self._resource, field_selector=self._field_selector, limit=self._limits.page_size
+            self._resource,
+            field_selector=self._field_selector,
+            limit=self._limits.page_size,
+            silence_seconds=self._silence_seconds(),
         ):
             version = page.resource_version
             for obj in page.items:
@@ -147,8 +181,10 @@ class Reflector(Generic[T]):
                 self._store.remove(key)
             if slices.is_over():
                 await slices.rest()
-        self._must_list = False
+        self._must_list = self._is_in_doubt = False
+        self._silences = 0
         self._listed_at = self._clock()
+        self.state.heard_at = started
         self.state.last_resource_version = version
         self.state.synced = True
         self._synced.set()
@@ -157,51 +193,64 @@ class Reflector(Generic[T]):
 
     async def _watch(self) -> None:
         """Follow the changes until the watch ends."""
-        self._watch_opened_at = None
         self.state.watches += 1
-        stale_before = self.state.stale_since
-        seconds = int(self._limits.watch_seconds * random.uniform(1.0, 2.0))  # noqa: S311  # spreads load, no secret
         async with self._client.watch(
             self._resource,
             self.state.last_resource_version,
             field_selector=self._field_selector,
-            timeout_seconds=seconds,
+            timeout_seconds=_SECONDS_IN_DOUBT if self._is_in_doubt else self._watch_seconds(),
             idle_seconds=self._limits.idle_seconds,
         ) as events:
-            opened_at = self._found()
-            is_proven = False
+            if self._is_in_doubt:
+                await self._compare_versions()
+            opened_at = self._watch_opened_at = self._clock()
+            if self.state.last_error is not None:
+                logger.info("%s: watching again after %.1f s", self._resource.plural, opened_at - self.state.heard_at)
+            self.state.watch, self.state.last_error = events, None
             try:
                 async for event in events:
                     self._take(event)
-                    is_proven = True
-            except SilentWatchError:
-                self._lost(events.last_byte_at)
-                raise
+                ended_at = self._clock()
+                if ended_at - opened_at >= self._limits.short_watch_seconds:
+                    self.state.heard_at = ended_at
             except ApiError:
                 self.state.events["ERROR"] += 1
                 raise
             finally:
-                self._lost(self._clock())
-                if not is_proven and self._clock() - opened_at < self._limits.short_watch_seconds:
-                    # A watch that was refused or cut as soon as it was open has mended nothing.
-                    self.state.stale_since = stale_before
+                self.state.heard_at = self.state.current_at
+                self.state.watch = None
+
+    async def _compare_versions(self) -> None:
+        """Make sure that the server knows the version that was seen last; raises HistoryError."""
+        latest = await self._client.latest_version(self._resource, silence_seconds=self._limits.idle_seconds)
+        seen = self.state.last_resource_version
+        # Versions are numbers that grow (KEP-5504), as etcd's revisions are.
+        if latest.isdecimal() and seen.isdecimal() and int(latest) < int(seen):
+            raise HistoryError(f"the API server is at version {latest}, before {seen}: etcd has been restored")
+        self._is_in_doubt = False
 
     def _take(self, event: Event[T]) -> None:
         obj = event.object
+        version = obj.metadata.resource_version
+        if not version:
+            raise InvalidAnswerError("an event of the watch has no resource version")
         if event.type == "DELETED":
             self._store.remove(key_of(obj))
         elif event.type != "BOOKMARK":
             self._store.apply(obj)
         self.state.events[event.type] += 1
-        self.state.last_resource_version = obj.metadata.resource_version
+        self.state.last_resource_version = version
 
     async def _recover(self, failure: KubeError | CredentialsError | None) -> None:
         """After the end of a watch (no failure) or a failure: decide what comes next, and wait as long as it must."""
         delay = self._delay(failure)
         if failure is not None:
-            if isinstance(failure, ApiError) and self._needs_list(failure):
+            self._is_in_doubt = True
+            if isinstance(failure, SilentError) and self._watch_opened_at is None:
+                self._silences += 1
+            if self._needs_list(failure):
                 self._must_list = True
-                self.state.relists += failure.expired or failure.too_large_resource_version
+                self.state.relists += not isinstance(failure, ApiError) or failure.is_about_version
             text = str(failure)
             level = logging.DEBUG if text == self.state.last_error else logging.WARNING
             step = "list" if self._must_list else "watch"
@@ -217,34 +266,37 @@ class Reflector(Generic[T]):
             # It was closed or cut. A watch that could not even be opened is another matter.
             if self._watch_opened_at is not None and now - self._watch_opened_at >= often:
                 return 0.0
+        elif isinstance(failure, HistoryError):
+            return 0.0
         elif isinstance(failure, ApiError):
             # Expired: an API server that was started anew does not know the past.
             if failure.expired and not self._must_list and now - self._listed_at >= often:
                 return 0.0
             asked = failure.retry_after_seconds or 0.0
-        return max(self._backoff.next_delay(), asked)
+        # To have waited for an answer in vain was a wait, too.
+        waited = now - self._tried_at if isinstance(failure, SilentError) else 0.0
+        return max(self._backoff.next_delay() - waited, asked, 0.0)
 
-    def _needs_list(self, refusal: ApiError) -> bool:
+    def _needs_list(self, failure: KubeError | CredentialsError) -> bool:
         """Whether watching cannot go on from where it was."""
-        if refusal.expired or refusal.too_large_resource_version:
+        if isinstance(failure, HistoryError):
             return True
-        code = refusal.status_code
+        if not isinstance(failure, ApiError):
+            return False
+        if failure.is_about_version:
+            return True
+        code = failure.status_code
         if self._watch_opened_at is None:
             return code not in (401, 403, 429) and code < 500
         # An ERROR event: as in client-go, only being throttled says nothing about the stream.
         return code != 429
 
-    def _found(self) -> float:
-        now = self._watch_opened_at = self._clock()
-        if self.state.last_error is not None and self.state.stale_since is not None:
-            logger.info("%s: watching again after %.1f s", self._resource.plural, now - self.state.stale_since)
-        self.state.stale_since = None
-        self.state.last_error = None
-        return now
+    def _watch_seconds(self) -> int:
+        return self._limits.watch_seconds + random.randint(0, 1)  # noqa: S311  # spreads load, no secret
 
-    def _lost(self, at: float) -> None:
-        if self.state.stale_since is None:
-            self.state.stale_since = at
+    def _silence_seconds(self) -> float:
+        """How long a list may keep silent: a server that is slow, and not gone, must be able to answer in the end."""
+        return min(_LONGEST_SILENCE_SECONDS, self._limits.idle_seconds * 2.0 ** max(0, self._silences - 1))
 
 
 class _Slices:

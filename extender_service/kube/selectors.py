@@ -29,6 +29,7 @@ NODE_NAME_FIELD = "metadata.name"
 
 _INT64 = re.compile(r"[+-]?[0-9]+")
 _MOST_INTEGER_CHARACTERS = 4000
+_MOST_KEPT_VALUES = 100
 
 
 class SelectorError(ValueError):
@@ -188,11 +189,11 @@ def parse_label_selector(selector: objects.LabelSelector | None) -> Selector:
     """
     if selector is None:
         return NOTHING
-    requirements = [_checked_requirement(key, "In", (value,)) for key, value in selector.match_labels.items()]
+    requirements = [_known_requirement(key, "In", (value,)) for key, value in selector.match_labels.items()]
     for expression in selector.match_expressions:
         if expression.operator not in _LABEL_OPERATORS:
             raise SelectorError([f"{quoted(expression.operator)} is not a valid label selector operator"])
-        requirements.append(_checked_requirement(expression.key, expression.operator, expression.values))
+        requirements.append(_expression(expression))
     return Selector.of(requirements)
 
 
@@ -249,14 +250,17 @@ def parse_label_integer(text: str) -> int | None:
     return number if -(2**63) <= number < 2**63 else None
 
 
-# Templates repeat what they ask for in every pod.
-@lru_cache(maxsize=4096)
-def _requirement(key: str, operator: str, values: tuple[str, ...]) -> Requirement:
+def _expression(expression: objects.SelectorRequirement, path: str = "") -> Requirement:
+    """The requirement, or SelectorError. One of very many values is not kept: the memory would fill with them."""
+    read = _known_requirement if len(expression.values) <= _MOST_KEPT_VALUES else _checked_requirement
+    return read(expression.key, expression.operator, expression.values, path)
+
+
+def _new_requirement(key: str, operator: str, values: tuple[str, ...]) -> Requirement:
     bound = parse_label_integer(values[0]) if operator in (Operator.GT, Operator.LT) and len(values) == 1 else None
     return Requirement(key, Operator(operator), tuple(sorted(set(values))), bound)
 
 
-@lru_cache(maxsize=4096)
 def _checked_requirement(key: str, operator: str, values: tuple[str, ...], path: str = "") -> Requirement:
     """The requirement, or SelectorError with what labels.NewRequirement finds wrong, in its order."""
     errors = []
@@ -281,7 +285,12 @@ def _checked_requirement(key: str, operator: str, values: tuple[str, ...], path:
             errors.append(invalid(f"{values_path}[{index}][{key}]", value, "; ".join(faults)))
     if errors:
         raise SelectorError(errors)
-    return _requirement(key, operator, values)
+    return _new_requirement(key, operator, values)
+
+
+# Templates repeat what they ask for in every pod.
+_requirement = lru_cache(maxsize=4096)(_new_requirement)
+_known_requirement = lru_cache(maxsize=4096)(_checked_requirement)
 
 
 def _is_empty(term: objects.NodeSelectorTerm) -> bool:
@@ -299,7 +308,7 @@ def _node_term(term: objects.NodeSelectorTerm, path: str) -> NodeTerm:
             errors.append(not_supported(f"{here}.operator", expression.operator, _NODE_OPERATORS))
             continue
         try:
-            requirements.append(_checked_requirement(expression.key, expression.operator, expression.values, here))
+            requirements.append(_expression(expression, here))
         except SelectorError as error:
             errors += error.errors
     for index, expression in enumerate(term.match_fields):

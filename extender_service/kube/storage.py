@@ -1,6 +1,7 @@
 """Storage objects, reduced to the fields that scheduling reads (k8s.io/api core/v1 and storage/v1)."""
 
 from extender_service.kube.objects import (
+    Int32,
     InTreeSources,
     LabelSelector,
     NodeSelector,
@@ -132,7 +133,7 @@ class StorageClass(Object):
 class VolumeNodeResources(Object):
     """How many volumes of a driver a node can attach; None for no limit."""
 
-    count: int | None = None
+    count: Int32 | None = None
 
 
 class CSINodeDriver(Object):

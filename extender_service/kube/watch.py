@@ -3,6 +3,7 @@
 A watch is one JSON object a line, `{"type": "ADDED", "object": {…}}` (metav1.WatchEvent).
 """
 
+import math
 import time
 from collections.abc import AsyncIterator, Callable
 from typing import Generic, Literal, NamedTuple
@@ -35,7 +36,10 @@ _error_decoder = Decoder(_ErrorFrame)
 
 
 class EventStream(Generic[T]):
-    """The events of one open watch; `last_byte_at` is the clock's reading when the server was last heard of."""
+    """The events of one open watch.
+
+    `current_at`: all that the server told until then has been passed on; before its first whole line that is long ago.
+    """
 
     def __init__(
         self, chunks: AsyncIterator[bytes], decoder: Decoder[Frame[T]], clock: Callable[[], float] = time.monotonic
@@ -43,7 +47,7 @@ class EventStream(Generic[T]):
         self._chunks = chunks
         self._decoder = decoder
         self._clock = clock
-        self.last_byte_at = clock()
+        self.current_at = -math.inf
 
     async def __aiter__(self) -> AsyncIterator[Event[T]]:
         """Yield event after event until the server ends the watch.
@@ -53,11 +57,13 @@ class EventStream(Generic[T]):
         """
         rest = b""
         async for chunk in self._chunks:
-            self.last_byte_at = self._clock()
+            arrived_at = self._clock()
             lines = (rest + chunk).split(b"\n")
             rest = lines.pop()
             for line in lines:
                 yield self._decode(line)
+            if lines:
+                self.current_at = arrived_at
         if rest.strip():
             raise InvalidAnswerError("the watch ended in the middle of an event")
 

@@ -1,6 +1,7 @@
 """Whether this process is alive and may be asked, reported as in k8s.io/apiserver/pkg/server/healthz."""
 
 import json
+import math
 import time
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
@@ -25,18 +26,21 @@ class Report(NamedTuple):
 class Health:
     """The checks by name: `liveness` tells whether this process is alive, `readiness` whether it may be asked.
 
-    Ready takes the checks given and those that every process has. Set `draining` once the process is to end: it is not
-    ready any more, though still alive.
+    Ready takes the checks given and those that every process has.
     """
 
     def __init__(self, readiness: Mapping[str, Check]) -> None:
-        self.draining = False
+        self._is_draining = False
         # An answer is all that this check needs: a process whose event loop is stuck gives none.
         self.liveness: Mapping[str, Check] = {"ping": lambda: None}
         self.readiness: Mapping[str, Check] = {**self.liveness, **readiness, "shutdown": self._shutdown}
 
+    def drain(self) -> None:
+        """Say that the process is to end: it is not ready any more, though still alive."""
+        self._is_draining = True
+
     def _shutdown(self) -> str | None:
-        return "process is shutting down" if self.draining else None
+        return "process is shutting down" if self._is_draining else None
 
 
 def watch_checks(
@@ -45,11 +49,36 @@ def watch_checks(
     stale_limit_seconds: float = STALE_LIMIT_SECONDS,
     clock: Callable[[], float] = time.monotonic,
 ) -> dict[str, Check]:
-    """Return a check per resource: its list is here, and its watch has not been lost for longer than the limit."""
+    """Return a check per resource: its list is here, and what it tells is not older than the limit."""
     return {
         f"watch-{resource}": partial(_watch_problem, state, stale_limit_seconds, clock)
         for resource, state in watches.items()
     }
+
+
+def trust_check(
+    watches: Mapping[str, WatchState],
+    *,
+    stale_limit_seconds: float = STALE_LIMIT_SECONDS,
+    clock: Callable[[], float] = time.monotonic,
+) -> Check:
+    """Return a check that tells the first problem of `watch_checks`, for each call to ask.
+
+    States do not get older than they were: until the oldest reaches the limit, one look at the clock is enough.
+    """
+    checks = watch_checks(watches, stale_limit_seconds=stale_limit_seconds, clock=clock)
+    good_until = -math.inf
+
+    def check() -> str | None:
+        nonlocal good_until
+        if clock() <= good_until:
+            return None
+        problem = first_problem(checks)
+        if problem is None:
+            good_until = min((state.current_at for state in watches.values()), default=math.inf) + stale_limit_seconds
+        return problem
+
+    return check
 
 
 def run_checks(name: str, checks: Mapping[str, Check], excluded: Collection[str] = ()) -> Report:
@@ -74,8 +103,8 @@ def run_checks(name: str, checks: Mapping[str, Check], excluded: Collection[str]
 def _watch_problem(state: WatchState, stale_limit_seconds: float, clock: Callable[[], float]) -> str | None:
     if not state.synced:
         problem = "not synced yet"
-    elif state.stale_since is not None and clock() - state.stale_since > stale_limit_seconds:
-        problem = f"stale for {clock() - state.stale_since:.0f} s"
+    elif (age := clock() - state.current_at) > stale_limit_seconds:
+        problem = f"stale for {age:.0f} s"
     else:
         return None
     # The error may quote what a server or proxy sent; a check has one line.

@@ -15,6 +15,7 @@ from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST as OPEN
 from prometheus_client.openmetrics.exposition import generate_latest as encode_openmetrics
 
 from extender_service.cluster.cluster import Cluster
+from extender_service.extender.load import Limit
 from extender_service.extender.observation import Observation, Verb
 from extender_service.kube.reflector import WatchState
 from extender_service.observability.framework_metrics import FrameworkMetrics
@@ -87,6 +88,15 @@ class Metrics:
             registry=registry,
         )
         self._second_looks = {result: second_looks.labels(result) for result in get_args(Result)}
+        limited = Counter(
+            "extender_service_limited_requests",
+            "Calls that ended with an error since they exceeded a limit, by the limit.",
+            ["verb", "limit"],
+            registry=registry,
+        )
+        self._limited = {
+            (verb, limit): limited.labels(verb, limit) for verb in get_args(Verb) for limit in get_args(Limit) if limit
+        }
         self.framework = FrameworkMetrics(registry)
         registry.register(ClusterCollector(cluster))
         registry.register(WatchCollector(watches, clock))
@@ -117,6 +127,8 @@ class Metrics:
         call.seconds.observe(observation.seconds)
         call.asked.inc(observation.asked)
         call.passed.inc(observation.passed)
+        if observation.limit:
+            self._limited[observation.verb, observation.limit].inc()
         if observation.looked_again:
             self._second_looks[result].inc()
 

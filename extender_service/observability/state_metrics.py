@@ -70,8 +70,8 @@ class WatchCollector(Collector):
         yield self._family(
             gauge,
             "stale_seconds",
-            "How long the watch has been lost, 0 while it is healthy.",
-            lambda state: 0.0 if state.stale_since is None else now - state.stale_since,
+            "Seconds since the API server was last heard of; while all is well, less than 7.",
+            lambda state: max(0.0, now - state.current_at),
         )
         yield self._family(counter, "lists", "Lists begun.", lambda state: state.lists)
         yield self._family(

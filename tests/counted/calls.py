@@ -15,6 +15,7 @@ from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.cluster_file import ClusterFile
 from extender_service.extender.app import create_app
 from extender_service.extender.bind import Binder
+from extender_service.extender.load import CallLimits, Load
 from extender_service.extender.observation import Verb
 from extender_service.extender.service import ExtenderService, Mode
 from tests.counted.bytecodes import executed, finish, typical
@@ -47,7 +48,7 @@ def _calls(mode: Mode, verb: Verb, order: Order, nodes: int) -> Iterator[int]:
 def _app(cluster: Cluster, mode: Mode) -> ASGIApp:
     profile = default_profile(cluster)
     service = ExtenderService(cluster, {profile.scheduler_name: profile}, mode=mode, is_live=True)
-    return create_app(service, Binder(service, ClusterFile(cluster, [])), lambda _: None)
+    return create_app(service, Binder(service, ClusterFile(cluster, [])), lambda _: None, Load(CallLimits()))
 
 
 async def _call(app: ASGIApp, verb: Verb, body: bytes) -> tuple[int, bytes]:

@@ -61,7 +61,7 @@ def _alive(second: int) -> list[Mapping[str, Any]]:
 def _pod(number: int) -> Mapping[str, Any]:
     pod = synthetic.pending_manifest("plain-rs")
     name = f"{pod['metadata']['name']}-{number}"
-    return _with(pod, "metadata", name=name, uid=f"uid-{name}")
+    return _with(pod, "metadata", name=name, uid=f"uid-{name}", resourceVersion="10000")
 
 
 def _with(manifest: Mapping[str, Any], part: str, **changes: object) -> Mapping[str, Any]:

@@ -11,8 +11,10 @@ The namespaces default and kube-system, the system-* priority classes and Kubern
 """
 
 import itertools
+import os
 import secrets
 import shutil
+import signal
 import socket
 import subprocess
 from collections.abc import Mapping
@@ -35,6 +37,7 @@ class ControlPlane:
     - `url`: the API server's, https. It stays the same when the API server is started anew.
     - `kubeconfig`: an administrator's, by token.
     - `api`: a client for many objects at once, as that administrator.
+    - `authority`: who signs the certificates of servers and users.
     - `etcd`, `api_server`: their processes, with `log`, `kill()` and `stop()`. Stopping an API server that has watchers
       takes it about 10 s, in which it drains them.
 
@@ -44,7 +47,8 @@ class ControlPlane:
     def __init__(self, binary: Path, directory: Path) -> None:
         self.directory = directory
         self._binary = binary
-        self._ca = trustme.CA()
+        self._etcd_data = directory / "etcd"
+        self.authority = trustme.CA()
         self._processes: list[Process] = []
         self._scheduler_numbers = itertools.count(1)
 
@@ -58,12 +62,12 @@ class ControlPlane:
         token = secrets.token_urlsafe()
         self.url = f"https://127.0.0.1:{self._port}"
         self.kubeconfig = self._write_kubeconfig("admin", kubeconfigs.token_user(token))
-        self.api = API(self.url, self._ca.cert_pem.bytes().decode(), token)
+        self.api = API(self.url, self.authority.cert_pem.bytes().decode(), token)
         self._write_credentials(token)
 
     def __enter__(self) -> Self:
         try:
-            self.etcd = self._start_etcd()
+            self._start_etcd()
             self.start_api_server()
         except BaseException:
             self.__exit__(None, None, None)
@@ -75,7 +79,7 @@ class ControlPlane:
             process.kill()
         self.api.__exit__(kind, error, tb)
         self._port_reservation.close()
-        shutil.rmtree(self.directory / "etcd", ignore_errors=True)
+        shutil.rmtree(self._etcd_data, ignore_errors=True)
 
     def start_api_server(self) -> None:
         """Start it, or start it again after `api_server.stop()` or `.kill()`, and wait until it is ready."""
@@ -87,6 +91,23 @@ class ControlPlane:
             return self.api.is_ready()
 
         wait_until(is_ready, "the API server's /readyz", timeout_seconds=60)
+
+    def save_etcd(self, to: Path) -> None:
+        """Copy etcd's data, in the state in which a crash would leave them now."""
+        os.kill(self.etcd.pid, signal.SIGSTOP)
+        try:
+            shutil.copytree(self._etcd_data, to)
+        finally:
+            os.kill(self.etcd.pid, signal.SIGCONT)
+
+    def restore_etcd(self, saved: Path) -> None:
+        """Kill the API server and etcd, and start both again on data that were saved: resource versions go back."""
+        self.api_server.kill()
+        self.etcd.kill()
+        shutil.rmtree(self._etcd_data)
+        shutil.copytree(saved, self._etcd_data)
+        self._start_etcd()
+        self.start_api_server()
 
     def start_scheduler(
         self, configuration: Mapping[str, Any] | str, kubeconfig: Path | None = None, *, verbosity: int = 4
@@ -126,7 +147,7 @@ class ControlPlane:
 
     def user_kubeconfig(self, user: str, group: str | None = None) -> Path:
         """A kubeconfig for any user name, by client certificate. The user has the rights that RBAC gives, no others."""
-        return self._write_kubeconfig(user, kubeconfigs.certificate_user(self._ca, user, group))
+        return self._write_kubeconfig(user, kubeconfigs.certificate_user(self.authority, user, group))
 
     def service_account_kubeconfig(self, namespace: str, name: str) -> Path:
         """A kubeconfig for an existing ServiceAccount, by a token of an hour from the TokenRequest API."""
@@ -140,11 +161,11 @@ class ControlPlane:
         self._processes.append(process)
         return process
 
-    def _start_etcd(self) -> Process:
-        return self._start(
+    def _start_etcd(self) -> None:
+        self.etcd = self._start(
             "etcd",
             "etcd",
-            f"--data-dir={self.directory / 'etcd'}",
+            f"--data-dir={self._etcd_data}",
             "--unsafe-no-fsync",
             f"--listen-client-urls=unix://{self.directory}/etcd.sock",
             f"--listen-peer-urls=unix://{self.directory}/etcd-peer.sock",
@@ -176,17 +197,17 @@ class ControlPlane:
         ]
 
     def _write_credentials(self, token: str) -> None:
-        serving = self._ca.issue_cert("127.0.0.1", "localhost")
+        serving = self.authority.issue_cert("127.0.0.1", "localhost")
         serving.private_key_pem.write_to_path(self.directory / "apiserver.key")
         for number, part in enumerate(serving.cert_chain_pems):
             part.write_to_path(self.directory / "apiserver.crt", append=number > 0)
-        self._ca.cert_pem.write_to_path(self.directory / "ca.crt")
+        self.authority.cert_pem.write_to_path(self.directory / "ca.crt")
         # Any key will do to sign service accounts' tokens; this one comes from a certificate that nobody shows.
-        self._ca.issue_cert("service-accounts.test").private_key_pem.write_to_path(
+        self.authority.issue_cert("service-accounts.test").private_key_pem.write_to_path(
             self.directory / "service-account.key"
         )
         (self.directory / "tokens.csv").write_text(f"{token},admin,admin,system:masters\n")
 
     def _write_kubeconfig(self, user: str, credentials: Mapping[str, str]) -> Path:
         path = self.directory / f"{user.replace(':', '-')}.kubeconfig"
-        return kubeconfigs.write(path, self.url, self._ca, credentials)
+        return kubeconfigs.write(path, self.url, self.authority, credentials)

@@ -6,17 +6,19 @@
     with FaultyProxy(control_plane, refuses_every_read) as proxy:
         Service(directory, proxy.kubeconfig)
 
-As with `kubectl proxy`, the client speaks plain HTTP/1.1, need not say who it is, and acts as the administrator.
+As with `kubectl proxy`, the client speaks plain HTTP/1.1, need not say who it is, and acts as the administrator. With
+an `Access` it must speak TLS, and be somebody.
 """
 
 import asyncio
 import json
+import socket
 import ssl
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self, TypeVar
 
 import h11
 import httpx
@@ -24,8 +26,11 @@ import yaml
 
 from tests.e2e.control_plane import ControlPlane
 
-# What a connection's headers say about itself is not passed on.
-_OF_CONNECTION = {b"connection", b"host", b"keep-alive", b"transfer-encoding"}
+# What a connection's headers say about itself is not passed on, nor whom the client takes itself for.
+_OF_CONNECTION = {b"authorization", b"connection", b"host", b"keep-alive", b"transfer-encoding"}
+
+
+T = TypeVar("T")
 
 
 class HangUpError(Exception):
@@ -45,29 +50,77 @@ class Exchange:
         self._headers = list(request.headers)
         self._body = body
         self._connection = connection
+        self._last_words: bytes | None = None
+
+    @property
+    def is_watch(self) -> bool:
+        return "watch=1" in self.target
+
+    @property
+    def is_list(self) -> bool:
+        """Whether it asks for all objects of a kind, or for a part of them."""
+        return self.method == "GET" and "limit=" in self.target
+
+    @property
+    def resource(self) -> str:
+        """The last part of the path: the plural name of what is listed or watched."""
+        return self.target.partition("?")[0].rpartition("/")[2]
+
+    @property
+    def authorization(self) -> str:
+        return next((value.decode() for name, value in self._headers if name == b"authorization"), "")
+
+    @property
+    def certificate(self) -> Mapping[str, Any]:
+        """What the client has shown, as `ssl.SSLSocket.getpeercert` tells it; empty if it was nothing."""
+        return self._connection.certificate
 
     async def pass_on(self) -> None:
-        """Ask the API server and relay its answer piece by piece, which a watch needs."""
-        async with self.ask() as response:
-            await self.start(response.status_code, response.headers.raw)
-            async for piece in response.aiter_raw():
-                await self.send(piece)
+        """Ask the API server and relay its answer piece by piece; of a watch, line by line."""
+        try:
+            async with self.ask() as response:
+                await self.start(response.status_code, response.headers.raw)
+                if self.is_watch and response.is_success:
+                    async for line in _lines(response):
+                        await self._connection.proxy.on_event(self, line)
+                else:
+                    async for piece in response.aiter_raw():
+                        await self.send(piece)
+        except asyncio.CancelledError:
+            if self._last_words is None or not self._connection.is_answering:
+                raise
+            self._connection.task.uncancel()
+            await self.send(self._last_words)
         await self.end()
+
+    def end_with(self, line: bytes) -> None:
+        """Have a watch that is being passed on end now, in an orderly way, after one more line. In the proxy's loop."""
+        self._last_words = line
+        self._connection.interrupt()
+
+    def cut(self) -> None:
+        """Have the connection closed now. In the proxy's loop."""
+        self._connection.interrupt()
 
     @asynccontextmanager
     async def ask(self) -> AsyncIterator[httpx.Response]:
         """Ask the API server, and leave it to the handler to read the answer."""
         headers = [(name, value) for name, value in self._headers if name not in _OF_CONNECTION]
-        upstream = self._connection.upstream
+        upstream = self._connection.proxy.upstream
         async with upstream.stream(self.method, self.target, headers=headers, content=self._body) as response:
             self.status = response.status_code
             yield response
 
-    async def refuse(self, status: int, reason: str) -> None:
+    async def refuse(self, status: int, reason: str, headers: Mapping[str, str] | None = None) -> None:
         """Answer with a metav1.Status in place of the API server."""
         answer = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": status, "reason": reason}
-        await self.start(status, [(b"Content-Type", b"application/json")])
-        await self.send(json.dumps(answer).encode())
+        await self.answer(status, json.dumps(answer).encode(), headers)
+
+    async def answer(self, status: int, body: bytes, headers: Mapping[str, str] | None = None) -> None:
+        """Answer in place of the API server."""
+        sent = {"Content-Type": "application/json", **(headers or {})}
+        await self.start(status, [(name.encode(), value.encode()) for name, value in sent.items()])
+        await self.send(body)
         await self.end()
 
     async def lose_answer(self) -> None:
@@ -91,33 +144,85 @@ class Exchange:
 
 
 Handler = Callable[[Exchange], Awaitable[None]]
+EventHandler = Callable[[Exchange, bytes], Awaitable[None]]
+
+
+class Access(Protocol):
+    """Who may use the proxy, and how.
+
+    `server` are the proxy's certificates, `cluster` and `user` what a kubeconfig has to say besides the server's URL.
+    """
+
+    server: ssl.SSLContext
+    cluster: Mapping[str, Any]
+    user: Mapping[str, Any]
+
+    def admits(self, exchange: Exchange) -> bool:
+        """Whether the client of an exchange has proved who it is; the others are told 401."""
 
 
 class FaultyProxy:
-    """A proxy in a thread of its own, as a context manager; `handler` may be exchanged at any time."""
+    """A proxy in a thread of its own, as a context manager.
 
-    def __init__(self, control_plane: ControlPlane, handler: Handler = Exchange.pass_on) -> None:
+    `handler` answers requests, and `on_event` passes each line of a watch on; both may be exchanged at any time, also
+    for watches that are open. `exchanges` are all that there were, `under_way` those that have not been answered yet.
+    """
+
+    def __init__(
+        self, control_plane: ControlPlane, handler: Handler = Exchange.pass_on, access: Access | None = None
+    ) -> None:
         self.handler = handler
+        self.on_event: EventHandler = Exchange.send
         self.exchanges: list[Exchange] = []
+        self.under_way: set[Exchange] = set()
         self._control_plane = control_plane
+        self._access = access
+        self._connections: set[_Connection] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
 
     def __enter__(self) -> Self:
         self._thread.start()
-        port = asyncio.run_coroutine_threadsafe(self._open(), self._loop).result()
+        port = self._run(self._open())
         kubeconfig = self._administrator()
-        kubeconfig["clusters"][0]["cluster"] = {"server": f"http://127.0.0.1:{port}"}
-        kubeconfig["users"][0]["user"] = {}
+        tls, user = (self._access.cluster, self._access.user) if self._access else ({}, {})
+        url = f"{'https' if self._access else 'http'}://127.0.0.1:{port}"
+        kubeconfig["clusters"][0]["cluster"] = {"server": url, **tls}
+        kubeconfig["users"][0]["user"] = {**user}
         self.kubeconfig = self._control_plane.directory / f"proxy-{port}.kubeconfig"
         self.kubeconfig.write_text(yaml.safe_dump(kubeconfig))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result()
+        self._run(self._close())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+    def call(self, function: Callable[[Exchange], None], which: Callable[[Exchange], bool]) -> int:
+        """Call a function with some of the exchanges under way, in the proxy's loop; returns with how many."""
+
+        async def call() -> int:
+            chosen = [exchange for exchange in self.under_way if which(exchange)]
+            for exchange in chosen:
+                function(exchange)
+            return len(chosen)
+
+        return self._run(call())
+
+    def fall_silent(self) -> int:
+        """Send nothing more over any connection, and close none; those that are to come wait for `accept_again`.
+
+        Returns how many have fallen silent.
+        """
+        return self._run(self._fall_silent())
+
+    def accept_again(self) -> None:
+        """Serve the connections that have waited, and new ones. Those that have fallen silent remain so."""
+        self._run(self._accept())
+
+    def _run(self, what: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(what, self._loop).result()
 
     def _administrator(self) -> dict[str, Any]:
         kubeconfig: dict[str, Any] = yaml.safe_load(self._control_plane.kubeconfig.read_text())
@@ -125,7 +230,7 @@ class FaultyProxy:
 
     async def _open(self) -> int:
         token = self._administrator()["users"][0]["user"]["token"]
-        self._upstream = httpx.AsyncClient(
+        self.upstream = httpx.AsyncClient(
             base_url=self._control_plane.url,
             headers={"Authorization": f"Bearer {token}"},
             verify=ssl.create_default_context(cafile=str(self._control_plane.directory / "ca.crt")),
@@ -133,9 +238,21 @@ class FaultyProxy:
             timeout=None,
             trust_env=False,
         )
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        port: int = self._server.sockets[0].getsockname()[1]
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        await self._accept()
+        port: int = self._socket.getsockname()[1]
         return port
+
+    async def _accept(self) -> None:
+        tls = self._access.server if self._access else None
+        # The system keeps connections waiting while nobody accepts them: the socket itself stays open.
+        self._server = await asyncio.start_server(self._serve, sock=self._socket.dup(), ssl=tls)
+
+    async def _fall_silent(self) -> int:
+        self._server.close()
+        for connection in self._connections:
+            connection.is_silent = True
+        return len(self._connections)
 
     async def _close(self) -> None:
         self._server.close()
@@ -143,28 +260,51 @@ class FaultyProxy:
         for task in serving:
             task.cancel()
         await asyncio.gather(*serving, return_exceptions=True)
-        await self._upstream.aclose()
+        await self.upstream.aclose()
+        self._socket.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        connection = _Connection(reader, writer, self._upstream)
+        connection = _Connection(reader, writer, self)
+        self._connections.add(connection)
         try:
             while (exchange := await connection.next_request()) is not None:
                 self.exchanges.append(exchange)
-                await self.handler(exchange)
-        except (HangUpError, ConnectionError, httpx.TransportError, asyncio.CancelledError):
+                self.under_way.add(exchange)
+                try:
+                    await self._answer(exchange)
+                finally:
+                    self.under_way.discard(exchange)
+        except (HangUpError, ConnectionError, ssl.SSLError, httpx.TransportError, asyncio.CancelledError):
             pass  # whatever the reason, the client sees a connection that is closed
         finally:
+            self._connections.discard(connection)
             writer.transport.abort()
+
+    async def _answer(self, exchange: Exchange) -> None:
+        if self._access is None or self._access.admits(exchange):
+            await self.handler(exchange)
+        else:
+            await exchange.refuse(401, "Unauthorized")
 
 
 class _Connection:
-    """A client's connection, a request at a time."""
+    """A client's connection, a request at a time. Once it is silent, nothing that is sent arrives."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, upstream: httpx.AsyncClient) -> None:
-        self.upstream = upstream
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, proxy: FaultyProxy) -> None:
+        self.proxy = proxy
+        self.is_silent = False
+        self.certificate: Mapping[str, Any] = writer.get_extra_info("peercert") or {}
         self._reader = reader
         self._writer = writer
         self._protocol = h11.Connection(h11.SERVER)
+        task = asyncio.current_task()
+        assert task
+        self.task = task
+
+    @property
+    def is_answering(self) -> bool:
+        """Whether the head of an answer has been sent, and not its end."""
+        return self._protocol.our_state is h11.SEND_BODY
 
     async def next_request(self) -> Exchange | None:
         """Read a request; None once the client has closed the connection, or an answer could not keep it open."""
@@ -181,10 +321,35 @@ class _Connection:
         return Exchange(request, body, self)
 
     async def send(self, event: h11.Response | h11.Data | h11.EndOfMessage) -> None:
+        if self.is_silent:
+            await self._wait_until_the_client_leaves()
         self._writer.write(self._protocol.send(event) or b"")
         await self._writer.drain()
 
+    def interrupt(self) -> None:
+        if not self.is_silent:
+            self.task.cancel()
+
     async def _next_event(self) -> object:
         while (event := self._protocol.next_event()) is h11.NEED_DATA:
-            self._protocol.receive_data(await self._reader.read(65536))
+            data = await self._reader.read(65536)
+            if self.is_silent:
+                await self._wait_until_the_client_leaves()
+            self._protocol.receive_data(data)
         return event
+
+    async def _wait_until_the_client_leaves(self) -> None:
+        while await self._reader.read(65536):
+            pass
+        raise HangUpError
+
+
+async def _lines(response: httpx.Response) -> AsyncIterator[bytes]:
+    """The lines of a body, each with its end."""
+    rest = b""
+    async for piece in response.aiter_raw():
+        *lines, rest = (rest + piece).split(b"\n")
+        for line in lines:
+            yield line + b"\n"
+    if rest:
+        yield rest

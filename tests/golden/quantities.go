@@ -24,7 +24,11 @@ var (
 		".", "+", "-", "m", "Ki", "Ti", "E", "e3", "-.", "+.5", "5.", "5.Gi", ".5Gi", "00", "007", "-0", "0.0", "0e99",
 		"0.000000000", " 5", "5 ", "  1.5Gi  ", "1e4294967296", "1e4294967298", "1e64", "3e63", "7e62",
 		"0.0000000001", "0.00000000000000000000001", "1e-9", "1e-11", "1e-2000", "1.0000000000000001", "999999999999999999n",
+		"1e9223372036854775807", "1e-9223372036854775808", "1e-9223372036854775807", "1e-9223372036854775809",
 	}
+	// As the API server writes amounts beyond int64, with digits that Go keeps in an int64 and with more.
+	huge       = []string{"10", "1001", "99999999999999999", "999999999999999999", "1000000000000000001", "9999999999999999999"}
+	hugeSuffix = []string{"k", "M", "G", "T", "P", "E"}
 )
 
 // quantities gives [text, Value, MilliValue], or [text] where Kubernetes refuses the text.
@@ -38,6 +42,11 @@ func quantities() []any {
 			for _, sign := range signs {
 				texts = append(texts, sign+number+suffix)
 			}
+		}
+	}
+	for _, number := range huge {
+		for _, suffix := range hugeSuffix {
+			texts = append(texts, number+suffix, "-"+number+suffix)
 		}
 	}
 	limit := new(big.Int).Lsh(big.NewInt(1), 63)

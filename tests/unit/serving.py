@@ -4,6 +4,8 @@ import logging
 from pathlib import Path
 from typing import Any
 
+from extender_service.connections import ConnectionLimits
+from extender_service.extender.load import CallLimits
 from extender_service.options import ServeOptions
 
 
@@ -15,7 +17,9 @@ def serve_options(cluster_files: list[Path], **changes: Any) -> ServeOptions:
         "master": "",
         "cluster_files": cluster_files,
         "plugins": [],
+        "leader_lease": None,
         "mode": "replace",
+        "stale_limit_seconds": 30,
         "bind_address": "127.0.0.1",
         "port": 0,
         "tls_cert_file": None,
@@ -24,7 +28,13 @@ def serve_options(cluster_files: list[Path], **changes: Any) -> ServeOptions:
         "client_ca_file": None,
         "allowed_names": [],
         "insecure_serving": False,
+        "healthz_bind_address": None,
         "healthz_port": None,
+        "shutdown_delay_seconds": None,
+        "shutdown_grace_seconds": 25.0,
+        "calls": CallLimits(),
+        "connections": ConnectionLimits(),
+        "watchdog_seconds": 30.0,
         "log_level": logging.INFO,
         "log_format": "text",
     }

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from extender_service.serving_tls import Refusals, ServingCertificates, TLSError, TLSFiles, _names
+from extender_service.serving_tls import ServingCertificates, TLSError, TLSFiles, _names
 from tests.certificates import client_context, issue, mount, overwrite, pem_files, rename_over
 
 Run = Callable[[Coroutine[Any, Any, None]], None]
@@ -458,19 +458,6 @@ def test_a_connection_ends_though_the_client_never_says_goodbye(run: Run, tmp_pa
             client.socket.close()
 
     run(main())
-
-
-def test_refusals_are_told_once_a_second_and_counted_always(caplog: pytest.LogCaptureFixture) -> None:
-    seconds = 0.0
-    refusals = Refusals(lambda: seconds)
-    for _ in range(5):
-        refusals.add("protocol", "http request")
-    refusals.add("name", "not allowed")  # a flood of another kind does not hide it
-    seconds = 1.0
-    refusals.add("protocol", "http request")
-    assert refusals.counts == {"certificate": 0, "name": 1, "protocol": 6}
-    told = [(vars(each)["reason"], vars(each)["not_told_before"]) for each in caplog.records]
-    assert told == [("protocol", 0), ("name", 0), ("protocol", 4)]
 
 
 def test_uris_are_names() -> None:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from extender_service.cluster.api_server import NOT_ENDED, ApiServer, NodeStore, PodStore, StorageStore
+from extender_service.cluster.api_server import NOT_ENDED, ApiServer, NodeStore, PodStore, StorageStore, WorkloadStore
 from extender_service.cluster.cluster import Cluster
 from extender_service.kube.api_errors import ApiError, KubeError
 from extender_service.kube.client import KubeClient
@@ -114,7 +114,10 @@ def test_other_kinds_are_followed_where_somebody_reads_them() -> None:
             async with asyncio.timeout(10):
                 await api_server.wait_synced()
             following.cancel()
+            listed = await api_server.list_cluster()
         assert set(api_server.states) == {"nodes", "pods", "namespaces", "replicasets"}
+        assert listed.workloads.namespace_labels("shop") == {"team": "a"}
+        assert listed.pod_keys() == [("default", "web")]
         assert cluster.workloads.namespace_labels("shop") == {"team": "a"}
         lists = {request.path for request in server.requests if "watch" not in request.query}
         assert lists == {"/api/v1/nodes", "/api/v1/pods", "/api/v1/namespaces", "/apis/apps/v1/replicasets"}
@@ -228,6 +231,31 @@ def test_a_malformed_quantity_leaves_an_object_as_it_was(caplog: pytest.LogCaptu
         (logging.WARNING, "a"),
         (logging.WARNING, "default/web"),
     ]
+    assert {record.getMessage() for record in caplog.records} == {
+        "an object with a malformed quantity is left as it was"
+    }
+    assert all("quantity 'many'" in vars(record)["error"] for record in caplog.records)
+
+
+def test_a_cluster_is_listed_afresh_beside_the_one_that_is_followed() -> None:
+    async def call(api_server: ApiServer, cluster: Cluster, server: Server) -> None:
+        server.holds_pods.set()
+        listed = await api_server.list_cluster()
+        assert (listed.node_names(), listed.pod_keys()) == (["a"], [("default", "web")])
+        assert cluster.node_names() == []
+        pods_asked = {request.query.get("fieldSelector") for request in server.requests if "pods" in request.path}
+        assert pods_asked == {NOT_ENDED}
+
+    with_server(call)
+
+
+def test_workloads_that_are_deleted_are_forgotten() -> None:
+    cluster = Cluster()
+    store = WorkloadStore(cluster, ReplicaSet)
+    for name in ("web", "db"):
+        store.apply(ReplicaSet(ObjectMeta(name=name, namespace="shop")))
+    store.remove(("shop", "web"))
+    assert list(store.keys()) == cluster.workloads.keys(ReplicaSet) == [("shop", "db")]
 
 
 class Claims:
@@ -239,7 +267,10 @@ class Claims:
 
     async def __call__(self, request: Request, response: Response) -> None:
         self.paths.add(request.path)
-        claim = {"metadata": {"name": "data", "namespace": "default"}, "spec": {"volumeName": "v"}}
+        claim = {
+            "metadata": {"resourceVersion": "6", "name": "data", "namespace": "default"},
+            "spec": {"volumeName": "v"},
+        }
         if "watch" not in request.query:
             items = [claim] if request.path.endswith("persistentvolumeclaims") else []
             await response.send_json(200, {"metadata": {"resourceVersion": "5"}, "items": items})

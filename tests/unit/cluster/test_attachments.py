@@ -4,7 +4,13 @@ from extender_service.cluster.attachments import Attachment, Dependencies, Fault
 from extender_service.cluster.pod_volumes import pod_volumes
 from extender_service.cluster.storage import Storage, StorageObject
 from extender_service.kube.objects import AWSElasticBlockStore, Pod, Source, Volume
-from extender_service.kube.storage import PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec, StorageClass
+from extender_service.kube.storage import (
+    CSISource,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeSpec,
+    StorageClass,
+)
 from tests.unit.cluster.storage_objects import (
     ephemeral,
     make_claim,
@@ -43,10 +49,23 @@ def test_an_in_tree_volume_counts_where_its_plugin_is_migrated() -> None:
         PersistentVolumeSpec(),
         PersistentVolumeSpec(azure_file=Source()),
         PersistentVolumeSpec(aws_elastic_block_store=AWSElasticBlockStore("aws://zone/disk-1")),
+        PersistentVolumeSpec(csi=CSISource("csi.example.com", "")),
+        PersistentVolumeSpec(csi=CSISource("", "h")),
     ],
 )
 def test_volumes_that_no_driver_attaches_do_not_count(spec: PersistentVolumeSpec) -> None:
     assert found(with_claims("p", "c"), make_claim("c", "v"), make_volume("v", spec)) == []
+
+
+def test_volumes_of_all_kinds_come_in_the_pods_order() -> None:
+    inline = Volume(name="v", aws_elastic_block_store=AWSElasticBlockStore("vol-1"))
+    claims = with_claims("p", "", "c").spec.volumes
+    pod = with_volumes("p", inline, *claims)
+    assert found(pod, make_claim("c", "v"), make_volume("v", handle="h")) == [
+        Attachment(EBS_DRIVER, "vol-1", EBS),
+        Fault("PersistentVolumeClaim had no name"),
+        Attachment("csi.example.com", "h"),
+    ]
 
 
 @pytest.mark.parametrize("volume", ["", "not-there-yet"])

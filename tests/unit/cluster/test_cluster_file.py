@@ -11,8 +11,9 @@ from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.cluster_file import ClusterFile
 from extender_service.kube.api_errors import ApiError
 from extender_service.kube.manifests import ManifestError
-from extender_service.kube.storage import ClaimReference, CSISource
-from tests.unit.cluster.storage_objects import make_claim, make_class, make_volume
+from extender_service.kube.objects import ObjectMeta
+from extender_service.kube.storage import ClaimReference, CSISource, PersistentVolume, PersistentVolumeSpec, Phase
+from tests.unit.cluster.storage_objects import BIND_COMPLETED, make_claim, make_class, make_volume
 
 NODE = """
 apiVersion: v1
@@ -115,6 +116,7 @@ def test_kinds_that_nobody_reads_are_counted(files: Files, caplog: pytest.LogCap
     with caplog.at_level(logging.INFO):
         files.load(*(f"apiVersion: example.com/v1\nkind: Widget\nmetadata: {{name: w{n}}}\n" for n in range(2)))
     (record,) = caplog.records
+    assert record.getMessage() == "objects of a kind that scheduling does not read"
     assert (vars(record)["kind"], vars(record)["count"]) == ("example.com/v1/Widget", 2)
 
 
@@ -139,20 +141,20 @@ def test_a_pod_stays_bound_until_a_file_changes(files: Files) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "uid", "on", "status", "says"),
+    ("name", "uid", "on", "status", "reason", "says"),
     [
-        ("other", "", "a", 404, 'pods "other" not found'),
-        ("web", "another", "a", 409, "the UID of pod web is default/web, not another"),
-        ("web", "", "b", 404, 'nodes "b" not found'),
+        ("other", "", "a", 404, "NotFound", 'pods "other" not found'),
+        ("web", "another", "a", 409, "Conflict", "the UID of pod web is default/web, not another"),
+        ("web", "", "b", 404, "NotFound", 'nodes "b" not found'),
     ],
 )
 def test_what_an_api_server_would_refuse_is_refused(
-    files: Files, name: str, uid: str, on: str, status: int, says: str
+    files: Files, name: str, uid: str, on: str, status: int, reason: str, says: str
 ) -> None:
     files.load(node("a"), pod("web"))
     with pytest.raises(ApiError) as raised:
         bind(files, name, on, uid)
-    assert (raised.value.status_code, raised.value.message) == (status, says)
+    assert (raised.value.status_code, raised.value.reason, raised.value.message) == (status, reason, says)
     assert files.state == (["a"], [("web", "")])
 
 
@@ -183,17 +185,22 @@ def test_files_are_read_again_when_they_change(
     def warned() -> bool:
         return any(record.levelno == logging.WARNING for record in caplog.records)
 
+    caplog.set_level(logging.INFO)
     follow(
         files,
         [
             (lambda: files.write(node("b"), pod("web", "b")), lambda: files.state == (["b"], [("web", "b")])),
             (lambda: files.write("kind: [", ""), warned),
-            (files.paths[1].unlink, lambda: len(caplog.records) >= 2),
+            (files.paths[1].unlink, lambda: len(caplog.records) >= 3),
             (lambda: files.write(node("c"), ""), lambda: files.state == (["c"], [])),
         ],
     )
-    texts = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    assert all(text.startswith("the cluster file cannot be read, its last good state stays: ") for text in texts)
+    reading, *failing = caplog.records[:3]
+    assert (reading.message, vars(reading)["nodes"], vars(reading)["pods"]) == ("the cluster file has changed", 1, 1)
+    for record in failing:
+        assert record.message.startswith(
+            f"the cluster file cannot be read, its last good state stays: {files.paths[0]}: "
+        )
 
 
 def test_files_that_stay_the_same_are_not_read_again(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,27 +235,50 @@ provisioner: csi.example.com
 """
 
 
-def test_a_claim_is_bound_to_a_volume_of_the_files_or_to_one_that_is_made(files: Files) -> None:
-    storage = files.cluster.storage
-    volume, found, made = make_volume("v"), make_claim("found"), make_claim("made", class_name="fast", size="2Gi")
-    for item in (volume, found, made, make_class("fast", "csi.example.com")):
+def test_a_claim_and_the_volume_that_was_found_for_it_are_bound(files: Files) -> None:
+    volume, claim = make_volume("v"), make_claim("data")
+    files.cluster.apply_storage(volume)
+    files.cluster.apply_storage(claim)
+    wanted = make_volume("v", claim=ClaimReference("default", "data", "uid-of-data"))
+
+    asyncio.run(files.files.write_volume(wanted))
+
+    assert files.cluster.storage.volume("v") == structs.replace(wanted, status=Phase("Bound"))
+    assert files.cluster.storage.claim("default", "data") == make_claim("data", "v", phase="Bound")
+
+
+def test_a_claim_that_waits_for_a_provisioner_gets_a_volume_as_it_asks(files: Files) -> None:
+    claim = make_claim("data", class_name="fast", size="2Gi", modes=["ReadWriteMany"], annotations={"note": "mine"})
+    claim = structs.replace(claim, spec=structs.replace(claim.spec, volume_mode="Block"))
+    for item in (claim, make_class("fast", "csi.example.com")):
         files.cluster.apply_storage(item)
-    kept = structs.replace(
-        volume, spec=structs.replace(volume.spec, claim_ref=ClaimReference("default", "found", "uid-of-found"))
+
+    asyncio.run(files.files.write_claim(claim))
+
+    made = "pvc-uid-of-data"
+    spec = PersistentVolumeSpec(
+        csi=CSISource("csi.example.com", made),
+        capacity={"storage": "2Gi"},
+        access_modes=("ReadWriteMany",),
+        claim_ref=ClaimReference("default", "data", "uid-of-data"),
+        storage_class_name="fast",
+        volume_mode="Block",
     )
-    asyncio.run(files.files.write_volume(kept))
-    asyncio.run(files.files.write_claim(made))
-    bound_to = {}
-    for name in ("found", "made"):
-        claim = storage.claim("default", name)
-        assert claim is not None
-        assert claim.is_bound
-        bound_to[name] = claim.spec.volume_name
-    assert bound_to == {"found": "v", "made": "pvc-uid-of-made"}
-    new = storage.volume("pvc-uid-of-made")
-    assert new is not None
-    assert new.spec.capacity == {"storage": "2Gi"}
-    assert new.spec.csi == CSISource("csi.example.com", "pvc-uid-of-made")
+    assert files.cluster.storage.volume(made) == PersistentVolume(ObjectMeta(name=made), spec, Phase("Bound"))
+    bound = files.cluster.storage.claim("default", "data")
+    assert bound is not None
+    assert (bound.is_bound, bound.spec.volume_name, bound.status) == (True, made, Phase("Bound"))
+    assert bound.metadata.annotations == {"note": "mine", BIND_COMPLETED: "yes"}
+
+
+def test_the_volume_made_for_a_claim_without_uid_goes_by_the_claims_name(files: Files) -> None:
+    files.load(CLAIM)
+    claim = files.cluster.storage.claim("default", "data")
+    assert claim is not None
+    asyncio.run(files.files.write_claim(claim))
+    made = files.cluster.storage.volume("pvc-default-data")
+    assert made is not None
+    assert made.spec.csi == CSISource("", "pvc-default-data")
 
 
 def test_storage_is_what_the_files_say(files: Files) -> None:

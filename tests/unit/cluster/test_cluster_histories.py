@@ -296,5 +296,5 @@ class ClusterHistories(RuleBasedStateMachine):
         assert (column.numbers != ABSENT).sum() == sum(value is not None for value in values.values())
 
 
-ClusterHistories.TestCase.settings = settings(max_examples=100, stateful_step_count=50, deadline=None)
+ClusterHistories.TestCase.settings = settings(stateful_step_count=50)
 test_any_history = ClusterHistories.TestCase

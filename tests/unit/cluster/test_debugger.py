@@ -1,10 +1,23 @@
 from collections.abc import Iterable
 
+import msgspec
+
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.debugger import compare, dump
 from extender_service.cluster.dimensions import CPU_MILLI
-from extender_service.kube.objects import Node, Pod, Taint
+from extender_service.kube.objects import (
+    Affinity,
+    Node,
+    ObjectMeta,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    PodSpec,
+    Taint,
+)
+from extender_service.kube.policy import PodDisruptionBudget
 from tests.unit.cluster.objects import make_node, make_pod
+from tests.unit.cluster.storage_objects import make_volume
 
 
 def cluster_of(nodes: Iterable[Node] = (), pods: Iterable[Pod] = ()) -> Cluster:
@@ -69,6 +82,35 @@ def test_a_pod_on_another_node_is_misplaced_and_both_sums_differ() -> None:
     ]
 
 
+def test_a_pod_with_other_labels_or_affinity_is_named() -> None:
+    def labelled(name: str, value: str) -> Pod:
+        return Pod(ObjectMeta(name=name, namespace="default", uid=f"uid-of-{name}", labels={"app": value}))
+
+    affinity = Affinity(pod_affinity=PodAffinity(required=(PodAffinityTerm(topology_key="zone"),)))
+    near = msgspec.structs.replace(make_pod("near"), spec=PodSpec(affinity=affinity))
+    cluster = cluster_of(pods=[labelled("web", "a"), labelled("same", "a"), make_pod("near")])
+    assert compare(cluster, cluster_of(pods=[labelled("web", "b"), labelled("same", "a"), near])).lines() == [
+        "pods with other labels or affinity (2): default/near (uid-of-near), default/web (uid-of-web)"
+    ]
+
+
+def test_objects_of_other_kinds_are_compared_by_version() -> None:
+    def budget(name: str, version: str) -> PodDisruptionBudget:
+        return PodDisruptionBudget(ObjectMeta(name=name, namespace="default", resource_version=version))
+
+    cluster, listed = Cluster(), Cluster()
+    for each in (cluster, listed):
+        each.workloads.apply(budget("same", "1"))
+        each.apply_storage(make_volume("v"))
+    cluster.workloads.apply(budget("web", "2"))
+    listed.workloads.apply(budget("web", "3"))
+    cluster.apply_storage(make_volume("gone"))
+    assert compare(cluster, listed).lines() == [
+        "missed objects (1): PodDisruptionBudget default/web at version 3",
+        "redundant objects (2): PersistentVolume gone at version , PodDisruptionBudget default/web at version 2",
+    ]
+
+
 def test_a_sum_that_has_drifted_from_its_pods_is_found() -> None:
     cluster = cluster_of([make_node("a")], [WEB_ON_A])
     cluster.nodes.requested[CPU_MILLI, cluster.nodes.row_of["a"]] += 7
@@ -118,8 +160,23 @@ def test_many_differences_are_counted_and_some_of_them_named() -> None:
     cluster = cluster_of([make_node("a")], [make_pod(f"web-{number}") for number in range(1000)])
     lines = compare(cluster, cluster_of([make_node("a", labels={str(n): "x" for n in range(60)})])).lines()
     assert lines[0].startswith("redundant pods (1000): default/web-0 (uid-of-web-0), ")
+    assert lines[0].endswith("), …")
     assert lines[0].count("default/") == 50
     assert (len(lines), lines[-1]) == (52, "and 10 more")
+
+
+def test_fifty_differences_of_a_kind_are_all_named() -> None:
+    cluster = cluster_of([make_node("a")], [make_pod(f"web-{number}") for number in range(50)])
+    lines = compare(cluster, cluster_of([make_node("a", labels={str(n): "x" for n in range(50)})])).lines()
+    assert lines[0].count("default/") == 50
+    assert lines[0].endswith(")")
+    assert (len(lines), lines[-1]) == (51, "node a: label 9 is nothing, listed x")
+
+
+def test_a_pod_that_is_listed_without_its_node_is_misplaced() -> None:
+    cluster = cluster_of([make_node("a")], [make_pod("web", "a")])
+    differences = compare(cluster, cluster_of([make_node("a")], [make_pod("web")]))
+    assert differences.misplaced_pods == ["default/web (uid-of-web) is on a, listed on no node"]
 
 
 def test_a_dump_shows_nodes_placements_and_table_sizes() -> None:

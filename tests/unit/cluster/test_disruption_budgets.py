@@ -66,3 +66,22 @@ def test_a_pod_without_labels_is_in_no_budget() -> None:
 
 def test_an_empty_selector_protects_nothing() -> None:
     assert violations({"one": {"app": "web"}}, [(LabelSelector(), 0, [])], [0]) == [False]
+
+
+def test_each_group_has_all_of_each_budget() -> None:
+    both = {"app": "web", "zone": "x"}
+    budgets: list[tuple[LabelSelector, int, list[str]]] = [
+        (LabelSelector({"app": "web"}), 1, []),
+        (LabelSelector({"zone": "x"}), 1, []),
+    ]
+    pods = {str(number): both for number in range(4)}
+    assert violations(pods, budgets, [2, 2, 0, 0]) == [False, True, False, True]
+
+
+def test_without_pods_that_it_protects_a_budget_is_never_violated() -> None:
+    assert violations({"one": {"app": "web"}}, [(LabelSelector({"app": "db"}), 0, [])], [0]) == [False]
+
+
+def test_a_pod_without_labels_is_in_no_budget_though_it_was_the_first_to_come() -> None:
+    pods: dict[str, dict[str, str]] = {"bare": {}, "labelled": {"app": "web"}}
+    assert violations(pods, [(UNTIERED, 0, [])], [0, 0]) == [False, True]

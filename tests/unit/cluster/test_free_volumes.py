@@ -71,3 +71,10 @@ def test_removing_keeps_the_others_sorted(sizes: list[int], data: st.DataObject)
         free.remove(f"v{number}")
     left = sorted((size, f"v{number}") for number, size in enumerate(sizes) if number not in gone)
     assert [volume.name for volume in free.of_class("").get(None, ())] == [name for _, name in left]
+
+
+def test_a_volume_that_does_not_tell_its_size_is_smaller_than_any_claim() -> None:
+    volume = make_volume("v")
+    unsized = free_volume(structs.replace(volume, spec=structs.replace(volume.spec, capacity={})))
+    assert unsized is not None
+    assert unsized.capacity_nanos == 0

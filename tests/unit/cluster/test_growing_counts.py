@@ -15,3 +15,11 @@ def test_what_was_never_counted_is_zero() -> None:
 
 def test_no_numbers_have_no_counts() -> None:
     assert GrowingCounts().at(np.array([], np.intp)).tolist() == []
+
+
+def test_numbers_just_past_the_end_are_zero_too() -> None:
+    counts = GrowingCounts()
+    counts.add(0, 7)
+    counts.add(1, 8)
+    end = len(counts.array)
+    assert counts.at(np.array([end - 1, 1, end, 0, end + 1])).tolist() == [0, 8, 0, 7, 0]

@@ -167,3 +167,21 @@ def test_claims_are_found_by_name_in_any_namespace() -> None:
     assert sorted(held.claim_names.slots("c").tolist()) == sorted([p, q])
     assert held.claim_count(p, frozenset({"c"})) == 2
     assert held.claim_count(q, frozenset({"c", "d"})) == 1
+
+
+def test_the_volumes_of_a_pod_are_told_by_driver_and_handle() -> None:
+    cluster = Cluster()
+    cluster.apply_storage(make_volume("v", driver=CSI, handle="h"))
+    cluster.apply_storage(make_claim("data", "v"))
+    in_tree = Volume(name="disk", aws_elastic_block_store=AWSElasticBlockStore("vol-1"))
+    claim = Volume(name="data", persistent_volume_claim=PersistentVolumeClaimSource("data"))
+    cluster.apply_pod(with_volumes("p", claim, in_tree))
+    cluster.apply_pod(with_volumes("none"))
+    p, none = (cluster._slot_by_key["default", name] for name in ("p", "none"))
+    held = cluster.held_volumes
+    assert held.held_by(p, limit_key(CSI), migrated=False) == {(CSI, "h")}
+    assert held.held_by(p, limit_key(EBS), migrated=False) == set()
+    assert held.held_by(p, limit_key(EBS), migrated=True) == {(EBS, "vol-1")}
+    assert held.held_by(none, limit_key(CSI), migrated=True) == set()
+    assert held.claim_count(p, frozenset({"data"})) == 1
+    assert held.claim_count(none, frozenset({"data"})) == 0

@@ -73,3 +73,12 @@ def test_names_are_kept_once_for_all_nodes() -> None:
         images.set(row, (image(name),))
     kept = [held[0][0] for held in images._by_row.values()]
     assert kept[0] is kept[1]
+
+
+def test_there_is_an_answer_for_each_row() -> None:
+    images = Images()
+    images.set(7, (image("web:1"),))
+    found = images.find("web:1")
+    assert found is not None
+    for capacity in (8, 9, 64, 70):
+        assert found.on_rows(capacity).tolist() == [row == 7 for row in range(capacity)]

@@ -2,7 +2,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender_service.cluster.label_sets import LabelSet, LabelSets, PodSelector
-from extender_service.kube.selectors import EVERYTHING, NOTHING, label_set_selector
+from extender_service.kube.objects import LabelSelector, SelectorRequirement
+from extender_service.kube.selectors import EVERYTHING, NOTHING, label_set_selector, parse_label_selector
 from tests.unit.cluster import selectors as random_selectors
 
 pod_selectors = st.builds(PodSelector, random_selectors.namespace_sets, random_selectors.selectors)
@@ -76,3 +77,34 @@ def test_nothing_is_left_of_sets_that_nobody_holds() -> None:
     assert sets.size == 100
     assert all(not index._by_value for index in sets._index.values())
     assert len(sets._namespaces) == 0
+
+
+def test_all_of_many_requirements_hold_and_any_of_their_values() -> None:
+    sets = LabelSets()
+    numbers = {
+        (app, tier, pod): sets.hold(LabelSet("shop", {"app": app, "tier": tier, "pod": pod}))
+        for app in "ab"
+        for tier in "xyz"
+        for pod in "12"
+    }
+    of_all_three = label_set_selector({"app": "a", "tier": "x", "pod": "2"})
+    assert matching(sets, PodSelector(None, of_all_three)) == {numbers["a", "x", "2"]}
+    either = parse_label_selector(
+        LabelSelector(
+            {"app": "a"},
+            (SelectorRequirement("tier", "In", ("x", "z")), SelectorRequirement("pod", "NotIn", ("2", "3"))),
+        )
+    )
+    assert matching(sets, PodSelector(None, either)) == {numbers["a", "x", "1"], numbers["a", "z", "1"]}
+    neither = parse_label_selector(LabelSelector({}, (SelectorRequirement("tier", "NotIn", ("x", "z")),)))
+    assert matching(sets, PodSelector(None, neither)) == {
+        number for (_, tier, _), number in numbers.items() if tier == "y"
+    }
+
+
+def test_only_so_many_labels_are_indexed() -> None:
+    sets = LabelSets(limit=2)
+    sets.hold(LabelSet("shop", {"app": "web"}))
+    for key in ("app", "tier", "pod", "app"):
+        sets.matching([PodSelector(None, label_set_selector({key: "web"}))])
+    assert list(sets._index) == ["pod", "app"]

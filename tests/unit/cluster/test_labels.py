@@ -1,6 +1,15 @@
+from collections.abc import Mapping
+
 import numpy as np
 
 from extender_service.cluster.labels import ABSENT, LabelColumn, LabelColumns
+
+
+def columns_of(*labels: Mapping[str, str], limit: int = 256) -> LabelColumns:
+    columns = LabelColumns(limit)
+    for row, of_row in enumerate(labels):
+        columns.set(row, of_row)
+    return columns
 
 
 def values_of(column: LabelColumn, rows: int) -> list[str | None]:
@@ -8,19 +17,19 @@ def values_of(column: LabelColumn, rows: int) -> list[str | None]:
 
 
 def test_a_column_holds_the_value_of_each_row_and_equal_values_share_a_number() -> None:
-    column = LabelColumns().column("zone", [{"zone": "a"}, {"arch": "arm64"}, {"zone": "b"}, {"zone": "a"}], 8)
+    columns = columns_of({"zone": "a"}, {"arch": "arm64"}, {"zone": "b"}, {"zone": "a"})
+    column = columns.column("zone", 8)
     assert values_of(column, 8) == ["a", None, "b", "a", None, None, None, None]
     assert column.numbers[0] == column.numbers[3]
 
 
 def test_an_empty_value_is_a_value() -> None:
-    column = LabelColumns().column("role", [{"role": ""}, {}], 2)
-    assert values_of(column, 2) == ["", None]
+    assert values_of(columns_of({"role": ""}, {}).column("role", 2), 2) == ["", None]
 
 
 def test_columns_that_were_asked_for_follow_the_labels_of_a_row() -> None:
-    columns = LabelColumns()
-    column = columns.column("zone", [{"zone": "a"}, {"zone": "b"}], 2)
+    columns = columns_of({"zone": "a"}, {"zone": "b"})
+    column = columns.column("zone", 2)
     columns.set(0, {"zone": "c"})
     columns.set(1, {"arch": "arm64"})
     assert values_of(column, 2) == ["c", None]
@@ -28,47 +37,66 @@ def test_columns_that_were_asked_for_follow_the_labels_of_a_row() -> None:
 
 
 def test_asking_again_for_a_key_gives_the_same_column() -> None:
-    columns = LabelColumns()
-    assert columns.column("zone", [{"zone": "a"}], 1) is columns.column("zone", [{"zone": "a"}], 1)
+    columns = columns_of({"zone": "a"})
+    assert columns.column("zone", 1) is columns.column("zone", 1)
 
 
 def test_columns_grow_with_the_table() -> None:
-    columns = LabelColumns()
-    column = columns.column("zone", [{"zone": "a"}], 1)
-    columns.grow(3)
-    columns.set(2, {"zone": "b"})
-    assert values_of(column, 3) == ["a", None, "b"]
+    columns = columns_of({"zone": "a"})
+    column = columns.column("zone", 1)
+    columns.grow(2)
+    columns.set(1, {"zone": "b"})
+    assert values_of(column, 2) == ["a", "b"]
 
 
 def test_the_column_that_nobody_asked_for_longest_goes_first() -> None:
-    columns = LabelColumns(limit=2)
-    labels = [{"zone": "a", "arch": "arm64", "disk": "ssd"}]
-    zone = columns.column("zone", labels, 1)
-    arch = columns.column("arch", labels, 1)
-    assert columns.column("zone", labels, 1) is zone
-    columns.column("disk", labels, 1)
-    assert columns.column("zone", labels, 1) is zone
-    assert columns.column("arch", labels, 1) is not arch
+    columns = columns_of({"zone": "a", "arch": "arm64", "disk": "ssd"}, limit=2)
+    zone = columns.column("zone", 1)
+    arch = columns.column("arch", 1)
+    assert columns.column("zone", 1) is zone
+    columns.column("disk", 1)
+    assert columns.column("zone", 1) is zone
+    assert columns.column("arch", 1) is not arch
+
+
+def test_keys_that_no_row_has_push_nothing_out() -> None:
+    columns = columns_of({"zone": "a"}, limit=1)
+    zone = columns.column("zone", 1)
+    assert values_of(columns.column("nobody-has-this", 1), 1) == [None]
+    assert columns.column("zone", 1) is zone
+
+
+def test_a_key_counts_for_as_long_as_a_row_has_it() -> None:
+    columns = columns_of({}, {})
+    assert values_of(columns.column("zone", 2), 2) == [None, None]
+    columns.set(0, {"zone": "a"})
+    columns.set(1, {"zone": "b", "arch": "arm64"})
+    columns.set(0, {"arch": "amd64"})
+    assert values_of(columns.column("zone", 2), 2) == [None, "b"]
+    columns.set(1, {})
+    assert values_of(columns.column("zone", 2), 2) == [None, None]
+    columns.set(0, {"zone": "c"})
+    assert values_of(columns.column("zone", 2), 2) == ["c", None]
 
 
 def test_a_column_that_comes_back_holds_the_labels_of_today() -> None:
-    columns = LabelColumns(limit=1)
-    columns.column("zone", [{"zone": "a"}], 1)
-    columns.column("arch", [{"zone": "a"}], 1)
+    columns = columns_of({"zone": "a", "arch": "arm64"}, limit=1)
+    columns.column("zone", 1)
+    columns.column("arch", 1)
     columns.set(0, {"zone": "b"})
-    assert values_of(columns.column("zone", [{"zone": "b"}], 1), 1) == ["b"]
+    assert values_of(columns.column("zone", 1), 1) == ["b"]
 
 
 def test_values_are_read_as_integers_for_gt_and_lt() -> None:
-    column = LabelColumns().column("cores", [{"cores": "16"}, {"cores": "many"}, {"cores": "-4"}, {}], 4)
+    column = columns_of({"cores": "16"}, {"cores": "many"}, {"cores": "-4"}, {}).column("cores", 4)
     integers, is_integer = column.integers()
     assert is_integer[column.numbers[:3]].tolist() == [True, False, True]
     assert integers[column.numbers[[0, 2]]].tolist() == [16, -4]
 
 
 def test_integers_follow_when_a_number_gets_another_value() -> None:
-    columns = LabelColumns()
-    column = columns.column("cores", [{"cores": "16"}], 1)
+    columns = columns_of({"cores": "16"})
+    column = columns.column("cores", 1)
     column.integers()
     columns.set(0, {})
     columns.set(0, {"cores": "32"})
@@ -77,13 +105,12 @@ def test_integers_follow_when_a_number_gets_another_value() -> None:
 
 
 def test_a_copy_changes_on_its_own() -> None:
-    columns = LabelColumns()
-    labels = [{"zone": "a"}, {"zone": "b"}]
-    column = columns.column("zone", labels, 2)
+    columns = columns_of({"zone": "a"}, {"zone": "b"})
+    column = columns.column("zone", 2)
     before = column.numbers.copy()
     twin = columns.copy()
     twin.set(0, {"zone": "c"})
     twin.grow(4)
-    assert values_of(twin.column("zone", [], 4), 4) == ["c", "b", None, None]
+    assert values_of(twin.column("zone", 4), 4) == ["c", "b", None, None]
     assert values_of(column, 2) == ["a", "b"]
     assert np.array_equal(column.numbers, before)

@@ -170,7 +170,9 @@ def test_the_table_grows_past_its_first_capacity() -> None:
         labels = {"kubernetes.io/hostname": name}
         table.apply(make_node(name, {"cpu": str(number)}, labels=labels, taints=[DEDICATED] * (number % 2)))
         table.add_pod(table.row_of[name], takes(table, number), frozenset({("0.0.0.0", "TCP", number + 1)}))
-    assert table.count == 200
+    assert (table.count, np.flatnonzero(table.exists).tolist()) == (200, list(range(200)))
+    assert len(table.label_column("kubernetes.io/hostname").numbers) == table.capacity
+    assert not table.unschedulable.any()
     for number, name in enumerate(names):
         assert offers(table, name, "cpu") == 1000 * number
         assert taints_of(table, name) == (DEDICATED,) * (number % 2)
@@ -221,3 +223,25 @@ def test_a_copy_changes_on_its_own() -> None:
     assert table.port_sets.values[int(table.port_set[row])] == web | {("0.0.0.0", "TCP", 82)}
     assert label_of(twin, "a", "zone") == "y"
     assert twin.requested[CPU_MILLI, row] == 700
+
+
+def test_it_can_be_told_that_other_nodes_exist_than_before() -> None:
+    table = NodeTable()
+    seen = {table.membership}
+    for change, name in [("apply", "a"), ("apply", "b"), ("remove", "a"), ("remove", "b"), ("apply", "a")]:
+        if change == "apply":
+            table.apply(make_node(name))
+        else:
+            table.remove(name)
+        assert table.membership not in seen
+        seen.add(table.membership)
+    table.apply(make_node("a", labels={"zone": "x"}))
+    assert table.membership in seen
+
+
+def test_each_resource_takes_one_line_of_the_columns() -> None:
+    table = NodeTable()
+    for number in range(5):
+        table.apply(make_node(str(number), {f"example.com/device-{number}": "1"}))
+    assert table.allocatable.shape == table.requested.shape == (table.dimensions.size, table.capacity)
+    assert table.dimensions.size == FIRST_SCALAR + 5

@@ -109,3 +109,10 @@ def test_what_is_asked_of_one_world_does_not_show_in_those_before_it() -> None:
     assert before.requested(cpu).tolist() == [5000, 6000, 6000, 6000]
     assert cluster.view(None).requested(cpu).tolist() == [6000, 6000, 6000, 6000]
     assert not cluster.view(None).is_changed
+
+
+def test_the_nodes_that_changes_are_about_are_marked() -> None:
+    changes = RowChanges([3, 0, 3], [7, 8, 9], [1, 1, -1])
+    marked = changes.changes_at(5)
+    assert marked.dtype == np.bool_
+    assert marked.tolist() == [True, False, False, True, False]

@@ -155,10 +155,26 @@ def test_an_expectation_that_ended_does_not_expire(ended: str) -> None:
     assert world.dropped == []
 
 
+def test_expectations_expire_past_one_that_has_ended() -> None:
+    world = World()
+    world.expect(make_pod("db"), "b")
+    world.expect(WEB, "a")
+    world.placements.drop("uid-of-db")
+    assert world.expired_after(10**6) == [UID]
+
+
+def test_a_placement_keeps_the_plan_that_it_was_made_with() -> None:
+    world, plan = World(), object()
+    assert world.placements.expect(WEB, UID, "a", plan=plan).plan is plan
+    assert world.placements.assume(WEB, UID, "a").plan is plan
+    assert world.placements.assume(WEB, UID, "b", plan=plan).plan is plan
+    assert world.placements.assume(WEB, UID, "a").plan is None
+
+
 def test_what_has_ended_is_not_remembered_until_its_time_is_up() -> None:
     world = World()
     pods = [make_pod(f"web-{number}") for number in range(1000)]
-    world.known = {pod.metadata.uid for pod in pods}
+    world.known.update(pod.metadata.uid for pod in pods)
     for pod in pods:
         world.expect(pod, "a")
     # The watch knows them all: they may take ten minutes.

@@ -27,3 +27,8 @@ def test_the_members_of_each_group_are_numbered(drawn: list[int]) -> None:
     groups = sorted(drawn)
     expected = [rank for _, members in groupby(groups) for rank, _ in enumerate(members)]
     assert rank_in_group(np.array(groups, np.intp)).tolist() == expected
+
+
+def test_of_many_equal_things_none_overtakes_another() -> None:
+    first, second = np.arange(5000) // 7 % 3, np.arange(5000) // 11 % 2
+    assert order_by((first, second)).tolist() == np.lexsort((first, second)).tolist()

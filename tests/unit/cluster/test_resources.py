@@ -118,6 +118,12 @@ def test_in_scoring_a_sidecar_counts_only_against_init_containers() -> None:
     assert requests_of(main, init=(sidecar(cpu="500m"), setup)).nonzero_cpu_milli == 1300
 
 
+def test_in_scoring_any_number_of_sidecars_without_requests_count_as_one() -> None:
+    asks_for_nothing = make_container({"cpu": "0", "memory": "0"})
+    requests = requests_of(asks_for_nothing, init=(sidecar(), sidecar(), make_container()))
+    assert (requests.nonzero_cpu_milli, requests.nonzero_memory_bytes) == (DEFAULT_CPU_MILLI, DEFAULT_MEMORY_BYTES)
+
+
 def test_in_scoring_overhead_counts_where_it_is_given() -> None:
     requests = requests_of(make_container(), overhead={"cpu": "250m"})
     assert (requests.nonzero_cpu_milli, requests.nonzero_memory_bytes) == (350, DEFAULT_MEMORY_BYTES)

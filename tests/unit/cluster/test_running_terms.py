@@ -65,3 +65,13 @@ def test_a_term_on_many_rows_is_counted_like_one_on_few() -> None:
             running.add(WEB, row, -1)
     assert len(running) == 0
     assert list(running.about("shop", {"app": "web"}, {})) == []
+
+
+def test_the_pods_of_all_rows_with_a_value_are_added_up_with_the_terms_weight() -> None:
+    running = RunningTerms()
+    for row in (0, 1, 1, 2):
+        running.add(WEB, row, 1)
+    (counts,) = running.about("shop", {"app": "web"}, {})
+    sums = np.array([7, 7])
+    counts.add_by_value(sums, np.array([0, 0, 1]), -5)
+    assert sums.tolist() == [7 - 15, 7 - 5]

@@ -3,7 +3,7 @@ from hypothesis import strategies as st
 
 from extender_service.cluster.label_sets import PodSelector
 from extender_service.cluster.selector_index import SelectorIndex
-from extender_service.kube.selectors import label_set_selector
+from extender_service.kube.selectors import EVERYTHING, Operator, Requirement, Selector, label_set_selector
 from tests.unit.cluster import selectors as random_selectors
 
 PodSelectors = st.builds(PodSelector, random_selectors.namespace_sets, random_selectors.selectors)
@@ -46,3 +46,20 @@ def test_an_index_without_items_holds_nothing() -> None:
             index.add(1, namespaces, label_set_selector(labels))
             index.remove(1)
     assert not any((index._by_pair, index._by_key, index._anywhere, index._filed))
+
+
+def test_a_selector_that_asks_for_a_label_is_not_looked_at_for_pods_without_it() -> None:
+    index: SelectorIndex[str] = SelectorIndex()
+    index.add("labelled", None, Selector((Requirement("app", Operator.EXISTS),)))
+    index.add("web", None, Selector((Requirement("app", Operator.IN, ("web",)),)))
+    index.add("shop", {"shop"}, EVERYTHING)
+    assert list(index.candidates("bank", {"tier": "x"})) == []
+    assert list(index.candidates("bank", {"app": "db"})) == ["labelled"]
+    assert sorted(index.candidates("shop", {"app": "web"})) == ["labelled", "shop", "web"]
+
+
+def test_a_selector_is_filed_where_there_are_the_fewest() -> None:
+    index: SelectorIndex[int] = SelectorIndex()
+    for number in range(10):
+        index.add(number, {"shop"}, Selector((Requirement("number", Operator.IN, (str(number),)),)))
+    assert list(index.candidates("shop", {"number": "7"})) == [7]

@@ -24,3 +24,13 @@ def test_what_nobody_has_takes_no_room() -> None:
     index.discard("a", 1)
     index.discard("a", 2)
     assert index._slots == {}
+
+
+def test_pods_that_share_several_things_are_told_once_and_stay_with_each() -> None:
+    index: SlotIndex[str] = SlotIndex()
+    for thing, slots in (("a", (1, 2)), ("b", (2, 3)), ("c", (4,))):
+        for slot in slots:
+            index.add(thing, slot)
+    assert set(index.holders("a", "b", "c", "nobody has")) == {1, 2, 3, 4}
+    assert sorted(index.slots("c", "b").tolist()) == [2, 3, 4]
+    assert (set(index.holders("a")), set(index.holders("b"))) == ({1, 2}, {2, 3})

@@ -131,3 +131,25 @@ def test_only_what_follows_from_the_latest_object_is_assumed() -> None:
     storage.assume(first, second)
     storage.restore(first)
     assert storage.latest(claim) is second
+
+
+def test_nothing_is_left_of_classes_whose_volumes_and_capacities_are_gone() -> None:
+    storage = Storage()
+    for number in range(3):
+        storage.apply(make_volume(f"v{number}", class_name=f"class-{number % 2}"))
+        storage.apply(make_capacity(f"c{number}", f"class-{number % 2}", "5Gi", EVERYWHERE))
+        storage.apply(make_capacity(f"none-{number}", f"class-{number}", None, EVERYWHERE))
+    for kind in (PersistentVolume, CSIStorageCapacity):
+        for key in storage.keys(kind):
+            storage.remove(kind, key)
+    assert not storage._capacities
+    assert not storage.free_volumes._by_class
+
+
+def test_a_capacity_that_says_nothing_goes_as_it_came() -> None:
+    storage = Storage()
+    storage.apply(make_capacity("says-nothing", "fast", None, EVERYWHERE))
+    storage.apply(make_capacity("a", "fast", "5Gi", EVERYWHERE))
+    storage.remove(CSIStorageCapacity, ("kube-system", "says-nothing"))
+    storage.remove(CSIStorageCapacity, ("kube-system", "never-there"))
+    assert most_bytes(storage, "fast") == [5 << 30]

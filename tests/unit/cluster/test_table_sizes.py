@@ -73,7 +73,7 @@ def test_a_class_keeps_its_other_capacities() -> None:
 
 def test_what_decisions_ask_for_has_a_limit() -> None:
     cluster = Cluster()
-    cluster.apply_node(make_node("a"))
+    cluster.apply_node(make_node("a", labels={f"key-{number}": "" for number in range(300)}))
     for number in range(300):
         cluster.view(None).label(f"key-{number}")
     keys = next(size for size in table_sizes(cluster) if size.name == "node_label_keys")

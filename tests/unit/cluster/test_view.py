@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
+from numpy.typing import NDArray
 
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.labels import ABSENT
 from extender_service.cluster.own_worlds import RowChanges
 from extender_service.cluster.resources import HostPort, host_ports, pod_requests, request_shape
 from extender_service.cluster.view import NodeView
-from extender_service.kube.objects import Node, Pod, Taint
+from extender_service.kube.objects import ContainerImage, Node, Pod, Taint
 from tests.unit.cluster.objects import make_node, make_pod
 
 GPU = "nvidia.com/gpu"
@@ -115,6 +117,148 @@ def test_a_narrower_view_shows_the_same_nodes(cluster: Cluster, names: list[str]
     assert offered(narrow, "cpu") == [3000, 2000]
     assert requested(narrow, "cpu") == [0, 1000]
     assert requested(narrow.at(np.array([1])), "cpu") == [1000]
+
+
+@pytest.mark.parametrize(("names", "positions"), [(None, [3, 1]), (["c", "b", "a"], [0, 1])])
+def test_nodes_are_named_by_their_positions(cluster: Cluster, names: list[str] | None, positions: list[int]) -> None:
+    view = cluster.view(None if names is None else cluster.nodes.rows_named(names))
+    assert view.names_at(np.array(positions)) == ["c", "b"]
+    assert [view.name_at(position) for position in positions] == ["c", "b"]
+
+
+def test_a_node_is_found_where_it_is_in_the_view(cluster: Cluster) -> None:
+    view = cluster.view(cluster.nodes.rows_named(["c", "a"]))
+    assert view.positions_of(["a", "b", "nobody", "c"]).tolist() == [1, -1, -1, 0]
+    assert (view.position_of("a"), view.position_of("b"), view.position_of("nobody")) == (1, -1, -1)
+    assert cluster.view(None).positions_of(["c", "nobody", "b"]).tolist() == [3, -1, 1]
+
+
+def test_the_nodes_themselves_are_in_the_order_of_the_view(cluster: Cluster) -> None:
+    whole, some = cluster.view(None), cluster.view(cluster.nodes.rows_named(["c", "a"]))
+    assert [node and node.metadata.name for node in whole.objects] == ["a", "b", None, "c", None]
+    assert [node and node.metadata.name for node in some.objects] == ["c", "a"]
+
+
+def test_everywhere_is_the_whole_table_without_changes(cluster: Cluster) -> None:
+    view = cluster.view(cluster.nodes.rows_named(["b"])).changed(RowChanges([0], [slot_of(cluster, "train")], [-1]))
+    everywhere = view.everywhere()
+    assert len(everywhere) == len(cluster.view(None))
+    assert requested(everywhere, "cpu") == [100, 1000, 0, 0, 1000]
+    assert not everywhere.is_changed
+    assert view.is_changed
+    assert requested(view, "cpu") == [0]
+
+
+def test_images_are_shown_by_the_nodes_that_have_them(cluster: Cluster) -> None:
+    node = make_node("c")
+    has_web = structs.replace(node, status=structs.replace(node.status, images=(ContainerImage(("web:1",), 5),)))
+    cluster.apply_node(has_web)
+    view = cluster.view(cluster.nodes.rows_named(["c", "a"]))
+    image = view.image("web:1")
+    assert image is not None
+    assert view.has_image(image).tolist() == [True, False]
+    assert view.image("db:1") is None
+
+
+def test_pods_are_counted_where_they_are_in_each_nodes_world(cluster: Cluster) -> None:
+    view = cluster.view(cluster.nodes.rows_named(["c", "b", "a"]))
+    cluster.apply_pod(make_pod("pending"))
+    web, train, pending = (slot_of(cluster, name) for name in ("web", "train", "pending"))
+    asked = np.array([web, train, pending])
+    assert view.pods_among(asked).tolist() == [0, 1, 1]
+    changed = view.changed(RowChanges([0, 0, 2], [web, pending, web], [1, 1, -1]))
+    assert changed.pods_among(asked).tolist() == [2, 1, 0]
+    assert changed.pods_among(np.array([train])).tolist() == [0, 1, 0]
+
+
+def test_a_column_from_elsewhere_is_zero_past_its_end(cluster: Cluster) -> None:
+    view = cluster.view(cluster.nodes.rows_named(["c", "a"]))
+    assert view.by_row(np.array([7, 8])).tolist() == [0, 7]
+    assert view.by_row(np.arange(cluster.nodes.capacity)).tolist() == [3, 0]
+
+
+class CpuLeft:
+    """What is left of CPU on each node, and the names of the nodes for which it was worked out."""
+
+    def __init__(self) -> None:
+        self.asked: list[list[str]] = []
+
+    def __call__(self, nodes: NodeView) -> NDArray[np.int64]:
+        self.asked.append(nodes.names)
+        cpu = nodes.dimension("cpu")
+        return nodes.allocatable(cpu) - nodes.requested(cpu)
+
+
+@pytest.fixture
+def many() -> Cluster:
+    """Nodes 0 to 9, with a CPU more each, and a pod on node 3."""
+    cluster = Cluster()
+    for number in range(10):
+        cluster.apply_node(make_node(str(number), {"cpu": str(number)}))
+    cluster.apply_pod(make_pod("pod", "3", requests={"cpu": "500m"}))
+    return cluster
+
+
+def test_what_was_worked_out_is_kept_until_its_nodes_change(many: Cluster) -> None:
+    left = CpuLeft()
+    some = many.nodes.rows_named(["4", "3", "0"])
+    assert many.view(some).kept_by_room("left", left).tolist() == [4000, 2500, 0]
+    assert many.view(None).kept_by_room("left", left).tolist()[:4] == [0, 1000, 2000, 2500]
+    assert left.asked == [[str(number) for number in range(10)]]
+    many.apply_pod(make_pod("another", "4", requests={"cpu": "1"}))
+    assert many.view(some).kept_by_room("left", left).tolist() == [3000, 2500, 0]
+    assert left.asked[1:] == [["4"]]
+
+
+def test_what_goes_by_the_nodes_alone_is_kept_while_pods_come_and_go(many: Cluster) -> None:
+    asked = []
+
+    def offers(nodes: NodeView) -> NDArray[np.int64]:
+        asked.append(nodes.names)
+        return nodes.allocatable(nodes.dimension("cpu"))
+
+    rows = many.nodes.rows_named(["9", "1", "4"])
+    many.view(None).kept_by_facts("offers", offers)
+    many.apply_pod(make_pod("another", "4", requests={"cpu": "1"}))
+    assert many.view(rows).kept_by_facts("offers", offers).tolist() == [9000, 1000, 4000]
+    many.apply_node(make_node("4", {"cpu": "40"}))
+    assert many.view(rows).kept_by_facts("offers", offers).tolist() == [9000, 1000, 40_000]
+    assert asked[1:] == [["4"]]
+
+
+def test_for_a_few_nodes_nothing_is_worked_out_elsewhere(many: Cluster) -> None:
+    left = CpuLeft()
+    few = many.nodes.rows_named(["4", "3"])
+    assert many.view(few).kept_by_room("left", left).tolist() == [4000, 2500]
+    assert left.asked == [["4", "3"]]
+    many.view(None).kept_by_room("left", left)
+    assert many.view(few).kept_by_room("left", left).tolist() == [4000, 2500]
+    assert len(left.asked) == 2
+
+
+def test_keys_and_kinds_of_kept_columns_do_not_mix(many: Cluster) -> None:
+    view = many.view(None)
+    assert not view.kept_by_facts("key", lambda nodes: np.zeros(len(nodes))).any()
+    assert view.kept_by_facts("other key", lambda nodes: np.ones(len(nodes))).all()
+    assert view.kept_by_room("key", lambda nodes: np.ones(len(nodes))).all()
+
+
+def test_a_kept_array_may_have_a_line_for_each_of_several_facts(many: Cluster) -> None:
+    def both(nodes: NodeView) -> NDArray[np.int64]:
+        cpu = nodes.dimension("cpu")
+        return np.stack([nodes.allocatable(cpu), nodes.requested(cpu)])
+
+    view = many.view(many.nodes.rows_named(["4", "3", "0"]))
+    assert view.kept_by_room("both", both).tolist() == [[4000, 3000, 0], [0, 500, 0]]
+
+
+def test_in_a_changed_world_room_is_worked_out_for_it_alone(many: Cluster) -> None:
+    left = CpuLeft()
+    view = many.view(None)
+    view.kept_by_room("left", left)
+    changed = view.changed(RowChanges([3], [slot_of(many, "pod")], [-1]))
+    assert changed.kept_by_room("left", left).tolist()[:4] == [0, 1000, 2000, 3000]
+    assert view.kept_by_room("left", left).tolist()[:4] == [0, 1000, 2000, 2500]
 
 
 def test_in_a_changed_world_pods_come_and_go_on_single_nodes(cluster: Cluster) -> None:
@@ -239,6 +383,28 @@ def test_each_node_of_a_changed_view_is_as_if_its_pods_had_been_there_all_the_ti
         assert ports_of(seen) == [world.ports for world in expected]
         for resource in RESOURCES:
             assert requested(seen, resource) == [world.requested(resource) for world in expected]
+
+
+def test_a_resource_that_only_a_waiting_pod_asks_for_is_known_and_nobody_has_it(cluster: Cluster) -> None:
+    cluster.apply_pod(make_pod("waiting", requests={"example.com/fpga": "3"}))
+    view = cluster.view(cluster.nodes.rows_named(["c", "a"]))
+    assert view.dimension("example.com/fpga") == len(cluster.nodes.requested)
+    assert offered(view, "example.com/fpga") == requested(view, "example.com/fpga") == [0, 0]
+    changed = view.changed(RowChanges([1], [slot_of(cluster, "waiting")], [1]))
+    assert requested(changed, "example.com/fpga") == [0, 3]
+    assert requested(changed.changed(RowChanges([1], [slot_of(cluster, "web")], [-1])), "cpu") == [0, 0]
+
+
+def test_what_was_kept_is_brought_up_to_date_while_nobody_asks(many: Cluster) -> None:
+    left = CpuLeft()
+    many.view(None).kept_by_room("left", left)
+    many.view(None).kept_by_facts("left", left)
+    many.apply_pod(make_pod("another", "4", requests={"cpu": "1"}))
+    many.apply_node(make_node("5", {"cpu": "50"}))
+    many.catch_up()
+    assert left.asked[2:] == [["5"], ["4", "5"]]
+    assert many.view(None).kept_by_room("left", left)[[4, 5]].tolist() == [3000, 50_000]
+    assert len(left.asked) == 4
 
 
 @contextmanager

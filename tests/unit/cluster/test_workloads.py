@@ -1,5 +1,6 @@
 from extender_service.cluster.workloads import Workloads
-from extender_service.kube.objects import ObjectMeta
+from extender_service.kube.objects import LabelSelector, ObjectMeta
+from extender_service.kube.policy import PodDisruptionBudget, PodDisruptionBudgetSpec
 from extender_service.kube.selectors import EVERYTHING, label_set_selector
 from extender_service.kube.workloads import Namespace, ReplicaSet, Service, ServiceSpec
 
@@ -48,12 +49,45 @@ def test_namespaces_are_selected_by_the_labels_that_they_have_now() -> None:
 
 def test_objects_are_replaced_by_what_is_there_now() -> None:
     workloads = Workloads()
-    old, new = (
-        ReplicaSet(ObjectMeta(name="old", namespace="shop")),
-        ReplicaSet(ObjectMeta(name="new", namespace="shop")),
-    )
-    workloads.replace(ReplicaSet, [old])
-    workloads.replace(ReplicaSet, [new])
-    assert workloads.keys(ReplicaSet) == [("shop", "new")]
+    old, kept, new = (ReplicaSet(ObjectMeta(name=name, namespace="shop")) for name in ("old", "kept", "new"))
+    workloads.replace(ReplicaSet, [old, kept])
+    workloads.replace(ReplicaSet, [kept, new])
+    assert workloads.keys(ReplicaSet) == [("shop", "kept"), ("shop", "new")]
     assert workloads.get(ReplicaSet, "shop", "new") == new
     assert workloads.get(ReplicaSet, "shop", "old") is None
+
+
+def budget(name: str, **selects: str) -> PodDisruptionBudget:
+    metadata = ObjectMeta(name=name, namespace="shop")
+    return PodDisruptionBudget(metadata, PodDisruptionBudgetSpec(LabelSelector(selects)))
+
+
+def test_budgets_protect_pods_from_when_they_are_made_until_they_are_gone() -> None:
+    workloads = Workloads()
+    workloads.apply(budget("web", app="web"))
+    workloads.apply(budget("db", app="db"))
+    workloads.apply(budget("nothing"))
+    workloads.apply(service("web", {"app": "web"}))
+    web, db = ({"app": "web"}, {"app": "db"})
+
+    def protected() -> list[bool]:
+        return [any(budget.pods.selector.matches(pod) for budget in workloads.disruption_budgets) for pod in (web, db)]
+
+    assert protected() == [True, True]
+    assert len(workloads.disruption_budgets) == 2
+    workloads.remove(Service, ("shop", "web"))
+    workloads.remove(PodDisruptionBudget, ("shop", "nothing"))
+    assert protected() == [True, True]
+    workloads.apply(budget("db"))
+    assert protected() == [True, False]
+    workloads.remove(PodDisruptionBudget, ("shop", "web"))
+    assert protected() == [False, False]
+
+
+def test_a_service_without_a_selector_comes_and_goes_quietly() -> None:
+    workloads = Workloads()
+    workloads.apply(service("external", None))
+    workloads.apply(service("web", {"app": "web"}))
+    workloads.remove(Service, ("shop", "external"))
+    workloads.remove(Service, ("shop", "external"))
+    assert workloads.keys(Service) == [("shop", "web")]

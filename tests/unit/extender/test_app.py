@@ -12,12 +12,13 @@ import uvloop
 
 from extender_service.cluster.view import NodeView
 from extender_service.extender.description import describe
+from extender_service.extender.load import CallLimits
 from extender_service.extender.observation import Verb
 from extender_service.framework.interface import CycleState, Filter, Handle
-from extender_service.framework.status import Rejections
+from extender_service.framework.status import Rejections, unschedulable
 from extender_service.kube.objects import Pod
 from tests.unit.cluster.objects import make_node, make_pod
-from tests.unit.extender.world import World
+from tests.unit.extender.world import Hold, World
 
 WEB = make_pod("web", requests={"cpu": "1"})
 VERBS: tuple[Verb, ...] = ("filter", "prioritize", "preempt", "bind")
@@ -77,6 +78,16 @@ def test_a_malformed_body_is_answered_in_the_verbs_own_form(verb: Verb, body: by
         ("preempt", {"Pod": {}, "NodeNameToMetaVictims": {"a": 1}}, "$.NodeNameToMetaVictims[...]"),
         ("bind", {"PodName": "web", "PodNamespace": "default", "PodUID": "u"}, "Node is missing"),
         ("bind", {"PodName": ["web"]}, "$.PodName"),
+        (
+            "bind",
+            {"PodName": 254 * "x", "PodNamespace": "default", "PodUID": "u", "Node": "a"},
+            "PodName has 254 characters, of which 253 are the most",
+        ),
+        (
+            "preempt",
+            {"Pod": {"metadata": {"labels": {f"k{n}": "" for n in range(2000)}}}},
+            "Pod.metadata.labels has 2000",
+        ),
     ],
 )
 def test_what_is_missing_or_wrong_is_named(verb: Verb, body: Mapping[str, object], names: str) -> None:
@@ -99,6 +110,97 @@ def test_an_error_holds_no_percent_sign() -> None:
     assert answer["Error"] == 'running "Fails" filter plugin: ZeroDivisionError: 100(percent) broken, (percent)d'
     assert world.observations[0].error == answer["Error"]
     assert world.observations[0].pod == "default/web"
+
+
+class SaysTooMuch(Filter):
+    name = "SaysTooMuch"
+
+    def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
+        return Rejections.where(nodes.exists, unschedulable(400_000 * "x"))
+
+
+def test_reasons_that_nobody_can_read_are_an_error() -> None:
+    nodes = [make_node(f"node-{number}") for number in range(100)]
+    world = World(*nodes, plugins={})
+    world.service.profiles["default-scheduler"].filter = (SaysTooMuch(None, Handle(world.cluster, world.pods)),)
+    names = [node.metadata.name for node in nodes]
+    answer = asyncio.run(world.call("filter", {"Pod": WEB, "NodeNames": names}))
+    assert answer["Error"].startswith("the reasons against 100 nodes have 400000 characters for each, too many")
+    assert len(answer["Error"]) < 500
+    assert len(asyncio.run(world.call("filter", {"Pod": WEB, "NodeNames": names[:10]}))["FailedNodes"]) == 10
+
+
+ABOUT_A = {
+    "Pod": {"metadata": {"name": "web", "uid": "u"}, "spec": {"priority": 1}},
+    "NodeNames": ["a"],
+    "NodeNameToMetaVictims": {"a": {"Pods": [{"UID": "uid-of-old"}]}},
+    "PodName": "web",
+    "PodNamespace": "default",
+    "PodUID": "uid-of-web",
+    "Node": "a",
+}
+DECIDING: tuple[Verb, ...] = ("filter", "prioritize", "preempt")
+
+
+def limited(verb: Verb, limits: CallLimits, tasks: int = 0) -> tuple[World, int, str]:
+    """What comes of a call within these limits, while the server has so many tasks: a world, status and error."""
+    world = World(make_node("a"), limits=limits)
+    world.cluster.apply_pod(make_pod("old", "a"))
+    world.pods.put(WEB)
+    world.load.tasks = range(tasks)
+    answer = asyncio.run(world.post(verb, ABOUT_A))
+    body = answer.json()
+    return world, answer.status_code, body.get("Error", "") if isinstance(body, dict) else ""
+
+
+@pytest.mark.parametrize("verb", DECIDING)
+def test_one_call_too_many_is_an_error_in_the_verbs_own_form(verb: Verb) -> None:
+    world, status, error = limited(verb, CallLimits(requests=3), tasks=4)
+    assert error == "too much to do: 4 calls are in work (--max-requests)"
+    assert status == (200 if verb == "filter" else 400)
+    assert world.observations[0].limit == "requests"
+    assert limited(verb, CallLimits(requests=4), tasks=4)[2] == ""
+
+
+@pytest.mark.parametrize("verb", DECIDING)
+def test_a_call_whose_time_is_over_is_not_decided_about(verb: Verb) -> None:
+    world, status, error = limited(verb, CallLimits(decision_seconds=-1))
+    assert error == "waiting for its turn: the time for this decision is over (--decision-timeout)"
+    assert status == (200 if verb == "filter" else 400)
+    assert world.observations[0].limit == "decision-time"
+
+
+def test_bindings_have_a_limit_of_their_own_and_no_deadline() -> None:
+    assert limited("bind", CallLimits(requests=0, decision_seconds=-1), tasks=9)[2] == ""
+    world, status, error = limited("bind", CallLimits(bindings=0))
+    assert (status, error) == (200, "too much to do: 0 bindings are in work (--max-bindings)")
+    assert world.observations[0].limit == "bindings"
+
+
+def test_bindings_that_wait_keep_no_other_call_from_its_turn() -> None:
+    world = World(make_node("a"), limits=CallLimits(requests=2, bindings=1))
+    world.pods.put(WEB)
+    world.pods.hold = Hold()
+    world.load.tasks = range(3)
+
+    async def calls() -> None:
+        binding = asyncio.create_task(world.bind(WEB, "a"))
+        assert world.pods.hold is not None
+        await world.pods.hold.arrived.wait()
+        assert (await world.filter(make_pod("other"), ["a"]))["NodeNames"] == ["a"]
+        assert "1 bindings are in work" in await world.bind(make_pod("other"), "a")
+        world.pods.hold.go_on.set()
+        assert await binding == ""
+
+    asyncio.run(calls())
+    assert world.load.bindings == 0
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_body_that_is_too_large_is_not_read(verb: Verb) -> None:
+    world, status, error = limited(verb, CallLimits(body_bytes=20))
+    assert (status, error) == (413, "the body has more than 20 bytes (--max-body-size)")
+    assert world.observations[0].limit == "body-size"
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -223,6 +223,31 @@ def test_the_room_of_a_pod_whose_binding_is_tried_again_is_not_given_away() -> N
     assert world.pods.reads == 2  # after the first try, and before the second
 
 
+def test_nor_is_it_where_the_pod_was_being_read_when_that_began() -> None:
+    world = world_with()
+
+    async def calls() -> None:
+        world.pods.bind_errors, world.pods.read_errors = [LOST], [LOST]
+        world.pods.applies = False
+        await world.filter(WEB, ["a"])
+        assert "the connection was lost" in await world.bind(WEB, "a")
+        world.pods.read_hold = being_read = Hold()
+        settling = asyncio.create_task(world.binder.settle(UID))
+        await being_read.arrived.wait()
+        world.pods.read_hold = Hold()
+        binding = asyncio.create_task(world.bind(WEB, "a"))
+        await world.pods.read_hold.arrived.wait()
+        being_read.go_on.set()
+        assert await settling is None
+        assert (world.expected_on(WEB), world.cpu_milli("a")) == ("a", 1000)
+        world.pods.applies = True
+        world.pods.read_hold.go_on.set()
+        assert await binding == ""
+
+    asyncio.run(calls())
+    assert world.cpu_milli("a") == 1000
+
+
 def test_a_binding_that_the_watch_does_not_show_is_read_again_and_again() -> None:
     world = world_with(confirm_seconds=0.01)
 
@@ -406,6 +431,22 @@ def test_closing_waits_for_bindings_under_way() -> None:
 
     assert asyncio.run(calls()) == ""
     assert world.pods.pods["default", "web"].spec.node_name == "a"
+
+
+def test_closing_undoes_what_does_not_finish_and_what_is_expected() -> None:
+    world = world_with()
+    later = make_pod("later", requests={"cpu": "1"})
+
+    async def calls() -> str:
+        binding, _ = await begin(world, "a")
+        await world.filter(later, ["b"])
+        assert world.expected_on(later) == "b"
+        await world.binder.close(0.01)
+        return await binding
+
+    assert asyncio.run(calls()) == "binding default/web to a: extender-service was stopped"
+    assert (world.expected_on(WEB), world.expected_on(later)) == (None, None)
+    assert (world.cpu_milli("a"), world.cpu_milli("b")) == (0, 0)
 
 
 # Settling, as Filter asks for it.

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 import pytest
 from starlette.types import Message
 
-from extender_service.extender.calls import Call, HungUpError, answer
+from extender_service.extender.calls import ARRIVED, Call, HungUpError, answer
+from extender_service.extender.load import CallLimits, LimitError, Load
 
 GONE: Message = {"type": "http.disconnect"}
 
@@ -27,6 +28,11 @@ class Caller:
         return GONE
 
 
+def made(caller: Caller, load: Load | None = None, length: int | None = None) -> Call:
+    headers = [] if length is None else [(b"host", b"x"), (b"content-length", b"%d" % length)]
+    return Call({"headers": headers}, caller.receive, load or Load(CallLimits()))
+
+
 @pytest.mark.parametrize(
     "messages",
     [
@@ -36,20 +42,20 @@ class Caller:
     ],
 )
 def test_the_body_is_read_whole(messages: list[Message]) -> None:
-    assert asyncio.run(Call(Caller(messages).receive).body()) == b"abcd"
+    assert asyncio.run(made(Caller(messages)).body()) == b"abcd"
 
 
 @pytest.mark.parametrize("messages", [[GONE], [part(b"ab", more=True), GONE]])
 def test_a_caller_that_goes_before_it_is_done(messages: list[Message]) -> None:
     with pytest.raises(HungUpError, match="before its request was complete"):
-        asyncio.run(Call(Caller(messages).receive).body())
+        asyncio.run(made(Caller(messages)).body())
 
 
 def test_whether_the_caller_is_still_there_is_told_without_waiting_for_it() -> None:
     async def run() -> None:
         # An HTTP server may tell once more that the body has ended.
         caller = Caller([part(b"", more=False), part(b"", more=False)])
-        call = Call(caller.receive)
+        call = made(caller)
         await call.body()
         assert not await call.has_hung_up()
         caller.gone.set()
@@ -70,3 +76,66 @@ def test_the_answer_says_how_long_it_is() -> None:
     assert start["status"] == 400
     assert dict(start["headers"]) == {b"content-type": b"application/json", b"content-length": b"14"}
     assert body["body"] == b'{"Error":"no"}'
+
+
+SMALL = CallLimits(body_bytes=8, bodies_bytes=12)
+
+
+def test_a_body_that_says_it_is_too_large_is_not_read() -> None:
+    caller = Caller([part(b"ab", more=True), part(b"cd", more=False)])
+    with pytest.raises(LimitError, match=r"^the body has more than 8 bytes \(--max-body-size\)$") as error:
+        asyncio.run(made(caller, Load(SMALL), 9).body())
+    assert (error.value.limit, error.value.status) == ("body-size", 413)
+    assert len(caller.messages) == 1
+
+
+@pytest.mark.parametrize("messages", [[part(b"a" * 9, more=False)], [part(b"a" * 3, more=True)] * 9])
+def test_a_body_that_does_not_is_read_up_to_the_limit(messages: list[Message]) -> None:
+    caller = Caller(messages)
+    with pytest.raises(LimitError, match="the body has more than 8 bytes"):
+        asyncio.run(made(caller, Load(SMALL)).body())
+    assert len(caller.messages) == max(len(messages) - 3, 0)
+
+
+def test_bodies_count_until_the_call_is_answered() -> None:
+    async def run() -> None:
+        load = Load(SMALL)
+        first = made(Caller([part(b"abcd", more=True), part(b"abcd", more=False)]), load, 8)
+        assert await first.body() == b"abcdabcd"
+        assert (load.bodies_bytes, len(load.reading)) == (8, 0)
+        with pytest.raises(LimitError, match=r"take more than 12 bytes \(--max-bodies-size\)") as error:
+            await made(Caller([part(b"abc", more=True), part(b"de", more=False)]), load, 5).body()
+        assert (error.value.limit, error.value.status) == ("bodies-size", 503)
+        assert load.bodies_bytes == 8
+        first.end()
+        last = made(Caller([part(b"abc", more=True), part(b"de", more=False)]), load, 5)
+        assert await last.body() == b"abcde"
+        last.end()
+        assert load.bodies_bytes == 0
+
+    asyncio.run(run())
+
+
+def test_a_body_that_has_been_coming_for_long_goes_for_one_that_comes_at_once() -> None:
+    async def run() -> None:
+        load = Load(SMALL)
+        slow = asyncio.create_task(made(Caller([part(b"abcdef", more=True)]), load).body())
+        slower = asyncio.create_task(made(Caller([part(b"abc", more=True)]), load).body())
+        while load.bodies_bytes < 9:
+            await asyncio.sleep(0)
+        prompt = made(Caller([part(b"abc", more=True), part(b"de", more=False)]), load)
+        assert await prompt.body() == b"abcde"
+        with pytest.raises(LimitError, match="bodies of calls take more"):
+            await slow
+        assert (load.bodies_bytes, len(load.reading)) == (8, 1)
+        slower.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await slower
+        assert len(load.reading) == 0
+
+    asyncio.run(run())
+
+
+def test_the_deadline_counts_from_when_the_server_saw_the_call() -> None:
+    call = Call({"headers": [], ARRIVED: 100.0}, Caller([]).receive, Load(CallLimits(decision_seconds=3)))
+    assert (call.arrived, call.deadline) == (100.0, 103.0)

@@ -58,6 +58,14 @@ def test_every_name_finds_its_node(known: list[str], asked: list[str], removed: 
         assert asked[found.index_of(position)] == names[position]
 
 
+def test_a_node_that_is_named_twice_is_judged_once() -> None:
+    finder = CandidateFinder(cluster_of(*"abcdefghijkl"))
+    found = finder.find(ExtenderArgs(node_names=["c", "a", "c", "z"]))
+    assert sorted(found.view.names) == ["a", "c"]
+    assert [found.view.names[position] for position in found.positions[:3]] == ["c", "a", "c"]
+    assert found.positions[3] == -1
+
+
 def test_whole_nodes_leave_the_table_of_the_cluster_alone() -> None:
     cluster = cluster_of("a")
     found = CandidateFinder(cluster).find(whole({"metadata": {"name": "a"}, "spec": {"unschedulable": True}}))

@@ -15,6 +15,7 @@ from extender_service.cluster.placements import UNKNOWN_SECONDS
 from extender_service.config.load import default_config
 from extender_service.extender.app import create_app
 from extender_service.extender.bind import CONFIRM_SECONDS, Binder
+from extender_service.extender.load import CallLimits, Load
 from extender_service.extender.service import ExtenderService
 from extender_service.framework.interface import Handle
 from extender_service.framework.registry import Registry
@@ -69,7 +70,7 @@ class ServiceHistories(RuleBasedStateMachine):
         self.profile.pre_bind += (Errand(None, handle),)
         self.service = ExtenderService(self.cluster, self.profiles, mode="replace", is_live=True, clock=self.clock)
         self.binder = Binder(self.service, self.api)
-        self.app = create_app(self.service, self.binder, lambda _: None)
+        self.app = create_app(self.service, self.binder, lambda _: None, Load(CallLimits()))
         self.calls: list[Call] = []
         self.callers: list[asyncio.Task[None]] = []
         self.pods: list[Pod] = []  # all that there ever were, as they were made

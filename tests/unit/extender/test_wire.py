@@ -136,6 +136,11 @@ def test_what_is_not_a_json_object_is_refused(decoder: ArgsDecoder[Any], body: b
         decoder.decode(body)
 
 
+def test_a_body_in_another_encoding_is_told_so() -> None:
+    with pytest.raises(DecodeError, match=r"^the body is not UTF-8$"):
+        nodes_args.decode(b'{"\xff": 1}')
+
+
 @pytest.mark.parametrize(
     ("decoder", "body", "field"),
     [
@@ -236,3 +241,12 @@ def test_answers_are_written_as_go_reads_them(answer: object, written: object) -
 def test_an_error_is_no_format_string() -> None:
     assert error_text("90% of 100%d") == "90(percent) of 100(percent)d"
     assert error_text("plain") == "plain"
+
+
+def test_a_new_decoder_takes_names_in_any_case_at_once() -> None:
+    args = ArgsDecoder(ExtenderBindingArgs).decode(b'{"podname": "web", "PODUID": "u", "Node": "a", "extra": 1}')
+    assert (args.pod_name, args.pod_namespace, args.pod_uid, args.node) == ("web", "", "u", "a")
+
+
+def test_an_error_that_quotes_too_much_is_cut() -> None:
+    assert error_text("x" * 10_000) == "x" * 4_000 + "… (6000 more characters)"

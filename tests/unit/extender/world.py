@@ -12,6 +12,7 @@ from extender_service.cluster.dimensions import CPU_MILLI
 from extender_service.config.load import default_config
 from extender_service.extender.app import create_app
 from extender_service.extender.bind import Binder
+from extender_service.extender.load import CallLimits, Load
 from extender_service.extender.observation import Observation
 from extender_service.extender.service import ExtenderService, Mode
 from extender_service.framework.interface import Handle, Plugin
@@ -103,6 +104,7 @@ class World:
         is_live: bool = True,
         plugins: Mapping[str, Sequence[tuple[Plugin, int]]] | None = None,
         confirm_seconds: float = 30.0,
+        limits: CallLimits = CallLimits(),  # noqa: B008 - it cannot be changed
     ) -> None:
         self.clock = Clock()
         self.cluster = Cluster(clock=self.clock)
@@ -121,7 +123,8 @@ class World:
         self.events: list[Occurrence] = []
         self.binder = Binder(self.service, self.pods, confirm_seconds=confirm_seconds, record=self.events.append)
         self.observations: list[Observation] = []
-        self.app = create_app(self.service, self.binder, self.observations.append)
+        self.load = Load(limits)
+        self.app = create_app(self.service, self.binder, self.observations.append, self.load)
         for node in nodes:
             self.cluster.apply_node(node)
 

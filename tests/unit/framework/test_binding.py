@@ -117,10 +117,20 @@ def test_a_refusal_stops_the_cycle_and_names_the_plugin(point: str, name: str) -
         asyncio.run(whole(cycle))
 
 
-def test_a_plugin_that_raises_is_an_error_with_its_name() -> None:
-    cycle, _ = cycle_of(Recorder("a", [], pre_bind=KeyError("x")))
-    with pytest.raises(CycleError, match="running PreBind plugin \"Recorder\": KeyError: 'x'"):
+@pytest.mark.parametrize("point", ["reserve", "permit", "pre_bind", "bind"])
+def test_a_plugin_that_raises_is_an_error_with_its_name(point: str) -> None:
+    cycle, _ = cycle_of(Recorder("a", [], **{point: KeyError("x")}))
+    name = {"pre_bind": "PreBind"}.get(point, point.capitalize())
+    with pytest.raises(CycleError, match=f"^running {name} plugin \"Recorder\": KeyError: 'x'$"):
         asyncio.run(whole(cycle))
+
+
+def test_a_post_bind_that_raises_does_not_keep_the_others_from_it(caplog: pytest.LogCaptureFixture) -> None:
+    calls: list[str] = []
+    cycle, _ = cycle_of(Recorder("a", calls, post_bind=KeyError("x")), Recorder("b", calls))
+    cycle.finish()
+    assert calls == ["post_bind a", "post_bind b"]
+    assert [record.getMessage() for record in caplog.records] == ["PostBind failed"]
 
 
 def test_a_pod_that_no_plugin_binds_is_an_error() -> None:

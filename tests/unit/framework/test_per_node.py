@@ -1,11 +1,12 @@
 from typing import ClassVar
 
 import numpy as np
+import pytest
 
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.cluster_file import ClusterFile
 from extender_service.cluster.node_info import NodeInfo
-from extender_service.framework.interface import CycleState, Handle
+from extender_service.framework.interface import CycleState, Handle, NoTimeLeftError
 from extender_service.framework.per_node import FilterNode, ScoreNode
 from extender_service.framework.status import Code, Status, unschedulable
 from extender_service.kube.objects import (
@@ -17,6 +18,7 @@ from extender_service.kube.objects import (
     PodSpec,
     ResourceRequirements,
 )
+from tests.unit.cluster.clock import Clock
 
 
 class FewPods(FilterNode, ScoreNode):
@@ -77,3 +79,31 @@ def test_each_node_is_scored() -> None:
     view = known.view(known.nodes.rows_named(["free", "plain"]))
     plugin = FewPods(None, Handle(known, ClusterFile(known, [])))
     assert np.array_equal(plugin.score(CycleState(Pod()), Pod(), view), [98, 100])
+
+
+class Slow(FewPods):
+    """Takes a second for each node."""
+
+    def __init__(self, clock: Clock) -> None:
+        known = Cluster()
+        super().__init__(None, Handle(known, ClusterFile(known, [])))
+        self.clock = clock
+
+    def filter_node(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        self.clock.pass_seconds(1)
+        return None
+
+    def score_node(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
+        self.clock.pass_seconds(1)
+        return 0
+
+
+def test_no_node_is_asked_about_when_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr("time.monotonic", clock)
+    plugin, view = Slow(clock), cluster().view(None)
+    for ask in (plugin.filter, plugin.score):
+        started = clock()
+        with pytest.raises(NoTimeLeftError):
+            ask(CycleState(Pod(), deadline=started + 1.5), Pod(), view)
+        assert clock() == started + 2

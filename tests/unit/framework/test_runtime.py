@@ -1,25 +1,38 @@
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender_service.framework.interface import CycleState, PluginError, PreEnqueue
+from extender_service.framework.interface import (
+    CycleState,
+    FilterAgain,
+    NoTimeLeftError,
+    PluginError,
+    PostFilter,
+    PostFilterResult,
+    PreEnqueue,
+)
 from extender_service.framework.profile import Profile
 from extender_service.framework.runtime import (
     CycleError,
     Decision,
+    OutOfTimeError,
     decide,
     filter_nodes,
+    run_post_filter,
     run_pre_enqueue,
     run_pre_filter,
     run_pre_score,
     run_score,
 )
 from extender_service.framework.status import SKIP, Code, Status, unresolvable, unschedulable
+from extender_service.framework.verdicts import Verdicts
 from extender_service.kube.objects import Pod
 from extender_service.kube.quantity import QuantityError
+from tests.unit.cluster.clock import Clock
 from tests.unit.framework.stubs import POD, Stub, fails, make_cluster, make_handle, make_profile
 
 NO = unschedulable("no")
@@ -328,3 +341,73 @@ def test_the_outcome_is_that_of_asking_node_by_node(size: int, data: st.DataObje
 
 def test_a_decision_keeps_what_plugins_noted() -> None:
     assert decision(make_profile(Stub("A", pre_filter=SKIP)), "a").state.skipped_filters == {"A"}
+
+
+# PostFilter, and time.
+
+
+class Preempts(PostFilter):
+    name = "Preempts"
+
+    def post_filter(
+        self, state: CycleState, pod: Pod, verdicts: Verdicts, filter_again: FilterAgain
+    ) -> PostFilterResult:
+        filter_again(verdicts.view)
+        raise ZeroDivisionError("oops")
+
+
+def post_filter(profile: Profile, state: CycleState) -> None:
+    view = make_cluster("a").view(None)
+    run_post_filter(profile, state, POD, Verdicts(view, np.ones(1, np.bool_)))
+
+
+def test_a_post_filter_that_raises_is_an_error_with_its_name() -> None:
+    profile = Profile("default-scheduler", {"postFilter": [(Preempts(None, make_handle(make_cluster())), 1)]})
+    with pytest.raises(CycleError, match=r'^running PostFilter plugin "Preempts": ZeroDivisionError: oops$'):
+        post_filter(profile, CycleState(POD))
+
+
+def test_what_preemption_tries_is_given_up_when_time_is_up(clock: Clock) -> None:
+    slow = Stub("Slow", rejects=lambda: clock.pass_seconds(2))
+    profile = Profile(
+        "default-scheduler",
+        {"postFilter": [(Preempts(None, make_handle(make_cluster())), 1)], "filter": [(slow, 1), (Stub("B"), 1)]},
+    )
+    with pytest.raises(OutOfTimeError, match=r'^running "B" filter plugin: the time for this decision is over'):
+        post_filter(profile, CycleState(POD, deadline=clock() + 1))
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr("time.monotonic", clock)
+    return clock
+
+
+@pytest.mark.parametrize(
+    ("slow", "running"),
+    [
+        ("pre_filter", 'PreFilter plugin "B"'),
+        ("rejects", '"B" filter plugin'),
+        ("pre_score", 'PreScore plugin "B"'),
+        ("scores", 'Normalize on Score plugins: plugin "A" failed with'),
+    ],
+)
+def test_no_plugin_is_asked_when_time_is_up(slow: str, running: str, clock: Clock) -> None:
+    takes_long: dict[str, Any] = {slow: lambda: clock.pass_seconds(2)}
+    profile = make_profile(Stub("A", **takes_long), Stub("B"))
+    view = make_cluster("a", "b").view(None)
+    with pytest.raises(OutOfTimeError) as raised:
+        decide(profile, POD, view, view.exists, score=True, deadline=clock() + 1)
+    assert str(raised.value) == f"running {running}: the time for this decision is over (--decision-timeout)"
+
+
+def test_a_plugin_may_give_up_by_itself_when_time_is_up(clock: Clock) -> None:
+    state = CycleState(POD, deadline=clock() + 1)
+    state.require_time()
+    clock.pass_seconds(2)
+    with pytest.raises(NoTimeLeftError):
+        state.require_time()
+    plugin = Stub("A", rejects=fails(NoTimeLeftError()))
+    with pytest.raises(OutOfTimeError, match=r'^running "A" filter plugin: the time for this decision is over'):
+        decision(make_profile(plugin), "a")

@@ -22,7 +22,7 @@ TOO_LARGE = {
 }
 
 # A watch loses its connection in one of these ways, or the server refuses in one of those.
-BREAKS = ("close", "cut", "stall", "half an event", "garbage", "expired", "internal error", "throttled")
+BREAKS = ("close", "cut", "stall", "half an event", "garbage", "no version", "expired", "internal error", "throttled")
 REFUSALS = (EXPIRED, INTERNAL, THROTTLED, UNAUTHORIZED, FORBIDDEN, TOO_LARGE)
 
 
@@ -64,7 +64,7 @@ class FakeApiServer:
         self._append("BOOKMARK", {"metadata": {"resourceVersion": str(self.version)}, "spec": {"containers": None}})
 
     def compact(self) -> None:
-        """Forget the past: older resource versions and continue tokens have expired."""
+        """Forget the past: older resource versions and continue tokens have expired, as does a watch that is behind."""
         self._oldest_known = self.version
         self._history.clear()
         self._snapshots.clear()
@@ -143,6 +143,9 @@ class FakeApiServer:
                 if how:
                     await self._end_watch(how, response)
                     return
+                if version < self._oldest_known:
+                    await self._end_watch("expired", response)
+                    return
                 for at, kind, obj in [item for item in self._history if item[0] > version]:
                     line = json.dumps({"type": kind, "object": obj}).encode() + b"\n"
                     for part in (line[:7], line[7:], line if self.repeats_events else b""):
@@ -166,6 +169,11 @@ class FakeApiServer:
                 await response.end_chunks()
             case "garbage":
                 await response.send_chunk(b"<html>gateway</html>\n")
+                await response.end_chunks()
+            case "no version":
+                await response.send_chunk(
+                    b'{"type":"ADDED","object":{"metadata":{"name":"p","namespace":"default"}}}\n'
+                )
                 await response.end_chunks()
             case "expired" | "internal error" | "throttled":
                 status = {"expired": EXPIRED, "internal error": INTERNAL, "throttled": THROTTLED}[how]

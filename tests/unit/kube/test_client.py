@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from extender_service.kube.api_errors import ApiError, InvalidAnswerError, SilentWatchError, UnreachableError
+from extender_service.kube.api_errors import ApiError, InvalidAnswerError, SilentError, UnreachableError
 from extender_service.kube.client import KubeClient
 from extender_service.kube.credentials import load_credentials
 from extender_service.kube.objects import Node, Pod
@@ -175,7 +175,7 @@ def test_a_silent_watch_ends() -> None:
 
     async def main() -> None:
         async with client_of(handler) as client, client.watch(PODS, "42", idle_seconds=0.05) as events:
-            with pytest.raises(SilentWatchError, match=r"nothing came for 0\.05 s"):
+            with pytest.raises(SilentError, match=r"nothing came for 0\.05 s"):
                 [event async for event in events]
 
     asyncio.run(main())

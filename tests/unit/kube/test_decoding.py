@@ -64,7 +64,7 @@ def test_raw_fields_keep_their_nulls() -> None:
 
     envelope = Decoder(Envelope).decode(b'{"items": [{"spec": null}], "names": null}')
     assert envelope.names == []
-    assert [bytes(item) for item in envelope.items] == [b'{"spec":null}']
+    assert [bytes(item) for item in envelope.items] == [b'{"spec": null}']
 
 
 def test_numbers_are_accepted_as_quantities() -> None:

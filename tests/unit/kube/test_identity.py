@@ -71,6 +71,22 @@ def test_a_rejected_token_is_read_again_at_once_and_only_once(tmp_path: Path) ->
     asyncio.run(main())
 
 
+def test_an_identity_in_doubt_is_read_again_before_it_is_used(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("one")
+
+    async def main() -> None:
+        identity = CurrentIdentity(KubeconfigUser(User(token_file=str(token)), "user u"))
+        one = await identity.get()
+        token.write_text("two")
+        identity.doubt(Identity("Bearer another"))
+        assert await identity.get() == one
+        identity.doubt(one)
+        assert await identity.get() == Identity("Bearer two")
+
+    asyncio.run(main())
+
+
 def test_certificate_files_are_read_again(tmp_path: Path) -> None:
     clock = Clock()
     certificate, key = tmp_path / "cert", tmp_path / "key"

@@ -4,11 +4,12 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from extender_service.kube.backoff import Backoff
@@ -28,7 +29,7 @@ from tests.unit.kube.fake_api_server import (
     UNAUTHORIZED,
     FakeApiServer,
 )
-from tests.unit.kube.http_server import http_server
+from tests.unit.kube.http_server import Handler, Request, Response, http_server
 
 
 @dataclass
@@ -65,7 +66,11 @@ class Setup:
         }
 
     def watching(self) -> bool:
-        return self.reflector.state.stale_since is None
+        return self.reflector.state.watch is not None
+
+    def watched_from(self) -> list[int]:
+        """The versions from which watches were asked for."""
+        return [int(query["resourceVersion"]) for query in self.server.requests if "watch" in query]
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -76,15 +81,20 @@ async def until(condition: Callable[[], bool]) -> None:
 
 @asynccontextmanager
 async def running(
-    server: FakeApiServer, *, idle_seconds: float = 30.0, short_watch_seconds: float = 0.0
+    server: FakeApiServer,
+    *,
+    idle_seconds: float = 30.0,
+    short_watch_seconds: float = 0.0,
+    handler: Handler | None = None,
 ) -> AsyncIterator[Setup]:
+    """Run a reflector against the server, or against a handler in front of it."""
     waits: list[float] = []
 
     async def sleep(seconds: float) -> None:
         waits.append(seconds)
         await asyncio.sleep(min(seconds, 0.001))
 
-    async with http_server(server) as url, KubeClient(load_credentials(master=url)) as client:
+    async with http_server(handler or server) as url, KubeClient(load_credentials(master=url)) as client:
         store = PodStore()
         reflector = Reflector(
             client,
@@ -114,7 +124,7 @@ def test_lists_in_pages_and_follows_changes() -> None:
             assert [query.get("limit") for query in server.requests[:3]] == ["3", "3", "3"]
             await until(setup.watching)
             assert server.requests[3]["allowWatchBookmarks"] == "true"
-            assert 300 <= int(server.requests[3]["timeoutSeconds"]) <= 600
+            assert 4 <= int(server.requests[3]["timeoutSeconds"]) <= 5
 
             server.put("pod-new")
             server.put("pod-0")
@@ -304,14 +314,15 @@ def test_a_bookmark_moves_the_version_from_which_a_watch_resumes() -> None:
             server.break_watches("cut")
             server.put("new")
             await until(setup.in_step)
-            assert server.requests[-1]["resourceVersion"] == str(server.version - 1)
+            assert setup.watched_from()[-1] == server.version - 1
             assert setup.reflector.state.lists == 1
             assert setup.store.log == ["apply pod", "apply new"]
 
     asyncio.run(test())
 
 
-def test_a_restored_etcd_is_listed_anew() -> None:
+@pytest.mark.parametrize("refuses", [False, True], ids=["takes the watch", "refuses the watch"])
+def test_a_restored_etcd_is_listed_anew(refuses: bool) -> None:
     async def test() -> None:
         server = FakeApiServer()
         server.put("lost")
@@ -319,60 +330,194 @@ def test_a_restored_etcd_is_listed_anew() -> None:
         async with running(server) as setup:
             await until(setup.watching)
             server.restore(["kept", "from the backup"])
-            server.watch_refusals = [TOO_LARGE]
+            server.watch_refusals = [TOO_LARGE] if refuses else []
             server.break_watches("cut")
             await until(lambda: setup.in_step() and setup.watching())
             assert int(setup.reflector.state.last_resource_version) < 100
+            assert setup.reflector.state.relists == 1
+            assert setup.waits == ([0.0, 0.8] if refuses else [0.0, 0.0])
+
+    asyncio.run(test())
+
+
+def test_a_server_that_does_not_know_the_last_version_is_not_believed_though_it_takes_the_watch() -> None:
+    async def test() -> None:
+        server = FakeApiServer()
+        server.put("lost")
+        async with running(server) as setup:
+            await until(setup.watching)
+            server.restore([])
+            server.list_refusals = [INTERNAL, FORBIDDEN]
+            server.break_watches("cut")
+            await until(lambda: len(setup.waits) == 3)
+            assert not setup.watching()
+            await until(lambda: setup.in_step() and setup.watching())
             assert setup.reflector.state.relists == 1
 
     asyncio.run(test())
 
 
-def test_a_connection_that_falls_silent_is_stale_since_its_last_byte() -> None:
+def test_versions_are_not_compared_where_nothing_has_failed() -> None:
+    async def test() -> None:
+        server = FakeApiServer()
+        async with running(server) as setup:
+            for number in range(1, 4):
+                await until(lambda: setup.watching() and setup.reflector.state.watches == number)  # noqa: B023
+                server.break_watches("close")
+            assert [query for query in server.requests if "watch" not in query] == [{"limit": "3"}]
+
+    asyncio.run(test())
+
+
+def test_a_connection_that_falls_silent_is_as_current_as_its_last_event() -> None:
     async def test() -> None:
         server = FakeApiServer()
         async with running(server, idle_seconds=0.3) as setup:
             await until(setup.watching)
             server.put("pod")
             await until(setup.in_step)
-            last_byte = time.monotonic()
+            last_event = time.monotonic()
             server.watch_refusals = [FORBIDDEN] * 1000  # and it does not come back
             server.break_watches("stall")
             await until(lambda: not setup.watching())
-            noticed = time.monotonic()
-            stale_since = setup.reflector.state.stale_since
-            assert stale_since is not None
-            assert stale_since <= last_byte < noticed - 0.2
+            assert setup.reflector.state.current_at <= last_event < time.monotonic() - 0.2
 
     asyncio.run(test())
 
 
-def test_watches_that_break_as_soon_as_they_are_open_do_not_count_as_news() -> None:
+def test_a_watch_that_is_open_and_brings_nothing_is_no_news() -> None:
+    async def test() -> None:
+        server = FakeApiServer()
+        async with running(server, idle_seconds=0.05) as setup:
+            await until(setup.watching)
+            listed_at = setup.reflector.state.current_at
+            for number in range(1, 4):
+                await until(lambda: setup.watching() and setup.reflector.state.watches == number)  # noqa: B023
+                assert setup.reflector.state.current_at == listed_at
+                server.break_watches("stall")
+            server.put("pod")
+            await until(setup.in_step)
+            await until(lambda: setup.reflector.state.current_at > listed_at)
+
+    asyncio.run(test())
+
+
+def test_the_first_watch_after_a_failure_is_a_short_one() -> None:
+    async def test() -> None:
+        server = FakeApiServer()
+        async with running(server) as setup:
+            for number, how in enumerate(("cut", "close", "close"), 1):
+                await until(lambda: setup.watching() and setup.reflector.state.watches == number)  # noqa: B023
+                server.break_watches(how)
+            await until(lambda: setup.reflector.state.watches == 4)
+            seconds = [int(query["timeoutSeconds"]) for query in server.requests if "watch" in query]
+            assert [number == 2 for number in seconds[:3]] == [False, True, False]
+
+    asyncio.run(test())
+
+
+def test_the_punctual_end_of_a_watch_tells_that_nothing_has_happened() -> None:
+    async def test() -> None:
+        server = FakeApiServer()
+        async with running(server) as setup:
+            await until(setup.watching)
+            listed_at = setup.reflector.state.current_at
+            server.break_watches("close")
+            await until(lambda: setup.reflector.state.watches == 2)
+            assert setup.reflector.state.current_at > listed_at
+
+    asyncio.run(test())
+
+
+def test_watches_that_break_as_soon_as_they_are_open_are_no_news() -> None:
     async def test() -> None:
         server = FakeApiServer()
         async with running(server, short_watch_seconds=3600.0) as setup:
-            made = setup.reflector.state.stale_since
-            for _ in range(3):
-                await until(setup.watching)
+            await until(setup.watching)
+            listed_at = setup.reflector.state.current_at
+            for how in ("close", "cut", "garbage", "throttled"):
                 server.watch_refusals = [FORBIDDEN]
-                server.break_watches("internal error")
+                server.break_watches(how)
                 await until(lambda: not setup.watching())
-                assert setup.reflector.state.stale_since == made
+                assert setup.reflector.state.current_at == listed_at
+                await until(setup.watching)
 
     asyncio.run(test())
 
 
-def test_state_before_the_first_list_is_stale_and_not_synced() -> None:
+def test_a_list_that_falls_silent_is_asked_for_again_with_more_patience_each_time() -> None:
+    async def test() -> None:
+        silent = 4
+        asked_at: list[float] = []
+
+        async def handler(request: Request, response: Response) -> None:
+            nonlocal silent
+            if "watch" not in request.query:
+                asked_at.append(time.monotonic())
+                if silent:
+                    silent -= 1
+                    await asyncio.sleep(3600)
+            await server(request, response)
+
+        server = FakeApiServer()
+        async with running(server, idle_seconds=0.1, handler=handler) as setup:
+            await setup.reflector.wait_synced()
+            patience = [later - earlier for earlier, later in pairwise(asked_at)]
+            for seconds, least in zip(patience, (0.1, 0.1, 0.2, 0.4), strict=True):
+                assert seconds >= least
+            assert [round(wait, 1) for wait in setup.waits] == [0.7, 1.5, 3.0, 6.0]
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize("answer", [{}, {"kind": "Status", "status": "Success"}, {"metadata": {}, "items": []}])
+def test_an_answer_that_is_no_list_empties_nothing(answer: dict[str, Any]) -> None:
+    async def test() -> None:
+        lies = False
+
+        async def handler(request: Request, response: Response) -> None:
+            nonlocal lies
+            if lies and "watch" not in request.query:
+                lies = False
+                await response.send_json(200, answer)
+            else:
+                await server(request, response)
+
+        server = FakeApiServer()
+        server.put("pod")
+        async with running(server, handler=handler) as setup:
+            await until(setup.watching)
+            lies = True
+            server.break_watches("internal error")
+            await until(lambda: setup.reflector.state.lists == 3 and setup.watching())
+            assert setup.store.log == ["apply pod", "apply pod"]
+
+    asyncio.run(test())
+
+
+def test_an_event_without_a_version_is_not_believed() -> None:
+    async def test() -> None:
+        server = FakeApiServer()
+        async with running(server) as setup:
+            await until(setup.watching)
+            server.break_watches("no version")
+            await until(lambda: setup.watching() and setup.reflector.state.watches == 2)
+            assert setup.store.log == []
+            assert setup.watched_from() == [100, 100]
+
+    asyncio.run(test())
+
+
+def test_state_before_the_first_list_is_old_and_not_synced() -> None:
     async def test() -> None:
         server = FakeApiServer()
         server.list_refusals = [UNAUTHORIZED] * 1000
-        started = time.monotonic()
         async with running(server) as setup:
+            started = time.monotonic()
             await until(lambda: len(setup.waits) > 2)
             state = setup.reflector.state
             assert not state.synced
-            assert state.stale_since is not None
-            assert started <= state.stale_since <= time.monotonic()
+            assert state.current_at <= started
             assert "Unauthorized" in (state.last_error or "")
 
     asyncio.run(test())
@@ -418,7 +563,7 @@ def test_a_long_list_lets_other_tasks_run() -> None:
     asyncio.run(test())
 
 
-def test_a_store_that_raises_ends_the_reflector_and_leaves_it_stale() -> None:
+def test_a_store_that_raises_ends_the_reflector_and_its_watch() -> None:
     async def test() -> None:
         server = FakeApiServer()
 
@@ -429,11 +574,11 @@ def test_a_store_that_raises_ends_the_reflector_and_leaves_it_stale() -> None:
         async with http_server(server) as url, KubeClient(load_credentials(master=url)) as client:
             reflector = Reflector(client, PODS, BrokenStore())
             task = asyncio.create_task(reflector.run())
-            await until(lambda: reflector.state.stale_since is None)
+            await until(lambda: reflector.state.watch is not None)
             server.put("pod")
             with pytest.raises(RuntimeError, match="a defect"):
                 await task
-            assert reflector.state.stale_since is not None
+            assert reflector.state.watch is None
 
     asyncio.run(test())
 
@@ -468,8 +613,15 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# Not shrunk: a history that fails takes `until`'s whole patience each time.
+@settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+)
 @given(steps)
+@example([("settle", None), ("put", "a"), ("recreate", "b"), ("compact", None), ("put", "a")])
 @example([("put", "a"), ("settle", None), ("break", "cut"), ("delete", "a"), ("compact", None), ("settle", None)])
 def test_whatever_happens_the_store_ends_up_as_the_server(steps: list[tuple[str, Any]]) -> None:
     async def test() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from extender_service.kube import objects
@@ -184,6 +184,10 @@ def test_errors_of_preferred_terms_are_told_together_each_once() -> None:
 
 
 @given(st.integers(-(2**65), 2**65))
+@example(-(2**63))
+@example(-(2**63) - 1)
+@example(2**63 - 1)
+@example(2**63)
 def test_numbers_are_read_within_int64(number: int) -> None:
     assert parse_label_integer(str(number)) == (number if -(2**63) <= number < 2**63 else None)
 

@@ -177,6 +177,36 @@ def test_a_client_certificate_from_an_exec_plugin_is_replaced_when_it_is_rejecte
     assert callers == ["scheduler-1", "scheduler-1", "scheduler-2", "scheduler-2"]
 
 
+def test_a_certificate_and_a_key_that_are_replaced_one_after_the_other_are_used_once_they_fit(tmp_path: Path) -> None:
+    certificates = [AUTHORITY.issue_cert("me@example.com", common_name=f"scheduler-{number}") for number in (1, 2)]
+    valid = ["scheduler-1"]
+
+    async def handler(request: Request, response: Response) -> None:
+        assert request.certificate
+        if dict(pair for part in request.certificate["subject"] for pair in part)["commonName"] in valid:
+            await answer_with_caller(request, response)
+        else:
+            await response.send_json(401, {"reason": "Unauthorized", "message": "the certificate has expired"})
+
+    async def main() -> None:
+        for part, name in ((certificates[0].cert_chain_pems[0], "me.crt"), (certificates[0].private_key_pem, "me.key")):
+            part.write_to_path(tmp_path / name)
+        async with tls_server("127.0.0.1", asks_for_certificate=True, handler=handler) as url:
+            user = {"client-certificate": "me.crt", "client-key": "me.key"}
+            path = write_kubeconfig(tmp_path / "config", cluster={"server": url, **TRUSTED}, user=user)
+            async with KubeClient(load_credentials(path)) as client:
+                await client.get(NODES, "", "n")
+                valid[:] = ["scheduler-2"]
+                certificates[1].private_key_pem.write_to_path(tmp_path / "me.key")
+                for _ in range(2):
+                    with pytest.raises(CredentialsError, match="belong together"):
+                        await client.get(NODES, "", "n")
+                certificates[1].cert_chain_pems[0].write_to_path(tmp_path / "me.crt")
+                assert (await client.get(NODES, "", "n")).metadata.labels["certificate"] == "scheduler-2"
+
+    asyncio.run(main())
+
+
 def test_a_rotated_token_file_is_used_after_a_refusal(tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("old")

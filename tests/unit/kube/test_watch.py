@@ -1,5 +1,7 @@
 import asyncio
+import itertools
 import json
+import math
 from collections.abc import AsyncIterator
 from itertools import pairwise
 from typing import Any
@@ -66,22 +68,40 @@ def test_an_error_event_is_raised() -> None:
 
 
 @pytest.mark.parametrize(
-    "bad",
-    [b"<html>\n", b"\n", line("REWOUND", pod("a")), line("ADDED", {"metadata": 7}), b'{"type":"ADDED"}\n', STREAM[:-9]],
-    ids=["not JSON", "empty", "unknown type", "not a pod", "no object", "cut short"],
+    ("bad", "says"),
+    [
+        (b"<html>\n", "an event of the watch cannot be decoded: JSON is malformed"),
+        (b"\n", "an event of the watch cannot be decoded: "),
+        (line("REWOUND", pod("a")), "an event of the watch cannot be decoded: "),
+        (line("ADDED", {"metadata": 7}), "an event of the watch cannot be decoded: "),
+        (b'{"type":"ADDED"}\n', "an event of the watch cannot be decoded: "),
+        (line("ERROR", {"code": "many"}), "an error of the watch cannot be decoded"),
+        (STREAM[:-9], "the watch ended in the middle of an event"),
+    ],
+    ids=["not JSON", "empty", "unknown type", "not a pod", "no object", "no status", "cut short"],
 )
-def test_what_is_not_a_whole_event_is_an_error(bad: bytes) -> None:
-    with pytest.raises(InvalidAnswerError):
+def test_what_is_not_a_whole_event_is_an_error(bad: bytes, says: str) -> None:
+    with pytest.raises(InvalidAnswerError) as error:
         events(bad)
+    assert str(error.value).startswith(says)
 
 
-def test_the_time_of_the_last_byte_is_kept() -> None:
-    readings = iter([1.0, 2.0, 3.0])
+def test_it_is_as_current_as_the_last_line_that_made_sense() -> None:
+    readings = itertools.count(1.0)
+    pieces = [STREAM[:9], STREAM[9:], STREAM + b"{", b"}\n"]
+    told = []
 
-    async def main() -> float:
-        stream = EventStream(_pieces([STREAM, STREAM]), PODS.frame_decoder, clock=lambda: next(readings))
-        assert stream.last_byte_at == 1.0
-        assert len([event async for event in stream]) == 6
-        return stream.last_byte_at
+    async def main() -> None:
+        stream = EventStream(_pieces(pieces), PODS.frame_decoder, clock=lambda: next(readings))
+        changes = aiter(stream)
+        for _ in range(6):
+            await anext(changes)
+            told.append(stream.current_at)
+        with pytest.raises(InvalidAnswerError):
+            await anext(changes)
+        told.append(stream.current_at)
 
-    assert asyncio.run(main()) == 3.0
+    asyncio.run(main())
+    # What comes in a piece counts once all of it has been passed on.
+    never = -math.inf
+    assert told == [never, never, never, 2.0, 2.0, 2.0, 3.0]

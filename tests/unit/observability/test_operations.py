@@ -1,4 +1,5 @@
 import asyncio
+import time
 
 import httpx
 import pytest
@@ -15,7 +16,7 @@ class Service:
     """The operations' routes of a service that follows nodes."""
 
     def __init__(self) -> None:
-        self.nodes = WatchState(stale_since=None)
+        self.nodes = WatchState(heard_at=time.monotonic())
         watches = {"nodes": self.nodes}
         self.health = Health(watch_checks(watches))
         self.app = Starlette(routes=operations_routes(self.health, Metrics("1.2.3", Cluster(), watches)))
@@ -59,7 +60,7 @@ def test_checks_can_be_excluded(service: Service) -> None:
 
 def test_not_ready_while_draining(service: Service) -> None:
     service.nodes.synced = True
-    service.health.draining = True
+    service.health.drain()
     assert service.get("/readyz").status_code == 500
     assert service.get("/livez").status_code == 200
 

@@ -19,7 +19,8 @@ def reader(collector: Collector) -> Callable[..., float | None]:
 
 
 def node(name: str) -> Node:
-    return Node(ObjectMeta(name=name), status=NodeStatus(allocatable={"cpu": "4", "pods": "110"}))
+    labels = {"kubernetes.io/hostname": name}
+    return Node(ObjectMeta(name=name, labels=labels), status=NodeStatus(allocatable={"cpu": "4", "pods": "110"}))
 
 
 def pod(name: str, node_name: str = "") -> Pod:
@@ -57,7 +58,7 @@ def test_tables_tell_how_full_they_are() -> None:
     cluster = Cluster()
     value = reader(ClusterCollector(cluster))
     cluster.apply_node(node("node-1"))
-    cluster.view(None).label("zone")
+    cluster.view(None).label("kubernetes.io/hostname")
     assert value("extender_service_table_entries", table="node_rows") == 1
     assert value("extender_service_table_limit", table="node_rows") is None
     assert value("extender_service_table_entries", table="node_label_keys") == 1
@@ -65,8 +66,8 @@ def test_tables_tell_how_full_they_are() -> None:
 
 
 def test_watches_tell_how_well_they_keep_up() -> None:
-    nodes = WatchState(stale_since=None, synced=True, lists=2, relists=1, watches=7, events=Counter(ADDED=3, ERROR=1))
-    pods = WatchState(stale_since=90.0)
+    nodes = WatchState(heard_at=100.0, synced=True, lists=2, relists=1, watches=7, events=Counter(ADDED=3, ERROR=1))
+    pods = WatchState(heard_at=90.0)
     value = reader(WatchCollector({"nodes": nodes, "pods": pods}, lambda: 100.0))
     prefix = "extender_service_watch"
     assert value(f"{prefix}_synced", resource="nodes") == 1
@@ -82,10 +83,10 @@ def test_watches_tell_how_well_they_keep_up() -> None:
 
 
 def test_the_metrics_follow_the_state() -> None:
-    state = WatchState(stale_since=90.0)
+    state = WatchState(heard_at=90.0)
     value = reader(WatchCollector({"pods": state}, lambda: 100.0))
     assert value("extender_service_watch_stale_seconds", resource="pods") == 10
-    state.stale_since = None
+    state.heard_at = 100.0
     assert value("extender_service_watch_stale_seconds", resource="pods") == 0
 
 

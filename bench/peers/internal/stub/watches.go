@@ -19,8 +19,9 @@ import (
 
 const expired = `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","message":"too old resource version","reason":"Expired","code":410}}` + "\n"
 
-// bookmarkEvery is how often a watch that asks for bookmarks is told that nothing has happened, as the API server does.
-const bookmarkEvery = 30 * time.Second
+// bookmarkEvery is how often a watch that asks for bookmarks is told that nothing has happened. Watches do not end here,
+// whatever their timeoutSeconds: a bookmark is what shows that they live.
+const bookmarkEvery = 3 * time.Second
 
 var kinds = map[string]string{
 	"csidrivers":             "CSIDriver",

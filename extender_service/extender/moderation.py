@@ -1,0 +1,113 @@
+"""How much may be asked at once: what no cluster sends is refused before it takes time and memory.
+
+A pod that an API server takes has 3 MiB at most, and scheduling reads a few KB of it. What each plugin does with a pod
+takes time and memory by the number of things in it; what is kept of it, too.
+"""
+
+from collections.abc import Collection, Mapping
+from functools import lru_cache
+
+import msgspec
+import numpy as np
+from msgspec import structs
+
+from extender_service.kube.decoding import DecodeError
+from extender_service.kube.objects import Pod
+
+# A body without the names of nodes that has no more is not looked at closely.
+ORDINARY_BYTES = 16 << 10
+# A larger one is looked at before it is decoded.
+LARGE_BODY_BYTES = 1 << 20
+
+# What scheduling reads of a pod, as JSON; and how many things may be in a list or a map of it.
+MOST_POD_BYTES = 256 << 10
+MOST_ITEMS = 1_000
+MOST_SELECTOR_VALUES = 10_000
+MOST_RESOURCES = 100
+MOST_NODES = 50_000
+LONGEST_NAME = 253
+
+# Of what comes, before it is decoded: a pod or node, and the names of nodes. Other arguments may fill the body.
+MOST_OBJECT_BYTES = 4 << 20
+MOST_NAMES_BYTES = 4 << 20
+_MOST_BYTES = {"pod": MOST_OBJECT_BYTES, "nodenames": MOST_NAMES_BYTES}
+# 15,000 whole nodes have 6 million. What is decoded takes about 70 bytes for each.
+_MOST_VALUES = 8_000_000
+_FEWEST_BYTES_OF_MOST_VALUES = 2 * _MOST_VALUES
+_CHUNK_BYTES = 1 << 20
+
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def require_few_values(body: bytes) -> None:
+    """Raise DecodeError if a body has so many values that decoding it would take the memory."""
+    if len(body) < _FEWEST_BYTES_OF_MOST_VALUES:
+        return
+    characters = np.frombuffer(body, np.uint8)
+    starts = range(0, len(body), _CHUNK_BYTES)
+    values = sum(np.count_nonzero(characters[start : start + _CHUNK_BYTES] == ord(",")) for start in starts)
+    if values > _MOST_VALUES:
+        raise DecodeError(f"the body has {values} values, of which {_MOST_VALUES} are the most")
+
+
+def require_moderate_arguments(body: bytes) -> None:
+    """Raise DecodeError, with its name, if one of the arguments in a large body is too large.
+
+    Raises msgspec's errors for what is no JSON object.
+    """
+    require_few_values(body)
+    for name, value in _members.decode(body).items():
+        require_moderate_argument(name, value, _MOST_BYTES.get(name.lower(), len(body)))
+
+
+def require_moderate_argument(name: str, value: msgspec.Raw, most: int) -> None:
+    """Raise DecodeError if an argument, or a part of one, has too many bytes."""
+    size = memoryview(value).nbytes
+    if size > most:
+        raise DecodeError(f"{name} has {size} bytes, of which {most} are the most")
+
+
+def require_moderate_pod(pod: Pod) -> None:
+    """Raise DecodeError, with the field, if too much is in a pod."""
+    if len(msgspec.json.encode(pod)) > MOST_POD_BYTES:
+        sizes = {
+            f"{part}.{name}": len(msgspec.json.encode(value))
+            for part in ("metadata", "spec")
+            for name, value in _fields(getattr(pod, part)).items()
+        }
+        largest = max(sizes, key=lambda field: sizes[field])
+        raise DecodeError(
+            f"Pod.{largest} has {sizes[largest]} bytes; {MOST_POD_BYTES} are the most for all that scheduling reads"
+        )
+    _require_few_items("Pod", pod)
+    containers = (*pod.spec.containers, *pod.spec.init_containers)
+    resources = len({name for container in containers for name in container.resources.requests})
+    if resources > MOST_RESOURCES:
+        raise DecodeError(f"Pod.spec.containers request {resources} resources, of which {MOST_RESOURCES} are the most")
+
+
+def _require_few_items(path: str, value: object) -> None:
+    if isinstance(value, msgspec.Struct):
+        for name, member in _fields(value).items():
+            _require_few_items(f"{path}.{name}", member)
+    elif isinstance(value, tuple):
+        _require_few(path, value, MOST_SELECTOR_VALUES if path.endswith(".values") else MOST_ITEMS)
+        for index, element in enumerate(value):
+            _require_few_items(f"{path}[{index}]", element)
+    elif isinstance(value, Mapping):
+        _require_few(path, value, MOST_ITEMS)
+
+
+def _require_few(path: str, value: Collection[object], most: int) -> None:
+    if len(value) > most:
+        raise DecodeError(f"{path} has {len(value)} items, of which {most} are the most")
+
+
+def _fields(value: msgspec.Struct) -> dict[str, object]:
+    """The fields that are set, by their names in JSON."""
+    return {name: field for attribute, name in _names(type(value)) if (field := getattr(value, attribute))}
+
+
+@lru_cache(maxsize=256)
+def _names(kind: type[msgspec.Struct]) -> list[tuple[str, str]]:
+    return [(field.name, field.encode_name) for field in structs.fields(kind)]

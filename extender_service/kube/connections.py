@@ -1,0 +1,124 @@
+"""HTTP/1.1 connections to one API server, pooled, and given up together where they cannot be trusted any more.
+
+That is so when another client certificate is to be shown, and when one connection has fallen silent: whatever cut it
+off without a word (a firewall that forgot it, a host that is gone) has cut off the idle ones beside it as well, and
+each of them would cost a request its whole patience.
+"""
+
+import socket
+import ssl
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+
+import httpx
+
+from extender_service.kube.api_errors import SilentError
+from extender_service.kube.credentials import Credentials
+from extender_service.kube.credentials_error import CredentialsError
+from extender_service.kube.identity import Identity
+
+# Open watches count among the connections that are kept: with fewer, most bindings began with a TLS handshake.
+_LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=60.0)
+
+# A peer that is gone without a word is noticed after a minute, by any connection.
+_SOCKET_OPTIONS = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
+if sys.platform == "linux":
+    _SOCKET_OPTIONS += [
+        (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30),
+        (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10),
+        (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
+    ]
+
+
+class _Pool:
+    """Connections that show one certificate."""
+
+    def __init__(self, http: httpx.AsyncClient, identity: Identity) -> None:
+        self.http = http
+        self.users = 0
+        self._certificate = (identity.certificate_pem, identity.key_pem)
+
+    def shows(self, identity: Identity) -> bool:
+        return self._certificate == (identity.certificate_pem, identity.key_pem)
+
+
+class Connections:
+    """Gives out connections; those that were given up are closed as soon as what goes over them has ended."""
+
+    def __init__(self, credentials: Credentials) -> None:
+        self._credentials = credentials
+        self._current: _Pool | None = None
+        self._given_up: set[_Pool] = set()
+
+    @asynccontextmanager
+    async def showing(self, identity: Identity) -> AsyncIterator[httpx.AsyncClient]:
+        """Lend connections that show this identity's certificate. Raises CredentialsError.
+
+        A SilentError that leaves the context gives them up.
+        """
+        pool, old = self._current, None
+        if pool is None or not pool.shows(identity):
+            old, pool = pool, _Pool(self._connect(identity), identity)
+            self._current = pool
+        pool.users += 1
+        try:
+            if old is not None:
+                await self._give_up(old)
+            yield pool.http
+        except SilentError:
+            if pool is self._current:
+                self._current = None
+                await self._give_up(pool)
+            raise
+        finally:
+            pool.users -= 1
+            if pool in self._given_up:
+                await self._close_if_unused(pool)
+
+    async def close(self) -> None:
+        """Close all connections, whatever goes over them."""
+        pools = [*self._given_up, *([self._current] if self._current else [])]
+        self._given_up.clear()
+        self._current = None
+        for pool in pools:
+            await pool.http.aclose()
+
+    async def _give_up(self, pool: _Pool) -> None:
+        self._given_up.add(pool)
+        await self._close_if_unused(pool)
+
+    async def _close_if_unused(self, pool: _Pool) -> None:
+        if not pool.users:
+            self._given_up.discard(pool)
+            await pool.http.aclose()
+
+    def _connect(self, identity: Identity) -> httpx.AsyncClient:
+        try:
+            verify = self._tls(identity)
+        except CredentialsError:
+            # Its files may be about to be replaced one by one: look again before the next request.
+            self._credentials.identity.doubt(identity)
+            raise
+        return httpx.AsyncClient(
+            transport=httpx.AsyncHTTPTransport(
+                verify=verify,
+                proxy=self._credentials.proxy or None,
+                limits=_LIMITS,
+                socket_options=_SOCKET_OPTIONS,
+                trust_env=False,
+            ),
+            headers={
+                "Accept": "application/json",
+                # To unpack a page would hold the event loop for longer than to decode it.
+                "Accept-Encoding": "identity",
+                "User-Agent": f"extender-service/{version('extender-service')}",
+            },
+            trust_env=False,
+        )
+
+    def _tls(self, identity: Identity) -> ssl.SSLContext | bool:
+        # To load the system's certificates holds the event loop for longer than all else; without TLS it is in vain.
+        is_plain = all(url.startswith("http:") for url in (self._credentials.server, self._credentials.proxy) if url)
+        return False if is_plain else self._credentials.ssl_context(identity)

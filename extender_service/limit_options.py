@@ -1,0 +1,120 @@
+"""The options of the command line that say how much a caller may take."""
+
+import argparse
+from collections.abc import Callable
+
+from extender_service.connections import ConnectionLimits
+from extender_service.extender.load import CallLimits
+
+DEFAULT_WATCHDOG_SECONDS = 30.0
+
+_CALLS = CallLimits()
+_CONNECTIONS = ConnectionLimits()
+
+
+def add_limit_options(add: Callable[..., None]) -> None:
+    """Add the options; `add` is argparse's add_argument."""
+
+    def size(option: str, default: int, what: str) -> None:
+        unit = f"{default >> 20}Mi" if default >= 1 << 20 else f"{default >> 10}Ki"
+        add(option, type=_size, default=default, metavar="SIZE", help=f"{what} (default: {unit})")
+
+    def number(option: str, default: int, what: str) -> None:
+        add(option, type=_number, default=default, metavar="NUMBER", help=f"{what} (default: {default})")
+
+    def seconds(option: str, default: float, what: str, kind: Callable[[str], float] | None = None) -> None:
+        help_text = f"{what} (default: {default:g}s)"
+        add(option, type=kind or _positive_duration, default=default, metavar="DURATION", help=help_text)
+
+    size("--max-body-size", _CALLS.body_bytes, "the largest body of a request; larger ones are answered with 413")
+    size("--max-bodies-size", _CALLS.bodies_bytes, "bodies of all calls together, and answers that are not taken")
+    number("--max-requests", _CALLS.requests, "calls in work at once, bindings aside; one more is an error at once")
+    number("--max-bindings", _CALLS.bindings, "calls of bind in work at once, which may wait for minutes")
+    seconds(
+        "--decision-timeout",
+        _CALLS.decision_seconds,
+        "how long a call other than bind may take until it ends with an error; less than kube-scheduler's httpTimeout",
+    )
+    number("--max-connections", _CONNECTIONS.connections, "open connections; one more takes the place of an idle one")
+    size("--max-header-size", _CONNECTIONS.header_bytes, "the largest head of a request")
+    seconds("--header-timeout", _CONNECTIONS.header_seconds, "how long the head of a request may take to come")
+    seconds(
+        "--request-timeout",
+        _CONNECTIONS.request_seconds,
+        "how long a whole request may take to come, and its answer to be taken",
+    )
+    seconds(
+        "--idle-timeout",
+        _CONNECTIONS.idle_seconds,
+        "how long a connection may be idle; longer than kube-scheduler keeps it, which is 90 s",
+    )
+    seconds("--tls-handshake-timeout", _CONNECTIONS.handshake_seconds, "how long a TLS handshake may take")
+    seconds(
+        "--watchdog-timeout",
+        DEFAULT_WATCHDOG_SECONDS,
+        "how long code may run without giving way before the process ends, to be started again, 0 for any time",
+        duration,
+    )
+
+
+def call_limits(options: argparse.Namespace) -> CallLimits:
+    """Return what the options say of calls."""
+    return CallLimits(
+        body_bytes=options.max_body_size,
+        bodies_bytes=options.max_bodies_size,
+        requests=options.max_requests,
+        bindings=options.max_bindings,
+        decision_seconds=options.decision_timeout,
+    )
+
+
+def connection_limits(options: argparse.Namespace) -> ConnectionLimits:
+    """Return what the options say of connections."""
+    return ConnectionLimits(
+        connections=options.max_connections,
+        handshake_seconds=options.tls_handshake_timeout,
+        header_bytes=options.max_header_size,
+        header_seconds=options.header_timeout,
+        request_seconds=options.request_timeout,
+        idle_seconds=options.idle_timeout,
+        unsent_bytes=options.max_bodies_size,
+    )
+
+
+def duration(text: str) -> float:
+    """Return seconds, which may be 0. Raises ArgumentTypeError."""
+    from extender_service.config.durations import Duration  # noqa: PLC0415 - `version` needs no pydantic
+
+    try:
+        parsed = Duration.parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    if parsed < 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is negative")
+    return parsed.seconds
+
+
+def _positive_duration(text: str) -> float:
+    seconds = duration(text)
+    if not seconds:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time at all")
+    return seconds
+
+
+def _size(text: str) -> int:
+    """Return bytes."""
+    from extender_service.kube.quantity import QuantityError, parse_quantity, whole_value  # noqa: PLC0415
+
+    try:
+        size = whole_value(parse_quantity(text))
+    except QuantityError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    if size < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size: give a number of bytes, such as 512Mi")
+    return size
+
+
+def _number(text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number: give one from 1 up")
+    return int(text)

@@ -1,0 +1,157 @@
+"""HTTP within limits: a request must come in time, and its head must be small."""
+
+import math
+import time
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+
+from extender_service.connections import Connections
+from extender_service.extender.calls import ARRIVED
+from extender_service.whole_answers import WholeAnswers
+
+# kube-scheduler sends six.
+_MOST_HEADERS = 100
+# Requests that may wait for the one before them on the same connection; kube-scheduler sends one at a time.
+_MOST_PIPELINED = 16
+# How long somebody who was refused may take to read why.
+_LINGER_SECONDS = 2.0
+_HEADER_TOO_LARGE = (
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-type: application/json\r\n"
+    b'content-length: 49\r\n\r\n{"Error":"the head of the request is too large"}\n'
+)
+
+
+class LimitedHTTP(WholeAnswers):
+    """A connection of the server that keeps `connections`."""
+
+    def __init__(self, connections: Connections, **options: Any) -> None:
+        super().__init__(**options)
+        self.due = math.inf
+        self.unsent_since: float | None = None
+        self._connections = connections
+        self._limits = connections.limits
+        self._is_refused = False
+        # Of the request that is coming: when it began, whether its head is complete, what came that is no body.
+        self._began: float | None = None
+        self._has_head = False
+        self._head_bytes = 0
+        self._has_body_in_chunk = False
+        self._chunk_bytes = 0
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request that has come whole is not answered."""
+        return self._began is None and not self._is_answered
+
+    @property
+    def unsent_bytes(self) -> int:
+        """How much the caller has not taken yet."""
+        return 0 if self.transport.is_closing() else self.transport.get_write_buffer_size()
+
+    def hang_up(self) -> None:
+        """Close the connection at once; tell of it if that was in the middle of a request."""
+        if self._began is not None and not self._is_refused:
+            what = "request" if self._has_head else "head of a request"
+            option = "--request-timeout" if self._has_head else "--header-timeout"
+            self._connections.refusals.add("slow", f"a {what} did not come in time ({option})")
+        self.transport.abort()
+
+    def connection_made(self, transport: Any) -> None:
+        """Take a new connection."""
+        super().connection_made(transport)
+        self.due = time.monotonic() + self._limits.idle_seconds
+        self._connections.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        super().connection_lost(exc)
+        self._connections.remove(self)
+
+    def pause_writing(self) -> None:
+        """Note that the caller does not take its answer."""
+        super().pause_writing()
+        self._connections.pause(self)
+
+    def resume_writing(self) -> None:
+        """Note that the caller takes its answer."""
+        super().resume_writing()
+        self._connections.resume(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Read on."""
+        if self._is_refused:
+            return
+        was_coming = self._began
+        self._chunk_bytes, self._has_body_in_chunk = len(data), False
+        super().data_received(data)
+        # A chunk in which one request ended and the next began is of both.
+        if self._began is not None and not self._has_body_in_chunk and was_coming in (None, self._began):
+            self._head_bytes += len(data)
+            if self._head_bytes > self._limits.header_bytes:
+                self._refuse()
+
+    def on_message_begin(self) -> None:
+        """Take the first byte of a request."""
+        super().on_message_begin()
+        self._began = time.monotonic()
+        self._has_head = False
+        self._head_bytes = 0
+        self.due = self._began + self._limits.header_seconds
+
+    def on_headers_complete(self) -> None:
+        """Take the end of a request's head."""
+        if self._is_refused:
+            return
+        assert self._began is not None
+        self._has_head = True
+        if self._head_is_too_large() or len(self.pipeline) >= _MOST_PIPELINED:
+            self._refuse()
+            return
+        self.scope[ARRIVED] = time.monotonic()  # type: ignore[literal-required]
+        self.due = self._began + self._limits.request_seconds
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Take a piece of a body."""
+        if not self._is_refused:
+            self._has_body_in_chunk = True
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Take the end of a request."""
+        if self._is_refused:
+            return
+        super().on_message_complete()
+        self._began = None
+        self.due = time.monotonic() + self._limits.idle_seconds if self._is_answered else math.inf
+        self._connections.has_asked(self)
+
+    def on_response_complete(self) -> None:
+        """Have sent an answer."""
+        super().on_response_complete()
+        if self._began is None and self._is_answered:
+            self.due = time.monotonic() + self._limits.idle_seconds
+
+    @property
+    def _is_answered(self) -> bool:
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is None or cycle.response_complete
+
+    def _head_is_too_large(self) -> bool:
+        if len(self.headers) > _MOST_HEADERS:
+            return True
+        if self._head_bytes + self._chunk_bytes <= self._limits.header_bytes:
+            return False
+        size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
+        return size > self._limits.header_bytes
+
+    def _refuse(self) -> None:
+        """Answer that the head is too large, and read nothing any more."""
+        self._is_refused = True
+        self._connections.refusals.add("header", "the head of a request is too large (--max-header-size)")
+        self.due = time.monotonic() + _LINGER_SECONDS
+        if self._is_answered and not self.transport.is_closing():
+            self.transport.write(_HEADER_TOO_LARGE)
+        else:
+            self.transport.abort()  # in the middle of another answer

@@ -1,0 +1,108 @@
+"""A server that bounds how many connections it has, those in the middle of a TLS handshake among them."""
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections.abc import Callable
+from typing import Self
+
+import uvicorn
+
+from extender_service.connections import Connections
+from extender_service.limited_http import LimitedHTTP
+
+log = logging.getLogger(__name__)
+
+# Connections to accept before others have their turn, and how long to wait where the system has no more to give.
+_ACCEPTED_AT_ONCE = 100
+_PAUSE_SECONDS = 1.0
+
+
+class LimitedServer(uvicorn.Server):
+    """uvicorn's server with `connections` held to their limits."""
+
+    def __init__(self, config: uvicorn.Config, connections: Connections) -> None:
+        super().__init__(config)
+        self._held = connections
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to accept connections on these sockets."""
+        context = self.config.ssl
+        acceptors = [Acceptor(listener, self._connection, self._held, context).start() for listener in sockets or ()]
+        self.servers = acceptors  # type: ignore[assignment]
+        self.started = True
+
+    def _connection(self) -> LimitedHTTP:
+        return LimitedHTTP(
+            self._held, config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+
+
+class Acceptor:
+    """Accepts connections on a socket until it is closed, as asyncio.Server does."""
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        protocol: Callable[[], asyncio.Protocol],
+        connections: Connections,
+        context: ssl.SSLContext | None = None,
+    ) -> None:
+        """With a `context`, they are TLS connections."""
+        self._listener = listener
+        self._protocol = protocol
+        self._connections = connections
+        self._context = context
+        self._loop = asyncio.get_running_loop()
+        self._opening: set[asyncio.Task[None]] = set()
+        self._resumption: asyncio.TimerHandle | None = None
+
+    def start(self) -> Self:
+        """Begin to accept."""
+        self._listener.settimeout(0)
+        self._resumption = None
+        self._loop.add_reader(self._listener, self._accept)
+        return self
+
+    def close(self) -> None:
+        """Accept no more; those that are being opened go on to be."""
+        if self._resumption is not None:
+            self._resumption.cancel()
+        self._loop.remove_reader(self._listener)
+
+    async def wait_closed(self) -> None:
+        """Wait until none is being opened."""
+        await asyncio.gather(*self._opening, return_exceptions=True)
+
+    def _accept(self) -> None:
+        for _ in range(_ACCEPTED_AT_ONCE):
+            try:
+                accepted, _ = self._listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                log.warning("cannot accept connections for a moment: %s", error.strerror)
+                self._loop.remove_reader(self._listener)
+                self._resumption = self._loop.call_later(_PAUSE_SECONDS, self.start)
+                return
+            if not self._connections.make_room():
+                accepted.close()
+                continue
+            task = self._loop.create_task(self._open(accepted))
+            self._connections.open(task)
+            self._opening.add(task)
+            task.add_done_callback(self._opening.discard)
+
+    async def _open(self, accepted: socket.socket) -> None:
+        accepted.settimeout(0)
+        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        seconds = None if self._context is None else self._connections.limits.handshake_seconds
+        try:
+            await self._loop.connect_accepted_socket(
+                self._protocol, accepted, ssl=self._context, ssl_handshake_timeout=seconds
+            )
+        except ConnectionAbortedError:
+            self._connections.refusals.add("slow", "a TLS handshake did not end in time (--tls-handshake-timeout)")
+        except OSError:
+            pass  # why a handshake failed is told by serving_tls

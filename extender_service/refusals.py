@@ -1,0 +1,40 @@
+"""Connections that were refused before their first request, or given up in the middle of one."""
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Literal, get_args
+
+log = logging.getLogger(__name__)
+
+# Strangers must not fill the log.
+_SECONDS_BETWEEN_WARNINGS = 1.0
+
+RefusalReason = Literal["certificate", "name", "protocol", "header", "slow", "crowd"]
+
+
+class Refusals:
+    """Counted by reason, and told in the log.
+
+    Reasons, in the TLS handshake: `certificate` (none, expired, of another authority), `name` (not allowed), `protocol`
+    (all else: plain HTTP, an old version, a client that does not trust us). Later: `header` (too large), `slow` (a
+    request that does not come in time, or an answer that is not taken), `crowd` (more connections than are allowed).
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.counts: dict[str, int] = dict.fromkeys(get_args(RefusalReason), 0)
+        self._clock = clock
+        self._quiet_until = dict.fromkeys(self.counts, clock())
+        self._untold = dict.fromkeys(self.counts, 0)
+
+    def add(self, reason: RefusalReason, problem: str) -> None:
+        """Count it; the log has a line a second at most for each reason, with how many had none."""
+        self.counts[reason] += 1
+        now = self._clock()
+        if now < self._quiet_until[reason]:
+            self._untold[reason] += 1
+            return
+        extra = {"reason": reason, "not_told_before": self._untold[reason]}
+        log.warning("refused a connection: %s", problem, extra=extra)
+        self._quiet_until[reason] = now + _SECONDS_BETWEEN_WARNINGS
+        self._untold[reason] = 0
