@@ -10,7 +10,7 @@ RESIDENT_KIB = 200_000.0
 
 
 def growth(kib_a_minute: float) -> Figure:
-    samples = [Sample(at, RESIDENT_KIB + kib_a_minute * at / 60) for at in range(0, 600, 5)]
+    samples = [Sample(at, RESIDENT_KIB + kib_a_minute * at / 60, 0.0) for at in range(0, 600, 5)]
     return next(figure for figure in figures.memory(samples, 120.0) if figure.name.startswith("its growth"))
 
 
@@ -21,8 +21,13 @@ def test_memory_may_grow_by_a_twentieth_in_an_hour(kib_a_minute: float, is_fine:
 
 
 def test_what_happens_before_memory_has_settled_does_not_count() -> None:
-    samples = [Sample(at, RESIDENT_KIB if at >= 120 else 1000 * at) for at in range(0, 600, 5)]
+    samples = [Sample(at, RESIDENT_KIB if at >= 120 else 1000 * at, 0.0) for at in range(0, 600, 5)]
     assert [figure.is_fine for figure in figures.memory(samples, 120.0)] == [None, None, True]
+
+
+def test_processor_time_is_that_of_the_beginning_and_the_end() -> None:
+    samples = [Sample(at, RESIDENT_KIB, 0.25 * at if at <= 300 else at - 225) for at in range(0, 601, 5)]
+    assert figures.processor(samples, 60.0).value == "0.25 / 1.00"
 
 
 @pytest.mark.parametrize(("last", "is_fine"), [(3.0, True), (1.0, True), (3.1, False)])
