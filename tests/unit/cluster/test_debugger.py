@@ -156,3 +156,8 @@ def test_a_dump_shows_nodes_placements_and_table_sizes() -> None:
         "tables: 2 nodes in 3 rows of 64; 3 pods and 2 placements in 5 slots; "
         "1 taint sets, 2 host port sets of nodes, 2 of pods, 4 request sets, 7 dimensions"
     )
+
+
+def test_a_dump_is_possible_while_a_waiting_pod_asks_for_what_no_node_has() -> None:
+    cluster = cluster_of([make_node("a", {"cpu": "4"})], [make_pod("waiting", requests={"x/gpu": "1"})])
+    assert next(iter(dump(cluster))) == "node a: cpu_milli 0/4000"
