@@ -132,9 +132,17 @@ def _add_serve_options(add: AddOption) -> None:
         default="beside",
         help="whether this service adds to kube-scheduler's own plugins or decides in their place (default: beside)",
     )
+    add(
+        "--leader-lease",
+        type=_lease,
+        metavar="NAMESPACE/NAME",
+        help="answer only while a kube-scheduler of this host holds this lease, as is needed where several such pairs "
+        "elect a leader (--mode=replace)",
+    )
     add("--bind-address", default="127.0.0.1", metavar="ADDRESS", help="the address to listen on (default: 127.0.0.1)")
     add("--port", type=_port, default=8888, metavar="PORT", help="the port to listen on, 0 for any (default: 8888)")
     _add_security_options(add)
+    _add_shutdown_options(add)
     add(
         "-v",
         "--log-level",
@@ -187,7 +195,26 @@ def _add_security_options(add: AddOption) -> None:
         type=_port,
         metavar="PORT",
         help="answer /livez, /readyz and /metrics there alone, over HTTP, for whoever asks, 0 for any "
-        "(default: 8889 with --client-ca-file, else they are on --port)",
+        "(default: 8889 with --client-ca-file or --healthz-bind-address, else they are on --port)",
+    )
+    add("--healthz-bind-address", metavar="ADDRESS", help="the address of that port (default: that of --bind-address)")
+
+
+def _add_shutdown_options(add: AddOption) -> None:
+    add(
+        "--shutdown-delay-duration",
+        type=_duration,
+        metavar="DURATION",
+        help="told to stop, how long to go on answering, though not ready, until nobody is sent here any more "
+        "(default: 5s, 0s on loopback)",
+    )
+    add(
+        "--shutdown-grace-period",
+        type=_duration,
+        default=25.0,
+        metavar="DURATION",
+        help="told to stop, how long until the process ends, delay and all; calls and bindings that have not finished "
+        "in four fifths of it are undone (default: 25s)",
     )
 
 
@@ -204,6 +231,26 @@ def _port(text: str) -> int:
     if not text.isascii() or not text.isdecimal() or int(text) > 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is not a port: give a number from 0 to 65535")
     return int(text)
+
+
+def _lease(text: str) -> tuple[str, str]:
+    namespace, _, name = text.partition("/")
+    if not namespace or not name or "/" in name:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAMESPACE/NAME")
+    return namespace, name
+
+
+def _duration(text: str) -> float:
+    """Return seconds."""
+    from extender_service.config.durations import Duration  # noqa: PLC0415 - `version` needs no pydantic
+
+    try:
+        duration = Duration.parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    if duration < 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is negative")
+    return duration.seconds
 
 
 def _names(text: str) -> list[str]:
@@ -233,6 +280,7 @@ def _serve_options(options: argparse.Namespace) -> ServeOptions:
         master=options.master,
         cluster_files=options.cluster_file or [],
         plugins=options.plugin or [],
+        leader_lease=options.leader_lease,
         mode=options.mode,
         bind_address=options.bind_address,
         port=options.port,
@@ -242,7 +290,10 @@ def _serve_options(options: argparse.Namespace) -> ServeOptions:
         client_ca_file=options.client_ca_file,
         allowed_names=options.allowed_names,
         insecure_serving=options.insecure_serving,
+        healthz_bind_address=options.healthz_bind_address,
         healthz_port=options.healthz_port,
+        shutdown_delay_seconds=options.shutdown_delay_duration,
+        shutdown_grace_seconds=options.shutdown_grace_period,
         log_level=options.log_level,
         log_format=options.log_format,
     )

@@ -34,19 +34,27 @@ class Listeners:
             self.calls = opening.enter_context(_listen(options.bind_address, options.port, "--port"))
             _require_protection(options, self.calls)
             self.probes: socket.socket | None = None
+            probes_address = options.healthz_bind_address or options.bind_address
             port = options.healthz_port
-            if port is None and options.client_ca_file is not None:
+            if port is None and (options.client_ca_file is not None or options.healthz_bind_address is not None):
                 port = DEFAULT_HEALTHZ_PORT
             if port is not None:
-                self.probes = opening.enter_context(_listen(options.bind_address, port, "--healthz-port"))
+                self.probes = opening.enter_context(
+                    _listen(probes_address, port, "--healthz-port", "--healthz-bind-address")
+                )
             self._open = opening.pop_all()
         self.url = _url("http" if self.certificates is None else "https", options.bind_address, self.calls)
         self.urls = {"url": self.url}
         if self.probes is not None:
-            self.urls["probes_url"] = _url("http", options.bind_address, self.probes)
+            self.urls["probes_url"] = _url("http", probes_address, self.probes)
 
     def __enter__(self) -> Self:
         return self
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only processes of this machine can call."""
+        return _is_loopback(self.calls)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self._open.close()
@@ -87,7 +95,7 @@ def _certificates(options: ServeOptions) -> ServingCertificates | None:
 
 def _require_protection(options: ServeOptions, listener: socket.socket) -> None:
     """Raise StartError if others than this machine's processes could call without showing who they are."""
-    if options.client_ca_file is not None or ipaddress.ip_address(listener.getsockname()[0]).is_loopback:
+    if options.client_ca_file is not None or _is_loopback(listener):
         return
     if not options.insecure_serving:
         raise StartError(
@@ -97,7 +105,11 @@ def _require_protection(options: ServeOptions, listener: socket.socket) -> None:
     log.warning("whoever reaches this address can bind pods: nobody is asked for a client certificate")
 
 
-def _listen(address: str, port: int, option: str) -> socket.socket:
+def _is_loopback(listener: socket.socket) -> bool:
+    return ipaddress.ip_address(listener.getsockname()[0]).is_loopback
+
+
+def _listen(address: str, port: int, option: str, address_option: str = "--bind-address") -> socket.socket:
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     where = f"{_host(address)}:{port}"
     try:
@@ -109,7 +121,7 @@ def _listen(address: str, port: int, option: str) -> socket.socket:
             ) from error
         reason = (error.strerror or str(error)).partition(" (while attempting")[0]
         raise StartError(
-            f"--bind-address, {option}: cannot listen on {where}: {reason}; give an address of this machine, "
+            f"{address_option}, {option}: cannot listen on {where}: {reason}; give an address of this machine, "
             "0.0.0.0 or :: for all, and a port that this user may open"
         ) from error
 

@@ -14,6 +14,7 @@ class ServeOptions:
     master: str
     cluster_files: list[Path]
     plugins: list[str]
+    leader_lease: tuple[str, str] | None
     mode: Literal["beside", "replace"]
     bind_address: str
     port: int
@@ -23,6 +24,9 @@ class ServeOptions:
     client_ca_file: Path | None
     allowed_names: list[str]
     insecure_serving: bool
+    healthz_bind_address: str | None
     healthz_port: int | None
+    shutdown_delay_seconds: float | None
+    shutdown_grace_seconds: float
     log_level: int
     log_format: Literal["text", "json"]

@@ -4,10 +4,11 @@ import asyncio
 import gc
 import logging
 import signal
+import socket
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from importlib.metadata import version
-from types import FrameType
 
 import uvicorn
 import uvloop
@@ -20,12 +21,15 @@ from extender_service.cluster.cluster_file import ClusterFile
 from extender_service.cluster.debugger import compare, dump
 from extender_service.extender.app import create_app
 from extender_service.extender.bind import Binder
+from extender_service.extender.leadership import Leadership
 from extender_service.extender.service import ExtenderService
+from extender_service.graceful_server import GracefulServer
 from extender_service.kube.api_errors import KubeError
 from extender_service.kube.client import KubeClient
 from extender_service.kube.credentials import load_credentials
 from extender_service.kube.credentials_error import CredentialsError
 from extender_service.kube.events import EventRecorder
+from extender_service.kube.leases import lease_holder
 from extender_service.kube.manifests import ManifestError
 from extender_service.listeners import Listeners
 from extender_service.observability.health import Check, Health, first_problem, watch_checks
@@ -34,6 +38,7 @@ from extender_service.observability.metrics import Metrics
 from extender_service.observability.observer import observer
 from extender_service.observability.operations import operations_routes
 from extender_service.options import ServeOptions
+from extender_service.shutdown import Shutdown
 from extender_service.startup import Setup, StartError
 from extender_service.welcome import welcome
 from extender_service.whole_answers import WholeAnswers
@@ -42,12 +47,8 @@ log = logging.getLogger(__name__)
 
 # Go's client keeps idle connections for 90 s: whoever closes first can lose a request, so it must not be us.
 KEEP_ALIVE_SECONDS = 130
-# How long calls and bindings under way may take to finish once the service is told to stop.
-GRACE_SECONDS = 20
-# How long answers to probes may take to finish after that.
+# How long answers to probes may take to finish once calls are finished.
 PROBES_GRACE_SECONDS = 1
-# How long events about them may take to be written after that.
-EVENTS_GRACE_SECONDS = 3
 # When to give advice if the cluster still cannot be read.
 ADVICE_SECONDS = 3.0
 # How often expectations whose time is up are looked for when nobody calls.
@@ -66,13 +67,30 @@ async def _serve(options: ServeOptions) -> None:
     cluster = Cluster()
     setup = Setup(options.config, options.plugins)
     with Listeners(options) as listeners:
+        shutdown = Shutdown(_delay_seconds(options, listeners), options.shutdown_grace_seconds)
         if options.cluster_files:
-            await _serve_files(options, cluster, setup, listeners)
+            await _serve_files(options, cluster, setup, listeners, shutdown)
         else:
-            await _serve_api_server(options, cluster, setup, listeners)
+            await _serve_api_server(options, cluster, setup, listeners, shutdown)
 
 
-async def _serve_files(options: ServeOptions, cluster: Cluster, setup: Setup, listeners: Listeners) -> None:
+def _delay_seconds(options: ServeOptions, listeners: Listeners) -> float:
+    """How long to go on answering once told to stop. Raises StartError."""
+    seconds = options.shutdown_delay_seconds
+    if seconds is None:
+        # Whoever calls over loopback has nobody else to turn to.
+        seconds = 0.0 if listeners.is_loopback else min(5.0, options.shutdown_grace_seconds / 2)
+    if seconds > options.shutdown_grace_seconds / 2:
+        raise StartError(
+            "--shutdown-delay-duration: it is a part of --shutdown-grace-period; give at most half as much, so that "
+            "calls can finish"
+        )
+    return seconds
+
+
+async def _serve_files(
+    options: ServeOptions, cluster: Cluster, setup: Setup, listeners: Listeners, shutdown: Shutdown
+) -> None:
     files = ClusterFile(cluster, options.cluster_files)
     try:
         files.load()
@@ -84,14 +102,18 @@ async def _serve_files(options: ServeOptions, cluster: Cluster, setup: Setup, li
     service = ExtenderService(cluster, setup.profiles(cluster, files), mode=options.mode, is_live=False)
     binder = Binder(service, files)
     metrics = Metrics(version("extender-service"), cluster, {}, refusals=listeners.refusals)
-    async with asyncio.TaskGroup() as tasks:
-        background = [tasks.create_task(files.follow()), tasks.create_task(_debug_on_signal(cluster, None))]
-        await _answer(service, binder, metrics, Health({}), listeners)
-        for task in background:
-            task.cancel()
+    health = Health({})
+    with shutdown.signals(health.drain):
+        async with asyncio.TaskGroup() as tasks:
+            background = [tasks.create_task(files.follow()), tasks.create_task(_debug_on_signal(cluster, None))]
+            await _answer(service, binder, metrics, health, listeners, shutdown)
+            for task in background:
+                task.cancel()
 
 
-async def _serve_api_server(options: ServeOptions, cluster: Cluster, setup: Setup, listeners: Listeners) -> None:
+async def _serve_api_server(
+    options: ServeOptions, cluster: Cluster, setup: Setup, listeners: Listeners, shutdown: Shutdown
+) -> None:
     try:
         credentials = load_credentials(options.kubeconfig, options.master)
     except CredentialsError as error:
@@ -105,41 +127,56 @@ async def _serve_api_server(options: ServeOptions, cluster: Cluster, setup: Setu
     async with KubeClient(credentials) as client:
         api_server = ApiServer(cluster, client, setup.reads)
         watches = watch_checks(api_server.states)
+        leadership = None
+        if options.leader_lease is not None:
+            leadership = Leadership(partial(lease_holder, client, *options.leader_lease), socket.gethostname())
         service = ExtenderService(
             cluster,
             setup.profiles(cluster, api_server),
             mode=options.mode,
             is_live=True,
             distrust=lambda: first_problem(watches),
+            leadership=leadership,
         )
         events = EventRecorder(client, "extender-service")
         binder = Binder(service, api_server, record=events.record)
         metrics = Metrics(version("extender-service"), cluster, api_server.states, events.counts, listeners.refusals)
-        async with asyncio.TaskGroup() as tasks:
-            background = [
-                tasks.create_task(api_server.follow()),
-                tasks.create_task(_tell_when_synced(cluster, api_server, watches)),
-                tasks.create_task(events.run()),
-                tasks.create_task(_expire(cluster)),
-                tasks.create_task(_debug_on_signal(cluster, api_server)),
-            ]
-            await _answer(service, binder, metrics, Health(watches), listeners)
-            await events.drain(EVENTS_GRACE_SECONDS)
-            for task in background:
-                task.cancel()
+        health = Health(watches)
+        with shutdown.signals(health.drain):
+            async with asyncio.TaskGroup() as tasks:
+                background = [
+                    tasks.create_task(api_server.follow()),
+                    tasks.create_task(_tell_when_synced(cluster, api_server, watches)),
+                    tasks.create_task(events.run()),
+                    tasks.create_task(_expire(cluster)),
+                    tasks.create_task(_debug_on_signal(cluster, api_server)),
+                ]
+                if leadership is not None:
+                    on_lost = partial(binder.give_up, "the lease has gone to another scheduler")
+                    background.append(tasks.create_task(leadership.follow(on_lost)))
+                await _answer(service, binder, metrics, health, listeners, shutdown)
+                await events.drain(shutdown.events_left)
+                for task in background:
+                    task.cancel()
+        log.info("stopped")
 
 
 async def _answer(
-    service: ExtenderService, binder: Binder, metrics: Metrics, health: Health, listeners: Listeners
+    service: ExtenderService,
+    binder: Binder,
+    metrics: Metrics,
+    health: Health,
+    listeners: Listeners,
+    shutdown: Shutdown,
 ) -> None:
-    """Answer until SIGTERM or SIGINT; then finish the calls and bindings under way."""
+    """Answer until the service is told to stop; then finish the calls and bindings under way, or undo them."""
     for profile in service.profiles.values():
         profile.recorder = metrics.framework
     app = create_app(service, binder, observer(metrics))
     operations = operations_routes(health, metrics)
     if listeners.probes is None:
         app.router.routes.extend(operations)
-    config = _server_config(app, GRACE_SECONDS)
+    config = _server_config(app)
     if listeners.certificates is not None:
         config.load()
         config.ssl = listeners.certificates.context
@@ -147,8 +184,10 @@ async def _answer(
     # The default suits programs that make far less at a time: here, nearly all is freed as soon as nobody refers to it.
     gc.set_threshold(50_000, 10, 10)
     async with _answering_probes(listeners, Starlette(routes=operations)):
-        await _Server(config, health).serve(sockets=[listeners.calls])
-        await binder.close(GRACE_SECONDS)
+        server = GracefulServer(config, shutdown)
+        await server.serve(sockets=[listeners.calls])
+        await binder.close(shutdown.work_left)
+        await server.hang_up()
 
 
 @asynccontextmanager
@@ -156,7 +195,7 @@ async def _answering_probes(listeners: Listeners, app: ASGIApp) -> AsyncIterator
     """Answer on the port for probes, if there is one, for as long as the context lasts; take up certificates."""
     async with asyncio.TaskGroup() as tasks:
         following = tasks.create_task(listeners.follow())
-        server = _ProbeServer(_server_config(app, PROBES_GRACE_SECONDS))
+        server = _ProbeServer(_server_config(app))
         if listeners.probes is not None:
             tasks.create_task(server.serve(sockets=[listeners.probes]))
         yield
@@ -164,7 +203,7 @@ async def _answering_probes(listeners: Listeners, app: ASGIApp) -> AsyncIterator
         following.cancel()
 
 
-def _server_config(app: ASGIApp, grace_seconds: int) -> uvicorn.Config:
+def _server_config(app: ASGIApp) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         http=WholeAnswers,
@@ -174,7 +213,7 @@ def _server_config(app: ASGIApp, grace_seconds: int) -> uvicorn.Config:
         access_log=False,
         server_header=False,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
-        timeout_graceful_shutdown=grace_seconds,
+        timeout_graceful_shutdown=PROBES_GRACE_SECONDS,
     )
 
 
@@ -184,20 +223,6 @@ class _ProbeServer(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
-
-
-class _Server(uvicorn.Server):
-    """Is not ready any more from the moment that it is told to stop."""
-
-    def __init__(self, config: uvicorn.Config, health: Health) -> None:
-        super().__init__(config)
-        self._health = health
-
-    def handle_exit(self, sig: int, _frame: FrameType | None) -> None:
-        # uvicorn's own raises the signal again in the end, which kills us before bindings under way are finished.
-        self._health.draining = True
-        self.force_exit = self.should_exit and sig == signal.SIGINT
-        self.should_exit = True
 
 
 async def _tell_when_synced(cluster: Cluster, api_server: ApiServer, watches: Mapping[str, Check]) -> None:

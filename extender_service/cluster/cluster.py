@@ -184,6 +184,12 @@ class Cluster:
         if self.placements.drop(uid) is not None:
             self.events.notify(ClusterEvent.POD_REMOVED)
 
+    def drop_expectations(self) -> None:
+        """Drop what is expected of any pod; one that is being bound, or was, goes on to count."""
+        for placement in list(self.placements):
+            if not placement.assumed:
+                self.drop_placement(placement.uid)
+
     def expire(self) -> None:
         """Drop expectations whose time is up."""
         if self.placements.expire():

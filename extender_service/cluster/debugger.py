@@ -11,6 +11,7 @@ import numpy as np
 
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.pods import PodFacts
+from extender_service.cluster.table_sizes import table_sizes
 
 # More of one kind than this are counted, not named.
 _MOST_NAMED = 50
@@ -100,10 +101,10 @@ def dump(cluster: Cluster) -> Iterator[str]:
         yield f"pod {_identity(pods[placement.slot])} is {kind} on {placement.node_name}"
     yield (
         f"tables: {table.count} nodes in {table.size} rows of {table.capacity}; "
-        f"{cluster.pod_count} pods and {len(cluster.placements)} placements in {len(pods.facts)} slots; "
-        f"{len(table.taint_sets)} taint sets, {len(table.port_sets)} host port sets of nodes, "
-        f"{len(pods.port_sets)} of pods, {len(pods.request_sets)} request sets, {sum(map(bool, names))} dimensions"
+        f"{cluster.pod_count} pods and {len(cluster.placements)} placements in {len(pods.facts)} slots"
     )
+    for size in table_sizes(cluster):
+        yield f"table {size.name}: {size.entries}" + ("" if size.limit is None else f" of {size.limit} at most")
 
 
 def _known_pods(cluster: Cluster) -> dict[str, PodFacts]:

@@ -29,6 +29,9 @@ class Dimensions:
     def __init__(self) -> None:
         self._scalars: Interner[str] = Interner()
 
+    def __len__(self) -> int:
+        return FIRST_SCALAR + len(self._scalars)
+
     @property
     def size(self) -> int:
         """One more than the highest dimension in use."""

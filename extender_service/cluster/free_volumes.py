@@ -40,6 +40,15 @@ class FreeVolumes:
         self._by_class: dict[str, dict[Reach, list[FreeVolume]]] = {}
         self._by_claim: dict[Key, tuple[FreeVolume, ...]] = {}
 
+    def sizes(self) -> dict[str, int]:
+        """How many entries each table has, by its name."""
+        return {
+            "free_volumes": len(self._by_name),
+            "free_classes": len(self._by_class),
+            "free_reaches": sum(map(len, self._by_class.values())),
+            "free_claims": len(self._by_claim),
+        }
+
     def of_class(self, class_name: str) -> Mapping[Reach, Sequence[FreeVolume]]:
         """Volumes that are kept for no claim, by the nodes that can reach them, smallest first."""
         return self._by_class.get(class_name, {})

@@ -74,6 +74,20 @@ class HeldVolumes:
             self.claims.discard(claim, slot)
             self.claim_names.discard(claim[1], slot)
 
+    def sizes(self) -> dict[str, int]:
+        """How many entries each table has, by its name."""
+        return {
+            "holders": len(self._held),
+            "attachments": len(self._slots),
+            "dependencies": len(self._dependents),
+            "limits": len(self._attached) + len(self._by_slot),
+            "shared": len(self._rows),
+            "disks": len(self.disks),
+            "claims": len(self.claims),
+            "claim_names": len(self.claim_names),
+            "faults": len(self.faults),
+        }
+
     def refresh(self, kind: type, key: Key) -> None:
         """Look again at the pods whose volumes depend on an object that has changed."""
         for slot in self._dependents.slots((kind, key)).tolist():
@@ -145,10 +159,10 @@ class HeldVolumes:
             if slot in others:
                 continue
             key = (limit_key(attachment.driver), migrated)
-            self._by_slot.setdefault(key, GrowingCounts()).add(slot, sign)
+            _add(self._by_slot, key, slot, sign)
             volume = (attachment.driver, attachment.handle, migrated)
             if self._is_alone_on(row, volume, others, sign) and row != NO_ROW:
-                self._attached.setdefault(key, GrowingCounts()).add(row, sign)
+                _add(self._attached, key, row, sign)
             if migrated and others:
                 self._shared.add(slot, sign)
                 if len(others) == 1:
@@ -168,6 +182,14 @@ class HeldVolumes:
 
 
 _NOTHING = GrowingCounts()
+
+
+def _add(counts: dict[tuple[str, bool], GrowingCounts], key: tuple[str, bool], number: int, sign: int) -> None:
+    """Count up, or down; a key that nothing is left of is forgotten."""
+    of_key = counts.setdefault(key, GrowingCounts())
+    of_key.add(number, sign)
+    if not of_key.total:
+        del counts[key]
 
 
 def _names_of(driver: str, handle: str, *, migrated: bool) -> Iterator[Attachment]:

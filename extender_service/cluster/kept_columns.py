@@ -31,7 +31,7 @@ class KeptColumns:
 
     def __init__(self, limit: int = 128) -> None:
         self.changes: ChangeLog[int] = ChangeLog()
-        self._limit = limit
+        self.limit = limit
         self._kept: dict[Hashable, _Kept] = {}
 
     def __contains__(self, key: Hashable) -> bool:
@@ -47,7 +47,7 @@ class KeptColumns:
         """
         kept = self._kept.pop(key, None)
         if kept is None or kept.column.shape[-1] != size or not self._catch_up(kept):
-            if len(self._kept) >= self._limit:
+            if len(self._kept) >= self.limit:
                 del self._kept[next(iter(self._kept))]
             kept = _Kept(work_out(np.arange(size)), self.changes.count, work_out)
         self._kept[key] = kept

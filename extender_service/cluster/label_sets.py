@@ -45,7 +45,7 @@ class LabelSets:
     """
 
     def __init__(self, limit: int = 256) -> None:
-        self._limit = limit
+        self.limit = limit
         self._sets: Interner[LabelSet] = Interner()
         self._namespaces: Interner[str] = Interner()
         self._namespace = np.full(_FIRST_CAPACITY, _UNUSED, np.intp)
@@ -58,6 +58,16 @@ class LabelSets:
     def size(self) -> int:
         """One more than the highest number in use."""
         return self._sets.size
+
+    @property
+    def namespace_count(self) -> int:
+        """How many namespaces they are in."""
+        return len(self._namespaces)
+
+    @property
+    def indexed_count(self) -> int:
+        """How many label keys are indexed."""
+        return len(self._index)
 
     def __getitem__(self, number: int) -> LabelSet:
         found = self._sets.values[number]
@@ -138,7 +148,7 @@ class LabelSets:
                 value = None if label_set is None else label_set.labels.get(key)
                 if value is not None:
                     index.add(value, number)
-            if len(self._index) >= self._limit:
+            if len(self._index) >= self.limit:
                 del self._index[next(iter(self._index))]
         self._index[key] = index
         return index

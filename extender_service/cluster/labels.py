@@ -59,8 +59,16 @@ class LabelColumns:
     """
 
     def __init__(self, limit: int = 256) -> None:
-        self._limit = limit
+        self.limit = limit
         self._columns: dict[str, LabelColumn] = {}
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    @property
+    def value_count(self) -> int:
+        """How many values all columns have."""
+        return sum(len(column.values) for column in self._columns.values())
 
     def column(self, key: str, labels: Sequence[Mapping[str, str]], capacity: int) -> LabelColumn:
         """Return the column of `key`; `labels` are those of each row, of which there may be `capacity`."""
@@ -70,7 +78,7 @@ class LabelColumns:
             for row, of_row in enumerate(labels):
                 if key in of_row:
                     column.set(row, of_row[key])
-            if len(self._columns) >= self._limit:
+            if len(self._columns) >= self.limit:
                 del self._columns[next(iter(self._columns))]
         self._columns[key] = column
         return column
@@ -87,6 +95,6 @@ class LabelColumns:
 
     def copy(self) -> "LabelColumns":
         """Return columns that can be changed without changing these."""
-        twin = LabelColumns(self._limit)
+        twin = LabelColumns(self.limit)
         twin._columns = {key: column.copy() for key, column in self._columns.items()}
         return twin

@@ -32,7 +32,7 @@ class NodeTable:
     - `names`, "" for an unused row; `membership` changes whenever the rows in use or those of nodes do
     - `unschedulable`; `taint_set`, `port_set`, `volume_support`: numbers in `taint_sets`, `port_sets` and
       `volume_supports`
-    - label columns, through `label_column`
+    - `label_columns`, through `label_column`
     - `images`; `objects` are the nodes without theirs
 
     `by_facts` keeps what follows from what nodes say of themselves, `by_room` what also follows from what pods take.
@@ -65,7 +65,7 @@ class NodeTable:
         self._csi_nodes: dict[str, CSINode] = {}
         self._ports: dict[int, Counter[HostPort]] = {}
         self._labels: list[Mapping[str, str]] = []
-        self._label_columns = LabelColumns()
+        self.label_columns = LabelColumns()
         self._free: list[int] = []
 
     @property
@@ -188,7 +188,7 @@ class NodeTable:
 
     def label_column(self, key: str) -> LabelColumn:
         """Return the column of a label key."""
-        return self._label_columns.column(key, self._labels, self.capacity)
+        return self.label_columns.column(key, self._labels, self.capacity)
 
     def copy(self) -> "NodeTable":
         """Return a table that can be changed without changing this one, for nodes that a request brings along."""
@@ -210,7 +210,7 @@ class NodeTable:
         twin.volume_supports, twin._csi_nodes = self.volume_supports.copy(), self._csi_nodes
         twin.images = self.images.copy()
         twin._ports = {row: ports.copy() for row, ports in self._ports.items()}
-        twin._label_columns = self._label_columns.copy()
+        twin.label_columns = self.label_columns.copy()
         twin._free = self._free.copy()
         return twin
 
@@ -239,7 +239,7 @@ class NodeTable:
 
     def _set_labels(self, row: int, labels: Mapping[str, str]) -> None:
         self._labels[row] = labels
-        self._label_columns.set(row, labels)
+        self.label_columns.set(row, labels)
 
     def _set_volume_support(self, row: int) -> None:
         node = self.objects[row]
@@ -273,7 +273,7 @@ class NodeTable:
         self.volume_support = np.pad(self.volume_support, more, constant_values=self._no_support)
         self.allocatable = np.pad(self.allocatable, ((0, 0), more))
         self.requested = np.pad(self.requested, ((0, 0), more))
-        self._label_columns.grow(capacity)
+        self.label_columns.grow(capacity)
 
     def _widen(self) -> None:
         more = self.dimensions.size - len(self.allocatable)

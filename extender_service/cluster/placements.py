@@ -15,6 +15,8 @@ from extender_service.kube.objects import Pod
 
 # kube-scheduler asks about a pod as soon as its own watch shows it; ours is never this much later.
 UNKNOWN_SECONDS = 5.0
+# Most placements end long before their deadlines. So many of these are kept beyond twice those that still count.
+SPARE_DEADLINES = 64
 
 
 class Placement(msgspec.Struct, eq=False):
@@ -61,6 +63,11 @@ class Placements:
 
     def __len__(self) -> int:
         return len(self._by_uid)
+
+    @property
+    def deadline_count(self) -> int:
+        """How many ends of expectations are still to be looked at, also of those that have ended before."""
+        return len(self._deadlines)
 
     def __iter__(self) -> Iterator[Placement]:
         return iter(self._by_uid.values())
@@ -115,7 +122,7 @@ class Placements:
         dropped = []
         while self._deadlines and self._deadlines[0][0] <= now:
             made_after, order, is_last, placement = heapq.heappop(self._deadlines)
-            if placement.assumed or self._by_uid.get(placement.uid) is not placement:
+            if not self._is_expected(placement):
                 continue
             if is_last or not self._is_known(placement.uid):
                 self.drop(placement.uid)
@@ -123,7 +130,13 @@ class Placements:
             else:
                 rest = self._expected_seconds - UNKNOWN_SECONDS
                 heapq.heappush(self._deadlines, (made_after + rest, order, True, placement))
+        if len(self._deadlines) > 2 * len(self._by_uid) + SPARE_DEADLINES:
+            self._deadlines = [deadline for deadline in self._deadlines if self._is_expected(deadline[3])]
+            heapq.heapify(self._deadlines)
         return dropped
+
+    def _is_expected(self, placement: Placement) -> bool:
+        return not placement.assumed and self._by_uid.get(placement.uid) is placement
 
     def _place(
         self, pod: Pod, uid: str, node_name: str, *, assumed: bool, on_drop: Callable[[], None], plan: object

@@ -36,7 +36,7 @@ class PodCounts:
 
     def __init__(self, pods: PodTable, limit: int = 512) -> None:
         self._pods = pods
-        self._limit = limit
+        self.limit = limit
         self._counts: dict[PodQuery, _Counts] = {}
 
     def __len__(self) -> int:
@@ -48,7 +48,7 @@ class PodCounts:
         changes = None if counts is None else self._pods.changes.since(counts.change_count)
         if counts is None or changes is None:
             counts = _Counts(self._count(query, size), self._pods.changes.count)
-            if len(self._counts) >= self._limit:
+            if len(self._counts) >= self.limit:
                 del self._counts[next(iter(self._counts))]
         elif changes:
             for change in changes:

@@ -16,6 +16,9 @@ class SlotIndex(Generic[K]):
     def __init__(self) -> None:
         self._slots: dict[K, int | set[int]] = {}
 
+    def __len__(self) -> int:
+        return len(self._slots)
+
     def add(self, thing: K, slot: int) -> None:
         """Note that a pod has a thing; noting it again changes nothing."""
         known = self._slots.get(thing)

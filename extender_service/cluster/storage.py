@@ -83,9 +83,9 @@ class Storage:
         if isinstance(item, PersistentVolume):
             self.free_volumes.remove(item.metadata.name)
         elif isinstance(item, CSIStorageCapacity):
-            capacities = self._capacities.get(item.storage_class_name, {})
-            capacities.pop(key, None)
-            if not capacities:
+            of_class = self._capacities.get(item.storage_class_name, {})
+            of_class.pop(key, None)
+            if not of_class:
                 self._capacities.pop(item.storage_class_name, None)
 
     def assume(self, seen: A, assumed: A) -> None:
@@ -111,6 +111,16 @@ class Storage:
         """Return what an object is assumed to be; the object itself, if nothing is assumed of it."""
         assumed = self._assumed[type(item)].get(key_of(item), item)
         return cast(A, assumed)
+
+    def sizes(self) -> dict[str, int]:
+        """How many entries each table has, by its name."""
+        return {
+            "objects": sum(map(len, self._objects.values())),
+            "assumed": sum(map(len, self._assumed.values())),
+            "capacity_classes": len(self._capacities),
+            "capacities": sum(map(len, self._capacities.values())),
+            **self.free_volumes.sizes(),
+        }
 
     def keys(self, kind: type[StorageObject]) -> list[Key]:
         """The keys of all objects of a type."""

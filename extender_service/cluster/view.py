@@ -1,5 +1,6 @@
 """Nodes as a plugin sees them in one decision: columns at the rows that were asked for."""
 
+import weakref
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TypeVar
 
@@ -217,7 +218,9 @@ class NodeView:
         # A few nodes are not worth working out all of them.
         if 4 * self._size < table.size and key not in kept:
             return work_out(self)
-        column: NDArray[V] = kept.of(key, table.size, lambda rows: work_out(NodeView(table, pods, rows)))
+        # The table keeps what works it out: in a cycle, one for a single call would wait for the garbage collector.
+        weak = weakref.ref(table)
+        column: NDArray[V] = kept.of(key, table.size, lambda rows: work_out(NodeView(_there(weak), pods, rows)))
         if rows is None:
             return column
         return column[rows] if column.ndim == 1 else column.take(rows, axis=1)
@@ -278,3 +281,9 @@ class NodeView:
             if 0 <= dimension < len(matrix):
                 amounts[at] = matrix[dimension, : self._size] if self._rows is None else matrix[dimension, self._rows]
         return amounts
+
+
+def _there(reference: weakref.ref[NodeTable]) -> NodeTable:
+    table = reference()
+    assert table is not None
+    return table

@@ -23,7 +23,7 @@ WORKLOADS: tuple[type[Workload], ...] = (
 )
 
 # More different selectors of namespaces than this are not remembered.
-_MOST_SELECTORS = 256
+MOST_SELECTIONS = 256
 
 
 class Workloads:
@@ -78,6 +78,14 @@ class Workloads:
         """The keys of all objects of a type."""
         return list(self._objects[kind])
 
+    def sizes(self) -> dict[str, int]:
+        """How many entries each table has, by its name; but for selections, which have a limit."""
+        return {
+            "objects": sum(map(len, self._objects.values())),
+            "services": len(self._services),
+            "budgets": len(self._budgets),
+        }
+
     def get(self, kind: type[T], namespace: str, name: str) -> T | None:
         """Return an object, None if there is none."""
         return self.of(kind).get((namespace, name))
@@ -99,11 +107,16 @@ class Workloads:
         found = self.get(Namespace, "", namespace)
         return {} if found is None else found.metadata.labels
 
+    @property
+    def selection_count(self) -> int:
+        """How many selectors of namespaces are remembered."""
+        return len(self._selected_namespaces)
+
     def namespaces_selected_by(self, selector: Selector) -> frozenset[str]:
         """Names of the namespaces whose labels are selected."""
         names = self._selected_namespaces.get(selector)
         if names is None:
-            if len(self._selected_namespaces) >= _MOST_SELECTORS:
+            if len(self._selected_namespaces) >= MOST_SELECTIONS:
                 self._selected_namespaces.clear()
             names = self._selected_namespaces[selector] = frozenset(
                 namespace.metadata.name

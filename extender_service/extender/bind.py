@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import msgspec
 
@@ -62,7 +63,8 @@ class Binder:
         self._settling: dict[str, asyncio.Task[None]] = {}
 
     async def bind(self, args: ExtenderBindingArgs, hung_up: HungUp) -> None:
-        """Bind a pod, or join the binding of it that is under way. Raises BindError."""
+        """Bind a pod, or join the binding of it that is under way. Raises BindError, or CycleError."""
+        self._service.require_lead()
         uid = args.pod_uid
         binding = self._under_way.get(uid)
         if binding is not None and binding.node_name != args.node:
@@ -82,13 +84,19 @@ class Binder:
         """Whether a pod is being bound, assumed or not."""
         return uid in self._under_way
 
-    def undo(self, uid: str) -> None:
+    def undo(self, uid: str, why: str = "the pod was asked about on other nodes") -> None:
         """Undo a binding that waits in Permit or PreBind, which may be for minutes; Bind itself runs to its end."""
         binding = self._under_way.get(uid)
         placement = self._cluster.placements.get(uid)
         cycle = None if placement is None else placement.plan
         if binding is not None and isinstance(cycle, BindingCycle) and not cycle.has_come_to_bind:
-            binding.task.cancel("the pod was asked about on other nodes")
+            binding.task.cancel(why)
+
+    def give_up(self, why: str) -> None:
+        """Undo all bindings that wait, and what is expected of other pods."""
+        for uid in self._under_way:
+            self.undo(uid, why)
+        self._cluster.drop_expectations()
 
     async def settle(self, uid: str) -> str | None:
         """Read a pod whose binding the watch has not confirmed, and go by what that says; returns its node, if any.
@@ -104,13 +112,16 @@ class Binder:
         return await self._settle(placement)
 
     async def close(self, grace_seconds: float) -> None:
-        """Let bindings under way finish; what takes longer is undone. Stop waiting for the watch."""
-        tasks = [binding.task for binding in self._under_way.values()]
-        if tasks:
-            _, unfinished = await asyncio.wait(tasks, timeout=grace_seconds)
-            for task in unfinished:
-                task.cancel("extender-service was stopped")
-            await asyncio.gather(*unfinished, return_exceptions=True)
+        """Let bindings under way finish, and undo those that take longer and what is expected; then forget the rest."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(grace_seconds):
+                while self._under_way:
+                    await asyncio.wait([binding.task for binding in self._under_way.values()])
+        unfinished = [binding.task for binding in self._under_way.values()]
+        for task in unfinished:
+            task.cancel("extender-service was stopped")
+        await asyncio.gather(*unfinished, return_exceptions=True)
+        self._cluster.drop_expectations()
         for task in list(self._settling.values()):
             task.cancel()
 
@@ -186,7 +197,7 @@ class Binder:
 
     async def _run(self, uid: str, args: ExtenderBindingArgs, cycle: BindingCycle) -> None:
         try:
-            await cycle.run()
+            await cycle.run(may_bind=self._service.require_lead)
         except KubeError as error:
             await self._resolve(uid, args, error)
         except CycleError as error:

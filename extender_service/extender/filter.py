@@ -40,6 +40,8 @@ async def filter_nodes(
     caller has hung up.
     Raises CycleError, DecodeError or QuantityError for what cannot be decided.
     """
+    if service.leadership is not None:
+        await service.leadership.wait()
     service.require_trust()
     profile = service.profile_for(pod)
     service.cluster.expire()

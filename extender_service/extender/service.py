@@ -8,6 +8,7 @@ from typing import Literal
 from extender_service.cluster.cluster import Cluster
 from extender_service.config.defaults import DEFAULT_SCHEDULER_NAME
 from extender_service.extender.candidates import CandidateFinder
+from extender_service.extender.leadership import Leadership
 from extender_service.extender.second_look import WaitBudget
 from extender_service.framework.profile import Profile
 from extender_service.framework.runtime import CycleError
@@ -23,7 +24,8 @@ class ExtenderService:
 
     `profiles` are by scheduler name, the first of them for pods of an unknown one. With `is_live`, the cluster follows
     an API server; otherwise it is a file, where nothing is expected to happen by itself. `distrust` tells why the
-    cluster cannot be gone by at the moment: half a list, or a state of long ago, overfills nodes.
+    cluster cannot be gone by at the moment: half a list, or a state of long ago, overfills nodes. `leadership` tells
+    whether this is the pair that works, if there are several.
     """
 
     def __init__(
@@ -34,6 +36,7 @@ class ExtenderService:
         mode: Mode,
         is_live: bool,
         distrust: Callable[[], str | None] = lambda: None,
+        leadership: Leadership | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.cluster = cluster
@@ -41,6 +44,7 @@ class ExtenderService:
         self.mode: Mode = mode
         self.is_live = is_live
         self.clock = clock
+        self.leadership = leadership
         self._distrust = distrust
         self.wait_budget = WaitBudget(clock)
         self.candidates = CandidateFinder(cluster)
@@ -48,10 +52,18 @@ class ExtenderService:
         self._told_of_whole_nodes = False
 
     def require_trust(self) -> None:
-        """Raise CycleError while the cluster cannot be gone by."""
+        """Raise CycleError while the cluster cannot be gone by, or another pair works."""
+        if self.leadership is not None:
+            self.require_lead()
         problem = self._distrust()
         if problem is not None:
             raise CycleError(f"extender-service does not know the cluster well enough to decide: {problem}")
+
+    def require_lead(self) -> None:
+        """Raise CycleError while another pair of kube-scheduler and service works, or may do so."""
+        problem = None if self.leadership is None else self.leadership.problem()
+        if problem is not None:
+            raise CycleError(f"extender-service places no pods now: {problem}")
 
     def tell_of_whole_nodes(self) -> None:
         """Warn once where kube-scheduler sends whole nodes beside its own Score plugins."""

@@ -1,7 +1,7 @@
 """From the chosen node to the bound pod: Reserve, Permit, PreBind, Bind and PostBind (schedule_one.go)."""
 
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
 from extender_service.cluster.cluster import pod_uid
 from extender_service.framework.interface import CycleState, PluginError
@@ -69,8 +69,8 @@ class BindingCycle:
         if waiting is not None and waiting.node_name == self.node_name:
             waiting.reject("", "its place was given up")
 
-    async def run(self) -> None:
-        """Run Permit, wait if it says so, then PreBind and Bind.
+    async def run(self, may_bind: Callable[[], None] = lambda: None) -> None:
+        """Run Permit, wait if it says so, then PreBind and Bind, unless `may_bind` raises CycleError then.
 
         Raises KubeError from Bind: then nobody knows whether the pod is bound.
         """
@@ -84,6 +84,7 @@ class BindingCycle:
                 raise CycleError(f"{doing}: {error}") from error
             if status is not None:
                 raise CycleError(f"{doing}: {status.message}")
+        may_bind()
         await self._bind()
 
     @extension_point("PostBind")

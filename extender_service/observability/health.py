@@ -25,18 +25,21 @@ class Report(NamedTuple):
 class Health:
     """The checks by name: `liveness` tells whether this process is alive, `readiness` whether it may be asked.
 
-    Ready takes the checks given and those that every process has. Set `draining` once the process is to end: it is not
-    ready any more, though still alive.
+    Ready takes the checks given and those that every process has.
     """
 
     def __init__(self, readiness: Mapping[str, Check]) -> None:
-        self.draining = False
+        self._is_draining = False
         # An answer is all that this check needs: a process whose event loop is stuck gives none.
         self.liveness: Mapping[str, Check] = {"ping": lambda: None}
         self.readiness: Mapping[str, Check] = {**self.liveness, **readiness, "shutdown": self._shutdown}
 
+    def drain(self) -> None:
+        """Say that the process is to end: it is not ready any more, though still alive."""
+        self._is_draining = True
+
     def _shutdown(self) -> str | None:
-        return "process is shutting down" if self.draining else None
+        return "process is shutting down" if self._is_draining else None
 
 
 def watch_checks(

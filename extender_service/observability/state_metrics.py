@@ -7,6 +7,7 @@ from prometheus_client.registry import Collector
 
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.dimensions import POD_COUNT
+from extender_service.cluster.table_sizes import table_sizes
 from extender_service.kube.reflector import WatchState
 
 
@@ -38,6 +39,20 @@ class ClusterCollector(Collector):
         yield GaugeMetricFamily(
             "extender_service_known_pods", "Pods that the cluster is known to have, bound or not.", cluster.pod_count
         )
+        entries = GaugeMetricFamily(
+            "extender_service_table_entries",
+            "Entries of the tables in which the cluster is kept; without a limit, they follow its objects.",
+            labels=["table"],
+        )
+        limits = GaugeMetricFamily(
+            "extender_service_table_limit", "The most entries of tables that have a limit.", labels=["table"]
+        )
+        for table in table_sizes(cluster):
+            entries.add_metric([table.name], table.entries)
+            if table.limit is not None:
+                limits.add_metric([table.name], table.limit)
+        yield entries
+        yield limits
 
 
 class WatchCollector(Collector):

@@ -1,10 +1,12 @@
 """The kustomize bases of deploy/, and what is in them run on this machine: commands, files and probes."""
 
+import os
+import shutil
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import httpx
@@ -17,8 +19,8 @@ from tests.e2e.service import PROGRAM
 from tests.e2e.waiting import wait_until
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
-SERVICE_PORT = 8888
-
+# util-linux's; who is not root becomes root of a namespace of users.
+_UNSHARE = ("unshare", "--uts", *(() if os.geteuid() == 0 else ("--map-root-user",)))
 _RIGHTS = ("Namespace", "ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
 
 
@@ -72,6 +74,23 @@ def edit(file: Path, *, replace: str, by: str) -> None:
     file.write_text(text.replace(replace, by))
 
 
+def on_host(name: str) -> list[str]:
+    """The beginning of a command that is to find itself on a host of this name, as in a pod of it.
+
+    kube-scheduler holds its lease by that name, and the service beside it looks for it there. Empty, which stands for
+    this host, where the kernel or the user may not have another name.
+    """
+    return [*_UNSHARE, "sh", "-c", 'hostname "$0" && exec "$@"', name] if name and may_name_hosts() else []
+
+
+@cache
+def may_name_hosts() -> bool:
+    """Whether a process can have a host name of its own."""
+    if shutil.which(_UNSHARE[0]) is None:
+        return False
+    return subprocess.run([*_UNSHARE, "hostname", "other"], capture_output=True).returncode == 0
+
+
 def free_port() -> int:
     """A port of 127.0.0.1 that nobody listens on."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
@@ -87,15 +106,16 @@ def service_container(
     port: int,
     log: Path,
     *,
-    address: str = "",
+    address: str = "127.0.0.1",
     probes_port: int | None = None,
+    host: str = "",
 ) -> Iterator[Process]:
-    """The container extender-service, with all its probes passing; `address` is that of its pod."""
+    """The container extender-service, with all its probes passing; `address` and `host` are those of its pod."""
     here = [f"--kubeconfig={kubeconfig}", f"--port={port}"]
     if probes_port is not None:
         here.append(f"--healthz-port={probes_port}")
     words = [word.replace("$(POD_IP)", address) for word in base.command("extender-service", files)]
-    process = Process([PROGRAM, *words, *here], log)
+    process = Process([*on_host(host), PROGRAM, *words, *here], log)
     try:
         wait_for_probes(base.container("extender-service"), process, probes_port or port)
         yield process
@@ -104,18 +124,20 @@ def service_container(
 
 
 @contextmanager
-def scheduler_process(command: Sequence[str | Path], kubeconfig: Path, log: Path) -> Iterator[tuple[Process, int]]:
+def scheduler_process(
+    command: Sequence[str | Path], kubeconfig: Path, log: Path, host: str = ""
+) -> Iterator[tuple[Process, int]]:
     """A kube-scheduler, and the port where it answers for its health, by the rights of `kubeconfig`."""
     port = free_port()
     here = [f"--authentication-kubeconfig={kubeconfig}", f"--authorization-kubeconfig={kubeconfig}"]
-    process = Process([*command, *here, f"--secure-port={port}"], log)
+    process = Process([*on_host(host), *command, *here, f"--secure-port={port}"], log)
     try:
         yield process, port
     finally:
         process.kill()
 
 
-def wait_for_probes(container: Object, process: Process, port: int) -> None:
+def wait_for_probes(container: Object, process: Process, port: int, liveness_port: int | None = None) -> None:
     """Wait until the kubelet would call a container started, and check that its other probes then pass as well."""
 
     def has_started() -> bool:
@@ -123,17 +145,13 @@ def wait_for_probes(container: Object, process: Process, port: int) -> None:
         return passes(container["startupProbe"], port)
 
     wait_until(has_started, f"the startup probe of {container['name']}")
-    for kind in ("readinessProbe", "livenessProbe"):
-        assert passes(container[kind], port), kind
+    for kind, asked in (("readinessProbe", port), ("livenessProbe", liveness_port or port)):
+        assert passes(container[kind], asked), kind
         assert not passes(container[kind], free_port()), f"{kind} passes where nobody answers"
 
 
 def passes(probe: Object, port: int) -> bool:
     """Whether a probe finds a program well, which listens on another port here than in its pod."""
-    if "exec" in probe:
-        program, *words = (word.replace(str(SERVICE_PORT), str(port)) for word in probe["exec"]["command"])
-        assert program == "python"  # what the image has
-        return subprocess.run([sys.executable, *words], capture_output=True, timeout=30).returncode == 0
     asked = probe["httpGet"]
     url = f"{asked.get('scheme', 'HTTP').lower()}://127.0.0.1:{port}{asked['path']}"
     try:

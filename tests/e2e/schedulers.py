@@ -15,9 +15,9 @@ _SOON = {"podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 1}
 
 
 @contextmanager
-def running(control_plane: ControlPlane, configuration: Object) -> Iterator[Process]:
+def running(control_plane: ControlPlane, configuration: Object, *, verbosity: int = 4) -> Iterator[Process]:
     """A kube-scheduler for as long as the context lasts."""
-    scheduler = control_plane.start_scheduler(configuration)
+    scheduler = control_plane.start_scheduler(configuration, verbosity=verbosity)
     try:
         yield scheduler
     finally:

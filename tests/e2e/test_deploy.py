@@ -208,7 +208,8 @@ class Pair(NamedTuple):
 def pair(base: Base, controlplane: Path, account: Path, directory: Path) -> Iterator[Pair]:
     """A pod of the second scheduler: the sidecar, and once that is well, kube-scheduler."""
     directory.mkdir()
-    files, port = directory / "files", free_port()
+    host = directory.name
+    files, port, probes_port = directory / "files", free_port(), free_port()
     base.write_files(files)
     configuration = files / "kube-scheduler.yaml"
     edit(configuration, replace="http://127.0.0.1:8888", by=f"http://127.0.0.1:{port}")
@@ -218,10 +219,12 @@ def pair(base: Base, controlplane: Path, account: Path, directory: Path) -> Iter
     )
     command: list[str | Path] = [controlplane, *base.command("kube-scheduler", files)]
     with (
-        service_container(base, files, account, port, directory / "extender-service.log") as service,
-        scheduler_process(command, account, directory / "kube-scheduler.log") as (scheduler, secure_port),
+        service_container(
+            base, files, account, port, directory / "extender-service.log", probes_port=probes_port, host=host
+        ) as service,
+        scheduler_process(command, account, directory / "kube-scheduler.log", host) as (scheduler, secure_port),
     ):
-        wait_for_probes(base.container("kube-scheduler"), scheduler, secure_port)
+        wait_for_probes(base.container("kube-scheduler"), scheduler, secure_port, liveness_port=probes_port)
         yield Pair(service, scheduler)
 
 

@@ -1,22 +1,15 @@
 """What users see of a pod's events: each outcome once, from kube-scheduler, or from the service if that cannot know."""
 
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-import httpx
-import pytest
-
 from tests.e2e import schedulers
 from tests.e2e.control_plane import ControlPlane
-from tests.e2e.held_pre_bind import HeldPreBind
+from tests.e2e.held_bindings import bind_and_hang_up, events_of, holding
 from tests.e2e.objects import Object, node, pod
 from tests.e2e.service import Service
 from tests.e2e.waiting import wait_until
-
-EVENTS = "events.k8s.io/v1"
 
 
 def test_a_pod_bound_for_kube_scheduler_has_one_event(empty_cluster: ControlPlane, tmp_path: Path) -> None:
@@ -79,35 +72,8 @@ def test_bindings_that_fail_again_and_again_unheard_are_one_event(empty_cluster:
         assert event["series"]["count"] == 3
 
 
-@contextmanager
-def holding(control_plane: ControlPlane, directory: Path) -> Iterator[tuple[Service, Path]]:
-    """The service with bindings that wait until a file exists."""
-    go_on = directory / "go-on"
-    profile = {
-        "schedulerName": "default-scheduler",
-        "plugins": {"preBind": {"enabled": [{"name": HeldPreBind.name}]}},
-        "pluginConfig": [{"name": HeldPreBind.name, "args": {"file": str(go_on)}}],
-    }
-    with Service(
-        directory, control_plane.kubeconfig, configuration={"profiles": [profile]}, plugins=[HeldPreBind]
-    ) as service:
-        yield service, go_on
-
-
-def bind_and_hang_up(service: Service, wanted: Object) -> None:
-    meta = wanted["metadata"]
-    body = {"PodName": meta["name"], "PodNamespace": meta["namespace"], "PodUID": meta["uid"], "Node": "a"}
-    with pytest.raises(httpx.ReadTimeout):
-        httpx.post(f"{service.url}/bind", json=body, timeout=httpx.Timeout(10.0, read=0.5), trust_env=False)
-
-
 def has_failed(service: Service, times: int) -> bool:
     return service.requests("bind", "error") == times
-
-
-def events_of(control_plane: ControlPlane, regarding: Object) -> list[Object]:
-    stored = control_plane.api.list_all("Event", api_version=EVENTS, namespace="default")
-    return [event for event in stored if event["regarding"].get("uid") == regarding["metadata"]["uid"]]
 
 
 def series_of(control_plane: ControlPlane, regarding: Object) -> list[Object]:

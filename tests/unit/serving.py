@@ -15,6 +15,7 @@ def serve_options(cluster_files: list[Path], **changes: Any) -> ServeOptions:
         "master": "",
         "cluster_files": cluster_files,
         "plugins": [],
+        "leader_lease": None,
         "mode": "replace",
         "bind_address": "127.0.0.1",
         "port": 0,
@@ -24,7 +25,10 @@ def serve_options(cluster_files: list[Path], **changes: Any) -> ServeOptions:
         "client_ca_file": None,
         "allowed_names": [],
         "insecure_serving": False,
+        "healthz_bind_address": None,
         "healthz_port": None,
+        "shutdown_delay_seconds": None,
+        "shutdown_grace_seconds": 25.0,
         "log_level": logging.INFO,
         "log_format": "text",
     }

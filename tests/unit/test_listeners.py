@@ -83,6 +83,19 @@ def test_probes_have_a_port_of_their_own_if_told_so() -> None:
         assert listeners.probes is not None
 
 
+def test_probes_may_come_from_elsewhere_though_calls_may_not() -> None:
+    with Listeners(serve_options([], healthz_bind_address="0.0.0.0", healthz_port=0)) as listeners:
+        assert listeners.probes is not None
+        assert listeners.is_loopback
+        assert listeners.probes.getsockname()[0] == "0.0.0.0"
+        assert listeners.urls["probes_url"].startswith("http://0.0.0.0:")
+
+
+def test_an_address_of_another_machine_for_probes_is_named() -> None:
+    said = refusal(healthz_bind_address="192.0.2.1", healthz_port=0)
+    assert said.startswith("--healthz-bind-address, --healthz-port: cannot listen on 192.0.2.1:0: ")
+
+
 def test_with_our_certificate_alone_probes_are_answered_with_the_calls(tls: dict[str, Any]) -> None:
     with Listeners(serve_options([], **tls | {"client_ca_file": None})) as listeners:
         assert listeners.probes is None

@@ -103,6 +103,7 @@ def test_with_mutual_tls_only_probes_are_for_everybody(
         ({"config": "kind: Deployment"}, "--config: "),
         ({"kubeconfig": "clusters: 5"}, "config.yaml"),
         ({"plugins": ["nowhere:Plugin"]}, "--plugin: nowhere:Plugin: "),
+        ({"shutdown_delay_seconds": 13.0}, "--shutdown-delay-duration: .* at most half"),
     ],
 )
 def test_what_cannot_work_is_told_before_anything_runs(
@@ -113,7 +114,7 @@ def test_what_cannot_work_is_told_before_anything_runs(
     for option, value in changes.items():
         if option == "cluster_file":
             cluster_file.write_text(value)
-        elif option == "plugins":
+        elif option in ("plugins", "shutdown_delay_seconds"):
             options[option] = value
         else:
             config.write_text(value)

@@ -10,6 +10,7 @@ def test_what_was_never_counted_is_zero() -> None:
     counts.add(2, -1)
     assert counts.at(np.array([0, 2, 1000, 999999])).tolist() == [0, 4, 1, 0]
     assert counts.array[2] == 4
+    assert counts.total == 5
 
 
 def test_no_numbers_have_no_counts() -> None:

@@ -2,7 +2,7 @@ import pytest
 
 from extender_service.cluster.dimensions import CPU_MILLI
 from extender_service.cluster.occupancy import Occupancy
-from extender_service.cluster.placements import UNKNOWN_SECONDS, Placements
+from extender_service.cluster.placements import SPARE_DEADLINES, UNKNOWN_SECONDS, Placements
 from extender_service.kube.objects import Pod
 from tests.unit.cluster.clock import Clock
 from tests.unit.cluster.objects import make_node, make_pod
@@ -169,3 +169,20 @@ def test_a_placement_keeps_the_plan_that_it_was_made_with() -> None:
     assert world.placements.assume(WEB, UID, "a").plan is plan
     assert world.placements.assume(WEB, UID, "b", plan=plan).plan is plan
     assert world.placements.assume(WEB, UID, "a").plan is None
+
+
+def test_what_has_ended_is_not_remembered_until_its_time_is_up() -> None:
+    world = World()
+    pods = [make_pod(f"web-{number}") for number in range(1000)]
+    world.known.update(pod.metadata.uid for pod in pods)
+    for pod in pods:
+        world.expect(pod, "a")
+    # The watch knows them all: they may take ten minutes.
+    assert world.expired_after(UNKNOWN_SECONDS) == []
+    assert world.placements.deadline_count == 1000
+    for pod in pods[:-10]:
+        world.placements.fulfil(pod.metadata.uid)
+    assert world.expired_after(1) == []
+    assert world.placements.deadline_count <= 2 * 10 + SPARE_DEADLINES
+    assert world.expired_after(600) == [pod.metadata.uid for pod in pods[-10:]]
+    assert world.placements.deadline_count == 0

@@ -1,4 +1,7 @@
-from collections.abc import Sequence
+import gc
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -432,3 +435,23 @@ def test_each_selector_has_its_own_count_of_the_pods_that_came(cluster: Cluster)
     assert came({"app": "web"}) == [1, 1]
     assert came({"app": "db"}) == [0, 1]
     assert came({}) == [1, 2]
+
+
+@contextmanager
+def without_garbage_collector() -> Iterator[None]:
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def test_a_table_for_one_call_ends_with_the_call(cluster: Cluster) -> None:
+    with without_garbage_collector():
+        table = cluster.with_nodes([make_node("a", {"cpu": "9"})])
+        view = cluster.view(None, table)
+        assert view.kept_by_facts("offered", lambda nodes: nodes.allocatable(0)).tolist()[0] == 9000
+        assert "offered" in table.by_facts
+        was_there = weakref.ref(table)
+        del table, view
+        assert was_there() is None

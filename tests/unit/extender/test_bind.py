@@ -408,6 +408,22 @@ def test_closing_waits_for_bindings_under_way() -> None:
     assert world.pods.pods["default", "web"].spec.node_name == "a"
 
 
+def test_closing_undoes_what_does_not_finish_and_what_is_expected() -> None:
+    world = world_with()
+    later = make_pod("later", requests={"cpu": "1"})
+
+    async def calls() -> str:
+        binding, _ = await begin(world, "a")
+        await world.filter(later, ["b"])
+        assert world.expected_on(later) == "b"
+        await world.binder.close(0.01)
+        return await binding
+
+    assert asyncio.run(calls()) == "binding default/web to a: extender-service was stopped"
+    assert (world.expected_on(WEB), world.expected_on(later)) == (None, None)
+    assert (world.cpu_milli("a"), world.cpu_milli("b")) == (0, 0)
+
+
 # Settling, as Filter asks for it.
 
 

@@ -71,7 +71,7 @@ def test_excluding_what_does_not_exist_is_told() -> None:
 
 def test_a_process_that_drains_is_alive_but_not_ready() -> None:
     health = Health({})
-    health.draining = True
+    health.drain()
     assert run_checks("livez", health.liveness).passed
     assert run_checks("readyz", health.readiness) == (
         False,

@@ -59,7 +59,7 @@ def test_checks_can_be_excluded(service: Service) -> None:
 
 def test_not_ready_while_draining(service: Service) -> None:
     service.nodes.synced = True
-    service.health.draining = True
+    service.health.drain()
     assert service.get("/readyz").status_code == 500
     assert service.get("/livez").status_code == 200
 

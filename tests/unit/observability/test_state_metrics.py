@@ -53,6 +53,17 @@ def test_a_placement_that_the_watch_confirms_is_a_fact() -> None:
     assert value(CACHE_SIZE, type="assumed_pods") == 0
 
 
+def test_tables_tell_how_full_they_are() -> None:
+    cluster = Cluster()
+    value = reader(ClusterCollector(cluster))
+    cluster.apply_node(node("node-1"))
+    cluster.view(None).label("zone")
+    assert value("extender_service_table_entries", table="node_rows") == 1
+    assert value("extender_service_table_limit", table="node_rows") is None
+    assert value("extender_service_table_entries", table="node_label_keys") == 1
+    assert value("extender_service_table_limit", table="node_label_keys") == 256
+
+
 def test_watches_tell_how_well_they_keep_up() -> None:
     nodes = WatchState(stale_since=None, synced=True, lists=2, relists=1, watches=7, events=Counter(ADDED=3, ERROR=1))
     pods = WatchState(stale_since=90.0)

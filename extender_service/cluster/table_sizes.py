@@ -1,0 +1,55 @@
+"""How much is kept of a cluster, table by table.
+
+Tables hold what objects have brought for as long as these are there: once they are gone, so is what they brought.
+Tables with a limit hold what decisions have asked for, the last of it.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.placements import SPARE_DEADLINES
+from extender_service.cluster.workloads import MOST_SELECTIONS
+
+
+class TableSize(NamedTuple):
+    """How many entries a table has, and how many it may have at most; None where that follows from the cluster."""
+
+    name: str
+    entries: int
+    limit: int | None = None
+
+
+def table_sizes(cluster: Cluster) -> Iterator[TableSize]:
+    """Yield the sizes of all tables."""
+    nodes, pods, workloads = cluster.nodes, cluster.pods, cluster.workloads
+    columns, label_sets = nodes.label_columns, pods.label_sets
+    yield TableSize("node_rows", len(nodes.row_of))
+    yield TableSize("taint_sets", len(nodes.taint_sets))
+    yield TableSize("node_port_sets", len(nodes.port_sets))
+    yield TableSize("volume_supports", len(nodes.volume_supports))
+    yield TableSize("images", len(nodes.images))
+    yield TableSize("dimensions", len(nodes.dimensions))
+    yield TableSize("node_label_keys", len(columns), columns.limit)
+    yield TableSize("node_label_values", columns.value_count, columns.limit * nodes.size)
+    yield TableSize("kept_by_facts", len(nodes.by_facts), nodes.by_facts.limit)
+    yield TableSize("kept_by_room", len(nodes.by_room), nodes.by_room.limit)
+    yield TableSize("pod_slots", len(pods))
+    yield TableSize("request_sets", len(pods.request_sets))
+    yield TableSize("pod_port_sets", len(pods.port_sets))
+    yield TableSize("label_sets", len(label_sets))
+    yield TableSize("namespaces", label_sets.namespace_count)
+    yield TableSize("pod_label_keys", label_sets.indexed_count, label_sets.limit)
+    yield TableSize("pod_counts", len(cluster.pod_counts), cluster.pod_counts.limit)
+    yield TableSize("term_sets", len(pods.term_sets))
+    yield TableSize("anti_affinity_terms", len(pods.anti_affinity))
+    yield TableSize("affinity_terms", len(pods.affinity))
+    yield TableSize("known_pods", cluster.pod_count)
+    yield TableSize("placements", len(cluster.placements))
+    deadlines = 2 * len(cluster.placements) + SPARE_DEADLINES
+    yield TableSize("placement_deadlines", cluster.placements.deadline_count, deadlines)
+    yield TableSize("nominations", len(cluster.nominations))
+    yield from (TableSize(f"storage_{name}", entries) for name, entries in cluster.storage.sizes().items())
+    yield from (TableSize(f"volumes_{name}", entries) for name, entries in cluster.held_volumes.sizes().items())
+    yield from (TableSize(f"workload_{name}", entries) for name, entries in workloads.sizes().items())
+    yield TableSize("namespace_selections", workloads.selection_count, MOST_SELECTIONS)

@@ -1,0 +1,116 @@
+"""A server that loses no call when it stops.
+
+uvicorn closes an idle connection at once, though a request may be on its way or half read: its caller gets a reset, and
+kube-scheduler does not ask again. Here every answer says from the signal on that the caller should connect anew
+(`Connection: close`), and a connection is closed only where nothing has come.
+"""
+
+import asyncio
+import logging
+import select
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from extender_service.shutdown import Shutdown
+
+log = logging.getLogger(__name__)
+
+# Who has just connected is about to ask.
+_LINGER_SECONDS = 0.2
+_LOOK_SECONDS = 0.02
+
+
+class GracefulServer(uvicorn.Server):
+    """Serves until `shutdown` is told, and then as long as its budget lets calls finish."""
+
+    def __init__(self, config: uvicorn.Config, shutdown: Shutdown) -> None:
+        super().__init__(config)
+        self._shutdown = shutdown
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals to the `shutdown`, which goes on when this server has ended."""
+        yield
+
+    async def on_tick(self, counter: int) -> bool:
+        """Tell whether to stop; called ten times a second."""
+        self.should_exit = self._shutdown.is_told
+        return await super().on_tick(counter)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Send callers elsewhere, then stop to listen, then wait for calls under way; some may be left in the end."""
+        self._tell_callers_to_connect_anew()
+        await asyncio.sleep(self._shutdown.delay_left)
+        await asyncio.sleep(0)  # accepts those who wait to be
+        for server in self.servers:
+            server.close()
+        for listener in sockets or []:
+            listener.close()
+        await asyncio.sleep(min(_LINGER_SECONDS, self._shutdown.work_left))
+        await self._finish(lambda: self._shutdown.work_left)
+
+    async def hang_up(self) -> None:
+        """Let the last answers leave, as long as the budget has it; then hang up."""
+        await self._finish(lambda: self._shutdown.answers_left)
+        if self.server_state.tasks:
+            log.warning("hanging up on calls that have not finished", extra={"calls": len(self.server_state.tasks)})
+        for connection in self._connections():
+            connection.transport.abort()
+        for task in self.server_state.tasks:
+            task.cancel()
+
+    def _tell_callers_to_connect_anew(self) -> None:
+        self.server_state.default_headers.append((b"connection", b"close"))
+        for connection in self._connections():
+            if not _is_answered(connection):
+                connection.cycle.keep_alive = False
+
+    async def _finish(self, seconds_left: Callable[[], float]) -> None:
+        """Close connections as they become idle, until nothing is left to do for others, or time runs out."""
+        while seconds_left():
+            for connection in self._connections():
+                if _is_idle(connection):
+                    connection.transport.close()
+            if not self.server_state.tasks and not any(_has_work(connection) for connection in self._connections()):
+                return
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    def _connections(self) -> Iterator[HttpToolsProtocol]:
+        for connection in list(self.server_state.connections):
+            assert isinstance(connection, HttpToolsProtocol)
+            yield connection
+
+
+def _is_idle(connection: HttpToolsProtocol) -> bool:
+    """Whether nothing has come since the last answer, read or not."""
+    return _is_answered(connection) and not _has_begun_another(connection) and not _has_unread(connection.transport)
+
+
+def _is_answered(connection: HttpToolsProtocol) -> bool:
+    cycle: RequestResponseCycle | None = connection.cycle  # that of the last request whose head is complete
+    return cycle is None or cycle.response_complete
+
+
+def _has_begun_another(connection: HttpToolsProtocol) -> bool:
+    """Whether a part of the next request's head is here."""
+    cycle: RequestResponseCycle | None = connection.cycle
+    scope: object = connection.scope  # made with a request's first byte
+    return scope is not (None if cycle is None else cycle.scope)
+
+
+def _has_work(connection: HttpToolsProtocol) -> bool:
+    """Whether it still has to be read, answered or written to."""
+    # A TLS client may take as long as it likes to agree that the connection is closed.
+    return not connection.transport.is_closing() or connection.transport.get_write_buffer_size() > 0
+
+
+def _has_unread(transport: asyncio.Transport) -> bool:
+    if transport.is_closing():
+        return False
+    poll = select.poll()
+    poll.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
+    return bool(poll.poll(0))

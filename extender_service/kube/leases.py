@@ -1,0 +1,33 @@
+"""Who holds a lease (coordination.k8s.io/v1): which of several candidates leads."""
+
+from extender_service.kube.api_errors import ApiError
+from extender_service.kube.client import KubeClient
+from extender_service.kube.objects import Object, ObjectMeta
+from extender_service.kube.resources import Resource
+
+
+class LeaseSpec(Object):
+    """coordination.k8s.io/v1 LeaseSpec; kube-scheduler's identity is its host's name, "_" and a UUID."""
+
+    holder_identity: str = ""
+
+
+class Lease(Object):
+    """coordination.k8s.io/v1 Lease."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: LeaseSpec = LeaseSpec()
+
+
+LEASES = Resource("coordination.k8s.io", "v1", "leases", Lease)
+
+
+async def lease_holder(client: KubeClient, namespace: str, name: str) -> str:
+    """Read who holds a lease; empty if nobody does, or there is none. Raises KubeError, CredentialsError."""
+    try:
+        lease = await client.get(LEASES, namespace, name)
+    except ApiError as error:
+        if error.status_code == 404:
+            return ""
+        raise
+    return lease.spec.holder_identity

@@ -1,0 +1,86 @@
+"""What a soak has measured, and whether that is good enough."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tests.soak.scheduler import Call
+
+# Growth by this share of the memory in an hour is still called flat: what a leak leaves of each visitor, some 40 of
+# which come a second, is more if it is 100 bytes.
+MOST_GROWTH_AN_HOUR = 0.05
+MOST_SLOWER = 1.5
+# So much of the pace that was asked for has to be kept.
+LEAST_PACE = 0.95
+
+
+class Figure(NamedTuple):
+    """A line of the report; `is_fine` is None for what has no aim."""
+
+    name: str
+    value: str
+    aim: str = ""
+    is_fine: bool | None = None
+
+
+class Sample(NamedTuple):
+    """Memory in use at a time."""
+
+    at: float
+    resident_kib: float
+
+
+class Table(NamedTuple):
+    """Entries of one of the service's tables, and the most there may be; None where that follows from the cluster."""
+
+    entries: int
+    limit: int | None
+
+
+def memory(samples: Sequence[Sample], settled_at: float) -> Iterator[Figure]:
+    """How memory grew after it had settled: the slope of the straight line that fits the samples best."""
+    later = [sample for sample in samples if sample.at >= settled_at]
+    minutes = np.array([sample.at for sample in later]) / 60
+    resident = np.array([sample.resident_kib for sample in later])
+    slope = float(np.polyfit(minutes - minutes[0], resident, 1)[0])
+    typical = float(np.median(resident))
+    most = MOST_GROWTH_AN_HOUR * typical / 60
+    yield Figure("memory at first, KiB", f"{samples[0].resident_kib:.0f}")
+    yield Figure("memory once settled, least to most, KiB", f"{resident.min():.0f} to {resident.max():.0f}")
+    yield Figure("its growth, KiB a minute", f"{slope:.1f}", f"< {most:.1f}", slope < most)
+
+
+def pace(name: str, count: int, seconds: float, wanted: float) -> Figure:
+    """How many of something there were a second."""
+    rate = count / seconds
+    return Figure(f"{name} a second", f"{rate:.1f}", f">= {LEAST_PACE * wanted:.1f}", rate >= LEAST_PACE * wanted)
+
+
+def latency(calls: Sequence[Call], begin: float, end: float, window_seconds: float) -> Iterator[Figure]:
+    """How long filter calls by name took at first and in the end."""
+    first, last = (
+        [
+            call.milliseconds
+            for call in calls
+            if call.verb == "filter" and since <= call.started < since + window_seconds
+        ]
+        for since in (begin, end - window_seconds)
+    )
+    slowest = [float(np.percentile(times, 99)) for times in (first, last)]
+    for when, times, p99 in (("first", first, slowest[0]), ("last", last, slowest[1])):
+        yield Figure(f"filter calls, p50 of the {when} {window_seconds:.0f} s, ms", f"{np.median(times):.2f}")
+        yield Figure(f"filter calls, p99 of the {when} {window_seconds:.0f} s, ms", f"{p99:.2f}")
+    ratio = slowest[1] / slowest[0]
+    yield Figure("p99, last / first", f"{ratio:.2f}", f"<= {MOST_SLOWER}", ratio <= MOST_SLOWER)
+
+
+def tables(before: Mapping[str, Table], peak: Mapping[str, Table], after: Mapping[str, Table]) -> Iterator[Figure]:
+    """How full the tables are in a service that has seen nothing come, at the end of it all, and once that is gone."""
+    for name, table in after.items():
+        counts = f"{before[name].entries} / {peak[name].entries} / {table.entries}"
+        if table.limit is None:
+            is_fine = table.entries == before[name].entries
+            yield Figure(f"table {name}", counts, f"{before[name].entries} in the end", is_fine)
+        else:
+            yield Figure(f"table {name}", counts, f"<= {table.limit}", table.entries <= table.limit)
