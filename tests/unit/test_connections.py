@@ -53,7 +53,7 @@ def test_a_new_connection_takes_the_place_of_the_oldest_that_never_asked() -> No
 def test_among_those_that_have_asked_it_is_the_one_that_is_idle_for_longest() -> None:
     world = World(connections=3)
     first, second, third = (world.caller(has_asked=True) for _ in range(3))
-    world.held.has_asked(first)
+    first.due, second.due, third.due = 30, 10, 20
     second.is_busy = True
     assert world.held.make_room()
     assert (first.is_gone, second.is_gone, third.is_gone) == (False, False, True)
