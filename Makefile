@@ -51,7 +51,7 @@ faults:
 	$(UV) run --frozen python -m tests.faults --times $(or $(TIMES),20)
 
 fuzz:
-	$(UV) run --frozen python -m tests.fuzz --requests $(or $(REQUESTS),100000)
+	$(UV) run --frozen --group fuzz python -m tests.fuzz --requests $(or $(REQUESTS),100000) --covering-seconds 60
 
 hostile:
 	$(UV) run --frozen python -m tests.hostile
