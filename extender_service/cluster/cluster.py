@@ -102,8 +102,7 @@ class Cluster:
 
     def apply_node(self, node: Node) -> None:
         """Add or update a node. Raises QuantityError for a malformed quantity, and changes nothing then."""
-        row = self.nodes.row_of.get(node.metadata.name, -1)
-        was_known = row >= 0 and bool(self.nodes.exists[row])
+        was_known = self.nodes.is_node(node.metadata.name)
         if self.nodes.apply(node):
             self.events.notify(ClusterEvent.NODE_UPDATED if was_known else ClusterEvent.NODE_ADDED)
 

@@ -67,7 +67,7 @@ class Images:
             # Each node's own copies of the names would take far more memory than all the rest.
             self._by_row[row] = (tuple([self._by_name[name].name for name in names]), sizes)
         else:
-            self._by_row.pop(row, None)
+            del self._by_row[row]
         return True
 
     def copy(self) -> "Images":

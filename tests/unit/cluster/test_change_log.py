@@ -20,3 +20,15 @@ def test_only_so_many_changes_are_remembered() -> None:
         assert told is not None
         assert told[-1] == row
     assert changes.since(changes.count - MOST_CHANGES - 1) is None
+
+
+def test_who_asks_now_and_then_misses_nothing_and_who_asks_too_seldom_is_told_so() -> None:
+    changes: ChangeLog[int] = ChangeLog()
+    seldom, seen = changes.count, changes.count
+    for row in range(7 * MOST_CHANGES):
+        changes.append(row)
+        if row % 1000 == 999:
+            assert changes.since(seen) == list(range(row - 999, row + 1))
+            seen = changes.count
+        if row >= MOST_CHANGES:
+            assert changes.since(seldom) is None

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 from extender_service.cluster.attachments import Attachment, attachments
 from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.pod_volumes import disk_uses
 from extender_service.cluster.volume_support import limit_key
-from extender_service.kube.objects import AWSElasticBlockStore, PersistentVolumeClaimSource, Pod, Volume
+from extender_service.kube.objects import ISCSI, AWSElasticBlockStore, PersistentVolumeClaimSource, Pod, Volume
 from extender_service.kube.storage import (
     CSISource,
     PersistentVolume,
@@ -196,3 +197,13 @@ def test_a_single_volume_is_shared_from_its_second_pod_to_its_last_but_one() -> 
     assert cluster.held_volumes.share(np.array([p, q])).tolist() == [True, True]
     cluster.remove_pod(("default", "q"))
     assert cluster.held_volumes.share(np.array([p])).tolist() == [False]
+
+
+def test_a_disk_that_no_driver_attaches_is_held_too() -> None:
+    cluster = Cluster()
+    cluster.apply_pod(with_volumes("p", Volume(name="disk", iscsi=ISCSI("iqn.1"))))
+    cluster.apply_pod(with_volumes("q"))
+    held = cluster.held_volumes
+    (disk,) = disk_uses(Volume(name="disk", iscsi=ISCSI("iqn.1")))
+    assert held.disks.slots(disk).tolist() == [cluster._slot_by_key["default", "p"]]
+    assert len(held._held) == 1

@@ -82,3 +82,12 @@ def test_there_is_an_answer_for_each_row() -> None:
     assert found is not None
     for capacity in (8, 9, 64, 70):
         assert found.on_rows(capacity).tolist() == [row == 7 for row in range(capacity)]
+
+
+def test_it_is_told_whether_the_images_of_a_row_are_others() -> None:
+    images = Images()
+    assert images.set(0, (image("web:1", size=5),))
+    assert not images.set(0, (image("web:1", size=5),))
+    assert images.set(0, (image("web:1", size=6),))
+    assert images.set(0, ())
+    assert not images.set(0, ())

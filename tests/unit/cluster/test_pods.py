@@ -13,7 +13,18 @@ from extender_service.cluster.dimensions import (
 from extender_service.cluster.pod_entries import NOT_STARTED, PodEntry, pod_entry
 from extender_service.cluster.pods import NO_ROW, PodTable
 from extender_service.cluster.resources import DEFAULT_CPU_MILLI, DEFAULT_MEMORY_BYTES
-from extender_service.kube.objects import Pod, PodSpec, PodStatus, ResourceList
+from extender_service.cluster.running_terms import RunningTerms
+from extender_service.kube.objects import (
+    Affinity,
+    LabelSelector,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    PodSpec,
+    PodStatus,
+    ResourceList,
+    WeightedPodAffinityTerm,
+)
 from extender_service.kube.quantity import QuantityError
 from tests.unit.cluster.objects import make_pod
 
@@ -121,6 +132,42 @@ def test_a_pod_is_amended_while_it_takes_and_wants_the_same() -> None:
     assert not is_amended_by(make_pod("web", "a", requests={"cpu": "2"}, ports=[80]))
     assert not is_amended_by(make_pod("web", "a", requests={"cpu": "1"}, ports=[81]))
     assert not is_amended_by(make_pod("web", "a", requests={"cpu": "1"}, ports=[80], uid="another"))
+
+
+def test_a_pod_that_is_being_deleted_is_another_entry_until_it_is_known_to_be() -> None:
+    pods = PodTable(Dimensions())
+    pod = make_pod("web", "a")
+    deleted = structs.replace(pod, metadata=structs.replace(pod.metadata, deletion_timestamp="2024-01-01T00:00:00Z"))
+    slot = add(pods, pod)
+    assert not pods.is_amended_by(slot, entry(deleted))
+    slot = add(pods, deleted)
+    assert pods.is_amended_by(slot, entry(deleted))
+    assert not pods.is_amended_by(slot, entry(pod))
+
+
+def near(app: str) -> PodAffinityTerm:
+    return PodAffinityTerm("zone", LabelSelector({"app": app}))
+
+
+def test_the_terms_of_pods_are_found_with_their_weights_while_these_are_on_a_row() -> None:
+    pods = PodTable(Dimensions())
+    affinity = Affinity(
+        pod_affinity=PodAffinity((near("required"),), (WeightedPodAffinityTerm(5, near("preferred")),)),
+        pod_anti_affinity=PodAffinity((near("forbidden"),), (WeightedPodAffinityTerm(7, near("avoided")),)),
+    )
+    pod = make_pod("web")
+    slot = add(pods, structs.replace(pod, spec=structs.replace(pod.spec, affinity=affinity)))
+
+    def about(terms: RunningTerms, app: str) -> list[int | None]:
+        return [counts.key.weight for counts in terms.about("default", {"app": app}, {})]
+
+    assert (len(pods.affinity), len(pods.anti_affinity)) == (0, 0)
+    pods.place(slot, 3)
+    assert about(pods.anti_affinity, "forbidden") == about(pods.affinity, "required") == [None]
+    assert (about(pods.affinity, "preferred"), about(pods.affinity, "avoided")) == ([5], [-7])
+    assert (len(pods.affinity), len(pods.anti_affinity)) == (3, 1)
+    assert pods.displace(slot) == 3
+    assert (len(pods.affinity), len(pods.anti_affinity)) == (0, 0)
 
 
 def test_an_amended_pod_is_as_the_entry_says() -> None:

@@ -35,6 +35,10 @@ def test_every_text_counts_as_in_kubernetes() -> None:
         ("0.1n", 1),
         ("-0.1n", -1),
         ("100Ei", (2**63 - 1) * 10**9),
+        ("1e50", 10**59),
+        ("1e64", 10**73),
+        ("0." + "3" * 100, 333_333_334),
+        ("0." + "3" * 99 + "e50", int("3" * 59) + 1),
     ],
 )
 def test_amounts_are_in_nano_units(raw: str | float, nanos: int) -> None:

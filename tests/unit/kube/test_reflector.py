@@ -1,5 +1,6 @@
 import asyncio
 import itertools
+import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
@@ -181,6 +182,7 @@ def test_waits_before_it_asks_a_server_again_that_sends_errors(how: str) -> None
             server.break_watches(how)
             await until(lambda: setup.reflector.state.watches == 2)
             assert setup.waits == [0.8]
+            assert setup.reflector.state.events == ({} if how == "garbage" else {"ERROR": 1})
 
     asyncio.run(test())
 
@@ -596,8 +598,41 @@ def test_logs_one_line_for_each_change_of_state_and_none_for_events(caplog: pyte
             await until(setup.in_step)
 
     asyncio.run(test())
-    assert [message.split(":")[1].split()[0] for message in caplog.messages] == ["pods", "listed", "watching"]
-    assert "pods is forbidden" in caplog.messages[0]
+    refused, listed, watching = caplog.messages
+    assert re.fullmatch(r"pods: .*pods is forbidden.*; next list in 0\.8 s", refused)
+    assert re.fullmatch(r"pods: listed 0 at version \d+ in \d+\.\d s", listed)
+    assert re.fullmatch(r"pods: watching again after \d+\.\d s", watching)
+
+
+def test_logs_that_a_watch_failed_and_that_the_next_one_opened(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        server = FakeApiServer()
+        server.watch_refusals = [FORBIDDEN]
+        async with running(server) as setup:
+            await until(lambda: bool(setup.waits))
+            await until(setup.watching)
+
+    asyncio.run(test())
+    (failed,) = caplog.messages
+    assert re.fullmatch(r"pods: .*pods is forbidden.*; next watch in 0\.8 s", failed)
+
+
+def test_lists_and_watches_only_what_is_selected() -> None:
+    async def test() -> None:
+        server = FakeApiServer()
+        for number in range(4):
+            server.put(f"pod-{number}")
+        async with http_server(server) as url, KubeClient(load_credentials(master=url)) as client:
+            limits = Limits(page_size=3)
+            reflector = Reflector(client, PODS, PodStore(), field_selector="spec.nodeName=a", limits=limits)
+            task = asyncio.create_task(reflector.run())
+            await until(lambda: reflector.state.watch is not None)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        first_page, _, watch = server.requests
+        assert first_page["fieldSelector"] == watch["fieldSelector"] == "spec.nodeName=a"
+
+    asyncio.run(test())
 
 
 names = st.sampled_from(["a", "b", "c", "d", "e", "f"])
