@@ -5,7 +5,6 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import chain
 from typing import Protocol
 
 from extender_service.refusals import Refusals
@@ -90,10 +89,9 @@ class Connections:
         self._strangers[connection] = None
 
     def has_asked(self, connection: Connection) -> None:
-        """A whole request has come."""
-        self._strangers.pop(connection, None)
-        self._known.pop(connection, None)
-        self._known[connection] = None
+        """Its first whole request has come."""
+        if self._strangers.pop(connection, connection) is None:
+            self._known[connection] = None
 
     def remove(self, connection: Connection) -> None:
         """A connection is closed."""
@@ -106,11 +104,11 @@ class Connections:
         if len(self) < self.limits.connections:
             return True
         self.refusals.add("crowd", f"more than {self.limits.connections} are open (--max-connections)")
-        for connection in chain(self._strangers, self._known):
-            if not connection.is_busy:
-                self._close(connection)
-                return True
-        return False
+        stranger = next((each for each in self._strangers if not each.is_busy), None)
+        idle = stranger or min((each for each in self._known if not each.is_busy), key=_due, default=None)
+        if idle is not None:
+            self._close(idle)
+        return idle is not None
 
     def pause(self, connection: Connection) -> None:
         """A caller does not take its answer as fast as it is sent."""
@@ -149,6 +147,10 @@ class Connections:
     def _close(self, connection: Connection) -> None:
         self.remove(connection)
         connection.hang_up()
+
+
+def _due(connection: Connection) -> float:
+    return connection.due
 
 
 class _Opening:

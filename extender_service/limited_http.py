@@ -32,6 +32,7 @@ class LimitedHTTP(WholeAnswers):
         self._connections = connections
         self._limits = connections.limits
         self._is_refused = False
+        self._has_asked = False
         # Of the request that is coming: when it began, whether its head is complete, what came that is no body.
         self._began: float | None = None
         self._has_head = False
@@ -124,8 +125,10 @@ class LimitedHTTP(WholeAnswers):
             return
         super().on_message_complete()
         self._began = None
+        if not self._has_asked:
+            self._has_asked = True
+            self._connections.has_asked(self)
         self.due = time.monotonic() + self._limits.idle_seconds if self._is_answered else math.inf
-        self._connections.has_asked(self)
 
     def on_response_complete(self) -> None:
         """Have sent an answer."""

@@ -62,14 +62,14 @@ class Acceptor:
         """Begin to accept."""
         self._listener.settimeout(0)
         self._resumption = None
-        self._loop.add_reader(self._listener, self._accept)
+        self._loop.add_reader(self._listener.fileno(), self._accept)
         return self
 
     def close(self) -> None:
         """Accept no more; those that are being opened go on to be."""
         if self._resumption is not None:
             self._resumption.cancel()
-        self._loop.remove_reader(self._listener)
+        self._loop.remove_reader(self._listener.fileno())
 
     async def wait_closed(self) -> None:
         """Wait until none is being opened."""
@@ -83,7 +83,7 @@ class Acceptor:
                 return
             except OSError as error:
                 log.warning("cannot accept connections for a moment: %s", error.strerror)
-                self._loop.remove_reader(self._listener)
+                self._loop.remove_reader(self._listener.fileno())
                 self._resumption = self._loop.call_later(_PAUSE_SECONDS, self.start)
                 return
             if not self._connections.make_room():

@@ -56,7 +56,9 @@ class ClusterFile:
     def load(self) -> None:
         """Read the files and take over what they say. Raises ManifestError, and changes nothing then."""
         self._stamps = self._read_stamps()
-        manifests = read_manifests(self._paths)
+        self._take_over(read_manifests(self._paths))
+
+    def _take_over(self, manifests: Manifests) -> None:
         self._apply(manifests)
         for (api_version, kind), count in manifests.unknown.items():
             extra = {"kind": f"{api_version}/{kind}", "count": count}
@@ -68,8 +70,10 @@ class ClusterFile:
             await asyncio.sleep(POLL_SECONDS)
             if self._read_stamps() == self._stamps:
                 continue
+            self._stamps = self._read_stamps()
             try:
-                self.load()
+                # In a thread: a large file takes its time, in which calls are answered.
+                self._take_over(await asyncio.to_thread(read_manifests, self._paths))
             except ManifestError as error:
                 log.warning("the cluster file cannot be read, its last good state stays: %s", error)
             else:

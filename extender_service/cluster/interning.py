@@ -6,17 +6,11 @@ from typing import Generic, TypeVar
 
 V = TypeVar("V", bound=Hashable)
 
-_LONGEST_NAME = 253
-
 
 @lru_cache(maxsize=1 << 14)
-def _shared(text: str) -> str:
-    return text
-
-
 def shared(text: str) -> str:
-    """Return an equal text: one object for all who keep it, if it is common and no longer than names in Kubernetes."""
-    return _shared(text) if len(text) <= _LONGEST_NAME else text
+    """Return an equal text: one object for all who keep it, if it is common."""
+    return text
 
 
 class Interner(Generic[V]):

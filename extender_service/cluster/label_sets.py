@@ -11,6 +11,8 @@ from extender_service.cluster.interning import Interner, shared
 from extender_service.kube.selectors import Operator, Requirement, Selector
 
 _FIRST_CAPACITY = 64
+# Of a label's value as the API server takes it; longer ones come from callers alone.
+_LONGEST_VALUE = 63
 # The namespace of a number that no label set has.
 _UNUSED = -1
 
@@ -84,7 +86,9 @@ class LabelSets:
         if number >= 0:
             self._sets.hold_again(number)
             return number
-        labels = {key: shared(value) for key, value in label_set.labels.items()}
+        labels = {
+            key: shared(value) if len(value) <= _LONGEST_VALUE else value for key, value in label_set.labels.items()
+        }
         number = self._sets.hold(LabelSet(shared(label_set.namespace), labels))
         if number == len(self._namespace):
             self._namespace = np.concatenate([self._namespace, np.full(number, _UNUSED, np.intp)])

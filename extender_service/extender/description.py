@@ -110,9 +110,13 @@ def _operation(verb: str, facts: dict[str, Any], schema_of: dict[str, Any]) -> d
         "schema": schema_of[str(facts["answer"])],
         "examples": {name: {"value": value} for name, value in facts["examples"].items()},
     }
-    responses = {"200": {"description": "The answer", "content": {"application/json": answer}}}
+    refused = {"schema": {"$ref": "#/components/schemas/ErrorResult"}}
+    responses = {
+        "200": {"description": "The answer", "content": {"application/json": answer}},
+        "413": {"description": "The body is too large", "content": {"application/json": refused}},
+        "503": {"description": "Bodies take too much memory together", "content": {"application/json": refused}},
+    }
     if "error" in facts:
-        refused = {"schema": schema_of[str(facts["error"])]}
         responses["400"] = {"description": "What is wrong with the body", "content": {"application/json": refused}}
     return {
         "operationId": verb,

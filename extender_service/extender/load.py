@@ -22,7 +22,7 @@ class CallLimits:
     body_bytes: int = 256 << 20
     bodies_bytes: int = 512 << 20
     requests: int = 100
-    bindings: int = 5_000
+    bindings: int = 10_000
     decision_seconds: float = 4.0
 
 

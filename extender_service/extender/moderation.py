@@ -20,7 +20,7 @@ ORDINARY_BYTES = 16 << 10
 LARGE_BODY_BYTES = 1 << 20
 
 # What scheduling reads of a pod, as JSON; and how many things may be in a list or a map of it.
-MOST_POD_BYTES = 256 << 10
+MOST_POD_BYTES = 512 << 10
 MOST_ITEMS = 1_000
 MOST_SELECTOR_VALUES = 10_000
 MOST_RESOURCES = 100

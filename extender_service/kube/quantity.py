@@ -29,7 +29,7 @@ class QuantityError(ValueError):
     """A text that is not a quantity."""
 
 
-@lru_cache(maxsize=1 << 16)
+@lru_cache(maxsize=1 << 14)
 def parse_quantity(raw: RawQuantity) -> int:
     """Read an amount as JSON or YAML holds it; the answer is in nano units.
 

@@ -15,7 +15,7 @@ from tests.fuzz.checker import GoChecker
 from tests.fuzz.connections import HangError, exchange
 from tests.fuzz.requests import Answer, Request
 from tests.fuzz.services import FuzzedService
-from tests.fuzz.soundness import problems
+from tests.fuzz.soundness import problems, uid_asked_about
 from tests.fuzz.stub_api import StubApi
 
 # Requests that are sent at once to each service, over connections of their own.
@@ -103,6 +103,7 @@ class Run:
         self._services = services
         self._api = api
         self._checker = checker
+        self._asked_about: set[str] = set()
 
     @property
     def requests(self) -> int:
@@ -190,6 +191,8 @@ class Run:
     def _sent(self, volley: Volley) -> list[tuple[FuzzedService, Request, list[Answer], str]]:
         """Each service and request, with the answers and what is wrong if there is none."""
         calls = [request for request in volley if request.verb is not None]
+        # As in kube-scheduler, a pod that is expected on a node can be a victim there.
+        self._asked_about.update(uid_asked_about(request) for request in calls if request.verb == "filter")
         outcomes = []
         for at, request in enumerate(calls):
             for service in self._services:
@@ -220,7 +223,10 @@ class Run:
             if complaint:
                 yield f"Go cannot read the answer: {complaint}"
                 return
-        yield from problems(service.mode, request, answer, self._api.uids)
+        yield from problems(service.mode, request, answer, self._is_known)
+
+    def _is_known(self, uid: str) -> bool:
+        return uid in self._api.uids or uid in self._asked_about
 
     def _note(self, finding: Finding) -> None:
         if finding.kind not in {known.kind for known in self.findings}:

@@ -2,10 +2,13 @@
 
 import json
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tests.fuzz.requests import Answer, Request
+
+# Whether there is, or was, a pod with this UID.
+IsKnown = Callable[[str], bool]
 
 # The answers to calls of verbs that kube-scheduler can do something with: too large a body is for HTTP to tell.
 _STATUSES = {"filter": {200, 413}, "prioritize": {200, 400, 413}, "preempt": {200, 400, 413}, "bind": {200, 413}}
@@ -16,7 +19,7 @@ MAX_PRIORITY = 10
 MAX_INT64 = 2**63 - 1
 
 
-def problems(mode: str, request: Request, answer: Answer, known_uids: Collection[str]) -> Iterator[str]:
+def problems(mode: str, request: Request, answer: Answer, is_known: IsKnown) -> Iterator[str]:
     """Say what is wrong with an answer, as far as that can be told without deciding again."""
     if answer.status >= _FIRST_FAULT:
         yield f"status {answer.status}: {answer.body[:500].decode(errors='replace')}"
@@ -31,11 +34,11 @@ def problems(mode: str, request: Request, answer: Answer, known_uids: Collection
         except ValueError:
             yield f"not JSON: {answer.body[:500].decode(errors='replace')}"
             return
-        yield from _problems_in_answer(mode, request, members, known_uids, is_refused=answer.status != 200)
+        yield from _problems_in_answer(mode, request, members, is_known, is_refused=answer.status != 200)
 
 
 def _problems_in_answer(
-    mode: str, request: Request, answer: Any, known_uids: Collection[str], *, is_refused: bool
+    mode: str, request: Request, answer: Any, is_known: IsKnown, *, is_refused: bool
 ) -> Iterator[str]:
     error = answer.get("Error", "") if isinstance(answer, dict) else ""
     if "%" in error:
@@ -48,17 +51,17 @@ def _problems_in_answer(
         if any(answer.get(field) for field in answer if field != "Error"):
             yield "an error, and an answer, too"
     else:
-        yield from _problems_in_verdict(mode, request, answer, known_uids)
+        yield from _problems_in_verdict(mode, request, answer, is_known)
 
 
-def _problems_in_verdict(mode: str, request: Request, answer: Any, known_uids: Collection[str]) -> Iterator[str]:
+def _problems_in_verdict(mode: str, request: Request, answer: Any, is_known: IsKnown) -> Iterator[str]:
     asked = _asked(request.body)
     if request.verb == "filter" and asked is not None:
         yield from _filter_problems(mode, asked, answer)
     elif request.verb == "prioritize":
         yield from _priority_problems(mode, asked, answer)
     elif request.verb == "preempt":
-        yield from _victim_problems(asked, answer["NodeNameToMetaVictims"], known_uids)
+        yield from _victim_problems(asked, answer["NodeNameToMetaVictims"], is_known)
 
 
 def _filter_problems(mode: str, asked: dict[str, Any], answer: dict[str, Any]) -> Iterator[str]:
@@ -91,14 +94,25 @@ def _priority_problems(mode: str, asked: dict[str, Any] | None, answer: list[dic
         yield "the nodes scored are not those asked about"
 
 
-def _victim_problems(asked: dict[str, Any] | None, victims: dict[str, Any], known: Collection[str]) -> Iterator[str]:
+def _victim_problems(asked: dict[str, Any] | None, victims: dict[str, Any], is_known: IsKnown) -> Iterator[str]:
     for node, on_node in victims.items():
-        if unknown := [pod["UID"] for pod in on_node["Pods"] if pod["UID"] not in known]:
+        if unknown := [pod["UID"] for pod in on_node["Pods"] if not is_known(pod["UID"])]:
             yield f"victims that do not exist: {unknown}"
         if asked is not None and node not in (
             asked.get("nodenametometavictims") or asked.get("nodenametovictims") or {}
         ):
             yield f"a node that was not proposed: {node}"
+
+
+def uid_asked_about(request: Request) -> str:
+    """The UID of the pod in a request, as it may be expected on a node from then on; empty if there is none."""
+    try:
+        args = json.loads(request.body)
+        pods = [value for name, value in args.items() if name.lower() == "pod"]
+        metadata = pods[-1]["metadata"]
+        return metadata.get("uid") or f"{metadata.get('namespace') or 'default'}/{metadata.get('name') or ''}"
+    except (ValueError, RecursionError, AttributeError, LookupError, TypeError):
+        return ""
 
 
 def asked_names(asked: dict[str, Any]) -> list[str] | None:

@@ -4,9 +4,10 @@ The real one would do (tests/e2e), but a run binds thousands of pods, and the cl
 """
 
 import asyncio
+import contextlib
 import json
 import threading
-from collections import defaultdict
+from collections import defaultdict, deque
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Self
@@ -27,7 +28,9 @@ class StubApi:
 
     def __init__(self, cluster: FuzzedCluster) -> None:
         self._objects: dict[str, dict[str, Object]] = defaultdict(dict)
-        self._watches: dict[str, set[asyncio.Queue[bytes]]] = defaultdict(set)
+        # The last changes of each kind, with their versions: more than there can be between two watches.
+        self._history: dict[str, deque[tuple[int, bytes]]] = defaultdict(lambda: deque(maxlen=1000))
+        self._changed = asyncio.Event()
         self._version = 1000
         for obj in cluster.objects:
             self._put(obj)
@@ -56,7 +59,10 @@ class StubApi:
         plural, name, subresource = _resource(request.path)
         obj = self._objects[plural].get(name)
         if request.method == "GET" and not name:
-            await (self._watch if "watch" in request.query else self._list)(plural, response)
+            if "watch" in request.query:
+                await self._watch(plural, request, response)
+            else:
+                await self._list(plural, response)
         elif obj is None:
             await response.send_json(404, _NOT_FOUND)
         elif request.method == "GET":
@@ -70,15 +76,19 @@ class StubApi:
         items = list(self._objects[plural].values())
         await response.send_json(200, {"metadata": {"resourceVersion": str(self._version)}, "items": items})
 
-    async def _watch(self, plural: str, response: Response) -> None:
-        events: asyncio.Queue[bytes] = asyncio.Queue()
-        self._watches[plural].add(events)
-        try:
-            await response.start_chunks()
-            while True:
-                await response.send_chunk(await events.get())
-        finally:
-            self._watches[plural].discard(events)
+    async def _watch(self, plural: str, request: Request, response: Response) -> None:
+        """Tell what has changed since a version, and what changes, until the time is up."""
+        version = int(request.query["resourceVersion"])
+        deadline = self._loop.time() + int(request.query["timeoutSeconds"])
+        await response.start_chunks()
+        while (left := deadline - self._loop.time()) > 0:
+            changed = self._changed
+            for number, event in [change for change in self._history[plural] if change[0] > version]:
+                await response.send_chunk(event)
+                version = number
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(changed.wait(), left)
+        await response.end_chunks()
 
     async def _bind(self, pod: Object, binding: Object, response: Response) -> None:
         is_same = binding["metadata"]["uid"] == pod["metadata"]["uid"]
@@ -94,23 +104,24 @@ class StubApi:
         await response.send_json(201, {"kind": "Status", "status": "Success"})
 
     def _start_anew(self, pod: Object) -> None:
-        self._tell("pods", "DELETED", self._objects["pods"].pop(_name(pod)))
+        self._put(self._objects["pods"][_name(pod)], "DELETED")
         uid = f"uid-{pod['metadata']['name']}-{self._version}"
-        new = {**pod, "metadata": {**pod["metadata"], "uid": uid}}
         self.uids.add(uid)
-        self._put(new)
+        self._put({**pod, "metadata": {**pod["metadata"], "uid": uid}})
 
-    def _put(self, obj: Object) -> None:
+    def _put(self, obj: Object, change: str = "MODIFIED") -> None:
+        """Change an object, or put a new one in, or remove one."""
         self._version += 1
-        obj["metadata"] = {**obj["metadata"], "resourceVersion": str(self._version)}
-        plural = _plural(obj["kind"])
-        kind = "MODIFIED" if _name(obj) in self._objects[plural] else "ADDED"
-        self._objects[plural][_name(obj)] = obj
-        self._tell(plural, kind, obj)
-
-    def _tell(self, plural: str, kind: str, obj: Object) -> None:
-        for events in self._watches[plural]:
-            events.put_nowait(json.dumps({"type": kind, "object": obj}).encode() + b"\n")
+        plural, name = _plural(obj["kind"]), _name(obj)
+        obj = {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(self._version)}}
+        if change == "DELETED":
+            del self._objects[plural][name]
+        else:
+            change = change if name in self._objects[plural] else "ADDED"
+            self._objects[plural][name] = obj
+        self._history[plural].append((self._version, json.dumps({"type": change, "object": obj}).encode() + b"\n"))
+        self._changed.set()
+        self._changed = asyncio.Event()
 
 
 def _resource(path: str) -> tuple[str, str, str]:

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from tests.fuzz.requests import Answer, Request, Verb
-from tests.fuzz.soundness import problems
+from tests.fuzz.soundness import problems, uid_asked_about
 
 ASKED = {"Pod": {}, "NodeNames": ["a", "b"]}
 PROPOSED = {"Pod": {}, "NodeNameToMetaVictims": {"a": {"Pods": [{"UID": "u"}]}}}
@@ -23,7 +23,7 @@ def filtered(*passed: str, failed: tuple[str, ...] = (), error: str = "") -> dic
 
 def found(mode: str, verb: Verb, asked: Any, answer: Any, status: int = 200) -> list[str]:
     request = Request.call(verb, json.dumps(asked).encode())
-    return list(problems(mode, request, Answer(status, json.dumps(answer).encode()), known_uids={"u"}))
+    return list(problems(mode, request, Answer(status, json.dumps(answer).encode()), is_known={"u"}.__contains__))
 
 
 @pytest.mark.parametrize(
@@ -74,11 +74,24 @@ def test_victims_must_exist_where_they_were_proposed() -> None:
     assert "not proposed" in problem
 
 
+@pytest.mark.parametrize(
+    ("args", "uid"),
+    [
+        ({"Pod": {"metadata": {"name": "a", "uid": "u"}}}, "u"),
+        ({"pOD": {"metadata": {"name": "a"}}}, "default/a"),
+        ({"Pod": None}, ""),
+        ([], ""),
+    ],
+)
+def test_pods_that_may_be_expected_may_be_victims(args: Any, uid: str) -> None:
+    assert uid_asked_about(Request.call("filter", json.dumps(args).encode())) == uid
+
+
 def test_statuses_that_kube_scheduler_can_do_nothing_with() -> None:
     assert found("beside", "prioritize", ASKED, {"Error": "why"}, status=400) == []
     assert found("beside", "filter", ASKED, {"Error": "why"}, status=400) == ["filter must not answer with status 400"]
     assert found("beside", "prioritize", ASKED, [], status=400) == ["refused without an error"]
-    [problem] = problems("beside", Request.call("preempt", b""), Answer(400, b"Invalid HTTP"), known_uids=())
+    [problem] = problems("beside", Request.call("preempt", b""), Answer(400, b"Invalid HTTP"), is_known=bool)
     assert "not JSON" in problem
     [problem] = found("beside", "bind", {}, {}, status=500)
     assert "status 500" in problem
@@ -88,4 +101,4 @@ def test_nodes_go_back_as_they_came_also_where_that_is_not_utf_8() -> None:
     nodes = b'{"items":[{"metadata":{"name":"a"},"kind":"\xff"}]}'
     request = Request.call("filter", b'{"Pod":{},"Nodes":' + nodes + b"}")
     body = b'{"Nodes":' + nodes + b',"NodeNames":null,"FailedNodes":{},"FailedAndUnresolvableNodes":{},"Error":""}'
-    assert list(problems("beside", request, Answer(200, body), known_uids=())) == []
+    assert list(problems("beside", request, Answer(200, body), is_known=bool)) == []

@@ -24,8 +24,10 @@ def main() -> int:
     parser.add_argument("--pods", type=int, default=20_000, help="pods that stay (default %(default)s)")
     parser.add_argument("--events", type=float, default=500.0, help="events a second (default %(default)g)")
     parser.add_argument("--calls", type=float, default=100.0, help="calls a second (default %(default)g)")
-    parser.add_argument("--log", type=Path, help="a directory for the logs of the services; else they are deleted")
+    parser.add_argument("--log", type=Path, help="a new directory for the logs of the services; else they are deleted")
     args = parser.parse_args()
+    if args.log is not None:
+        args.log.mkdir(parents=True)
     size = Size(args.minutes, args.nodes, args.pods, args.events, args.calls)
     gc.disable()  # nothing here is in cycles, and to look for them holds up calls
     with tempfile.TemporaryDirectory() as directory:

@@ -15,6 +15,7 @@ from tests.unit.kube.http_server import Request, Response
 
 _RESOURCES = {item.path(): item for item in vars(resources).values() if isinstance(item, Resource)}
 _BOOKMARK_SECONDS = 20.0
+_MOST_PAGES = 32
 # Changes of a kind that a watch may have missed and is still told of.
 _HISTORY = 10_000
 
@@ -77,6 +78,8 @@ class ApiServer:
         if rest:
             token = metadata["continue"] = f"{resource.plural}-{random.getrandbits(64):x}"
             self._pages[token] = (version, rest)
+            if len(self._pages) > _MOST_PAGES:  # whoever wants a version only asks for no second page
+                del self._pages[next(iter(self._pages))]
         await response.send_json(200, {"metadata": metadata, "items": page})
 
     async def _watch(self, resource: Resource[Any], query: dict[str, str], response: Response) -> None:
@@ -93,9 +96,9 @@ class ApiServer:
         end = loop.time() + float(query["timeoutSeconds"])
         try:
             await response.start_chunks()
-            while loop.time() < end:
+            while (left := end - loop.time()) > 0:
                 try:
-                    await asyncio.wait_for(watch.has_lines.wait(), _BOOKMARK_SECONDS)
+                    await asyncio.wait_for(watch.has_lines.wait(), min(left, _BOOKMARK_SECONDS))
                 except TimeoutError:
                     bookmark = {"metadata": {"resourceVersion": str(self._churn.version)}}
                     watch.lines.append(_encode({"type": "BOOKMARK", "object": bookmark}) + b"\n")

@@ -4,6 +4,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import count
 from typing import Any, NamedTuple
 
 from bench import synthetic
@@ -13,6 +14,8 @@ from tests.soak.visitors import Belonging, Manifest
 
 # So many pods may wait for a node; no more come until one of them has got one.
 _MOST_PENDING = 100
+# What changes get other numbers than what comes, so that their values are new, too.
+_CHANGES = 1 << 40
 
 
 class Event(NamedTuple):
@@ -48,7 +51,7 @@ class Churn:
 
     def __init__(self, nodes: int, pods: int, *, seed: int = 0) -> None:
         self._random = random.Random(seed)
-        self._numbers = iter(range(1, 1 << 60))
+        self._visitors, self._new_nodes, self._changes = count(1), count(1), count(_CHANGES)
         self._version = 1000
         self.objects: dict[str, dict[Key, Manifest]] = {}
         self.pending: deque[Key] = deque()
@@ -134,7 +137,7 @@ class Churn:
             self._change_pod()
 
     def _arrive(self) -> None:
-        visitor = visitors.visitor(next(self._numbers))
+        visitor = visitors.visitor(next(self._visitors))
         key = key_of(visitor.pod)
         self._due.extend(partial(self._put, *belonging) for belonging in visitor.belongings)
 
@@ -156,7 +159,7 @@ class Churn:
     def _change_pod(self) -> None:
         """A pod that runs says so, or is given other labels."""
         key = self._random.choice(self._stays).pod
-        number = next(self._numbers)
+        number = next(self._changes)
         pod = self.of(PODS).get(key)
         if pod is not None and pod["status"]["phase"] == "Pending" and "nodeName" in pod["spec"]:
             since = f"2026-01-01T{number // 3600 % 24:02}:{number // 60 % 60:02}:{number % 60:02}Z"
@@ -168,7 +171,7 @@ class Churn:
             self._due.append(lambda: self._change(PODS, key, lambda pod: _with(pod, "metadata", labels=labels)))
 
     def _bring_node(self) -> None:
-        number = next(self._numbers)
+        number = next(self._new_nodes)
         node = visitors.node(number)
         self._visiting_nodes.append((number, key_of(node)))
         arriving = [Belonging(NODES, node), *visitors.node_belongings(number)]
@@ -193,7 +196,7 @@ class Churn:
             self._due.append(lambda: self._change(NODES, key, lambda node: node))
         else:
             self._changed.add(key)
-            changed = visitors.changed_node(self._residents[key], next(self._numbers))
+            changed = visitors.changed_node(self._residents[key], next(self._new_nodes))
             self._due.append(lambda: self._change(NODES, key, lambda _: changed))
 
     def _restore_node(self, key: Key) -> Event | None:

@@ -25,10 +25,11 @@ class Figure(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """Memory in use at a time."""
+    """The service's memory in use at a time, and the processor time that it has taken so far."""
 
     at: float
     resident_kib: float
+    cpu_seconds: float
 
 
 class Table(NamedTuple):
@@ -49,6 +50,17 @@ def memory(samples: Sequence[Sample], settled_at: float) -> Iterator[Figure]:
     yield Figure("memory at first, KiB", f"{samples[0].resident_kib:.0f}")
     yield Figure("memory once settled, least to most, KiB", f"{resident.min():.0f} to {resident.max():.0f}")
     yield Figure("its growth, KiB a minute", f"{slope:.1f}", f"< {most:.1f}", slope < most)
+
+
+def processor(samples: Sequence[Sample], window_seconds: float) -> Figure:
+    """How busy the service was at first and in the end; unlike calls, that is the same on a machine that is busy."""
+    first = [sample for sample in samples if sample.at <= samples[0].at + window_seconds]
+    last = [sample for sample in samples if sample.at >= samples[-1].at - window_seconds]
+    shares = [(of[-1].cpu_seconds - of[0].cpu_seconds) / (of[-1].at - of[0].at) for of in (first, last)]
+    return Figure(
+        f"processor time, share of a core in the first and last {window_seconds:.0f} s",
+        " / ".join(f"{share:.2f}" for share in shares),
+    )
 
 
 def pace(name: str, count: int, seconds: float, wanted: float) -> Figure:

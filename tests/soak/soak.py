@@ -72,6 +72,7 @@ async def soak(size: Size, directory: Path, *, report: Callable[[str], object]) 
             before = await _tables(fresh)
         return [
             *figures.memory(sampling.result(), size.settled_seconds),
+            figures.processor(sampling.result(), size.window_seconds),
             figures.pace("events", sent, end - begin, size.events),
             figures.pace("calls", len(scheduler.calls), end - begin, size.calls),
             Figure("what came of filter calls and bindings", _counts(scheduler)),
@@ -105,11 +106,11 @@ async def _churn(churn: Churn, api: ApiServer, events_a_second: float, seconds: 
 async def _sample(
     server: Server, begin: float, seconds: float, scheduler: Scheduler, report: Callable[[str], object]
 ) -> list[Sample]:
-    """Look at the service's memory from time to time."""
+    """Look at the service's memory and processor time now and then."""
     samples: list[Sample] = []
     every = min(_SAMPLE_SECONDS, seconds / 20)
     while (at := time.perf_counter() - begin) < seconds:
-        samples.append(Sample(at, resident_mib(server.pid) * 1024))
+        samples.append(Sample(at, resident_mib(server.pid) * 1024, server.cpu_seconds))
         if len(samples) % 6 == 1:
             report(f"{at:5.0f} s: {samples[-1].resident_kib:.0f} KiB, {len(scheduler.calls)} calls")
         await asyncio.sleep(every)

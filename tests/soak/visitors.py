@@ -27,8 +27,8 @@ Manifest = dict[str, Any]
 
 HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 # Resources and drivers are few at any time, if never the same: for each there is a column of all nodes, or of all pods.
-_DEVICES_EACH = 10
-_OF_ONE_DRIVER = 1000
+_DEVICES_EACH = 40
+_ALIKE = 200
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -231,24 +231,26 @@ def _listening(number: int) -> Visitor:
 def _with_devices(number: int) -> Visitor:
     """A pod that names a resource which no node offers, and needs none of it."""
     pod = _pod(number)
-    pod["spec"]["containers"][0]["resources"]["requests"][f"example.com/of-pods-{number}"] = "0"
+    pod["spec"]["containers"][0]["resources"]["requests"][f"example.com/of-pods-{number // _ALIKE}"] = "0"
     pod["spec"]["overhead"] = {"cpu": "1m"}
     return Visitor(pod, [])
 
 
 def _protected(number: int) -> Visitor:
-    """A pod in a budget."""
+    """A pod in a budget, for which others have made room on a node."""
     budget = {
         **_named(f"budget-{number}"),
         "spec": {"selector": _selector(number)},
         "status": {"disruptionsAllowed": 1},
     }
-    return Visitor(_pod(number), [Belonging(POD_DISRUPTION_BUDGETS, budget)])
+    pod = _pod(number)
+    pod["status"]["nominatedNodeName"] = "node-00000"
+    return Visitor(pod, [Belonging(POD_DISRUPTION_BUDGETS, budget)])
 
 
 def _storing(number: int) -> Visitor:
     """A pod with a bound claim, of a class and a driver that nobody else uses, and with a disk."""
-    driver, of_class = f"disk-{number // _OF_ONE_DRIVER}.csi.example", f"class-{number}"
+    driver, of_class = f"disk-{number // _ALIKE}.csi.example", f"class-{number}"
     claim, volume = f"claim-{number}", f"volume-{number}"
     bound = {"pv.kubernetes.io/bind-completed": "yes", f"note-{number}.example/text": "x"}
     volumes = [
@@ -287,7 +289,7 @@ def _storing(number: int) -> Visitor:
 
 def _waiting_for_volumes(number: int) -> Visitor:
     """A pod one of whose claims needs a volume that is there, the other one that has to be made."""
-    driver = f"waiting-{number // _OF_ONE_DRIVER}.csi.example"
+    driver = f"waiting-{number // _ALIKE}.csi.example"
     later = {"volumeBindingMode": "WaitForFirstConsumer"}
     claims = [f"first-{number}", f"second-{number}"]
     volumes = [{"name": claim, "persistentVolumeClaim": {"claimName": claim}} for claim in claims]

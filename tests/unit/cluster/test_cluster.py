@@ -320,6 +320,14 @@ class TestEvents:
         assert ClusterEvent.POD_REMOVED in cluster.events_of_pod(make_pod("web", "a", requests={"cpu": "500m"}))
 
 
+def test_all_expectations_are_dropped_at_once_and_pods_that_are_being_bound_stay(cluster: Recorded) -> None:
+    cluster.expect(WEB, "a")
+    cluster.expect(make_pod("cache"), "b")
+    cluster.placements.assume(make_pod("db"), "uid-of-db", "b")
+    cluster.drop_expectations()
+    assert [placement.uid for placement in cluster.placements] == ["uid-of-db"]
+
+
 def test_waiting_decisions_are_woken() -> None:
     async def woken() -> bool:
         cluster = Cluster()

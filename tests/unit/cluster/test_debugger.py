@@ -203,3 +203,8 @@ def test_a_dump_shows_nodes_placements_and_table_sizes() -> None:
         "table dimensions: 7",
         "table pod_counts: 0 of 512 at most",
     } <= set(lines[6:])
+
+
+def test_a_dump_is_possible_while_a_waiting_pod_asks_for_what_no_node_has() -> None:
+    cluster = cluster_of([make_node("a", {"cpu": "4"})], [make_pod("waiting", requests={"x/gpu": "1"})])
+    assert next(iter(dump(cluster))) == "node a: cpu_milli 0/4000"

@@ -185,3 +185,14 @@ def test_the_volumes_of_a_pod_are_told_by_driver_and_handle() -> None:
     assert held.held_by(none, limit_key(CSI), migrated=True) == set()
     assert held.claim_count(p, frozenset({"data"})) == 1
     assert held.claim_count(none, frozenset({"data"})) == 0
+
+
+def test_a_single_volume_is_shared_from_its_second_pod_to_its_last_but_one() -> None:
+    cluster = Cluster()
+    disk = Volume(name="disk", aws_elastic_block_store=AWSElasticBlockStore("vol-1"))
+    for name in ("p", "q"):
+        cluster.apply_pod(with_volumes(name, disk))
+    p, q = (cluster._slot_by_key["default", name] for name in ("p", "q"))
+    assert cluster.held_volumes.share(np.array([p, q])).tolist() == [True, True]
+    cluster.remove_pod(("default", "q"))
+    assert cluster.held_volumes.share(np.array([p])).tolist() == [False]

@@ -103,6 +103,7 @@ def test_what_fails_ahead_fails_for_whoever_asks_next() -> None:
     numbers[1] = 0
     kept.changes.append(1)
     kept.catch_up(8)
+    assert "inverses" not in kept
     with pytest.raises(ZeroDivisionError):
         kept.of("inverses", 2, inverses)
     numbers[1] = 4

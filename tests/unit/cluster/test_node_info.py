@@ -21,3 +21,14 @@ def test_there_is_no_node_where_there_are_only_pods() -> None:
     cluster.apply_pod(make_pod("web", "gone"))
     assert node_named(cluster, "gone") is None
     assert node_named(cluster, "never-heard-of") is None
+
+
+def test_the_first_node_is_found_like_any_other_and_no_name_is_taken_for_another() -> None:
+    cluster = Cluster()
+    cluster.apply_node(make_node("first"))
+    first = node_named(cluster, "first")
+    assert first is not None
+    assert first.name == "first"
+    for number in range(cluster.nodes.capacity - 1):
+        cluster.apply_node(make_node(str(number)))
+    assert node_named(cluster, "never-heard-of") is None

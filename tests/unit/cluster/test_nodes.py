@@ -245,3 +245,11 @@ def test_each_resource_takes_one_line_of_the_columns() -> None:
         table.apply(make_node(str(number), {f"example.com/device-{number}": "1"}))
     assert table.allocatable.shape == table.requested.shape == (table.dimensions.size, table.capacity)
     assert table.dimensions.size == FIRST_SCALAR + 5
+
+
+def test_a_csi_node_that_never_came_may_go() -> None:
+    table = NodeTable()
+    table.apply(make_node("a"))
+    table.apply_csi_node("a", None)
+    table.apply_csi_node("never heard of", None)
+    assert list(table.row_of) == ["a"]

@@ -5,12 +5,13 @@ from collections.abc import Iterable
 import pytest
 
 from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.placements import SPARE_DEADLINES
 from extender_service.cluster.storage import StorageObject
 from extender_service.cluster.table_sizes import table_sizes
 from extender_service.kube.objects import LabelSelector, ObjectMeta
 from extender_service.kube.resources import key_of
 from extender_service.kube.storage import ClaimReference, CSISource, PersistentVolume, PersistentVolumeSpec
-from tests.unit.cluster.objects import make_node
+from tests.unit.cluster.objects import make_node, make_pod
 from tests.unit.cluster.storage_objects import make_capacity, make_claim, make_class, make_volume, with_claims
 
 
@@ -78,3 +79,39 @@ def test_what_decisions_ask_for_has_a_limit() -> None:
         cluster.view(None).label(f"key-{number}")
     keys = next(size for size in table_sizes(cluster) if size.name == "node_label_keys")
     assert keys.entries == keys.limit == 256
+
+
+def test_every_table_is_told_by_its_name_which_is_a_label_of_a_metric() -> None:
+    cluster = Cluster()
+    cluster.apply_node(make_node("a"))
+    web = make_pod("web", requests={"example.com/gpu": "1"})
+    cluster.apply_pod(web)
+    cluster.placements.expect(web, "uid-of-web", "a")
+    one = {"node_rows", "taint_sets", "node_port_sets", "volume_supports", "request_sets", "pod_port_sets"}
+    one |= {"label_sets", "namespaces", "term_sets", "known_pods", "placements", "placement_deadlines"}
+    none = {"images", "node_label_keys", "node_label_values", "kept_by_facts", "kept_by_room", "pod_label_keys"}
+    none |= {"pod_counts", "anti_affinity_terms", "affinity_terms", "nominations", "namespace_selections"}
+    none |= {f"storage_{name}" for name in ("objects", "assumed", "capacity_classes", "capacities")}
+    none |= {f"storage_free_{name}" for name in ("volumes", "classes", "reaches", "claims")}
+    none |= {f"volumes_{name}" for name in ("holders", "attachments", "dependencies", "limits", "shared", "disks")}
+    none |= {f"volumes_{name}" for name in ("claims", "claim_names", "faults")}
+    none |= {f"workload_{name}" for name in ("objects", "services", "budgets")}
+    assert entries(cluster) == dict.fromkeys(one, 1) | dict.fromkeys(none, 0) | {"dimensions": 7, "pod_slots": 2}
+
+
+def test_the_limits_of_tables_are_told_with_them() -> None:
+    cluster = Cluster()
+    cluster.apply_node(make_node("a"))
+    cluster.apply_node(make_node("b"))
+    for name in ("p", "q"):
+        cluster.placements.expect(make_pod(name), f"uid-of-{name}", "a")
+    assert {size.name: size.limit for size in table_sizes(cluster) if size.limit is not None} == {
+        "node_label_keys": 256,
+        "node_label_values": 2 * 256,
+        "kept_by_facts": 128,
+        "kept_by_room": 128,
+        "pod_label_keys": 256,
+        "pod_counts": 512,
+        "placement_deadlines": 2 * 2 + SPARE_DEADLINES,
+        "namespace_selections": 256,
+    }

@@ -12,11 +12,13 @@ from msgspec import structs
 from numpy.typing import NDArray
 
 from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.label_sets import PodSelector
 from extender_service.cluster.labels import ABSENT
 from extender_service.cluster.own_worlds import RowChanges
 from extender_service.cluster.resources import HostPort, host_ports, pod_requests, request_shape
 from extender_service.cluster.view import NodeView
 from extender_service.kube.objects import ContainerImage, Node, Pod, Taint
+from extender_service.kube.selectors import label_set_selector
 from tests.unit.cluster.objects import make_node, make_pod
 
 GPU = "nvidia.com/gpu"
@@ -241,6 +243,7 @@ def test_keys_and_kinds_of_kept_columns_do_not_mix(many: Cluster) -> None:
     assert not view.kept_by_facts("key", lambda nodes: np.zeros(len(nodes))).any()
     assert view.kept_by_facts("other key", lambda nodes: np.ones(len(nodes))).all()
     assert view.kept_by_room("key", lambda nodes: np.ones(len(nodes))).all()
+    assert not view.kept_by_room("other key", lambda nodes: np.zeros(len(nodes))).any()
 
 
 def test_a_kept_array_may_have_a_line_for_each_of_several_facts(many: Cluster) -> None:
@@ -405,6 +408,33 @@ def test_what_was_kept_is_brought_up_to_date_while_nobody_asks(many: Cluster) ->
     assert left.asked[2:] == [["5"], ["4", "5"]]
     assert many.view(None).kept_by_room("left", left)[[4, 5]].tolist() == [3000, 50_000]
     assert len(left.asked) == 4
+
+
+def test_a_view_of_a_full_table_knows_its_last_row() -> None:
+    cluster = Cluster()
+    for number in range(cluster.nodes.capacity):
+        cluster.apply_node(make_node(str(number)))
+    last = cluster.nodes.size - 1
+    assert last == cluster.nodes.capacity - 1
+    view = cluster.view(np.array([last, 0]))
+    assert view.positions_of(["0", "nobody", str(last), "1"]).tolist() == [1, -1, 0, -1]
+
+
+def test_each_selector_has_its_own_count_of_the_pods_that_came(cluster: Cluster) -> None:
+    for name in ("web", "db"):
+        pod = make_pod(name)
+        cluster.apply_pod(structs.replace(pod, metadata=structs.replace(pod.metadata, labels={"app": name})))
+    changed = cluster.view(cluster.nodes.rows_named(["a", "b"])).changed(
+        RowChanges([0, 1, 1], [slot_of(cluster, "web"), slot_of(cluster, "web"), slot_of(cluster, "db")], [1, 1, 1])
+    )
+
+    def came(labels: dict[str, str]) -> list[int]:
+        counts: list[int] = changed.pods_added((PodSelector(None, label_set_selector(labels)),)).tolist()
+        return counts
+
+    assert came({"app": "web"}) == [1, 1]
+    assert came({"app": "db"}) == [0, 1]
+    assert came({}) == [1, 2]
 
 
 @contextmanager

@@ -242,7 +242,10 @@ class ServiceHistories(RuleBasedStateMachine):
         placed = {(placement.uid, placement.node_name) for placement in self.cluster.placements}
         shown = [pod for pod in self.api.watched_pods.shown.values() if pod.spec.node_name]
         bound = {(pod.metadata.uid, pod.spec.node_name) for pod in shown}
-        bound_here = {(uid, node_name) for uid, node_name in bound if uid in self.api.bound_by_service}
+        # Not those that were deleted since: the service may have read that, and given the place back, before its watch
+        # shows even the binding.
+        there = {pod.metadata.uid for pod in self.api.watched_pods.objects.values()}
+        bound_here = {(uid, node_name) for uid, node_name in bound if uid in self.api.bound_by_service & there}
         assert placed | bound_here <= self.seats.taken <= placed | bound
         assert self.seats.given_two == []
 

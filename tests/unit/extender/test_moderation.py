@@ -56,7 +56,7 @@ IMMODERATE = {
     f"{TERM}.matchExpressions[1].values has {MOST_SELECTOR_VALUES + 1} items": pod(
         affinity=node_affinity(MOST_SELECTOR_VALUES + 1)
     ),
-    "Pod.spec.schedulerName has 300002 bytes; 262144 are the most for all": pod(schedulerName=300_000 * "x"),
+    "Pod.spec.schedulerName has 600002 bytes; 524288 are the most for all": pod(schedulerName=600_000 * "x"),
     "Pod has 5000054 bytes, of which 4194304 are the most": pod(unknown=5_000_000 * "x"),
 }
 

@@ -1,0 +1,282 @@
+"""A server within limits, and callers over real connections."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import uvicorn
+import uvloop
+from starlette.types import Receive, Scope, Send
+
+from extender_service.connections import ConnectionLimits, Connections
+from extender_service.extender.calls import ARRIVED
+from extender_service.limited_server import LimitedServer
+from extender_service.refusals import Refusals
+
+Run = Callable[[Coroutine[Any, Any, None]], None]
+HEAD = b"POST /filter HTTP/1.1\r\nHost: x\r\n"
+REQUEST = HEAD + b"Content-Length: 2\r\n\r\n{}"
+LIMITS = ConnectionLimits(connections=20)
+
+both_loops = pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+
+
+class Server:
+    def __init__(self, limits: ConnectionLimits) -> None:
+        self.refusals = Refusals()
+        self.connections = Connections(limits, self.refusals)
+        config = uvicorn.Config(self._app, interface="asgi3", proxy_headers=False, lifespan="off", log_config=None)
+        self.server = LimitedServer(config, self.connections)
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
+        self.scopes: list[Scope] = []
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
+        self.answer_bytes = 2
+        self.writers: list[asyncio.StreamWriter] = []
+
+    async def connect(self) -> "Caller":
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.listener.getsockname()[1])
+        self.writers.append(writer)
+        return Caller(reader, writer)
+
+    async def _app(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.scopes.append(scope)
+        while (await receive()).get("more_body"):
+            pass
+        await self.may_answer.wait()
+        headers = [(b"content-length", b"%d" % self.answer_bytes)]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b"x" * self.answer_bytes})
+
+
+class Caller:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    async def ask(self, request: bytes = REQUEST) -> bytes:
+        """Send it; returns the status line of the answer, or nothing where the connection is closed."""
+        self.writer.write(request)
+        try:
+            head = await self.reader.readuntil(b"\r\n\r\n")
+            await self.reader.readexactly(2)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            return b""
+        return head.partition(b"\r\n")[0]
+
+    async def is_hung_up_on(self) -> bool:
+        try:
+            return await self.reader.read(1) == b""
+        except ConnectionError:
+            return True
+
+
+@asynccontextmanager
+async def serving(limits: ConnectionLimits = LIMITS) -> AsyncIterator[Server]:
+    made = Server(limits)
+    serving = asyncio.create_task(made.server._serve([made.listener]))
+    async with asyncio.timeout(20):
+        yield made
+    made.server.should_exit = made.server.force_exit = True
+    for writer in made.writers:
+        writer.transport.abort()
+    await serving
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    while not holds():
+        await asyncio.sleep(0.001)
+
+
+@both_loops
+def test_requests_are_answered_and_know_when_they_came(run: Run) -> None:
+    async def main() -> None:
+        async with serving() as server:
+            caller = await server.connect()
+            for _ in range(3):
+                assert await caller.ask() == b"HTTP/1.1 200 OK"
+            assert len(server.connections) == 1
+            assert all(scope[ARRIVED] > 0 for scope in server.scopes)
+            caller.writer.close()
+            await until(lambda: len(server.connections) == 0)
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        HEAD + b"X: " + b"x" * 20_000 + b"\r\n\r\n",
+        HEAD + b"".join(b"X%d: y\r\n" % number for number in range(200)) + b"\r\n",
+        b"GET /" + b"x" * 20_000 + b" HTTP/1.1\r\n\r\n",
+        HEAD + b"X: " + b"x" * 100_000,
+        HEAD + b"".join(b"X%d: y\r\n" % number for number in range(20_000)),
+        HEAD + b"Transfer-Encoding: chunked\r\n\r\n0\r\n" + b"X: " + b"x" * 20_000,
+    ],
+    ids=["a header", "headers", "a path", "a header without end", "headers without end", "trailers"],
+)
+@both_loops
+def test_a_large_head_is_refused(run: Run, head: bytes) -> None:
+    async def main() -> None:
+        async with serving() as server:
+            caller = await server.connect()
+            for at in range(0, len(head), 4000):
+                caller.writer.write(head[at : at + 4000])
+                await asyncio.sleep(0.001)
+            answer = await caller.reader.read(1000)
+            assert answer.startswith(b"HTTP/1.1 431 ") or b"Transfer-Encoding" in head
+            assert server.refusals.counts["header"] == 1
+            other = await server.connect()
+            assert await other.ask() == b"HTTP/1.1 200 OK"
+
+    run(main())
+
+
+def test_a_head_within_the_limit_is_answered_whatever_its_pieces() -> None:
+    async def main() -> None:
+        head = HEAD + b"X: " + b"x" * 10_000 + b"\r\nContent-Length: 100000\r\n\r\n"
+        async with serving() as server:
+            caller = await server.connect()
+            for at in range(0, len(head), 500):
+                caller.writer.write(head[at : at + 500])
+                await asyncio.sleep(0.001)
+            assert await caller.ask(b"x" * 100_000) == b"HTTP/1.1 200 OK"
+            assert await caller.ask(head + b"x" * 100_000) == b"HTTP/1.1 200 OK"
+            assert server.refusals.counts["header"] == 0
+
+    asyncio.run(main())
+
+
+def test_a_chunked_body_is_no_head() -> None:
+    async def main() -> None:
+        async with serving() as server:
+            caller = await server.connect()
+            caller.writer.write(HEAD + b"Transfer-Encoding: chunked\r\n\r\n")
+            for _ in range(50):
+                caller.writer.write(b"3e8\r\n" + 1000 * b"x" + b"\r\n")
+                await asyncio.sleep(0)
+            assert await caller.ask(b"0\r\n\r\n") == b"HTTP/1.1 200 OK"
+
+    asyncio.run(main())
+
+
+SLOW = {
+    "nothing": (b"", "idle_seconds", 0),
+    "empty lines": (b"\r\n\r\n", "idle_seconds", 0),
+    "a part of a head": (HEAD, "header_seconds", 1),
+    "a part of a body": (HEAD + b"Content-Length: 9\r\n\r\n{}", "request_seconds", 1),
+    "nothing more after an answer": (REQUEST, "idle_seconds", 0),
+    "a part of another request": (REQUEST + HEAD, "header_seconds", 1),
+}
+
+
+@pytest.mark.parametrize(("sent", "limit", "counted"), SLOW.values(), ids=SLOW.keys())
+@both_loops
+def test_what_does_not_come_in_time_is_not_waited_for(run: Run, sent: bytes, limit: str, counted: int) -> None:
+    async def main() -> None:
+        limits: dict[str, Any] = {limit: 0.05}
+        async with serving(replace(LIMITS, **limits)) as server:
+            caller = await server.connect()
+            caller.writer.write(sent)
+            if sent.startswith(REQUEST):
+                await caller.reader.readuntil(b"\r\n\r\n")
+                await caller.reader.readexactly(2)
+            await until(lambda: len(server.connections) == 1)
+            await asyncio.sleep(0.1)
+            server.connections.look(0)
+            assert await caller.is_hung_up_on()
+            await until(lambda: len(server.connections) == 0)
+            assert server.refusals.counts["slow"] == counted
+
+    run(main())
+
+
+@both_loops
+def test_a_call_that_is_being_answered_has_time(run: Run) -> None:
+    async def main() -> None:
+        limits = replace(LIMITS, idle_seconds=0.05, header_seconds=0.05, request_seconds=0.05)
+        async with serving(limits) as server:
+            server.may_answer.clear()
+            caller = await server.connect()
+            answer = asyncio.create_task(caller.ask())
+            await until(lambda: len(server.scopes) == 1)
+            await asyncio.sleep(0.1)
+            server.connections.look(0)
+            server.may_answer.set()
+            assert await answer == b"HTTP/1.1 200 OK"
+
+    run(main())
+
+
+@both_loops
+def test_an_answer_that_nobody_takes_is_dropped(run: Run) -> None:
+    async def main() -> None:
+        async with serving(replace(LIMITS, request_seconds=0.05)) as server:
+            server.answer_bytes = 50_000_000
+            caller = await server.connect()
+            caller.writer.write(REQUEST)
+            await until(lambda: len(server.scopes) == 1)
+            await asyncio.sleep(0.1)
+            server.connections.look(0)
+            await asyncio.sleep(0.1)
+            server.connections.look(0)
+            await until(lambda: len(server.connections) == 0)
+            assert server.refusals.counts["slow"] == 1
+
+    run(main())
+
+
+@both_loops
+def test_strangers_make_room_for_those_who_ask(run: Run) -> None:
+    async def main() -> None:
+        async with serving() as server:
+            kept = await server.connect()
+            assert await kept.ask() == b"HTTP/1.1 200 OK"
+            strangers = [await server.connect() for _ in range(60)]
+            for stranger in strangers:
+                stranger.writer.write(HEAD)
+            new = await server.connect()
+            assert await new.ask() == b"HTTP/1.1 200 OK"
+            assert await kept.ask() == b"HTTP/1.1 200 OK"
+            assert len(server.connections) <= 20
+            assert await strangers[0].is_hung_up_on()
+
+    run(main())
+
+
+@both_loops
+def test_while_all_are_busy_there_is_no_room(run: Run) -> None:
+    async def main() -> None:
+        async with serving(replace(LIMITS, connections=2)) as server:
+            server.may_answer.clear()
+            busy = [await server.connect() for _ in range(2)]
+            answers = [asyncio.create_task(caller.ask()) for caller in busy]
+            await until(lambda: len(server.scopes) == 2)
+            assert await (await server.connect()).is_hung_up_on()
+            server.may_answer.set()
+            assert await asyncio.gather(*answers) == [b"HTTP/1.1 200 OK"] * 2
+
+    run(main())
+
+
+@both_loops
+def test_requests_may_come_before_the_answer_but_not_any_number(run: Run) -> None:
+    async def main() -> None:
+        async with serving() as server:
+            caller = await server.connect()
+            caller.writer.write(10 * REQUEST)
+            for _ in range(10):
+                assert await caller.ask(b"") == b"HTTP/1.1 200 OK"
+            caller.writer.write(100 * REQUEST)
+            while not caller.reader.at_eof():
+                try:
+                    await caller.reader.read(1000)
+                except ConnectionError:
+                    break
+            await until(lambda: len(server.connections) == 0)
+
+    run(main())
