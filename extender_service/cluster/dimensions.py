@@ -12,6 +12,8 @@ NONZERO_CPU_MILLI = 4
 NONZERO_MEMORY_BYTES = 5
 FIRST_SCALAR = 6
 
+_LEAST_ROOM = 8
+
 FIXED = {CPU: CPU_MILLI, MEMORY: MEMORY_BYTES, EPHEMERAL_STORAGE: EPHEMERAL_STORAGE_BYTES, PODS: POD_COUNT}
 _FIXED_NAMES = (
     "cpu_milli",
@@ -36,6 +38,11 @@ class Dimensions:
     def size(self) -> int:
         """One more than the highest dimension in use."""
         return FIRST_SCALAR + self._scalars.size
+
+    @property
+    def room(self) -> int:
+        """How many rows to give to a matrix: to add some takes a copy of all, so that is to be done seldom."""
+        return max(_LEAST_ROOM, 1 << (self.size - 1).bit_length())
 
     def names(self) -> list[str]:
         """What each dimension counts, with its unit where it has one; empty for an unused one."""

@@ -48,8 +48,8 @@ class NodeTable:
         self.objects: list[Node | None] = []
         self.exists = np.zeros(_FIRST_CAPACITY, np.bool_)
         self.unschedulable = np.zeros(_FIRST_CAPACITY, np.bool_)
-        self.allocatable = np.zeros((self.dimensions.size, _FIRST_CAPACITY), np.int64)
-        self.requested = np.zeros((self.dimensions.size, _FIRST_CAPACITY), np.int64)
+        self.allocatable = np.zeros((self.dimensions.room, _FIRST_CAPACITY), np.int64)
+        self.requested = np.zeros((self.dimensions.room, _FIRST_CAPACITY), np.int64)
         self.taint_sets: Interner[tuple[Taint, ...]] = Interner()
         self.port_sets: Interner[frozenset[HostPort]] = Interner()
         self.volume_supports: Interner[VolumeSupport] = Interner()
@@ -270,7 +270,7 @@ class NodeTable:
         self.label_columns.grow(capacity)
 
     def _widen(self) -> None:
-        more = self.dimensions.size - len(self.allocatable)
+        more = self.dimensions.room - len(self.allocatable)
         self.allocatable = np.pad(self.allocatable, ((0, more), (0, 0)))
         self.requested = np.pad(self.requested, ((0, more), (0, 0)))
 

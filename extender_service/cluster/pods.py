@@ -58,7 +58,7 @@ class PodTable:
         self.facts: list[PodFacts | None] = []
         self.row = np.full(_FIRST_CAPACITY, NO_ROW, np.intp)
         self.requests = np.zeros(_FIRST_CAPACITY, np.intp)
-        self.amounts = np.zeros((_FIRST_CAPACITY, dimensions.size), np.int64)
+        self.amounts = np.zeros((_FIRST_CAPACITY, dimensions.room), np.int64)
         self.request_sets: Interner[PodRequests] = Interner()
         self.port_sets: Interner[frozenset[HostPort]] = Interner()
         self.label_sets = LabelSets()
@@ -195,7 +195,7 @@ class PodTable:
             return number
         dimensions = {self.dimensions.hold(resource): amount for resource, amount in requests.amounts}
         if self.dimensions.size > self.amounts.shape[1]:
-            self.amounts = np.pad(self.amounts, ((0, 0), (0, self.dimensions.size - self.amounts.shape[1])))
+            self.amounts = np.pad(self.amounts, ((0, 0), (0, self.dimensions.room - self.amounts.shape[1])))
         if number == len(self.amounts):
             self.amounts = np.pad(self.amounts, ((0, number), (0, 0)))
         amounts = self.amounts[number]

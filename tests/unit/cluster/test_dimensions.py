@@ -29,6 +29,16 @@ def test_dimensions_of_vanished_resources_are_reused() -> None:
     assert dimensions.size == FIRST_SCALAR + 1
 
 
+def test_room_for_dimensions_grows_seldom_and_is_never_twice_as_much_as_is_needed() -> None:
+    dimensions = Dimensions()
+    rooms = [dimensions.room]
+    for number in range(1000):
+        dimensions.hold(f"example.com/device-{number}")
+        assert dimensions.size <= dimensions.room < 2 * dimensions.size
+        rooms.append(dimensions.room)
+    assert len(set(rooms)) == 8
+
+
 def test_a_copy_changes_on_its_own() -> None:
     dimensions = Dimensions()
     dimensions.hold("nvidia.com/gpu")
