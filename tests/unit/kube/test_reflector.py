@@ -342,7 +342,9 @@ def test_a_restored_etcd_is_listed_anew(refuses: bool) -> None:
     asyncio.run(test())
 
 
-def test_a_server_that_does_not_know_the_last_version_is_not_believed_though_it_takes_the_watch() -> None:
+def test_a_server_that_does_not_know_the_last_version_is_not_believed_though_it_takes_the_watch(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def test() -> None:
         server = FakeApiServer()
         server.put("lost")
@@ -357,6 +359,8 @@ def test_a_server_that_does_not_know_the_last_version_is_not_believed_though_it_
             assert setup.reflector.state.relists == 1
 
     asyncio.run(test())
+    (told,) = [message for message in caplog.messages if "restored" in message]
+    assert re.search(r": the API server is at version \d+, before \d+: etcd has been restored; next list in ", told)
 
 
 def test_versions_are_not_compared_where_nothing_has_failed() -> None:
@@ -503,6 +507,8 @@ def test_an_event_without_a_version_is_not_believed() -> None:
         async with running(server) as setup:
             await until(setup.watching)
             server.break_watches("no version")
+            await until(lambda: setup.reflector.state.last_error is not None)
+            assert setup.reflector.state.last_error == "an event of the watch has no resource version"
             await until(lambda: setup.watching() and setup.reflector.state.watches == 2)
             assert setup.store.log == []
             assert setup.watched_from() == [100, 100]
