@@ -4,13 +4,17 @@
 # make audit  ask OSV for known vulnerabilities of what is locked
 # make sbom   what the image holds, as CycloneDX, in build/
 # make mutants  change the code bit by bit and tell which changes no test notices: an hour or more (CHILDREN=N: on N cores)
+# make faults   watches that fail in every way, against a real API server, 20 times each: half an hour (TIMES=N)
+# make fuzz     100,000 generated requests, each answer looked at: ten minutes (REQUESTS=N)
+# make hostile  attacks, with others who wait meanwhile: five minutes
+# make soak     a cluster that churns for 10 minutes (MINUTES=N)
 # make fix    format, and mend what the linter can
 # make bench  how fast it is beside kube-scheduler and an extender in Go (QUICK=1: a short look; JSON=FILE: lines, too)
 
 UV := scripts/uv
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check audit sbom mutants fix openapi bench
+.PHONY: help run test check audit sbom mutants faults fuzz hostile soak fix openapi bench
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -42,6 +46,18 @@ sbom:
 mutants:
 	$(UV) run --frozen --group mutation mutmut run --max-children $(or $(CHILDREN),1)
 	$(UV) run --frozen --group mutation python -m tests.mutants
+
+faults:
+	$(UV) run --frozen python -m tests.faults --times $(or $(TIMES),20)
+
+fuzz:
+	$(UV) run --frozen --group fuzz python -m tests.fuzz --requests $(or $(REQUESTS),100000) --covering-seconds 60
+
+hostile:
+	$(UV) run --frozen python -m tests.hostile
+
+soak:
+	$(UV) run --frozen python -m tests.soak --minutes $(or $(MINUTES),10)
 
 fix:
 	$(UV) run --frozen ruff format

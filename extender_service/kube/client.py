@@ -36,6 +36,8 @@ _MOST_AT_ONCE = 8
 _PAGE_BYTES = 1 << 21
 _FIRST_PAGE = 100
 
+_NO_STREAM = httpx.ByteStream(b"")
+
 _Answer = TypeVar("_Answer")
 
 
@@ -215,6 +217,8 @@ class KubeClient:
                     refusal = error_from_response(response.status_code, response.headers, await _read(response))
                 finally:
                     await response.aclose()
+                    # The stream refers to the response, too: both would wait for the garbage collector, and hold it up.
+                    response.stream = _NO_STREAM
             if refusal.status_code != 401 or is_retry:
                 raise refusal
             rejected, identity = identity, await self._credentials.identity.renew(identity)

@@ -189,7 +189,7 @@ def no_bookmarks(scene: Scene) -> None:
             await exchange.send(line)
 
     with scene.events(leave_out):
-        scene.last(3.0, 5.0)
+        scene.last(2.0, 4.0)
     scene.cut_watches()
 
 

@@ -38,7 +38,7 @@ def run(scene: Scene, faults: Iterable[str], times: int, progress: Callable[[str
     scene.random.shuffle(order)
     for number, fault in enumerate(order, 1):
         outcome = outcomes[fault]
-        scene.wait(0.0, 0.3)
+        scene.wait(0.0, 0.15)
         scene.callers.oldest_seconds = 0.0
         seconds, differences = _happen(scene, fault)
         outcome.times += 1
@@ -58,7 +58,7 @@ def _happen(scene: Scene, fault: str) -> tuple[float, list[str]]:
     scene.hits = 0
     FAULTS[fault](scene)
     ended_at = time.monotonic()
-    scene.wait(0.0, 0.3)
+    scene.wait(0.0, 0.15)
     late: list[str] = []
     with scene.quiet():
         while True:

@@ -1,4 +1,5 @@
 import asyncio
+import gc
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -6,6 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from extender_service.kube.api_errors import ApiError, InvalidAnswerError, SilentError, UnreachableError
@@ -289,3 +291,26 @@ def test_only_so_many_requests_are_under_way_at_once_and_a_watch_keeps_none_from
 
     asyncio.run(main())
     assert most == 8
+
+
+def test_a_request_leaves_nothing_for_the_garbage_collector() -> None:
+    async def handler(request: Request, response: Response) -> None:
+        if "watch" in request.query:
+            await response.start_chunks()
+            await response.end_chunks()
+        else:
+            await response.send_json(200, POD)
+
+    async def main() -> list[httpx.Response]:
+        async with client_of(handler) as client:
+            await client.get(PODS, "ns", "p")
+            await client.bind("ns", "p", "u", "n")
+            async with client.watch(PODS, "1") as events:
+                assert [event async for event in events] == []
+            return [item for item in gc.get_objects() if isinstance(item, httpx.Response)]
+
+    gc.disable()
+    try:
+        assert asyncio.run(main()) == []
+    finally:
+        gc.enable()
