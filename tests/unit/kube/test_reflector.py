@@ -446,6 +446,9 @@ def test_watches_that_break_as_soon_as_they_are_open_are_no_news() -> None:
                 await until(lambda: not setup.watching())
                 assert setup.reflector.state.current_at == listed_at
                 await until(setup.watching)
+            server.break_watches("throttled")
+            await until(lambda: not setup.watching())
+            assert setup.reflector.state.events["ERROR"] == 2
 
     asyncio.run(test())
 
