@@ -91,7 +91,7 @@ class LabelSets:
         }
         number = self._sets.hold(LabelSet(shared(label_set.namespace), labels))
         if number == len(self._namespace):
-            self._namespace = np.concatenate([self._namespace, np.full(number, _UNUSED, np.intp)])
+            self._namespace = np.pad(self._namespace, (0, number), constant_values=_UNUSED)
         self._namespace[number] = self._namespaces.hold(label_set.namespace)
         for key, index in self._index.items():
             if key in labels:

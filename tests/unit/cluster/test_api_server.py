@@ -100,6 +100,9 @@ def test_the_cluster_is_what_the_api_server_lists_and_tells_later() -> None:
         assert facts.node_name == "a"
         pods_asked = {request.query.get("fieldSelector") for request in server.requests if "pods" in request.path}
         assert pods_asked == {NOT_ENDED}
+        assert {request.query.get("fieldSelector") for request in server.requests if "pods" not in request.path} == {
+            None
+        }
 
     with_server(call)
 

@@ -108,3 +108,12 @@ def test_only_so_many_labels_are_indexed() -> None:
     for key in ("app", "tier", "pod", "app"):
         sets.matching([PodSelector(None, label_set_selector({key: "web"}))])
     assert list(sets._index) == ["pod", "app"]
+
+
+def test_there_is_room_for_as_many_sets_as_there_are_and_not_for_many_more() -> None:
+    sets = LabelSets()
+    for number in range(300):
+        assert sets.hold(LabelSet(f"namespace-{number % 7}", {"pod": str(number)})) == number
+    assert len(sets._namespace) == 512
+    found = matching(sets, PodSelector(frozenset({"namespace-6"}), EVERYTHING))
+    assert found == set(range(6, 300, 7))

@@ -114,3 +114,14 @@ def test_a_copy_changes_on_its_own() -> None:
     assert values_of(twin.column("zone", 4), 4) == ["c", "b", None, None]
     assert values_of(column, 2) == ["a", "b"]
     assert np.array_equal(column.numbers, before)
+
+
+def test_a_key_is_known_for_as_long_as_some_row_has_it() -> None:
+    columns = columns_of({"zone": "a", "disk": "ssd"}, {"zone": "b"})
+    columns.set(0, {"arch": "arm64"})
+    assert set(columns._keys) == {"zone", "arch"}
+    columns.set(1, {"zone": "c", "arch": "amd64"})
+    columns.set(0, {})
+    assert set(columns._keys) == {"zone", "arch"}
+    columns.set(1, {})
+    assert not columns._keys

@@ -1,11 +1,12 @@
 import numpy as np
 import pytest
+from msgspec import structs
 from numpy.typing import NDArray
 
 from extender_service.cluster.dimensions import CPU_MILLI, FIRST_SCALAR, MEMORY_BYTES, POD_COUNT
 from extender_service.cluster.labels import ABSENT
 from extender_service.cluster.nodes import NodeTable
-from extender_service.kube.objects import Taint
+from extender_service.kube.objects import ContainerImage, Taint
 from extender_service.kube.quantity import QuantityError
 from tests.unit.cluster.objects import make_node
 
@@ -253,3 +254,11 @@ def test_a_csi_node_that_never_came_may_go() -> None:
     table.apply_csi_node("a", None)
     table.apply_csi_node("never heard of", None)
     assert list(table.row_of) == ["a"]
+
+
+def test_a_nodes_images_are_kept_once_for_all_nodes_and_not_with_the_node() -> None:
+    table = NodeTable()
+    node = make_node("a")
+    table.apply(structs.replace(node, status=structs.replace(node.status, images=(ContainerImage(("web:1",), 5),))))
+    assert table.objects[0] == node
+    assert table.images.find("web:1") is not None

@@ -201,3 +201,10 @@ def test_the_table_grows_past_its_first_capacity() -> None:
     assert [int(pods.amounts_of(slot)[CPU_MILLI]) for slot in slots] == list(range(600))
     assert all(pods.amounts_of(slot).sum() == 2 * n + 1 + 1 + DEFAULT_MEMORY_BYTES for n, slot in enumerate(slots))
     assert np.all(pods.row[slots] == NO_ROW)
+
+
+def test_no_pod_is_on_a_row_because_there_is_room_for_more_pods() -> None:
+    pods = PodTable(Dimensions())
+    slots = [add(pods, make_pod(str(number))) for number in range(300)]
+    pods.place(slots[7], 0)
+    assert pods.on_row(0) == [slots[7]]

@@ -63,3 +63,13 @@ def test_a_selector_is_filed_where_there_are_the_fewest() -> None:
     for number in range(10):
         index.add(number, {"shop"}, Selector((Requirement("number", Operator.IN, (str(number),)),)))
     assert list(index.candidates("shop", {"number": "7"})) == [7]
+
+
+def test_a_selector_that_goes_leaves_the_others_that_ask_for_the_same_label() -> None:
+    index: SelectorIndex[str] = SelectorIndex()
+    for item in ("stays", "goes"):
+        index.add(item, None, Selector((Requirement("app", Operator.EXISTS),)))
+    index.remove("goes")
+    assert list(index.candidates("shop", {"app": "web"})) == ["stays"]
+    index.remove("stays")
+    assert not index._by_key

@@ -50,3 +50,7 @@ def test_equal_nodes_have_equal_support() -> None:
     other = volume_support({}, make_csi_node("b", {"y": 2, "x": 1}, migrated="p,q"))
     assert one == other
     assert hash(one) == hash(other)
+
+
+def test_a_csi_node_that_tells_of_no_migration_migrates_nothing() -> None:
+    assert volume_support({}, make_csi_node("n")) == VolumeSupport(has_csi_node=True)

@@ -195,3 +195,14 @@ def test_numbers_are_read_within_int64(number: int) -> None:
 @pytest.mark.parametrize("text", ["", "+", "1_000", "٣", " 1", "1 ", "1\n", "0x1", "1.0", "1" * 5000])
 def test_what_python_reads_as_a_number_but_go_does_not_is_refused(text: str) -> None:
     assert parse_label_integer(text) is None
+
+
+def test_all_that_is_wrong_with_a_value_is_told() -> None:
+    with pytest.raises(SelectorError) as error:
+        parse_label_selector(objects.LabelSelector({"app": "-" * 64}))
+    assert ": must be no more than 63 characters; a valid label must " in str(error.value)
+
+
+def test_only_bounds_are_read_as_numbers() -> None:
+    selector = parse_label_selector(objects.LabelSelector({"count": "5"}))
+    assert selector.requirements == (Requirement("count", Operator.IN, ("5",)),)
