@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from extender_service.extender.moderation import LARGE_BODY_BYTES
 from extender_service.extender.wire import (
     ArgsDecoder,
     ErrorResult,
@@ -250,3 +251,28 @@ def test_a_new_decoder_takes_names_in_any_case_at_once() -> None:
 
 def test_an_error_that_quotes_too_much_is_cut() -> None:
     assert error_text("x" * 10_000) == "x" * 4_000 + "… (6000 more characters)"
+
+
+LARGE = b" " * LARGE_BODY_BYTES
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (LARGE + b"<html>", "JSON is malformed"),
+        (LARGE + b'{"\xff": 1}', "UTF-8"),
+        (LARGE + b'{"Odd": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "nested too deep"),
+        (LARGE + b'{"Pod": []}', "$.Pod"),
+    ],
+    ids=["not JSON", "not UTF-8", "too deep", "wrong type"],
+)
+def test_of_a_large_body_the_same_is_told_as_of_a_small_one(body: bytes, says: str) -> None:
+    for sent in (body, body.lstrip()):
+        with pytest.raises(DecodeError) as error:
+            nodes_args.decode(sent)
+        assert says in str(error.value)
+
+
+def test_an_error_is_cut_where_it_is_too_long_to_be_shown() -> None:
+    assert error_text("x" * 4000) == "x" * 4000
+    assert error_text("x" * 4007) == "x" * 4000 + "… (7 more characters)"

@@ -5,7 +5,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -342,7 +341,9 @@ def test_a_restored_etcd_is_listed_anew(refuses: bool) -> None:
     asyncio.run(test())
 
 
-def test_a_server_that_does_not_know_the_last_version_is_not_believed_though_it_takes_the_watch() -> None:
+def test_a_server_that_does_not_know_the_last_version_is_not_believed_though_it_takes_the_watch(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def test() -> None:
         server = FakeApiServer()
         server.put("lost")
@@ -357,6 +358,8 @@ def test_a_server_that_does_not_know_the_last_version_is_not_believed_though_it_
             assert setup.reflector.state.relists == 1
 
     asyncio.run(test())
+    (told,) = [message for message in caplog.messages if "restored" in message]
+    assert re.search(r": the API server is at version \d+, before \d+: etcd has been restored; next list in ", told)
 
 
 def test_versions_are_not_compared_where_nothing_has_failed() -> None:
@@ -447,27 +450,35 @@ def test_watches_that_break_as_soon_as_they_are_open_are_no_news() -> None:
     asyncio.run(test())
 
 
-def test_a_list_that_falls_silent_is_asked_for_again_with_more_patience_each_time() -> None:
+def test_a_list_that_falls_silent_is_asked_for_again_with_more_patience_each_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    patience: list[float] = []
+    list_pages = KubeClient.list_pages
+
+    def noting(client: KubeClient, *args: Any, silence_seconds: float, **others: Any) -> AsyncIterator[Any]:
+        patience.append(silence_seconds)
+        return list_pages(client, *args, silence_seconds=silence_seconds, **others)
+
+    monkeypatch.setattr(KubeClient, "list_pages", noting)
+
     async def test() -> None:
         silent = 4
-        asked_at: list[float] = []
 
         async def handler(request: Request, response: Response) -> None:
             nonlocal silent
-            if "watch" not in request.query:
-                asked_at.append(time.monotonic())
-                if silent:
-                    silent -= 1
-                    await asyncio.sleep(3600)
+            if "watch" not in request.query and silent:
+                silent -= 1
+                await asyncio.sleep(3600)
             await server(request, response)
 
         server = FakeApiServer()
         async with running(server, idle_seconds=0.1, handler=handler) as setup:
             await setup.reflector.wait_synced()
-            patience = [later - earlier for earlier, later in pairwise(asked_at)]
-            for seconds, least in zip(patience, (0.1, 0.1, 0.2, 0.4), strict=True):
-                assert seconds >= least
-            assert [round(wait, 1) for wait in setup.waits] == [0.7, 1.5, 3.0, 6.0]
+            assert patience == pytest.approx([0.1, 0.1, 0.2, 0.4, 0.8])
+            # To have waited in vain is taken off the wait that follows.
+            for wait, seconds, waited in zip(setup.waits, (0.8, 1.6, 3.2, 6.4), patience, strict=False):
+                assert wait <= seconds - waited
 
     asyncio.run(test())
 
@@ -497,7 +508,7 @@ def test_an_answer_that_is_no_list_empties_nothing(answer: dict[str, Any]) -> No
     asyncio.run(test())
 
 
-def test_an_event_without_a_version_is_not_believed() -> None:
+def test_an_event_without_a_version_is_not_believed(caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         server = FakeApiServer()
         async with running(server) as setup:
@@ -508,6 +519,7 @@ def test_an_event_without_a_version_is_not_believed() -> None:
             assert setup.watched_from() == [100, 100]
 
     asyncio.run(test())
+    assert "pods: an event of the watch has no resource version; next watch in 0.8 s" in caplog.messages
 
 
 def test_state_before_the_first_list_is_old_and_not_synced() -> None:
