@@ -91,6 +91,15 @@ class Churn:
                 return event
             self._decide()
 
+    def fill(self) -> None:
+        """Let as many visitors come as there will be from then on, and bind them anywhere."""
+        while len(self._stays) < self._most_pods or len(self._visiting_nodes) < self._most_nodes:
+            self.step()
+            while self.pending:
+                key = self.pending.popleft()
+                if self.is_bindable(key):
+                    self.bind(key, self._random.choice(self._resident_nodes)[1])
+
     def bind(self, key: Key, node_name: str) -> Event | None:
         """Write into a pod where it runs, if it is still there, waits for a node, and the node is there, too."""
         pod = self.of(PODS).get(key)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from prometheus_client.parser import text_string_to_metric_families
 
 from bench.programs import Server, resident_mib, service
+from extender_service.kube.resources import NODES, PODS
 from tests.soak import figures
 from tests.soak.api_server import ApiServer
 from tests.soak.churn import Churn
@@ -49,9 +50,11 @@ class Size(NamedTuple):
 async def soak(size: Size, directory: Path, *, report: Callable[[str], object]) -> list[Figure]:
     """Run it; `report` is told how far it is."""
     churn = Churn(size.nodes, size.pods)
+    churn.fill()
     api = ApiServer(churn)
     async with http_server(api) as url, _service(directory, url) as server:
-        report(f"the service knows {size.nodes} nodes and {size.pods} pods, {server.resident_mib:.0f} MiB")
+        counts = f"{len(churn.of(NODES))} nodes and {len(churn.of(PODS))} pods"
+        report(f"the service knows {counts}, {server.resident_mib:.0f} MiB")
         scheduler = Scheduler(server.url, churn, api)
         seconds = size.minutes * 60
         sent = api.event_count
