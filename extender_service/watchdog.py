@@ -21,6 +21,9 @@ EXIT_STUCK = 70
 # How often the thread looks for a sign of life before it gives up. Each look takes its time anew: a process that was
 # suspended, or a machine that slept, has not been stuck meanwhile.
 _LOOKS = 10
+# The signal is for when the thread cannot run: late enough for the thread to be first wherever it can, also where each
+# of its looks has to wait for the interpreter.
+_SIGNAL_AFTER_LIMITS = 2
 # How long it may take to say so; the event loop may be stuck in writing to the same log.
 _LAST_WORDS_SECONDS = 5.0
 _STANDARD_ERROR = 2
@@ -31,12 +34,12 @@ def watchdog(limit_seconds: float, end: Callable[[int], None] = os._exit) -> Ite
     """End the process, with the stack of this thread in the log, once its event loop was stuck for so long.
 
     The exit status is then EXIT_STUCK; or SIGPROF, with the stack on standard error, where code keeps other threads
-    from running, as regular expressions do, and has taken that much processor time. A limit of 0 is none.
+    from running, as regular expressions do, and has taken twice as much processor time. A limit of 0 is none.
     """
     if not limit_seconds:
         yield
         return
-    heart = _Heart(limit_seconds / _LOOKS / 2, limit_seconds * (1 + 1 / _LOOKS))
+    heart = _Heart(limit_seconds / _LOOKS / 2, limit_seconds * _SIGNAL_AFTER_LIMITS)
     stop = threading.Event()
     arguments = (heart, limit_seconds, threading.get_ident(), stop, end)
     threading.Thread(target=_watch, args=arguments, name="watchdog", daemon=True).start()
@@ -53,16 +56,16 @@ def watchdog(limit_seconds: float, end: Callable[[int], None] = os._exit) -> Ite
 class _Heart:
     """Beats for as long as the event loop turns."""
 
-    def __init__(self, seconds: float, limit_seconds: float) -> None:
+    def __init__(self, seconds: float, signal_seconds: float) -> None:
         self.beats = 0
         self._seconds = seconds
-        self._limit_seconds = limit_seconds
+        self._signal_seconds = signal_seconds
         self._loop = asyncio.get_running_loop()
         self._next: asyncio.TimerHandle | None = None
 
     def beat(self) -> None:
         self.beats += 1
-        signal.setitimer(signal.ITIMER_PROF, self._limit_seconds)
+        signal.setitimer(signal.ITIMER_PROF, self._signal_seconds)
         self._next = self._loop.call_later(self._seconds, self.beat)
 
     def stop(self) -> None:
