@@ -238,6 +238,11 @@ def test_a_host_port_is_on_every_address_and_tcp_unless_it_says_otherwise() -> N
     }
 
 
+def test_the_lowest_port_of_the_host_counts_like_any_other() -> None:
+    spec = PodSpec(containers=(make_container(ports=[1, 65535]),))
+    assert host_ports(spec) == {("0.0.0.0", "TCP", 1), ("0.0.0.0", "TCP", 65535)}
+
+
 def test_a_port_that_is_not_on_the_host_does_not_count() -> None:
     assert ports_of(ContainerPort(host_port=0)) == frozenset()
 
