@@ -2,27 +2,33 @@
 
 from collections.abc import Callable, Hashable
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.change_log import ChangeLog
+from extender_service.cluster.remembered import Remembered
 
 V = TypeVar("V", bound=np.generic)
 
 # What takes more is not worth keeping: a pod may ask for thousands of things that it makes up, each a number per row.
 _MOST_NUMBERS_A_ROW = 32
 
-# From row numbers to an array whose last axis has an entry for each of them.
-WorkOut = Callable[[NDArray[np.intp]], NDArray[V]]
+# From some rows, by what is remembered of them, to an array whose last axis has an entry for each of them.
+WorkOut = Callable[[Remembered], NDArray[V]]
 
 
 class _Kept(msgspec.Struct):
     column: NDArray[Any]
     change_count: int
     work_out: WorkOut[Any]
+
+
+class _Rows(NamedTuple):
+    rows: NDArray[np.intp]
+    remembered: Remembered
 
 
 class KeptColumns:
@@ -36,6 +42,8 @@ class KeptColumns:
         self.changes: ChangeLog[int] = ChangeLog()
         self.limit = limit
         self._kept: dict[Hashable, _Kept] = {}
+        # The rows that changed between two counts of changes: columns that were used together ask for the same.
+        self._changed: tuple[int, int, _Rows | None] = (0, 0, None)
 
     def __contains__(self, key: Hashable) -> bool:
         return key in self._kept
@@ -50,7 +58,7 @@ class KeptColumns:
         """
         kept = self._kept.pop(key, None)
         if kept is None or kept.column.shape[-1] != size or not self._catch_up(kept):
-            kept = _Kept(work_out(np.arange(size)), self.changes.count, work_out)
+            kept = _Kept(work_out(Remembered(np.arange(size), size)), self.changes.count, work_out)
             if kept.column.size > _MOST_NUMBERS_A_ROW * size:
                 return kept.column
             if len(self._kept) >= self.limit:
@@ -73,12 +81,25 @@ class KeptColumns:
 
     def _catch_up(self, kept: _Kept) -> bool:
         """Work out the rows that changed; not so many that working out all of them costs less."""
-        if kept.change_count == self.changes.count:
+        count = self.changes.count
+        if kept.change_count == count:
             return True
-        changes = self.changes.since(kept.change_count)
-        changed = None if changes is None else list(dict.fromkeys(changes))
-        if changed is None or 2 * len(changed) > kept.column.shape[-1] or max(changed) >= kept.column.shape[-1]:
+        if self._changed[:2] != (kept.change_count, count):
+            self._changed = (kept.change_count, count, self._changed_since(kept.change_count))
+        changed, size = self._changed[2], kept.column.shape[-1]
+        if changed is None or 2 * len(changed.rows) > size or changed.rows.max() >= size:
             return False
-        kept.column[..., changed] = kept.work_out(np.array(changed, np.intp))
-        kept.change_count = self.changes.count
+        values = kept.work_out(changed.remembered)
+        if kept.column.ndim == 1:
+            kept.column[changed.rows] = values
+        else:
+            kept.column[:, changed.rows] = values
+        kept.change_count = count
         return True
+
+    def _changed_since(self, count: int) -> _Rows | None:
+        changes = self.changes.since(count)
+        if changes is None:
+            return None
+        rows = np.array(list(dict.fromkeys(changes)), np.intp)
+        return _Rows(rows, Remembered(rows, len(rows)))

@@ -13,6 +13,7 @@ from extender_service.cluster.images import Images
 from extender_service.cluster.interning import Interner
 from extender_service.cluster.kept_columns import KeptColumns
 from extender_service.cluster.labels import LabelColumn, LabelColumns
+from extender_service.cluster.remembered import Remembered
 from extender_service.cluster.resources import HostPort, node_allocatable
 from extender_service.cluster.volume_support import VolumeSupport, volume_support
 from extender_service.kube.objects import Node, Taint
@@ -35,7 +36,8 @@ class NodeTable:
     - `label_columns`, through `label_column`
     - `images`; `objects` are the nodes without theirs
 
-    `by_facts` keeps what follows from what nodes say of themselves, `by_room` what also follows from what pods take.
+    `by_facts` keeps what follows from what each node says of itself, `by_room` what also follows from what pods take;
+    `remembered` what follows from what all nodes say together.
     """
 
     def __init__(self, dimensions: Dimensions | None = None) -> None:
@@ -66,6 +68,16 @@ class NodeTable:
         self._ports: dict[int, Counter[HostPort]] = {}
         self.label_columns = LabelColumns()
         self._free: list[int] = []
+        self._remembered = Remembered(None, 0)
+        self._remembered_of: tuple[int, ...] = ()
+
+    @property
+    def remembered(self) -> Remembered:
+        """What is remembered of all nodes as they are now."""
+        state = (self.by_facts.changes.count, self.size, self.capacity)
+        if state != self._remembered_of:
+            self._remembered, self._remembered_of = Remembered(None, self.size), state
+        return self._remembered
 
     @property
     def capacity(self) -> int:

@@ -5,8 +5,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.label_sets import PodSelector
+from extender_service.cluster.labels import ABSENT
 from extender_service.cluster.pod_changes import PodChange
 from extender_service.cluster.pods import NO_ROW, PodTable
+
+# Of one query: a pod may be spread over zones and racks.
+_MOST_SUMS = 2
 
 
 class PodQuery(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
@@ -23,9 +27,33 @@ class PodQuery(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
         return all(selector.matches(namespace, labels) for selector in self.selectors)
 
 
+class _Sums(msgspec.Struct, gc=False):
+    """Counts added up by the number that each row has, of the rows that are included (None: all)."""
+
+    numbers: NDArray[np.intp]
+    included: NDArray[np.bool_] | None
+    by_value: NDArray[np.int64]
+
+    def follow(self, row: int, sign: int) -> None:
+        """Take over that there is a pod more, or less, on a row."""
+        if row < len(self.numbers) and (self.included is None or self.included[row]):
+            number = self.numbers[row]
+            if number != ABSENT:
+                self.by_value[number] += sign
+
+
 class _Counts(msgspec.Struct, gc=False):
     by_row: NDArray[np.int64]
     change_count: int
+    sums: list[_Sums]
+
+    def follow(self, row: int, sign: int) -> None:
+        """Take over that there is a pod more, or less, on a row."""
+        if row >= len(self.by_row):
+            self.by_row = _lengthened(self.by_row, 2 * row + 1)
+        self.by_row[row] += sign
+        for sums in self.sums:
+            sums.follow(row, sign)
 
 
 class PodCounts:
@@ -44,23 +72,41 @@ class PodCounts:
 
     def by_row(self, query: PodQuery, size: int) -> NDArray[np.int64]:
         """Return the number of such pods on each of the first `size` rows; not to be written to."""
+        return self._current(query, size).by_row[:size]
+
+    def by_value(
+        self, query: PodQuery, numbers: NDArray[np.intp], size: int, included: NDArray[np.bool_] | None = None
+    ) -> NDArray[np.int64]:
+        """Return the number of such pods for each of `size` numbers of rows, such as those of a label's values.
+
+        Pods count on rows that are `included`, and not where the number is ABSENT; the result has one entry more, of 0,
+        for ABSENT to pick. It is not to be written to, and kept for as long as the very same two arrays are given.
+        """
+        counts = self._current(query, len(numbers))
+        for sums in counts.sums:
+            if sums.numbers is numbers and sums.included is included:
+                return sums.by_value
+        by_row = counts.by_row[: len(numbers)]
+        by_value = sum_by_value(numbers, by_row if included is None else np.where(included, by_row, 0), size)
+        counts.sums = [*counts.sums[1 - _MOST_SUMS :], _Sums(numbers, included, by_value)]
+        return by_value
+
+    def _current(self, query: PodQuery, size: int) -> _Counts:
         counts = self._counts.pop(query, None)
         changes = None if counts is None else self._pods.changes.since(counts.change_count)
         if counts is None or changes is None:
-            counts = _Counts(self._count(query, size), self._pods.changes.count)
+            counts = _Counts(self._count(query, size), self._pods.changes.count, [])
             if len(self._counts) >= self.limit:
                 del self._counts[next(iter(self._counts))]
         elif changes:
             for change in changes:
                 if query.is_about(change):
-                    if change.row >= len(counts.by_row):
-                        counts.by_row = _lengthened(counts.by_row, 2 * change.row + 1)
-                    counts.by_row[change.row] += change.sign
+                    counts.follow(change.row, change.sign)
             counts.change_count = self._pods.changes.count
         if size > len(counts.by_row):
             counts.by_row = _lengthened(counts.by_row, size)
         self._counts[query] = counts
-        return counts.by_row[:size]
+        return counts
 
     def _count(self, query: PodQuery, size: int) -> NDArray[np.int64]:
         pods = self._pods
@@ -74,3 +120,14 @@ class PodCounts:
 
 def _lengthened(by_row: NDArray[np.int64], size: int) -> NDArray[np.int64]:
     return np.pad(by_row, (0, size - len(by_row)))
+
+
+def sum_by_value(numbers: NDArray[np.intp], amounts: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    """Add up per-node amounts by the number of the node's value, of which there are `size`; ABSENT counts nowhere.
+
+    The result has one entry more, of 0, for ABSENT to pick.
+    """
+    sums = np.zeros(size + 1, np.int64)
+    np.add.at(sums, numbers, amounts)
+    sums[ABSENT] = 0
+    return sums

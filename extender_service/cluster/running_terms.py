@@ -49,6 +49,11 @@ class TermCounts:
             self._by_row[list(self._few)] = list(self._few.values())
             self._few = {}
 
+    @property
+    def are_few(self) -> bool:
+        """Whether so few rows have the term that their counts are not in an array."""
+        return self._by_row is None
+
     def add_by_value(self, sums: NDArray[np.int64], numbers: NDArray[np.intp], weight: int = 1) -> None:
         """Add the counts, times `weight`, to `sums` by number; `numbers` has one for every row."""
         if self._by_row is not None:
@@ -59,10 +64,22 @@ class TermCounts:
                 sums[numbers[row]] += weight * count
 
 
-class RunningTerms:
-    """Terms by key, found by the pods that they are about."""
+class _Sums(msgspec.Struct, gc=False):
+    """The counts of one term, added up by the number that each row has."""
 
-    def __init__(self) -> None:
+    numbers: NDArray[np.intp]
+    by_value: NDArray[np.int64]
+
+
+class RunningTerms:
+    """Terms by key, found by the pods that they are about.
+
+    Sums over the values of a label are kept for the `limit` terms that were asked for last, and follow the changes.
+    """
+
+    def __init__(self, limit: int = 128) -> None:
+        self.limit = limit
+        self._sums: dict[TermKey, _Sums] = {}
         self._counts: dict[TermKey, TermCounts] = {}
         self._index: SelectorIndex[TermKey] = SelectorIndex()
 
@@ -77,9 +94,40 @@ class RunningTerms:
             term = key.term
             self._index.add(key, term.namespaces if term.namespace_selector.nothing else None, term.selector)
         counts.add(row, sign)
+        sums = self._sums.get(key)
+        if sums is not None:
+            if row < len(sums.numbers):
+                sums.by_value[sums.numbers[row]] += sign
+            else:
+                del self._sums[key]
         if not counts.total:
             del self._counts[key]
+            self._sums.pop(key, None)
             self._index.remove(key)
+
+    @property
+    def sum_count(self) -> int:
+        """For how many terms sums are kept."""
+        return len(self._sums)
+
+    def add_by_value(
+        self, term: TermCounts, sums: NDArray[np.int64], numbers: NDArray[np.intp], weight: int = 1
+    ) -> None:
+        """Add a term's counts, times `weight`, to `sums` by number; `numbers` has one for every row.
+
+        What that takes is kept for as long as the very same numbers are given.
+        """
+        if term.are_few:
+            term.add_by_value(sums, numbers, weight)
+            return
+        known = self._sums.pop(term.key, None)
+        if known is None or known.numbers is not numbers:
+            known = _Sums(numbers, np.zeros_like(sums))
+            term.add_by_value(known.by_value, numbers)
+            if len(self._sums) >= self.limit:
+                del self._sums[next(iter(self._sums))]
+        self._sums[term.key] = known
+        sums += known.by_value if weight == 1 else weight * known.by_value
 
     def about(
         self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]

@@ -34,6 +34,7 @@ def table_sizes(cluster: Cluster) -> Iterator[TableSize]:
     yield TableSize("node_label_values", columns.value_count, columns.limit * nodes.size)
     yield TableSize("kept_by_facts", len(nodes.by_facts), nodes.by_facts.limit)
     yield TableSize("kept_by_room", len(nodes.by_room), nodes.by_room.limit)
+    yield TableSize("remembered", len(nodes.remembered), nodes.remembered.limit)
     yield TableSize("pod_slots", len(pods))
     yield TableSize("request_sets", len(pods.request_sets))
     yield TableSize("pod_port_sets", len(pods.port_sets))
@@ -44,6 +45,8 @@ def table_sizes(cluster: Cluster) -> Iterator[TableSize]:
     yield TableSize("term_sets", len(pods.term_sets))
     yield TableSize("anti_affinity_terms", len(pods.anti_affinity))
     yield TableSize("affinity_terms", len(pods.affinity))
+    yield TableSize("anti_affinity_sums", pods.anti_affinity.sum_count, pods.anti_affinity.limit)
+    yield TableSize("affinity_sums", pods.affinity.sum_count, pods.affinity.limit)
     yield TableSize("known_pods", cluster.pod_count)
     yield TableSize("placements", len(cluster.placements))
     deadlines = 2 * len(cluster.placements) + SPARE_DEADLINES

@@ -15,30 +15,33 @@ from extender_service.cluster.labels import LabelColumn
 from extender_service.cluster.nodes import NodeTable
 from extender_service.cluster.own_worlds import OwnWorlds, RowChanges
 from extender_service.cluster.pods import PodTable
+from extender_service.cluster.remembered import Remembered
 from extender_service.cluster.resources import HostPort
 from extender_service.cluster.volume_support import VolumeSupport
 from extender_service.kube.objects import Node, Taint
 
 V = TypeVar("V", bound=np.generic)
+T = TypeVar("T")
 
 
 class NodeView:
     """Some rows of the node table, in a given order; every array that it returns has one entry per node, in that order.
 
-    Arrays may be those of the table itself: plugins must not write to them. With `rows` None it is the whole table up
+    Arrays may be those of the table itself, or remembered: plugins must not write to them. It can be the whole table up
     to its last used row, which needs no copying; `exists` tells which of these rows are nodes.
     """
 
     def __init__(
-        self, table: NodeTable, pods: PodTable, rows: NDArray[np.intp] | None, worlds: OwnWorlds | None = None
+        self, table: NodeTable, pods: PodTable, remembered: Remembered, worlds: OwnWorlds | None = None
     ) -> None:
+        """What is `remembered` is so for the rows in question."""
         self._table = table
         self._pods = pods
-        self._rows = rows
-        self._size = table.size if rows is None else len(rows)
+        self._remembered = remembered
+        self._rows = remembered.rows
+        self._size = remembered.size
         self._worlds = worlds
         # By dimensions.
-        self._allocatable: dict[tuple[int, ...], NDArray[np.int64]] = {}
         self._requested: dict[tuple[int, ...], NDArray[np.int64]] = {}
 
     def __len__(self) -> int:
@@ -115,8 +118,15 @@ class NodeView:
 
     def label(self, key: str) -> tuple[NDArray[np.intp], LabelColumn]:
         """The number of each node's value of a label, or ABSENT, and the column that has the values."""
-        column = self._table.label_column(key)
-        return self.of_rows(column.numbers), column
+        return self._remembered.of(("label", key), lambda: self._label(key))
+
+    def _label(self, key: str) -> tuple[NDArray[np.intp], LabelColumn]:
+        if self._rows is None:
+            column = self._table.label_column(key)
+            return self.of_rows(column.numbers), column
+        # A column may be forgotten and made anew, with other numbers: that of all nodes is the one to go by.
+        numbers, column = self.everywhere().label(key)
+        return numbers[self._rows], column
 
     def is_named(self, names: Iterable[str]) -> NDArray[np.bool_]:
         """Which of them have one of these names."""
@@ -154,10 +164,9 @@ class NodeView:
 
     def allocatable_of(self, dimensions: tuple[int, ...]) -> NDArray[np.int64]:
         """What each node offers of several dimensions, as (dimension, node)."""
-        known = self._allocatable.get(dimensions)
-        if known is None:
-            known = self._allocatable[dimensions] = self._amounts_of(self._table.allocatable, dimensions)
-        return known
+        return self._remembered.of(
+            ("allocatable", dimensions), lambda: self._amounts_of(self._table.allocatable, dimensions)
+        )
 
     def requested_of(self, dimensions: tuple[int, ...]) -> NDArray[np.int64]:
         """What the pods on each node take of several dimensions, as (dimension, node)."""
@@ -186,9 +195,10 @@ class NodeView:
 
     def at(self, positions: NDArray[np.intp]) -> "NodeView":
         """Return the nodes at some positions of this view."""
+        if self._worlds is None:
+            return NodeView(self._table, self._pods, self._remembered.at(positions))
         rows = positions if self._rows is None else self._rows[positions]
-        worlds = None if self._worlds is None else self._worlds.at(positions)
-        return NodeView(self._table, self._pods, rows, worlds)
+        return NodeView(self._table, self._pods, Remembered(rows, len(rows)), self._worlds.at(positions))
 
     @property
     def changes(self) -> RowChanges | None:
@@ -206,7 +216,16 @@ class NodeView:
         It may go by nothing but the key and what each node says of itself, and answers with an array whose last axis
         has an entry per node. The key names it among all plugins'. The array holds until the cluster changes.
         """
-        return self._kept(self._table.by_facts, key, work_out)
+        return self._remembered.of(("kept", key), lambda: self._kept(self._table.by_facts, key, work_out))
+
+    def remembered(self, key: Hashable, work_out: Callable[[], T]) -> T:
+        """Return what `work_out` made when it was last asked about exactly these nodes, if none has changed since.
+
+        For what `kept_by_facts` cannot have, as it takes several nodes together: a number, a score that depends on the
+        highest. It may go by nothing but the key and what each node says of itself. The key names it among all
+        plugins'; what it stands for is not to be written to.
+        """
+        return self._remembered.of(key, work_out)
 
     def kept_by_room(self, key: Hashable, work_out: Callable[["NodeView"], NDArray[V]]) -> NDArray[V]:
         """Do the same where `work_out` also goes by what the pods on each node take of it."""
@@ -221,14 +240,14 @@ class NodeView:
             return work_out(self)
         # The table keeps what works it out: in a cycle, one for a single call would wait for the garbage collector.
         weak = weakref.ref(table)
-        column: NDArray[V] = kept.of(key, table.size, lambda rows: work_out(NodeView(_there(weak), pods, rows)))
+        column: NDArray[V] = kept.of(key, table.size, lambda changed: work_out(NodeView(_there(weak), pods, changed)))
         if rows is None:
             return column
         return column[rows] if column.ndim == 1 else column.take(rows, axis=1)
 
     def everywhere(self) -> "NodeView":
         """Return all rows of the table that these nodes are from, as they are without changes."""
-        return NodeView(self._table, self._pods, None)
+        return NodeView(self._table, self._pods, self._table.remembered)
 
     def of_rows(self, by_row: NDArray[V]) -> NDArray[V]:
         """Pick these nodes' entries of an array that has one for every row."""
@@ -255,9 +274,7 @@ class NodeView:
     def changed(self, changes: RowChanges) -> "NodeView":
         """Return the same nodes, each in its own world: with pods added to it or taken from it, besides what was."""
         worlds = OwnWorlds(self.rows) if self._worlds is None else self._worlds
-        view = NodeView(self._table, self._pods, self._rows, worlds.then(changes))
-        view._allocatable = self._allocatable
-        return view
+        return NodeView(self._table, self._pods, self._remembered, worlds.then(changes))
 
     def position_of(self, name: str) -> int:
         """Return where a node is in this view, -1 if it is not."""

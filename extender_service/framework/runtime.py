@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from extender_service.cluster.nominations import Nomination
 from extender_service.cluster.own_worlds import RowChanges
 from extender_service.cluster.view import NodeView
+from extender_service.framework.answers import wrong_names, wrong_rejections, wrong_scores, wrong_status
 from extender_service.framework.interface import (
     MAX_NODE_SCORE,
     MIN_NODE_SCORE,
@@ -156,6 +157,7 @@ def run_pre_filter(profile: Profile, state: CycleState, pod: Pod) -> PreFilterOu
             if answer.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
                 return PreFilterOutcome(rejection, None, restricting)
         elif answer is not None:
+            _require_answer(plugin, "PreFilter", wrong_names(answer))
             restricting.append(plugin.name)
             names = set(answer) if names is None else names & set(answer)
             if not names:
@@ -235,8 +237,10 @@ def _run_filters(profile: Profile, state: CycleState, pod: Pod, verdicts: Verdic
             break
         if plugin.name in state.skipped_filters:
             continue
-        rejections = _call(state, plugin, "Filter", plugin.filter, state, pod, verdicts.remaining)
+        nodes = verdicts.remaining
+        rejections = _call(state, plugin, "Filter", plugin.filter, state, pod, nodes)
         if rejections is not None:
+            _require_answer(plugin, "Filter", wrong_rejections(rejections, len(nodes)))
             verdicts.reject(plugin.name, rejections)
 
 
@@ -277,6 +281,7 @@ def run_pre_score(profile: Profile, state: CycleState, pod: Pod, nodes: NodeView
     for plugin in profile.pre_score:
         status = _call(state, plugin, "PreScore", plugin.pre_score, state, pod, nodes)
         if status is not None:
+            _require_answer(plugin, "PreScore", wrong_status(status))
             if status.code != Code.SKIP:
                 raise CycleError(f"{_doing(plugin, 'PreScore')}: {status.message}")
             state.skipped_scores.add(plugin.name)
@@ -290,10 +295,12 @@ def run_score(profile: Profile, state: CycleState, pod: Pod, nodes: NodeView) ->
         if plugin.name in state.skipped_scores:
             continue
         raw = _call(state, plugin, "Score", plugin.score, state, pod, nodes)
+        _require_answer(plugin, "Score", wrong_scores(raw, len(nodes)))
         normalized = raw
         if type(plugin).normalize is not Score.normalize:
             normalized = _call(state, plugin, "ScoreExtensionNormalize", plugin.normalize, state, pod, nodes, raw)
-        _check_range(plugin.name, normalized)
+            _require_answer(plugin, "ScoreExtensionNormalize", wrong_scores(normalized, len(nodes)))
+        _require_range(plugin.name, normalized)
         scores.weighted[plugin.name] = weighted = normalized if weight == 1 else normalized * weight
         scores.totals += weighted
     return scores
@@ -317,7 +324,12 @@ def _call(state: CycleState, plugin: Plugin, point: str, method: Callable[..., T
         require_time(state.deadline, _doing(plugin, point))
     recorder = state.recorder
     if recorder is None:
-        return _guarded(plugin, point, method, *args)
+        try:
+            return method(*args)
+        except OutOfTimeError:
+            raise
+        except Exception as error:
+            raise _failure(plugin, point, error) from error
     started = time.perf_counter()
     code = Code.ERROR
     try:
@@ -333,23 +345,33 @@ def _guarded(plugin: Plugin, point: str, method: Callable[..., T], *args: object
         return method(*args)
     except OutOfTimeError:
         raise  # by a plugin that had others run
-    except NoTimeLeftError as error:
-        raise OutOfTimeError(f"{_doing(plugin, point)}: {error}") from error
-    except (PluginError, QuantityError) as error:
-        # The pod's fault, not the plugin's.
-        raise CycleError(f"{_doing(plugin, point)}: {error}") from error
     except Exception as error:
-        doing = _doing(plugin, point)
-        log.exception("a plugin failed", extra={"doing": doing})
-        raise CycleError(f"{doing}: {type(error).__name__}: {error}") from error
+        raise _failure(plugin, point, error) from error
+
+
+def _failure(plugin: Plugin, point: str, error: Exception) -> CycleError:
+    """Return what to raise for what a plugin raised; an error that is its own is logged."""
+    doing = _doing(plugin, point)
+    if isinstance(error, NoTimeLeftError):
+        return OutOfTimeError(f"{doing}: {error}")
+    if isinstance(error, PluginError | QuantityError):
+        return CycleError(f"{doing}: {error}")  # the pod's fault, not the plugin's
+    log.error("a plugin failed", exc_info=error, extra={"doing": doing})
+    return CycleError(f"{doing}: {type(error).__name__}: {error}")
 
 
 def _doing(plugin: Plugin, point: str) -> str:
     return _DOING[point].format(plugin.name)
 
 
-def _check_range(plugin: str, scores: NDArray[np.int64]) -> None:
-    if scores.max() > MAX_NODE_SCORE or scores.min() < MIN_NODE_SCORE:
+def _require_answer(plugin: Plugin, point: str, wrong: str | None) -> None:
+    if wrong is not None:
+        raise CycleError(f"{_doing(plugin, point)}: it returned {wrong}")
+
+
+def _require_range(plugin: str, scores: NDArray[np.int64]) -> None:
+    # As unsigned numbers, negative ones are high.
+    if np.count_nonzero(scores.view(np.uint64) > MAX_NODE_SCORE):
         wrong = scores[(scores > MAX_NODE_SCORE) | (scores < MIN_NODE_SCORE)]
         raise CycleError(
             f'applying score defaultWeights on Score plugins: plugin "{plugin}" returns an invalid score {wrong[0]}, '

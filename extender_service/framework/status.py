@@ -70,14 +70,22 @@ class Rejections:
     errors, which end the cycle.
     """
 
-    __slots__ = ("_status_of", "keys", "may_be_errors")
+    __slots__ = ("_rejected", "_status_of", "keys", "may_be_errors")
 
     def __init__(
         self, keys: NDArray[np.int64], status_of: Callable[[int], Status], *, may_be_errors: bool = False
     ) -> None:
         self.keys = keys
         self._status_of = status_of
+        self._rejected: NDArray[np.intp] | None = None
         self.may_be_errors = may_be_errors
+
+    @property
+    def rejected(self) -> NDArray[np.intp]:
+        """The positions of the nodes that do not pass."""
+        if self._rejected is None:
+            self._rejected = np.flatnonzero(self.keys)
+        return self._rejected
 
     def status_of(self, key: int) -> Status:
         """Return the status that a key other than 0 stands for."""

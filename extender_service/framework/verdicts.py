@@ -46,7 +46,7 @@ class Verdicts:
 
     def reject(self, plugin: str, rejections: Rejections) -> None:
         """Take a plugin's verdict on `remaining`."""
-        judged = np.flatnonzero(rejections.keys)
+        judged = rejections.rejected
         positions = judged if self._positions is None else self._positions[judged]
         newly = self.passing[positions]
         count = int(np.count_nonzero(newly))

@@ -4,13 +4,13 @@ import numpy as np
 
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.labels import ABSENT
-from extender_service.cluster.pod_counts import PodQuery
-from extender_service.cluster.running_terms import TermCounts
+from extender_service.cluster.pod_counts import PodCounts, PodQuery
+from extender_service.cluster.running_terms import RunningTerms, TermCounts
 from extender_service.cluster.view import NodeView
 from extender_service.kube.objects import Pod
 from extender_service.kube.pod_affinity import PodAffinityTerms
 from extender_service.plugins.affinity_terms import selected_pods
-from extender_service.plugins.topology import Amounts, sum_by_value
+from extender_service.plugins.topology import Amounts
 
 
 class AffinityPreference:
@@ -29,15 +29,14 @@ class AffinityPreference:
 
         for weighted in (*terms.preferred, *terms.preferred_anti):
             pods = PodQuery((selected_pods(weighted.term, cluster.workloads),))
-            topology(weighted.term.topology_key).add_pods(
-                cluster.pod_counts.by_row(pods, len(everywhere)), weighted.weight
-            )
+            topology(weighted.term.topology_key).add_pods(cluster.pod_counts, pods, weighted.weight)
         namespace = pod.metadata.namespace
         namespace_labels = cluster.workloads.namespace_labels(namespace)
-        for running in cluster.pods.affinity.about(namespace, pod.metadata.labels, namespace_labels):
-            weight = running.key.weight
-            if weight is not None or required_weight:
-                topology(running.key.term.topology_key).add_term(running, required_weight if weight is None else weight)
+        terms_of_running = cluster.pods.affinity
+        for running in terms_of_running.about(namespace, pod.metadata.labels, namespace_labels):
+            weight = required_weight if running.key.weight is None else running.key.weight
+            if weight or running.key.weight is not None:
+                topology(running.key.term.topology_key).add_term(terms_of_running, running, weight)
         # By topology key: the weight by the number of the label's value, and 0 for nodes without it.
         self._weights = {key: topology.weights for key, topology in by_key.items() if topology.is_touched}
 
@@ -60,16 +59,16 @@ class _Topology:
         self._pods = np.zeros(column.values.size + 1, np.int64)
         self.weights = np.zeros(column.values.size + 1, np.int64)
 
-    def add_pods(self, by_row: Amounts, weight: int) -> None:
+    def add_pods(self, counts: PodCounts, query: PodQuery, weight: int) -> None:
         """Add pods that a term is about."""
-        sums = sum_by_value(self._numbers, by_row, len(self._pods) - 1)
-        self._pods += sums
-        self.weights += weight * sums
+        pods = counts.by_value(query, self._numbers, len(self._pods) - 1)
+        self._pods += pods
+        self.weights += weight * pods
 
-    def add_term(self, term: TermCounts, weight: int) -> None:
+    def add_term(self, terms: RunningTerms, term: TermCounts, weight: int) -> None:
         """Add pods that have a term."""
-        term.add_by_value(self._pods, self._numbers)
-        term.add_by_value(self.weights, self._numbers, weight)
+        terms.add_by_value(term, self._pods, self._numbers)
+        terms.add_by_value(term, self.weights, self._numbers, weight)
         self.weights[ABSENT] = 0
 
     @property

@@ -10,13 +10,13 @@ from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.label_sets import PodSelector
 from extender_service.cluster.labels import ABSENT
 from extender_service.cluster.nodes import NodeTable
-from extender_service.cluster.pod_counts import PodQuery
+from extender_service.cluster.pod_counts import PodCounts, PodQuery
 from extender_service.cluster.view import NodeView
 from extender_service.kube.objects import Pod
 from extender_service.kube.pod_affinity import PodAffinityTerms
 from extender_service.plugins.affinity_terms import selected_pods
 from extender_service.plugins.node_matching import Mask
-from extender_service.plugins.topology import Amounts, Numbers, is_present, sum_by_value
+from extender_service.plugins.topology import Amounts, Numbers, is_present
 
 
 class AffinityRequirement:
@@ -95,20 +95,18 @@ class AffinityRequirement:
             return
         self._table = nodes.table
         everywhere = nodes.everywhere()
-        size = len(everywhere)
         counts = self._cluster.pod_counts
-        if self._near_keys:
-            near = counts.by_row(self._near, size)
-            self._near_pods = {key: _by_value(everywhere, key, near) for key in self._near_keys}
+        self._near_pods = {key: _by_value(counts, self._near, everywhere, key) for key in self._near_keys}
         self._apart_pods = {}
         for key, selected in self._apart.items():
-            by_row = np.sum([counts.by_row(PodQuery((pods,)), size) for pods in selected], axis=0)
-            self._apart_pods[key] = _by_value(everywhere, key, by_row)
+            each = [_by_value(counts, PodQuery((pods,)), everywhere, key) for pods in selected]
+            self._apart_pods[key] = each[0] if len(each) == 1 else np.sum(each, axis=0)
         unwanted: dict[str, Amounts] = {}
         for term in self._unwanted_by:
             key = term.key.term.topology_key
             numbers, column = everywhere.label(key)
-            term.add_by_value(unwanted.setdefault(key, np.zeros(column.values.size + 1, np.int64)), numbers)
+            sums = unwanted.setdefault(key, np.zeros(column.values.size + 1, np.int64))
+            self._cluster.pods.anti_affinity.add_by_value(term, sums, numbers)
         for sums in unwanted.values():
             sums[ABSENT] = 0
         self._unwanted_pods = {key: sums for key, sums in unwanted.items() if sums.any()}
@@ -152,9 +150,9 @@ class AffinityRequirement:
         return found
 
 
-def _by_value(nodes: NodeView, key: str, by_row: Amounts) -> Amounts:
+def _by_value(counts: PodCounts, query: PodQuery, nodes: NodeView, key: str) -> Amounts:
     numbers, column = nodes.label(key)
-    return sum_by_value(numbers, by_row, column.values.size)
+    return counts.by_value(query, numbers, column.values.size)
 
 
 def _are_near(nodes: NodeView, pods_by_key: Mapping[str, Amounts], added: Mapping[str, Amounts | None]) -> Mask | None:

@@ -52,12 +52,12 @@ def _deviation(of_nodes: Usages) -> NDArray[np.float64]:
     """
     counts = of_nodes.counts
     shares = np.minimum(of_nodes.requested / of_nodes.allocatable, 1.0)
+    if len(shares) < 2:
+        return np.zeros(counts.shape[1])
+    if len(shares) == 2:
+        return np.where(counts[0] & counts[1], np.abs((shares[0] - shares[1]) / 2), 0.0)
     shares[~counts] = 0.0
     number = counts.sum(axis=0)
-    if len(shares) < 2:
-        return np.zeros(len(number))
-    if len(shares) == 2:
-        return np.where(number == 2, np.abs((shares[0] - shares[1]) / 2), 0.0)
     total = np.zeros(len(number))
     difference = np.zeros(len(number))
     before = np.zeros(len(number), np.intp)

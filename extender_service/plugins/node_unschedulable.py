@@ -21,7 +21,10 @@ class NodeUnschedulable(Filter):
 
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
         """Reject cordoned nodes."""
-        cordoned = nodes.unschedulable
-        if not cordoned.any() or is_tolerated(_CORDON, pod.spec.tolerations):
-            return None
-        return Rejections.where(cordoned, UNSCHEDULABLE)
+        rejections = nodes.remembered(self.name, lambda: _rejections(nodes))
+        return None if rejections is None or is_tolerated(_CORDON, pod.spec.tolerations) else rejections
+
+
+def _rejections(nodes: NodeView) -> Rejections | None:
+    cordoned = nodes.unschedulable
+    return Rejections.where(cordoned, UNSCHEDULABLE) if cordoned.any() else None

@@ -41,6 +41,9 @@ _SYSTEM_DEFAULTS = (
     TopologySpreadConstraint(5, "topology.kubernetes.io/zone", SCHEDULE_ANYWAY),
 )
 
+# By what is wrong with a node: nothing, LACKS_LABEL, IS_UNEVEN.
+_STATUSES = [None, NO_LABEL, NO_MATCH]
+
 _REQUIRED = "PreFilterPodTopologySpread"
 _PREFERRED = "PreScorePodTopologySpread"
 
@@ -77,13 +80,12 @@ class PodTopologySpread(PreFilter, Filter, PreScore, Score):
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
         """Reject nodes by the first constraint that does not hold."""
         required: SpreadRequirement = state.read(_REQUIRED, "reading")
-        numbers = np.zeros(len(nodes), np.intp)
+        numbers: NDArray[np.intp] | None = None
         for constraint in required.constraints:
-            has_label, fits = required.check(constraint, nodes)
-            if not (has_label & fits).all():
-                failing = np.where(has_label, np.where(fits, 0, 2), 1)
-                numbers = np.where(numbers == 0, failing, numbers)
-        return Rejections.per_value(numbers, [None, NO_LABEL, NO_MATCH]) if numbers.any() else None
+            failing = required.failing(constraint, nodes)
+            if failing is not None:
+                numbers = failing if numbers is None else np.where(numbers == 0, failing, numbers)
+        return None if numbers is None or not numbers.any() else Rejections.per_value(numbers, _STATUSES)
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeView) -> Status | None:
         """Count pods by the constraints that should hold; without any there is nothing to score."""

@@ -1,6 +1,7 @@
 """Scoring by the share of each resource that would be in use (noderesources/resource_allocation.go)."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import msgspec
 import numpy as np
@@ -38,7 +39,7 @@ class Usages(msgspec.Struct):
     allocatable: NDArray[np.int64]
 
 
-class WeighedPod(msgspec.Struct, frozen=True):
+class WeighedPod(msgspec.Struct, frozen=True, cache_hash=True):
     """What a pod weighs: the resources that may take part in its score, with what it adds to them on a node.
 
     `weights` and `amounts` are by resource, as are the dimensions of what nodes offer and of what pods take of it.
@@ -77,5 +78,11 @@ def weighed_pod(
 def usages(nodes: NodeView, pod: WeighedPod) -> Usages:
     """Return what would be in use on each node with the pod there."""
     offered = nodes.allocatable_of(pod.offered)
-    requested = nodes.requested_of(pod.taken) + np.array(pod.amounts, np.int64)[:, None]
-    return Usages(np.array(pod.weights, np.int64), offered != 0, requested, np.maximum(offered, 1))
+    weights, amounts = _arrays(pod)
+    return Usages(weights, offered != 0, nodes.requested_of(pod.taken) + amounts, np.maximum(offered, 1))
+
+
+@lru_cache(maxsize=256)
+def _arrays(pod: WeighedPod) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Weights by resource, and what is added as (resource, 1)."""
+    return np.array(pod.weights, np.int64), np.array(pod.amounts, np.int64)[:, None]

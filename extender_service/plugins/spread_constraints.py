@@ -1,7 +1,6 @@
 """Topology spread constraints, parsed, and the nodes that they look at (podtopologyspread/common.go)."""
 
-from collections.abc import Collection, Iterable
-from functools import cached_property
+from collections.abc import Iterable, Sequence
 
 import msgspec
 import numpy as np
@@ -11,9 +10,10 @@ from extender_service.cluster.label_sets import PodSelector
 from extender_service.cluster.pod_counts import PodQuery
 from extender_service.cluster.view import NodeView
 from extender_service.cluster.workloads import Workloads
-from extender_service.kube.objects import Pod, TopologySpreadConstraint
+from extender_service.kube.objects import Pod, Toleration, TopologySpreadConstraint
 from extender_service.kube.selectors import (
     EVERYTHING,
+    RequiredNodeAffinity,
     Selector,
     label_set_selector,
     parse_label_selector,
@@ -22,7 +22,7 @@ from extender_service.kube.selectors import (
 from extender_service.plugins.default_selector import default_selector
 from extender_service.plugins.node_matching import Mask, matches_affinity
 from extender_service.plugins.tolerations import first_untolerated
-from extender_service.plugins.topology import Amounts, is_present
+from extender_service.plugins.topology import Amounts, Numbers, has_label
 
 DO_NOT_SCHEDULE = "DoNotSchedule"
 SCHEDULE_ANYWAY = "ScheduleAnyway"
@@ -85,41 +85,57 @@ def pods_by_row(cluster: Cluster, pods: PodSelector, size: int) -> Amounts:
     return cluster.pod_counts.by_row(PodQuery((pods,), with_terminating=False), size)
 
 
-class Inclusion:
-    """Which nodes of a whole table constraints count pods on: nodes that a pod could go to, as their policies say."""
+def pods_by_value(cluster: Cluster, pods: PodSelector, numbers: Numbers, size: int, included: Mask) -> Amounts:
+    """Count the same pods, on included rows, for each of `size` values; 0 for nodes without one."""
+    if pods.selector == EVERYTHING:
+        return np.zeros(size + 1, np.int64)
+    return cluster.pod_counts.by_value(PodQuery((pods,), with_terminating=False), numbers, size, included)
 
-    def __init__(self, nodes: NodeView, pod: Pod) -> None:
+
+_Policies = tuple[RequiredNodeAffinity | None, Sequence[Toleration] | None]
+
+
+class Inclusion:
+    """Which nodes of a whole table constraints count pods on: nodes that a pod could go to, as their policies say.
+
+    They must have labels with all of `keys`.
+    """
+
+    def __init__(self, nodes: NodeView, pod: Pod, keys: tuple[str, ...]) -> None:
         self._nodes = nodes
         self._pod = pod
+        self.keys = keys
 
-    def has_keys(self, constraints: Collection[SpreadConstraint]) -> Mask:
-        """Tell for each row whether there is a node with the topology keys of all constraints."""
-        exists = self._nodes.exists
-        return exists & has_keys(self._nodes, constraints) if constraints else exists
+    def policies(self, constraint: SpreadConstraint) -> _Policies:
+        """What a constraint's policies make of the pod: what nodes must match, and what taints they may have."""
+        spec = self._pod.spec
+        selects = spec.node_selector or (spec.affinity and spec.affinity.node_affinity)
+        affinity = required_node_affinity(spec) if constraint.honors_affinity and selects else None
+        return affinity, spec.tolerations if constraint.honors_taints else None
 
-    def of(self, constraint: SpreadConstraint, rows: Mask) -> Mask:
-        """Narrow rows down to those that one constraint's policies include."""
-        if constraint.honors_affinity and (self._pod.spec.affinity or self._pod.spec.node_selector):
-            rows = rows & self._matching_affinity
-        if constraint.honors_taints:
-            rows = rows & self._tolerated
-        return rows
+    def of(self, constraint: SpreadConstraint) -> Mask:
+        """Tell for each row whether there is a node that one constraint's policies include."""
+        policies = self.policies(constraint)
+        return self._nodes.remembered(("included", self.keys, policies), lambda: self._included(*policies))
 
-    @cached_property
-    def _matching_affinity(self) -> Mask:
-        return matches_affinity(self._nodes, required_node_affinity(self._pod.spec))
-
-    @cached_property
-    def _tolerated(self) -> Mask:
-        tolerations = self._pod.spec.tolerations
-        tolerated = [not first_untolerated(taints or (), tolerations) for taints in self._nodes.taint_sets]
-        mask: Mask = np.array(tolerated, np.bool_)[self._nodes.taint_set]
-        return mask
+    def _included(self, affinity: RequiredNodeAffinity | None, tolerations: Sequence[Toleration] | None) -> Mask:
+        included = self._nodes.exists & have_labels(self._nodes, self.keys)
+        if affinity is not None:
+            included &= matches_affinity(self._nodes, affinity)
+        if tolerations is not None:
+            tolerated = [not first_untolerated(taints or (), tolerations) for taints in self._nodes.taint_sets]
+            included &= np.array(tolerated, np.bool_)[self._nodes.taint_set]
+        return included
 
 
-def has_keys(nodes: NodeView, constraints: Iterable[SpreadConstraint]) -> Mask:
-    """Tell for each node whether it has the topology keys of all constraints."""
-    has_all = np.ones(len(nodes), np.bool_)
-    for key in {constraint.topology_key for constraint in constraints}:
-        has_all &= is_present(nodes.label(key)[0])
-    return has_all
+def topology_keys(constraints: Iterable[SpreadConstraint]) -> tuple[str, ...]:
+    """The topology keys of constraints, each once."""
+    return tuple(dict.fromkeys([constraint.topology_key for constraint in constraints]))
+
+
+def have_labels(nodes: NodeView, keys: Iterable[str]) -> Mask:
+    """Tell for each node whether it has all of these labels."""
+    have_all = np.ones(len(nodes), np.bool_)
+    for key in keys:
+        have_all &= has_label(nodes, key)
+    return have_all

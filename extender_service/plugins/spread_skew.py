@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.label_sets import PodSelector
@@ -12,8 +13,11 @@ from extender_service.cluster.nodes import NodeTable
 from extender_service.cluster.view import NodeView
 from extender_service.kube.objects import Pod
 from extender_service.plugins.node_matching import Mask
-from extender_service.plugins.spread_constraints import Inclusion, SpreadConstraint, pods_by_row
-from extender_service.plugins.topology import Amounts, is_present, sum_by_value
+from extender_service.plugins.spread_constraints import Inclusion, SpreadConstraint, pods_by_value, topology_keys
+from extender_service.plugins.topology import Amounts, Numbers, all_have_label, has_label
+
+# What can be wrong with a node.
+LACKS_LABEL, IS_UNEVEN = 1, 2
 
 # The count of a topology that does not exist (math.MaxInt32).
 _MANY = 2**31 - 1
@@ -47,50 +51,56 @@ class SpreadRequirement:
         self._included: list[Mask] = []
         self._domains: dict[str, _Domains] = {}
 
-    def check(self, constraint: SpreadConstraint, nodes: NodeView) -> tuple[Mask, Mask]:
-        """Tell for each node whether it has the topology's label, and whether the constraint would hold there."""
+    def failing(self, constraint: SpreadConstraint, nodes: NodeView) -> NDArray[np.intp] | None:
+        """Tell for each node what is wrong: 0 for nothing, LACKS_LABEL, or IS_UNEVEN; None if it holds everywhere."""
         self._count(nodes)
-        numbers, _ = nodes.label(constraint.topology_key)
-        domains = self._domains[constraint.topology_key]
-        if not domains.count:
-            return is_present(numbers), np.ones(len(nodes), np.bool_)
-        pods = domains.pods[numbers]
-        least: Amounts | int = domains.least
-        if nodes.is_changed:
-            added = self._added(constraint.topology_key, nodes)
-            pods = pods + added
+        key = constraint.topology_key
+        domains = self._domains[key]
+        has_too_few = domains.count < constraint.min_domains
+        most = constraint.max_skew - int(constraint.selector.matches(self._pod.metadata.labels))
+        numbers, _ = nodes.label(key)
+        if domains.count and nodes.is_changed:
+            added = self._added(key, nodes)
+            pods = domains.pods[numbers] + added
             elsewhere = np.where(numbers == domains.fewest, domains.second, domains.least)
-            least = np.where(added != 0, np.minimum(pods, elsewhere), domains.least)
-        if domains.count < constraint.min_domains:
-            least = 0
-        itself = int(constraint.selector.matches(self._pod.metadata.labels))
-        return is_present(numbers), pods - least <= constraint.max_skew - itself
+            least = 0 if has_too_few else np.where(added != 0, np.minimum(pods, elsewhere), domains.least)
+            return np.where(has_label(nodes, key), np.where(pods - least > most, IS_UNEVEN, 0), LACKS_LABEL)
+        by_value = np.zeros(len(domains.pods), np.intp)
+        if domains.count:
+            by_value[domains.pods - (0 if has_too_few else domains.least) > most] = IS_UNEVEN
+        by_value[ABSENT] = 0
+        if all_have_label(nodes, key) and not by_value.any():
+            return None
+        by_value[ABSENT] = LACKS_LABEL
+        return by_value[numbers]
 
     def _count(self, nodes: NodeView) -> None:
         if self._table is nodes.table:
             return
         self._table = nodes.table
         everywhere = nodes.everywhere()
-        inclusion = Inclusion(everywhere, self._pod)
-        with_keys = inclusion.has_keys(self.constraints)
-        self._included = [inclusion.of(constraint, with_keys) for constraint in self.constraints]
+        inclusion = Inclusion(everywhere, self._pod, topology_keys(self.constraints))
+        self._included = [inclusion.of(constraint) for constraint in self.constraints]
         self._domains = {
-            key: self._domains_of(key, everywhere) for key in {item.topology_key for item in self.constraints}
+            key: self._domains_of(key, everywhere, inclusion)
+            for key in {item.topology_key for item in self.constraints}
         }
 
-    def _domains_of(self, key: str, everywhere: NodeView) -> _Domains:
+    def _domains_of(self, key: str, everywhere: NodeView, inclusion: Inclusion) -> _Domains:
         numbers, column = everywhere.label(key)
-        on_node = np.zeros(len(everywhere), np.int64)
-        eligible = np.zeros(len(everywhere), np.bool_)
-        # Of several constraints with the same key, the last one's count stands.
-        for constraint, selector, included in zip(self.constraints, self._selectors, self._included, strict=True):
-            if constraint.topology_key == key:
-                on_node = np.where(included, pods_by_row(self._cluster, selector, len(everywhere)), on_node)
-                eligible |= included
-        pods = sum_by_value(numbers, on_node, column.values.size)
-        is_domain = np.zeros(len(pods), np.bool_)
-        is_domain[numbers[eligible]] = True
-        values = np.flatnonzero(is_domain)
+        size = column.values.size
+        # Of several constraints with the same key, the last one's count stands where it includes a node.
+        here = [index for index, constraint in enumerate(self.constraints) if constraint.topology_key == key][::-1]
+        eligible = self._included[here[0]]
+        pods = pods_by_value(self._cluster, self._selectors[here[0]], numbers, size, eligible)
+        for index in here[1:]:
+            included = self._included[index]
+            pods = pods + pods_by_value(self._cluster, self._selectors[index], numbers, size, included & ~eligible)
+            eligible = included | eligible
+        policies = tuple([inclusion.policies(self.constraints[index]) for index in here])
+        values = everywhere.remembered(
+            ("domains", key, inclusion.keys, policies), lambda: _values(numbers[eligible], size)
+        )
         if not len(values):
             return _Domains(pods, 0, _MANY, ABSENT, _MANY)
         counts = pods[values]
@@ -105,3 +115,10 @@ class SpreadRequirement:
             if constraint.topology_key == key:
                 added += np.where(nodes.of_rows(included), nodes.pods_added((selector,)), 0)
         return added
+
+
+def _values(numbers: Numbers, size: int) -> NDArray[np.intp]:
+    """The values that some nodes have, of as many as there are; one more for those that have none."""
+    occurs = np.zeros(size + 1, np.bool_)
+    occurs[numbers] = True
+    return np.flatnonzero(occurs)

@@ -27,6 +27,9 @@ class TaintToleration(Filter, PreScore, Score):
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
         """Reject by the first taint that is not tolerated."""
         tolerations = pod.spec.tolerations
+        return nodes.remembered((self.name, "rejections", tolerations), lambda: self._rejections(nodes, tolerations))
+
+    def _rejections(self, nodes: NodeView, tolerations: tuple[Toleration, ...]) -> Rejections | None:
         keys = nodes.kept_by_facts((self.name, "filter", tolerations), lambda nodes: _untolerated(nodes, tolerations))
         if not keys.any():
             return None
@@ -47,7 +50,9 @@ class TaintToleration(Filter, PreScore, Score):
 
     def normalize(self, state: CycleState, pod: Pod, nodes: NodeView, scores: NDArray[np.int64]) -> NDArray[np.int64]:
         """Give the node with the fewest the most points."""
-        return scale_to_max(scores, reverse=True)
+        key = (self.name, "points", pod.spec.tolerations)
+        of_scores, points = nodes.remembered(key, lambda: (scores, scale_to_max(scores, reverse=True)))
+        return points if of_scores is scores else scale_to_max(scores, reverse=True)
 
 
 # Nodes share few distinct taint sets: one verdict per set, then one look-up per node.

@@ -1,26 +1,26 @@
-"""Sums over the nodes that have the same value of a label, such as all nodes of a zone."""
+"""Where nodes are, by the number of the value that they have of a label, such as that of their zone."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.labels import ABSENT
+from extender_service.cluster.view import NodeView
 
 Numbers = NDArray[np.intp]
 Amounts = NDArray[np.int64]
-
-
-def sum_by_value(numbers: Numbers, amounts: Amounts, size: int) -> Amounts:
-    """Add up per-node amounts by the number of the node's value, of which there are `size`; ABSENT counts nowhere.
-
-    The result has one entry more, of 0, for ABSENT to pick.
-    """
-    sums = np.zeros(size + 1, np.int64)
-    np.add.at(sums, numbers, amounts)
-    sums[ABSENT] = 0
-    return sums
 
 
 def is_present(numbers: Numbers) -> NDArray[np.bool_]:
     """Tell for each node whether it has the label."""
     present: NDArray[np.bool_] = numbers != ABSENT
     return present
+
+
+def has_label(nodes: NodeView, key: str) -> NDArray[np.bool_]:
+    """Tell for each node whether it has a label."""
+    return nodes.remembered(("has label", key), lambda: is_present(nodes.label(key)[0]))
+
+
+def all_have_label(nodes: NodeView, key: str) -> bool:
+    """Tell whether every node has a label."""
+    return nodes.remembered(("all have label", key), lambda: bool(has_label(nodes, key).all()))

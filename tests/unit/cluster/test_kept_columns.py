@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 
 from extender_service.cluster.change_log import MOST_CHANGES
 from extender_service.cluster.kept_columns import KeptColumns
+from extender_service.cluster.remembered import Remembered
 
 
 class Squares:
@@ -15,9 +16,16 @@ class Squares:
         self.numbers = numbers
         self.asked: list[list[int]] = []
 
-    def __call__(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
-        self.asked.append(rows.tolist())
-        return np.array([self.numbers[row] ** 2 for row in rows.tolist()], np.int64)
+    def __call__(self, asked: Remembered) -> NDArray[np.int64]:
+        rows = rows_of(asked)
+        self.asked.append(rows)
+        return np.array([self.numbers[row] ** 2 for row in rows], np.int64)
+
+
+def rows_of(asked: Remembered) -> list[int]:
+    assert asked.rows is not None
+    rows: list[int] = asked.rows.tolist()
+    return rows
 
 
 def test_only_what_changed_is_worked_out_again() -> None:
@@ -34,10 +42,10 @@ def test_only_what_changed_is_worked_out_again() -> None:
 def test_the_last_axis_is_the_row() -> None:
     kept = KeptColumns()
     table = np.array([[1, 2, 3], [4, 5, 6]])
-    kept.of("both", 3, lambda rows: table[:, rows])
+    kept.of("both", 3, lambda asked: table[:, rows_of(asked)])
     table[:, 1] = (7, 8)
     kept.changes.append(1)
-    assert kept.of("both", 3, lambda rows: table[:, rows]).tolist() == table.tolist()
+    assert kept.of("both", 3, lambda asked: table[:, rows_of(asked)]).tolist() == table.tolist()
 
 
 def test_after_too_many_changes_all_is_worked_out_again() -> None:
@@ -95,8 +103,8 @@ def test_what_cannot_be_brought_up_to_date_is_forgotten() -> None:
 def test_what_fails_ahead_fails_for_whoever_asks_next() -> None:
     kept, numbers = KeptColumns(), [1, 0]
 
-    def inverses(rows: NDArray[np.intp]) -> NDArray[np.float64]:
-        return np.array([1 / numbers[row] for row in rows.tolist()])
+    def inverses(asked: Remembered) -> NDArray[np.float64]:
+        return np.array([1 / numbers[row] for row in rows_of(asked)])
 
     numbers[1] = 2
     kept.of("inverses", 2, inverses)

@@ -1,5 +1,7 @@
+from collections import Counter
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,6 +10,7 @@ from msgspec import structs
 from extender_service.cluster.change_log import MOST_CHANGES
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.label_sets import PodSelector
+from extender_service.cluster.labels import ABSENT
 from extender_service.cluster.pod_counts import PodCounts, PodQuery
 from extender_service.kube.objects import ObjectMeta, Pod, PodSpec
 from extender_service.kube.selectors import label_set_selector
@@ -37,7 +40,8 @@ steps = st.lists(
     st.one_of(
         pods,
         st.tuples(st.just("remove pod"), random_selectors.namespaces, st.integers(0, 5)),
-        st.tuples(st.sampled_from(["add node", "remove node"]), st.sampled_from(["a", "b", "c"])),
+        st.tuples(st.just("add node"), st.sampled_from(["a", "b", "c"]), st.sampled_from(["", "1", "2"])),
+        st.tuples(st.just("remove node"), st.sampled_from(["a", "b", "c"])),
     ),
     max_size=30,
 )
@@ -123,14 +127,25 @@ def test_counts_that_followed_every_change_are_those_counted_anew(
                 cluster.apply_pod(step)
             case ("remove pod", str(namespace), int(number)):
                 cluster.remove_pod((namespace, f"pod-{number}"))
-            case ("add node", str(name)):
-                cluster.apply_node(make_node(name))
+            case ("add node", str(name), str(zone)):
+                cluster.apply_node(make_node(name, labels={"zone": zone} if zone else {}))
             case ("remove node", str(name)):
                 cluster.remove_node(name)
         size = cluster.nodes.size
         anew = PodCounts(cluster.pods)
+        nodes = cluster.view(None)
+        numbers, column = nodes.label("zone")
+        included = nodes.remembered("in the test", lambda: np.arange(size) != 1)  # noqa: B023 - is called at once
         for query in queries:
             assert cluster.pod_counts.by_row(query, size).tolist() == anew.by_row(query, size).tolist()
+            for mask in (None, included):
+                found = cluster.pod_counts.by_value(query, numbers, column.values.size, mask).tolist()
+                amounts = anew.by_row(query, size) * (1 if mask is None else mask)
+                values = [None if number == ABSENT else number for number in numbers.tolist()]
+                pods = Counter[int | None]()
+                for value, amount in zip(values, amounts.tolist(), strict=True):
+                    pods[value] += amount
+                assert found == [*(pods[value] for value in range(column.values.size)), 0]
 
 
 @given(st.lists(pods, max_size=10))

@@ -49,6 +49,49 @@ def test_the_terms_about_a_pod_are_found_with_their_pods(
     assert found == expected
 
 
+@given(
+    st.lists(st.tuples(st.integers(0, 49), st.booleans(), st.sampled_from(["zones", "racks"])), max_size=30),
+    st.integers(0, 50),
+)
+def test_sums_that_followed_every_change_are_those_added_up_anew(
+    steps: list[tuple[int, bool, str]], present: int
+) -> None:
+    running = RunningTerms(limit=2)
+    by_row = np.zeros(50, np.int64)
+    for row in range(present):
+        running.add(WEB, row, 1)
+        by_row[row] += 1
+    numbers = {"zones": np.arange(50) % 3 - 1, "racks": np.arange(50) // 10}
+    for row, comes, key in steps:
+        if comes or by_row[row]:
+            running.add(WEB, row, 1 if comes else -1)
+            by_row[row] += 1 if comes else -1
+        for counts in running.about("shop", {"app": "web"}, {}):
+            sums, expected = np.zeros(6, np.int64), np.zeros(6, np.int64)
+            running.add_by_value(counts, sums, numbers[key], 10)
+            np.add.at(expected, numbers[key], 10 * by_row)
+            assert sums.tolist() == expected.tolist()
+        assert running.sum_count <= 1
+
+
+def test_sums_are_kept_for_so_many_terms() -> None:
+    running = RunningTerms(limit=2)
+    keys = [TermKey(WEB.term, weight) for weight in range(5)]
+    for key in keys:
+        for row in range(40):
+            running.add(key, row, 1)
+    rows = np.arange(40)
+    for counts in running.about("shop", {"app": "web"}, {}):
+        sums = np.zeros(41, np.int64)
+        running.add_by_value(counts, sums, rows)
+        assert sums.tolist() == [*[1] * 40, 0]
+    assert running.sum_count == 2
+    for key in keys:
+        for row in range(40):
+            running.add(key, row, -1)
+    assert (len(running), running.sum_count) == (0, 0)
+
+
 def test_a_term_on_many_rows_is_counted_like_one_on_few() -> None:
     running = RunningTerms()
     zones = np.arange(500) % 3

@@ -1,12 +1,22 @@
 import numpy as np
 
+from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.labels import ABSENT
-from extender_service.plugins.topology import is_present, sum_by_value
+from extender_service.plugins.topology import all_have_label, has_label, is_present
+from tests.unit.cluster.objects import make_node
 
 
-def test_amounts_are_added_up_by_value_and_nodes_without_one_count_nowhere() -> None:
-    numbers = np.array([0, 2, ABSENT, 0])
-    sums = sum_by_value(numbers, np.array([1, 10, 100, 1000]), 3)
-    assert sums.tolist() == [1001, 0, 10, 0]
-    assert sums[numbers].tolist() == [1001, 10, 0, 1001]
-    assert is_present(numbers).tolist() == [True, True, False, True]
+def test_a_node_without_the_label_has_no_number() -> None:
+    assert is_present(np.array([0, 2, ABSENT, 0])).tolist() == [True, True, False, True]
+
+
+def test_labels_are_looked_at_anew_when_a_node_changes() -> None:
+    cluster = Cluster()
+    cluster.apply_node(make_node("a", labels={"zone": "1"}))
+    cluster.apply_node(make_node("b"))
+    assert has_label(cluster.view(None), "zone").tolist() == [True, False]
+    assert not all_have_label(cluster.view(None), "zone")
+    assert all_have_label(cluster.view(None).at(np.array([0])), "zone")
+    cluster.apply_node(make_node("b", labels={"zone": "2"}))
+    assert has_label(cluster.view(None), "zone").tolist() == [True, True]
+    assert all_have_label(cluster.view(None), "zone")

@@ -1,0 +1,82 @@
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.remembered import Remembered
+from tests.unit.cluster.objects import make_node, make_pod
+
+
+def fails() -> int:
+    raise AssertionError("was worked out again")
+
+
+def test_what_was_worked_out_is_not_worked_out_again() -> None:
+    nodes = Remembered(None, 3)
+    assert nodes.of("answer", lambda: 42) == 42
+    assert nodes.of("answer", fails) == 42
+    assert nodes.of("none", lambda: None) is nodes.of("none", fails) is None
+    with pytest.raises(AssertionError):
+        nodes.of("another", fails)
+
+
+def test_the_same_selections_have_the_same_answers() -> None:
+    nodes = Remembered(None, 3)
+    assert nodes.at(np.array([0, 2])).of("answer", lambda: 1) == 1
+    assert nodes.at(np.array([2, 0])).of("answer", lambda: 2) == 2
+    assert nodes.at(np.array([0, 2])).of("answer", fails) == 1
+    selected = nodes.at(np.array([0, 2]))
+    assert selected.rows is not None
+    assert (selected.rows.tolist(), selected.size) == ([0, 2], 2)
+    assert len(nodes) == 2
+
+
+def test_a_selection_of_a_selection_is_of_its_rows() -> None:
+    selected = Remembered(None, 4).at(np.array([3, 1, 2])).at(np.array([2, 0]))
+    assert selected.rows is not None
+    assert selected.rows.tolist() == [2, 3]
+
+
+def test_only_so_much_is_remembered() -> None:
+    nodes = Remembered(None, 2)
+    for number in range(1000):
+        assert nodes.of(number, lambda number=number: number) == number  # type: ignore[misc]
+        positions = np.array([number % 50, 1])
+        assert nodes.at(positions).of(number, lambda: np.zeros(2)).tolist() == [0, 0]
+        assert len(nodes) <= nodes.limit
+    assert nodes.of("large", lambda: np.zeros(1000)).size == 1000
+    with pytest.raises(AssertionError):
+        nodes.of("large", fails)
+    for number in range(100):
+        nodes.of(("wide", number), lambda: np.zeros(64))
+    assert len(nodes.at(np.array([0, 1]))) + sum(("wide", number) in nodes for number in range(100)) <= 2
+
+
+def test_a_node_that_changes_ends_it() -> None:
+    cluster = Cluster()
+    cluster.apply_node(make_node("a"))
+    first = cluster.view(None)
+    assert first.remembered("answer", lambda: 1) == 1
+    cluster.apply_pod(make_pod("web", "a"))
+    cluster.apply_node(make_node("a", resource_version="2"))
+    assert cluster.view(None).remembered("answer", fails) == 1
+    changes: list[Callable[[], None]] = [
+        lambda: cluster.apply_node(make_node("a", labels={"zone": "1"})),
+        lambda: cluster.apply_node(make_node("b")),
+        lambda: cluster.apply_pod(make_pod("early", "comes-later")),
+        lambda: cluster.remove_node("b"),
+    ]
+    for change in changes:
+        cluster.view(None).remembered("answer", lambda: 1)
+        change()
+        assert cluster.view(None).remembered("answer", lambda: 2) == 2
+
+
+def test_nodes_that_came_whole_are_remembered_apart() -> None:
+    cluster = Cluster()
+    cluster.apply_node(make_node("a"))
+    assert cluster.view(None).remembered("answer", lambda: 1) == 1
+    table = cluster.with_nodes([make_node("a", labels={"zone": "1"})])
+    assert cluster.view(None, table).remembered("answer", lambda: 2) == 2
+    assert cluster.view(None).remembered("answer", fails) == 1

@@ -1,0 +1,32 @@
+import numpy as np
+import pytest
+
+from extender_service.framework.answers import wrong_names, wrong_rejections, wrong_scores, wrong_status
+from extender_service.framework.status import SKIP, Rejections, unschedulable
+
+
+def test_right_answers_are_taken() -> None:
+    assert wrong_names(["node-1"]) is wrong_names({"node-1"}) is None
+    assert wrong_status(SKIP) is None
+    assert wrong_rejections(Rejections.where(np.array([True, False]), unschedulable("no")), 2) is None
+    assert wrong_scores(np.array([1, 2]), 2) is None
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        (wrong_names("node-1"), "str, not a Status, the names of nodes or None"),
+        (wrong_names(True), "bool, not a Status, the names of nodes or None"),
+        (wrong_status(True), "bool, not a Status or None"),
+        (wrong_rejections(np.array([True]), 1), "an array (1,) of bool, not Rejections or None"),
+        (
+            wrong_rejections(Rejections.where(np.array([True]), unschedulable("no")), 2),
+            "Rejections of 1 nodes, not of all 2",
+        ),
+        (wrong_scores([1, 2], 2), "list, not 2 scores of int64"),
+        (wrong_scores(np.array([0.5, 1.0]), 2), "an array (2,) of float64, not 2 scores of int64"),
+        (wrong_scores(np.array([1]), 2), "an array (1,) of int64, not 2 scores of int64"),
+    ],
+)
+def test_other_answers_are_told_with_what_was_wanted(wrong: str | None, text: str) -> None:
+    assert wrong == text
