@@ -99,6 +99,8 @@ class Selector(_Parsed, frozen=True):
     @classmethod
     def of(cls, requirements: list[Requirement]) -> Self:
         """The selector with these requirements, whatever their order."""
+        if len(requirements) < 2:
+            return cls(tuple(requirements))
         distinct = sorted(set(requirements), key=lambda item: (item.key, item.operator, item.values))
         return cls(tuple(distinct))
 

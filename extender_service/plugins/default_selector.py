@@ -28,7 +28,8 @@ def default_selector(pod: Pod, workloads: Workloads) -> Selector:
             own = _selector_of(workloads.get(ReplicaSet, namespace, owner.name))
         case ("apps/v1", "StatefulSet"):
             own = _selector_of(workloads.get(StatefulSet, namespace, owner.name))
-    return Selector.of([*label_set_selector(labels).requirements, *own.requirements])
+    of_labels = label_set_selector(labels).requirements
+    return Selector.of([*of_labels, *own.requirements]) if of_labels else Selector(own.requirements)
 
 
 def _selector_of(controller: ReplicaSet | StatefulSet | None) -> Selector:

@@ -78,18 +78,30 @@ def _selector(constraint: TopologySpreadConstraint, pod: Pod) -> Selector:
     return Selector.of([*selector.requirements, *label_set_selector(same).requirements])
 
 
-def pods_by_row(cluster: Cluster, pods: PodSelector, size: int) -> Amounts:
-    """Count a constraint's pods on each row, but those that are being deleted; an empty selector counts none."""
-    if pods.selector == EVERYTHING:
+def queries(pod: Pod, constraints: Iterable[SpreadConstraint]) -> list[PodQuery]:
+    """The pods that each constraint counts: but those that are being deleted."""
+    namespaces = frozenset((pod.metadata.namespace,))
+    made: list[PodQuery] = []
+    for constraint in constraints:
+        # Those of one pod mostly share a selector; then what is kept for it is found at once.
+        if not made or made[-1].selectors[0].selector is not constraint.selector:
+            query = PodQuery((PodSelector(namespaces, constraint.selector),), with_terminating=False)
+        made.append(query)
+    return made
+
+
+def pods_by_row(cluster: Cluster, query: PodQuery, size: int) -> Amounts:
+    """Count a constraint's pods on each row; an empty selector counts none."""
+    if query.selectors[0].selector == EVERYTHING:
         return np.zeros(size, np.int64)
-    return cluster.pod_counts.by_row(PodQuery((pods,), with_terminating=False), size)
+    return cluster.pod_counts.by_row(query, size)
 
 
-def pods_by_value(cluster: Cluster, pods: PodSelector, numbers: Numbers, size: int, included: Mask) -> Amounts:
+def pods_by_value(cluster: Cluster, query: PodQuery, numbers: Numbers, size: int, included: Mask) -> Amounts:
     """Count the same pods, on included rows, for each of `size` values; 0 for nodes without one."""
-    if pods.selector == EVERYTHING:
+    if query.selectors[0].selector == EVERYTHING:
         return np.zeros(size + 1, np.int64)
-    return cluster.pod_counts.by_value(PodQuery((pods,), with_terminating=False), numbers, size, included)
+    return cluster.pod_counts.by_value(query, numbers, size, included)
 
 
 _Policies = tuple[RequiredNodeAffinity | None, Sequence[Toleration] | None]

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from extender_service.cluster.cluster import Cluster
-from extender_service.cluster.label_sets import PodSelector
 from extender_service.cluster.labels import ABSENT
 from extender_service.cluster.view import NodeView
 from extender_service.kube.objects import Pod
@@ -17,6 +16,7 @@ from extender_service.plugins.spread_constraints import (
     have_labels,
     pods_by_row,
     pods_by_value,
+    queries,
     topology_keys,
 )
 from extender_service.plugins.topology import Amounts, Numbers, all_have_label, has_label
@@ -40,8 +40,8 @@ class SpreadPreference:
         needs_all_keys: bool,
     ) -> None:
         self._cluster = cluster
-        self._namespaces = frozenset((pod.metadata.namespace,))
         self._constraints = constraints
+        self._queries = queries(pod, constraints)
         self._keys_needed = topology_keys(constraints) if needs_all_keys else ()
         everywhere = feasible.everywhere()
         inclusion = Inclusion(everywhere, pod, self._keys_needed)
@@ -49,7 +49,7 @@ class SpreadPreference:
         # By topology key: the pods by the number of the label's value. Hosts count by row.
         by_value: dict[str, Amounts] = {}
         sizes: list[int] = []
-        for constraint in constraints:
+        for constraint, query in zip(constraints, self._queries, strict=True):
             key = constraint.topology_key
             if key == _HOSTNAME:
                 sizes.append(len(feasible) - (0 if ignored is None else int(np.count_nonzero(ignored))))
@@ -57,7 +57,7 @@ class SpreadPreference:
             # Constraints with the same key count together, under the first one's size.
             sizes.append(0 if key in by_value else self._topologies(feasible, key))
             numbers, size = _numbers(everywhere, key)
-            pods = pods_by_value(cluster, self._pods(constraint), numbers, size, inclusion.of(constraint))
+            pods = pods_by_value(cluster, query, numbers, size, inclusion.of(constraint))
             by_value[key] = by_value[key] + pods if key in by_value else pods
         self._weights = [math.log(size + 2) for size in sizes]
         self._by_value = by_value
@@ -69,10 +69,10 @@ class SpreadPreference:
     def scores(self, nodes: NodeView) -> Amounts:
         """Add up the pods near each node, in every topology, each weighed by how many such topologies there are."""
         total = np.zeros(len(nodes))
-        for constraint, weight in zip(self._constraints, self._weights, strict=True):
+        for constraint, query, weight in zip(self._constraints, self._queries, self._weights, strict=True):
             key, allowance = constraint.topology_key, float(constraint.max_skew - 1)
             if key == _HOSTNAME:
-                pods = nodes.of_rows(pods_by_row(self._cluster, self._pods(constraint), nodes.table.size))
+                pods = nodes.of_rows(pods_by_row(self._cluster, query, nodes.table.size))
                 scores = pods * weight
                 scores += allowance
                 if not all_have_label(nodes, key):
@@ -103,9 +103,6 @@ class SpreadPreference:
         seen = np.zeros(size + 1, np.bool_)
         seen[numbers if ignored is None else numbers[~ignored]] = True
         return int(np.count_nonzero(seen))
-
-    def _pods(self, constraint: SpreadConstraint) -> PodSelector:
-        return PodSelector(self._namespaces, constraint.selector)
 
 
 def _numbers(nodes: NodeView, key: str) -> tuple[Numbers, int]:

@@ -7,13 +7,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.cluster import Cluster
-from extender_service.cluster.label_sets import PodSelector
 from extender_service.cluster.labels import ABSENT
 from extender_service.cluster.nodes import NodeTable
 from extender_service.cluster.view import NodeView
 from extender_service.kube.objects import Pod
 from extender_service.plugins.node_matching import Mask
-from extender_service.plugins.spread_constraints import Inclusion, SpreadConstraint, pods_by_value, topology_keys
+from extender_service.plugins.spread_constraints import (
+    Inclusion,
+    SpreadConstraint,
+    pods_by_value,
+    queries,
+    topology_keys,
+)
 from extender_service.plugins.topology import Amounts, Numbers, all_have_label, has_label
 
 # What can be wrong with a node.
@@ -44,9 +49,7 @@ class SpreadRequirement:
         self.constraints = constraints
         self._cluster = cluster
         self._pod = pod
-        self._selectors = [
-            PodSelector(frozenset((pod.metadata.namespace,)), constraint.selector) for constraint in constraints
-        ]
+        self._queries = queries(pod, constraints)
         self._table: NodeTable | None = None
         self._included: list[Mask] = []
         self._domains: dict[str, _Domains] = {}
@@ -92,10 +95,10 @@ class SpreadRequirement:
         # Of several constraints with the same key, the last one's count stands where it includes a node.
         here = [index for index, constraint in enumerate(self.constraints) if constraint.topology_key == key][::-1]
         eligible = self._included[here[0]]
-        pods = pods_by_value(self._cluster, self._selectors[here[0]], numbers, size, eligible)
+        pods = pods_by_value(self._cluster, self._queries[here[0]], numbers, size, eligible)
         for index in here[1:]:
             included = self._included[index]
-            pods = pods + pods_by_value(self._cluster, self._selectors[index], numbers, size, included & ~eligible)
+            pods = pods + pods_by_value(self._cluster, self._queries[index], numbers, size, included & ~eligible)
             eligible = included | eligible
         policies = tuple([inclusion.policies(self.constraints[index]) for index in here])
         values = everywhere.remembered(
@@ -111,9 +114,9 @@ class SpreadRequirement:
     def _added(self, key: str, nodes: NodeView) -> Amounts:
         """How many pods more each node has in its own world; here terminating ones count, too."""
         added = np.zeros(len(nodes), np.int64)
-        for constraint, selector, included in zip(self.constraints, self._selectors, self._included, strict=True):
+        for constraint, query, included in zip(self.constraints, self._queries, self._included, strict=True):
             if constraint.topology_key == key:
-                added += np.where(nodes.of_rows(included), nodes.pods_added((selector,)), 0)
+                added += np.where(nodes.of_rows(included), nodes.pods_added(query.selectors), 0)
         return added
 
 
