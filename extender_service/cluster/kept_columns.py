@@ -58,7 +58,9 @@ class KeptColumns:
         """
         kept = self._kept.pop(key, None)
         if kept is None or kept.column.shape[-1] != size or not self._catch_up(kept):
-            kept = _Kept(work_out(Remembered(np.arange(size), size)), self.changes.count, work_out)
+            column = work_out(Remembered(np.arange(size), size))
+            # What is shared with others cannot be brought up to date in place.
+            kept = _Kept(column if column.flags.writeable else column.copy(), self.changes.count, work_out)
             if kept.column.size > _MOST_NUMBERS_A_ROW * size:
                 return kept.column
             if len(self._kept) >= self.limit:

@@ -1,12 +1,13 @@
 """What follows from what some nodes say of themselves, remembered for the next decision about the same nodes."""
 
 from collections.abc import Callable, Hashable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 T = TypeVar("T")
+V = TypeVar("V", bound=np.generic)
 
 # One decision looks at the nodes asked about, those that most plugins leave, and those that all do; the next decision
 # mostly at the same ones.
@@ -14,6 +15,13 @@ _MOST_SELECTIONS = 4
 # Pods may ask for anything that they make up: what they asked for is forgotten as a whole once it is this much.
 _MOST_ENTRIES = 64
 _MOST_NUMBERS_A_NODE = 64
+
+
+def read_only(array: NDArray[V]) -> NDArray[V]:
+    """Return the same numbers as an array that cannot be written to: a plugin that tries gets an error."""
+    locked = array.view()
+    locked.flags.writeable = False
+    return locked
 
 
 class Remembered:
@@ -64,8 +72,10 @@ class Remembered:
         return remembered
 
     def _keep(self, key: Hashable, value: T) -> T:
-        # What is no array may hold some.
-        numbers = value.size if isinstance(value, np.ndarray) else self.size
+        numbers = self.size  # of what is no array, but may hold some
+        if isinstance(value, np.ndarray):
+            numbers = value.size
+            value = cast("T", read_only(value))
         if len(self._by_key) == _MOST_ENTRIES or self._numbers + numbers > _MOST_NUMBERS_A_NODE * self.size:
             self._by_key.clear()
             self._numbers = 0

@@ -15,7 +15,7 @@ from extender_service.cluster.labels import LabelColumn
 from extender_service.cluster.nodes import NodeTable
 from extender_service.cluster.own_worlds import OwnWorlds, RowChanges
 from extender_service.cluster.pods import PodTable
-from extender_service.cluster.remembered import Remembered
+from extender_service.cluster.remembered import Remembered, read_only
 from extender_service.cluster.resources import HostPort
 from extender_service.cluster.volume_support import VolumeSupport
 from extender_service.kube.objects import Node, Taint
@@ -27,7 +27,7 @@ T = TypeVar("T")
 class NodeView:
     """Some rows of the node table, in a given order; every array that it returns has one entry per node, in that order.
 
-    Arrays may be those of the table itself, or remembered: plugins must not write to them. It can be the whole table up
+    Arrays are those of the table itself, or remembered, and not to be written to. It can be the whole table up
     to its last used row, which needs no copying; `exists` tells which of these rows are nodes.
     """
 
@@ -126,7 +126,7 @@ class NodeView:
             return self.of_rows(column.numbers), column
         # A column may be forgotten and made anew, with other numbers: that of all nodes is the one to go by.
         numbers, column = self.everywhere().label(key)
-        return numbers[self._rows], column
+        return read_only(numbers[self._rows]), column
 
     def is_named(self, names: Iterable[str]) -> NDArray[np.bool_]:
         """Which of them have one of these names."""
@@ -251,7 +251,7 @@ class NodeView:
 
     def of_rows(self, by_row: NDArray[V]) -> NDArray[V]:
         """Pick these nodes' entries of an array that has one for every row."""
-        return by_row[: self._size] if self._rows is None else by_row[self._rows]
+        return read_only(by_row[: self._size]) if self._rows is None else by_row[self._rows]
 
     def added(self, key: Hashable, measure: Measure) -> NDArray[np.int64]:
         """How much more, or less, the changes leave on each node of what `measure` tells of each pod.

@@ -27,7 +27,7 @@ def portrait(cluster: Cluster) -> dict[str, Any]:
     table, pods = cluster.nodes, cluster.pods
     ahead = {placement.slot: placement.assumed for placement in cluster.placements}
     slots = [slot for slot, facts in enumerate(pods.facts) if facts is not None]
-    requested = table.by_room.of("requested", table.size, lambda rows: table.requested[CPU_MILLI, rows])
+    requested = cluster.view(None).kept_by_room("requested", lambda nodes: nodes.requested(CPU_MILLI))
     weighing = cluster.nominations.weighing_on("", 0, [""])
     terms = pods.anti_affinity.about("default", {"app": "web"}, {})
     return {

@@ -80,3 +80,17 @@ def test_nodes_that_came_whole_are_remembered_apart() -> None:
     table = cluster.with_nodes([make_node("a", labels={"zone": "1"})])
     assert cluster.view(None, table).remembered("answer", lambda: 2) == 2
     assert cluster.view(None).remembered("answer", fails) == 1
+
+
+def test_what_is_shared_cannot_be_written_to() -> None:
+    cluster = Cluster()
+    cluster.apply_node(make_node("a", labels={"zone": "1"}))
+    cluster.apply_node(make_node("b", labels={"zone": "2"}))
+    for nodes in (cluster.view(None), cluster.view(np.array([1]))):
+        shared = [nodes.label("zone")[0], nodes.allocatable(0), nodes.kept_by_facts("key", lambda nodes: nodes.rows)]
+        for array in (*shared, nodes.remembered("ours", lambda: np.zeros(2))):
+            with pytest.raises(ValueError, match="read-only"):
+                array += 1
+    for column in (cluster.view(None).unschedulable, cluster.view(None).taint_set):
+        with pytest.raises(ValueError, match="read-only"):
+            column[:] = 1

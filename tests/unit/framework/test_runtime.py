@@ -174,6 +174,30 @@ def test_an_error_ends_the_cycle_in_kube_schedulers_words(plugin: Stub, says: st
     assert str(raised.value) == says
 
 
+@pytest.mark.parametrize(
+    ("point", "answer", "says"),
+    [
+        ("pre_filter", True, 'running PreFilter plugin "A": it returned bool, not '),
+        ("filter", np.array([True, False]), 'running "A" filter plugin: it returned an array (2,) of bool, not '),
+        ("pre_score", "no", 'running PreScore plugin "A": it returned str, not '),
+        ("score", [1, 2], 'running Score plugins: plugin "A" failed with: it returned list, not 2 scores of int64'),
+        (
+            "normalize",
+            np.array([0.5, 1.0]),
+            'running Normalize on Score plugins: plugin "A" failed with: it returned an array (2,) of float64, not ',
+        ),
+    ],
+)
+def test_an_answer_of_the_wrong_kind_is_told_with_the_name_of_the_plugin(
+    point: str, answer: object, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plugin = Stub("A")
+    monkeypatch.setattr(plugin, point, lambda *_: answer)
+    with pytest.raises(CycleError) as raised:
+        decision(make_profile(plugin), "a", "b")
+    assert str(raised.value).startswith(says)
+
+
 def test_scores_are_normalised_before_they_are_checked() -> None:
     plugin = Stub("A", scores={"a": 1000}, normalized=lambda scores: scores // 10)
     decided = decision(make_profile(plugin), "a", "b")
