@@ -1,5 +1,6 @@
 """What a soak has measured, and whether that is good enough."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -78,20 +79,25 @@ def pace(name: str, count: int, seconds: float, wanted: float) -> Figure:
 
 def latency(calls: Sequence[Call], begin: float, end: float, window_seconds: float) -> Iterator[Figure]:
     """How long filter calls by name took at first and in the end."""
-    first, last = (
-        [
-            call.milliseconds
-            for call in calls
-            if call.verb == "filter" and since <= call.started < since + window_seconds
-        ]
-        for since in (begin, end - window_seconds)
-    )
+    first, last = (_times(calls, since, since + window_seconds) for since in (begin, end - window_seconds))
+    windows = np.arange(begin, end - window_seconds / 2, window_seconds)
+    medians = [_median(calls, since, since + window_seconds) for since in windows.tolist()]
+    yield Figure(f"filter calls, p50 of each {window_seconds:.0f} s, ms", " ".join(f"{each:.1f}" for each in medians))
     slowest = [float(np.percentile(times, 99)) for times in (first, last)]
     for when, times, p99 in (("first", first, slowest[0]), ("last", last, slowest[1])):
         yield Figure(f"filter calls, p50 of the {when} {window_seconds:.0f} s, ms", f"{np.median(times):.2f}")
         yield Figure(f"filter calls, p99 of the {when} {window_seconds:.0f} s, ms", f"{p99:.2f}")
     ratio = slowest[1] / slowest[0]
     yield Figure("p99, last / first", f"{ratio:.2f}", f"<= {MOST_SLOWER}", ratio <= MOST_SLOWER)
+
+
+def _times(calls: Sequence[Call], since: float, until: float) -> list[float]:
+    return [call.milliseconds for call in calls if call.verb == "filter" and since <= call.started < until]
+
+
+def _median(calls: Sequence[Call], since: float, until: float) -> float:
+    times = _times(calls, since, until)
+    return float(np.median(times)) if times else math.nan
 
 
 def tables(before: Mapping[str, Table], peak: Mapping[str, Table], after: Mapping[str, Table]) -> Iterator[Figure]:
