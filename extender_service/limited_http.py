@@ -7,7 +7,8 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from extender_service.connections import Connections
-from extender_service.extender.calls import ARRIVED
+from extender_service.extender.calls import ARRIVED, HUNG_UP
+from extender_service.unread import has_hung_up
 from extender_service.whole_answers import WholeAnswers
 
 # kube-scheduler sends six.
@@ -110,6 +111,7 @@ class LimitedHTTP(WholeAnswers):
             self._refuse()
             return
         self.scope[ARRIVED] = time.monotonic()  # type: ignore[literal-required]
+        self.scope[HUNG_UP] = self._has_hung_up  # type: ignore[literal-required]
         self.due = self._began + self._limits.request_seconds
         super().on_headers_complete()
 
@@ -140,6 +142,9 @@ class LimitedHTTP(WholeAnswers):
     def _is_answered(self) -> bool:
         cycle: RequestResponseCycle | None = self.cycle
         return cycle is None or cycle.response_complete
+
+    def _has_hung_up(self) -> bool:
+        return has_hung_up(self.transport)
 
     def _head_is_too_large(self) -> bool:
         if len(self.headers) > _MOST_HEADERS:
