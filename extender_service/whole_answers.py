@@ -23,6 +23,7 @@ class _Gathering:
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport = transport
+        self.is_closing = transport.is_closing  # each answer asks
         self._loop = loop
         self._written: list[bytes] = []
 
