@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 NOT_ENDED = "status.phase!=Succeeded,status.phase!=Failed"
 
 # Somebody waits for the comparison, and may ask for another one.
-_MOST_SILENT_SECONDS = 7.0
+_MOST_SILENT_SECONDS = 6.0
 
 _WORKLOADS: tuple[Resource[Any], ...] = (
     NAMESPACES,

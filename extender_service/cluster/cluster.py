@@ -13,7 +13,7 @@ from extender_service.cluster.nominations import Nomination, Nominations
 from extender_service.cluster.occupancy import Occupancy
 from extender_service.cluster.placements import Placements
 from extender_service.cluster.pod_counts import PodCounts
-from extender_service.cluster.pod_entries import pod_entry
+from extender_service.cluster.pod_entries import PodEntry, pod_entry
 from extender_service.cluster.pods import NO_ROW, PodFacts, PodKey, PodTable
 from extender_service.cluster.storage import Storage, StorageObject
 from extender_service.cluster.view import NodeView
@@ -132,7 +132,8 @@ class Cluster:
             if node_name:
                 self._settle(uid, node_name)
             return
-        slot = self._occupancy.add(entry)
+        expected_slot = self._take_over_placement(entry) if node_name else None
+        slot = self._occupancy.add(entry) if expected_slot is None else expected_slot
         old = None if old_slot is None else self._forget(old_slot)
         self._slot_by_key[key] = self._slot_by_uid[uid] = slot
         self.nominations.apply(pod, uid, slot)
@@ -240,6 +241,22 @@ class Cluster:
             del self._slot_by_uid[facts.uid]
             self.nominations.remove(facts.uid)
         return facts
+
+    def _take_over_placement(self, entry: PodEntry) -> int | None:
+        """Let a placement that has come true count as the fact from now on, and return its slot.
+
+        Then nothing changes that is kept of its row. None if there is none, or if it is about a pod that takes or wants
+        anything else, or is elsewhere.
+        """
+        placement = self.placements.get(entry.uid)
+        if placement is None:
+            return None
+        # Pods of a cluster file may claim the same UID.
+        is_this_pod = self.pods[placement.slot].key == (entry.namespace, entry.name)
+        if not is_this_pod or not self.pods.is_amended_by(placement.slot, entry):
+            return None
+        self.pods.amend(placement.slot, entry)
+        return self.placements.hand_over(entry.uid)
 
     def _settle(self, uid: str, node_name: str) -> None:
         placement = self.placements.get(uid)

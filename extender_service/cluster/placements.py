@@ -102,8 +102,12 @@ class Placements:
             return expected
         return self._place(pod, uid, node_name, assumed=True, on_drop=on_drop, plan=plan)
 
+    def hand_over(self, uid: str) -> int:
+        """End a placement because the watch shows just that pod on that node; its slot is the caller's from now on."""
+        return self._by_uid.pop(uid).slot
+
     def fulfil(self, uid: str) -> Placement | None:
-        """End a placement because the watch shows the pod on that node; the caller counts it as a fact from now on."""
+        """End a placement because the watch shows the pod on that node, where the caller counts it in another slot."""
         placement = self._by_uid.pop(uid, None)
         if placement is not None:
             self._occupancy.remove(placement.slot)

@@ -86,7 +86,7 @@ class WatchState:
 class Limits:
     """Sizes and times.
 
-    The server is asked to end a watch after `watch_seconds`, or a second later. Without a byte for `idle_seconds` a
+    The server is asked to end a watch after `watch_seconds`, or a second before. Without a byte for `idle_seconds` a
     connection counts as dead; after two tries without an answer, it may take longer. A watch shorter than
     `short_watch_seconds` counts as a failure, and so does one whose version expires so soon after the list. Between
     slices of `slice_seconds`, a list that is being applied lets other tasks run.
@@ -96,7 +96,7 @@ class Limits:
     slice_seconds: float = 0.002
     watch_seconds: int = 4
     short_watch_seconds: float = 0.5
-    idle_seconds: float = 7.0
+    idle_seconds: float = 6.0
 
 
 # client-go waits for up to a minute between tries, as thousands of kubelets share the API server: here they are few,
@@ -295,7 +295,8 @@ class Reflector(Generic[T]):
         return code != 429
 
     def _watch_seconds(self) -> int:
-        return self._limits.watch_seconds + random.randint(0, 1)  # noqa: S311  # spreads load, no secret
+        most = self._limits.watch_seconds
+        return random.randint(most - 1, most)  # noqa: S311  # spreads load, no secret
 
     def _silence_seconds(self) -> float:
         """How long a server may keep silent: one that is slow, and not gone, must be able to answer in the end."""

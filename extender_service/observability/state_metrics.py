@@ -70,7 +70,7 @@ class WatchCollector(Collector):
         yield self._family(
             gauge,
             "stale_seconds",
-            "Seconds since the API server was last heard of; while all is well, less than 7.",
+            "Seconds since the API server was last heard of; while all is well, less than 6.",
             lambda state: max(0.0, now - state.current_at),
         )
         yield self._family(counter, "lists", "Lists begun.", lambda state: state.lists)

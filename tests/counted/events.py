@@ -8,8 +8,9 @@ import msgspec
 
 from bench import synthetic
 from extender_service.cluster.api_server import NodeStore, PodStore
-from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.cluster import Cluster, pod_uid
 from extender_service.kube.client import KubeClient
+from extender_service.kube.objects import Pod
 from extender_service.kube.reflector import Reflector
 from extender_service.kube.resources import NODES, PODS, Resource, T
 from extender_service.kube.watch import EventStream
@@ -19,7 +20,7 @@ from tests.counted.pods import PODS_PER_NODE
 _AT_ONCE = 20
 _NO_CLIENT = cast(KubeClient, None)
 
-PodEvent = Literal["is created", "is bound", "runs", "is deleted"]
+PodEvent = Literal["is created", "is bound", "is bound as expected", "runs", "is deleted"]
 
 
 def pod_event(which: PodEvent, nodes: int) -> int:
@@ -37,9 +38,23 @@ def _lives(cluster: Cluster) -> Iterator[dict[PodEvent, int]]:
         yield {
             "is created": _applying(reflector, PODS, "ADDED", created),
             "is bound": _applying(reflector, PODS, "MODIFIED", bound),
+            "is bound as expected": _bound_as_expected(cluster, reflector),
             "runs": _applying(reflector, PODS, "MODIFIED", running),
             "is deleted": _applying(reflector, PODS, "DELETED", running),
         }
+
+
+def _bound_as_expected(cluster: Cluster, reflector: Reflector[Pod]) -> int:
+    """Count the event that confirms what a call has answered, for pods that come and go for it."""
+    created = [_with(_pod(number), "metadata", name=f"web-{number}", uid=f"uid-{number}") for number in range(_AT_ONCE)]
+    bound = [_with(pod, "spec", nodeName=f"node-{at:05}") for at, pod in enumerate(created)]
+    _applying(reflector, PODS, "ADDED", created)
+    for pod, manifest in zip(created, bound, strict=True):
+        expected = msgspec.convert(pod, Pod)
+        cluster.placements.expect(expected, pod_uid(expected), manifest["spec"]["nodeName"])
+    count = _applying(reflector, PODS, "MODIFIED", bound)
+    _applying(reflector, PODS, "DELETED", bound)
+    return count
 
 
 def heartbeat(nodes: int) -> int:

@@ -87,7 +87,7 @@ class Exchange:
                     async for piece in response.aiter_raw():
                         await self.send(piece)
         except asyncio.CancelledError:
-            if self._last_words is None or not self._connection.is_answering:
+            if self._last_words is None or self._connection.is_silent:
                 raise
             self._connection.task.uncancel()
             await self.send(self._last_words)
@@ -293,6 +293,7 @@ class _Connection:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, proxy: FaultyProxy) -> None:
         self.proxy = proxy
         self.is_silent = False
+        self._is_cut = False
         self.certificate: Mapping[str, Any] = writer.get_extra_info("peercert") or {}
         self._reader = reader
         self._writer = writer
@@ -308,7 +309,7 @@ class _Connection:
 
     async def next_request(self) -> Exchange | None:
         """Read a request; None once the client has closed the connection, or an answer could not keep it open."""
-        if self._protocol.our_state is h11.MUST_CLOSE:
+        if self._is_cut or self._protocol.our_state is h11.MUST_CLOSE:
             return None
         if self._protocol.our_state is h11.DONE:
             self._protocol.start_next_cycle()
@@ -323,12 +324,22 @@ class _Connection:
     async def send(self, event: h11.Response | h11.Data | h11.EndOfMessage) -> None:
         if self.is_silent:
             await self._wait_until_the_client_leaves()
+        if self._is_cut:
+            raise HangUpError
         self._writer.write(self._protocol.send(event) or b"")
         await self._writer.drain()
 
     def interrupt(self) -> None:
-        if not self.is_silent:
+        """Break off the answer; one that has not begun is cut when it does.
+
+        Cancelled while it connects to the API server, httpcore would leave half of a connection behind.
+        """
+        if self.is_silent:
+            return
+        if self.is_answering:
             self.task.cancel()
+        else:
+            self._is_cut = True
 
     async def _next_event(self) -> object:
         while (event := self._protocol.next_event()) is h11.NEED_DATA:

@@ -19,4 +19,4 @@ def test_the_service_recovers_from_every_fault(control_plane: ControlPlane, tmp_
     with Scene(control_plane, tmp_path, seed=1) as scene:
         outcomes = run(scene, FAULTS, 1, progress.append)
     print("\n".join([*progress, *table(outcomes)]))
-    assert [outcome.fault for outcome in outcomes if not outcome.is_good] == []
+    assert [outcome for outcome in outcomes if not outcome.is_good] == []

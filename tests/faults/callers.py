@@ -48,7 +48,7 @@ class Callers:
                 self._prioritize()
             except httpx.HTTPStatusError as error:
                 self._take_error(error.response.text)
-            except httpx.TransportError as error:
+            except (httpx.TransportError, LookupError, TypeError, ValueError) as error:
                 self.complaints.append(f"a call ended with {error!r}")
 
     def _filter(self) -> None:

@@ -1,6 +1,7 @@
 import asyncio
 
 import pytest
+from msgspec import structs
 
 from extender_service.cluster.cluster import Cluster, pod_uid
 from extender_service.cluster.events import ClusterEvent
@@ -211,6 +212,56 @@ class TestPlacements:
         assert requested(cluster, "a") == 1000
         cluster.apply_pod(WEB_ON_A)
         assert (requested(cluster, "a"), len(cluster.placements), undone) == (1000, 0, [])
+
+    @pytest.mark.parametrize("is_known", [True, False])
+    @pytest.mark.parametrize("kind", ["expect", "assume"])
+    def test_there_is_nothing_to_catch_up_with_when_a_pod_is_bound_where_it_is_placed(
+        self, cluster: Recorded, kind: str, is_known: bool
+    ) -> None:
+        undone: list[str] = []
+        if is_known:
+            cluster.apply_pod(WEB)
+        getattr(cluster.placements, kind)(WEB, "uid-of-web", "a", lambda: undone.append("web"))
+        slot = cluster.slot_on("uid-of-web", "a")
+        before = (cluster.nodes.by_room.changes.count, cluster.pods.changes.count)
+        assert cluster.events_of_pod(WEB_ON_A) == ClusterEvent.POD_ADDED
+        assert (cluster.nodes.by_room.changes.count, cluster.pods.changes.count) == before
+        assert (cluster.slot_on("uid-of-web", "a"), cluster.pod_count, len(cluster.pods)) == (slot, 1, 1)
+        assert (requested(cluster, "a"), len(cluster.placements), undone) == (1000, 0, [])
+        cluster.remove_pod(("default", "web"))
+        assert (requested(cluster, "a"), cluster.pod_count, len(cluster.pods)) == (0, 0, 0)
+
+    def test_a_pod_that_is_bound_where_it_is_placed_has_what_the_watch_says_else(self, cluster: Recorded) -> None:
+        cluster.apply_pod(make_pod("web", requests={"cpu": "1"}, nominated="b"))
+        cluster.placements.expect(make_pod("web", requests={"cpu": "1"}, nominated="b"), "uid-of-web", "a")
+        started = structs.replace(WEB_ON_A.status, start_time="1970-01-01T00:00:01Z")
+        cluster.apply_pod(structs.replace(WEB_ON_A, spec=structs.replace(WEB_ON_A.spec, priority=7), status=started))
+        slot = cluster.slot_on("uid-of-web", "a")
+        assert slot is not None
+        assert (cluster.pods.priority[slot], cluster.pods.started[slot]) == (7, 1_000_000)
+        facts = cluster.pod("uid-of-web")
+        assert facts is not None
+        assert (facts.nominated_node_name, len(cluster.nominations)) == ("", 0)
+
+    def test_a_pod_that_was_changed_before_it_was_bound_counts_as_it_is(self, cluster: Recorded) -> None:
+        undone: list[str] = []
+        cluster.placements.expect(WEB, "uid-of-web", "a", lambda: undone.append("web"))
+        cluster.apply_pod(make_pod("web", "a", requests={"cpu": "2"}))
+        assert (requested(cluster, "a"), len(cluster.placements), len(cluster.pods), undone) == (2000, 0, 1, [])
+
+    def test_a_pod_with_the_uid_of_another_that_is_expected_counts_by_its_own_name(self, cluster: Recorded) -> None:
+        cluster.expect(WEB, "a")
+        cluster.apply_pod(make_pod("impostor", "a", uid="uid-of-web", requests={"cpu": "1"}))
+        assert (cluster.pod_keys(), requested(cluster, "a")) == ([("default", "impostor")], 1000)
+        cluster.remove_pod(("default", "impostor"))
+        assert (cluster.pod_keys(), requested(cluster, "a"), len(cluster.pods)) == ([], 0, 0)
+
+    def test_a_pod_that_took_the_name_of_another_is_bound_where_it_is_placed(self, cluster: Recorded) -> None:
+        cluster.apply_pod(make_pod("web", "b", uid="old", requests={"cpu": "1"}))
+        cluster.expect(WEB, "a")
+        assert cluster.events_of_pod(WEB_ON_A) == ClusterEvent.POD_ADDED | ClusterEvent.POD_REMOVED
+        assert (requested(cluster, "a"), requested(cluster, "b"), len(cluster.pods)) == (1000, 0, 1)
+        assert cluster.pod("old") is None
 
     def test_an_expected_pod_that_is_bound_elsewhere_counts_there(self, cluster: Recorded) -> None:
         undone: list[str] = []

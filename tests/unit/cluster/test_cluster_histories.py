@@ -1,5 +1,6 @@
 """Whatever happens in whatever order, the columns are what the objects of the moment add up to."""
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -7,15 +8,27 @@ import hypothesis.strategies as st
 import numpy as np
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from msgspec import structs
 
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.labels import ABSENT
 from extender_service.cluster.nodes import NodeTable
 from extender_service.cluster.placements import UNKNOWN_SECONDS
-from extender_service.kube.objects import Node, Pod, Taint
+from extender_service.kube.objects import (
+    Affinity,
+    AWSElasticBlockStore,
+    LabelSelector,
+    Node,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    Taint,
+    Volume,
+)
 from tests.unit.cluster.clock import Clock
 from tests.unit.cluster.from_scratch import amounts_of, matrix_of, ports_of, taken_by
 from tests.unit.cluster.objects import make_node, make_pod
+from tests.unit.cluster.portrait import portrait
 
 EXPECTED_SECONDS = 60.0
 NODES = ("a", "b", "c", "d")
@@ -23,6 +36,8 @@ PODS = ("web-0", "web-1", "job-0", "job-1")
 GPU, FPGA = "nvidia.com/gpu", "example.com/fpga"
 LABEL_KEYS = ("zone", "arch", "nobody-has-this")
 PORT_SETS: tuple[tuple[int, ...], ...] = ((), (80,), (80, 443), (53,))
+APART = Affinity(pod_anti_affinity=PodAffinity((PodAffinityTerm("zone", LabelSelector({"app": "web"})),)))
+DISK = Volume(name="data", aws_elastic_block_store=AWSElasticBlockStore("vol-1"))
 
 node_names = st.sampled_from(NODES)
 node_facts = st.fixed_dictionaries(
@@ -45,6 +60,11 @@ pod_facts = st.fixed_dictionaries(
             {}, optional={"cpu": st.integers(0, 5), "memory": st.just(10**9), GPU: st.integers(0, 2), FPGA: st.just(1)}
         ),
         "ports": st.sampled_from(PORT_SETS),
+        "labels": st.sampled_from([{}, {"app": "web"}]),
+        "affinity": st.sampled_from([None, APART]),
+        "volumes": st.sampled_from([(), (DISK,)]),
+        "priority": st.integers(0, 1),
+        "nominated": st.sampled_from(["", "", "a"]),
     }
 )
 
@@ -104,7 +124,18 @@ class ClusterHistories(RuleBasedStateMachine):
         phase=st.sampled_from(["Running", "Running", "Succeeded"]),
     )
     def pod_is_added_or_changes(self, name: str, uid: str, facts: dict, node: str, phase: str) -> None:  # type: ignore[type-arg]
-        pod = self.pod_of(name, uid, facts, node, phase)
+        self.watch_shows(self.pod_of(name, uid, facts, node, phase))
+
+    @precondition(lambda self: self.placed)
+    @rule(data=st.data(), start=st.sampled_from(["", "2024-01-01T00:00:00Z"]), nominated=st.sampled_from(["", "b"]))
+    def pod_is_bound_where_it_is_placed(self, data: st.DataObject, start: str, nominated: str) -> None:
+        placed = self.placed[data.draw(st.sampled_from(sorted(self.placed)))]
+        bound = structs.replace(placed.pod.spec, node_name=placed.node_name)
+        status = structs.replace(placed.pod.status, phase="Running", start_time=start, nominated_node_name=nominated)
+        self.watch_shows(structs.replace(placed.pod, spec=bound, status=status))
+
+    def watch_shows(self, pod: Pod) -> None:
+        name, node, phase = pod.metadata.name, pod.spec.node_name, pod.status.phase
         known = self.pods.pop(name, None)
         if known is not None and (known.metadata.uid != pod.metadata.uid or phase == "Succeeded"):
             self.forget_placement(known.metadata.uid)
@@ -201,7 +232,19 @@ class ClusterHistories(RuleBasedStateMachine):
         assert {p.uid: (p.node_name, p.assumed) for p in self.cluster.placements} == {
             uid: (placed.node_name, placed.assumed) for uid, placed in self.placed.items()
         }
-        assert set(self.told_of_drops) <= set(self.dropped)
+        assert Counter(self.told_of_drops) <= Counter(self.dropped)
+
+    @invariant()
+    def all_is_as_if_it_had_been_told_at_once(self) -> None:
+        told = Cluster()
+        for node in self.nodes.values():
+            told.apply_node(node)
+        for pod in self.pods.values():
+            told.apply_pod(pod)
+        for uid, placed in self.placed.items():
+            place = told.placements.assume if placed.assumed else told.placements.expect
+            place(placed.pod, uid, placed.node_name)
+        assert portrait(self.cluster) == portrait(told)
 
     @invariant()
     def nothing_is_kept_of_pods_that_went(self) -> None:
@@ -234,7 +277,13 @@ class ClusterHistories(RuleBasedStateMachine):
     def pod_of(self, name: str, uid: str, facts: dict, node: str = "", phase: str = "") -> Pod:  # type: ignore[type-arg]
         requests = {resource: str(amount) for resource, amount in facts["amounts"].items()}
         uid = f"{uid} {name}"
-        return make_pod(name, node, uid=uid, requests={**requests}, ports=facts["ports"], phase=phase)
+        nominated = facts["nominated"]
+        pod = make_pod(
+            name, node, uid=uid, requests={**requests}, ports=facts["ports"], phase=phase, nominated=nominated
+        )
+        wishes = {field: facts[field] for field in ("affinity", "volumes", "priority")}
+        labelled = structs.replace(pod.metadata, labels=facts["labels"])
+        return structs.replace(pod, metadata=labelled, spec=structs.replace(pod.spec, **wishes))
 
     def is_bound(self, pod: Pod) -> bool:
         known = self.pods.get(pod.metadata.name)

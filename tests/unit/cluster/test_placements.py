@@ -69,6 +69,19 @@ def test_fulfilling_undoes_nothing() -> None:
     assert (world.requested("a"), len(world.placements), world.dropped) == (0, 0, [])
 
 
+def test_a_slot_that_is_handed_over_goes_on_to_count() -> None:
+    world = World()
+    world.expect(WEB, "a")
+    slot = world.placements.hand_over(UID)
+    assert world.occupancy.pods[slot].uid == UID
+    assert (world.requested("a"), len(world.placements), world.placements.get(UID), world.dropped) == (
+        1000,
+        0,
+        None,
+        [],
+    )
+
+
 def test_an_expected_pod_that_the_watch_does_not_know_is_dropped_after_five_seconds() -> None:
     world = World()
     world.expect(WEB, "a")
@@ -145,7 +158,7 @@ def test_binding_an_expected_pod_elsewhere_moves_it() -> None:
     assert world.expired_after(10**6) == []
 
 
-@pytest.mark.parametrize("ended", ["fulfil", "drop"])
+@pytest.mark.parametrize("ended", ["fulfil", "hand_over", "drop"])
 def test_an_expectation_that_ended_does_not_expire(ended: str) -> None:
     world = World()
     world.expect(WEB, "a")

@@ -124,7 +124,7 @@ def test_lists_in_pages_and_follows_changes() -> None:
             assert [query.get("limit") for query in server.requests[:3]] == ["3", "3", "3"]
             await until(setup.watching)
             assert server.requests[3]["allowWatchBookmarks"] == "true"
-            assert 4 <= int(server.requests[3]["timeoutSeconds"]) <= 5
+            assert 3 <= int(server.requests[3]["timeoutSeconds"]) <= 4
 
             server.put("pod-new")
             server.put("pod-0")
