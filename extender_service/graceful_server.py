@@ -7,7 +7,6 @@ kube-scheduler does not ask again. Here every answer says from the signal on tha
 
 import asyncio
 import logging
-import select
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from extender_service.connections import Connections
 from extender_service.limited_server import LimitedServer
 from extender_service.shutdown import Shutdown
+from extender_service.unread import has_unread
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +89,7 @@ class GracefulServer(LimitedServer):
 
 def _is_idle(connection: HttpToolsProtocol) -> bool:
     """Whether nothing has come since the last answer, read or not."""
-    return _is_answered(connection) and not _has_begun_another(connection) and not _has_unread(connection.transport)
+    return _is_answered(connection) and not _has_begun_another(connection) and not has_unread(connection.transport)
 
 
 def _is_answered(connection: HttpToolsProtocol) -> bool:
@@ -108,11 +108,3 @@ def _has_work(connection: HttpToolsProtocol) -> bool:
     """Whether it still has to be read, answered or written to."""
     # A TLS client may take as long as it likes to agree that the connection is closed.
     return not connection.transport.is_closing() or connection.transport.get_write_buffer_size() > 0
-
-
-def _has_unread(transport: asyncio.Transport) -> bool:
-    if transport.is_closing():
-        return False
-    poll = select.poll()
-    poll.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
-    return bool(poll.poll(0))

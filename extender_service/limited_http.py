@@ -7,7 +7,8 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from extender_service.connections import Connections
-from extender_service.extender.calls import ARRIVED
+from extender_service.extender.calls import ARRIVED, HUNG_UP
+from extender_service.unread import has_hung_up
 from extender_service.whole_answers import WholeAnswers
 
 # kube-scheduler sends six.
@@ -33,6 +34,8 @@ class LimitedHTTP(WholeAnswers):
         self._limits = connections.limits
         self._is_refused = False
         self._has_asked = False
+        # When something came last, in seconds of time.monotonic.
+        self._came = 0.0
         # Of the request that is coming: when it began, whether its head is complete, what came that is no body.
         self._began: float | None = None
         self._has_head = False
@@ -84,6 +87,7 @@ class LimitedHTTP(WholeAnswers):
         if self._is_refused:
             return
         was_coming = self._began
+        self._came = time.monotonic()
         self._chunk_bytes, self._has_body_in_chunk = len(data), False
         super().data_received(data)
         # A chunk in which one request ended and the next began is of both.
@@ -95,7 +99,7 @@ class LimitedHTTP(WholeAnswers):
     def on_message_begin(self) -> None:
         """Take the first byte of a request."""
         super().on_message_begin()
-        self._began = time.monotonic()
+        self._began = self._came
         self._has_head = False
         self._head_bytes = 0
         self.due = self._began + self._limits.header_seconds
@@ -109,7 +113,8 @@ class LimitedHTTP(WholeAnswers):
         if self._head_is_too_large() or len(self.pipeline) >= _MOST_PIPELINED:
             self._refuse()
             return
-        self.scope[ARRIVED] = time.monotonic()  # type: ignore[literal-required]
+        self.scope[ARRIVED] = self._came  # type: ignore[literal-required]
+        self.scope[HUNG_UP] = self._has_hung_up  # type: ignore[literal-required]
         self.due = self._began + self._limits.request_seconds
         super().on_headers_complete()
 
@@ -128,7 +133,8 @@ class LimitedHTTP(WholeAnswers):
         if not self._has_asked:
             self._has_asked = True
             self._connections.has_asked(self)
-        self.due = time.monotonic() + self._limits.idle_seconds if self._is_answered else math.inf
+        # A call whose body is not waited for may be answered by now.
+        self.due = self._came + self._limits.idle_seconds if self._is_answered else math.inf
 
     def on_response_complete(self) -> None:
         """Have sent an answer."""
@@ -140,6 +146,9 @@ class LimitedHTTP(WholeAnswers):
     def _is_answered(self) -> bool:
         cycle: RequestResponseCycle | None = self.cycle
         return cycle is None or cycle.response_complete
+
+    def _has_hung_up(self) -> bool:
+        return has_hung_up(self.transport)
 
     def _head_is_too_large(self) -> bool:
         if len(self.headers) > _MOST_HEADERS:

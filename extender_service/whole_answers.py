@@ -11,11 +11,20 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 
 class WholeAnswers(HttpToolsProtocol):
-    """uvicorn's protocol over a transport that gathers what is written until the event loop's next turn."""
+    """uvicorn's protocol over a transport that gathers what is written until the answer is whole.
+
+    What is no answer, or no whole one, leaves at the event loop's next turn.
+    """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take a new connection."""
-        super().connection_made(_Gathering(transport, self.loop))  # type: ignore[arg-type]
+        self._gathering = _Gathering(transport, self.loop)
+        super().connection_made(self._gathering)  # type: ignore[arg-type]
+
+    def on_response_complete(self) -> None:
+        """Have got a whole answer."""
+        self._gathering.flush()
+        super().on_response_complete()
 
 
 class _Gathering:
@@ -23,6 +32,7 @@ class _Gathering:
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport = transport
+        self.is_closing = transport.is_closing  # each answer asks
         self._loop = loop
         self._written: list[bytes] = []
 
@@ -32,15 +42,16 @@ class _Gathering:
     def write(self, data: bytes) -> None:
         """Write with what comes next, in this turn of the event loop."""
         if not self._written:
-            self._loop.call_soon(self._flush)
+            self._loop.call_soon(self.flush)
         self._written.append(data)
 
     def close(self) -> None:
         """Close once all is written."""
-        self._flush()
+        self.flush()
         self._transport.close()
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Write what has been gathered."""
         if self._written:
             written, self._written = self._written, []
             # Not joined: whole nodes come to 50 MB.

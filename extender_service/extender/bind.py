@@ -2,13 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 import msgspec
 
 from extender_service.cluster.cluster import TERMINAL_PHASES, pod_uid
 from extender_service.cluster.placements import Placement
+from extender_service.extender.calls import HungUp
 from extender_service.extender.service import ExtenderService, pod_name
 from extender_service.extender.unheard import Record, discard, failed_scheduling, scheduled
 from extender_service.extender.wire import ExtenderBindingArgs
@@ -27,10 +27,6 @@ RETRY_SECONDS = 5.0
 
 class BindError(Exception):
     """The pod was not bound to that node; says why."""
-
-
-# Tells whether a caller is gone.
-HungUp = Callable[[], Awaitable[bool]]
 
 
 class _Binding(msgspec.Struct, eq=False):
@@ -130,10 +126,10 @@ class Binder:
             has_bound = await self._bind(uid, args)
         except (BindError, asyncio.CancelledError) as error:
             failed = error if isinstance(error, BindError) else BindError(f"{_doing(args)}: {error}")
-            if not await _anybody_hears(callers):
+            if _are_gone(callers):
                 self._record(failed_scheduling(args, str(failed)))
             raise failed from error
-        if has_bound and not await _anybody_hears(callers):
+        if has_bound and _are_gone(callers):
             self._record(scheduled(args))
 
     async def _bind(self, uid: str, args: ExtenderBindingArgs) -> bool:
@@ -281,11 +277,8 @@ class Binder:
                 seconds = RETRY_SECONDS
 
 
-async def _anybody_hears(callers: list[HungUp]) -> bool:
-    for hung_up in list(callers):
-        if not await hung_up():
-            return True
-    return False
+def _are_gone(callers: list[HungUp]) -> bool:
+    return all(hung_up() for hung_up in callers)
 
 
 def _check_node(args: ExtenderBindingArgs, bound_to: str) -> None:

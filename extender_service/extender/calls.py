@@ -1,9 +1,7 @@
 """A call of a verb below the web framework: every microsecond here is one of kube-scheduler's serial loop."""
 
-import asyncio
 import time
-from collections.abc import Coroutine
-from typing import Any
+from collections.abc import Callable
 
 from starlette.types import Message, Receive, Scope, Send
 
@@ -11,6 +9,11 @@ from extender_service.extender.load import BodyShare, Load, body_too_large
 
 # The key of a request's scope under which the server says when its head had come, in seconds of time.monotonic.
 ARRIVED = "extender_service.arrived"
+# And that under which it gives a HungUp.
+HUNG_UP = "extender_service.hung_up"
+
+# Tells whether a caller is gone: at once, also if its end has only just come.
+HungUp = Callable[[], bool]
 
 
 class HungUpError(Exception):
@@ -24,6 +27,7 @@ class Call:
         self.arrived: float = scope.get(ARRIVED) or time.monotonic()
         self.deadline = self.arrived + load.limits.decision_seconds
         self.load = load
+        self.has_hung_up: HungUp = scope.get(HUNG_UP, _never)
         self._scope = scope
         self._receive = receive
         self._share: BodyShare | None = None
@@ -55,16 +59,6 @@ class Call:
         if self._share is not None:
             self._share.release()
 
-    async def has_hung_up(self) -> bool:
-        """Tell whether the caller is gone, once the body has been read."""
-        # A decision keeps the event loop from reading: it takes a turn to see that the caller is gone, and one to tell.
-        for _ in range(3):
-            await asyncio.sleep(0)
-        while True:
-            message = _at_once(self._receive())
-            if message is None or message["type"] == "http.disconnect":
-                return message is not None
-
 
 async def answer(send: Send, status: int, body: bytes) -> None:
     """Send JSON as the answer; with its length, since kube-scheduler often drops a connection after a chunked one."""
@@ -83,13 +77,5 @@ def _require_request(message: Message) -> None:
         raise HungUpError("the caller hung up before its request was complete")
 
 
-def _at_once(receiving: Any) -> Message | None:
-    """Return what is there to receive without waiting, None if nothing is."""
-    coroutine: Coroutine[Any, Any, Message] = receiving
-    try:
-        coroutine.send(None)
-    except StopIteration as received:
-        message: Message = received.value
-        return message
-    coroutine.close()
-    return None
+def _never() -> bool:
+    return False

@@ -4,13 +4,13 @@ import asyncio
 import math
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
 
 import msgspec
 
 from extender_service.cluster.cluster import pod_uid
 from extender_service.cluster.events import ClusterEvent
 from extender_service.extender.bind import Binder
+from extender_service.extender.calls import HungUp
 from extender_service.extender.candidates import Candidates
 from extender_service.extender.service import ExtenderService, pod_name
 from extender_service.extender.wire import ExtenderArgs, ExtenderFilterResult, ResultNodeList
@@ -42,13 +42,13 @@ async def filter_nodes(
     binder: Binder,
     pod: Pod,
     args: ExtenderArgs,
-    hung_up: Callable[[], Awaitable[bool]],
+    hung_up: HungUp,
     deadline: float = math.inf,
 ) -> FilterOutcome:
     """Answer which nodes pass.
 
-    In `replace` mode one of them is chosen, the profile's Reserve runs for it, and the pod is expected there unless the
-    caller has hung up.
+    In `replace` mode one of them is chosen. Unless the caller has hung up, the profile's Reserve runs for it, and the
+    pod is expected there.
     Raises CycleError, DecodeError or QuantityError for what cannot be decided by the `deadline`.
     """
     if service.leadership is not None:
@@ -67,14 +67,11 @@ async def filter_nodes(
     passed = len(decision.feasible)
     if service.mode == "replace" and passed:
         outcome = _one(found, decision.choose(), passed)
-        if service.is_live and not _is_bound(service, pod):
-            # Expected before anything is awaited: another call must not be given the same room.
-            placements = service.cluster.placements
+        # Nothing is awaited from the decision on: another call must not be given the same room.
+        if service.is_live and not _is_bound(service, pod) and not hung_up():
             cycle = BindingCycle(profile, decision.state, pod, outcome.node_name)
             cycle.reserve()
-            expected = placements.expect(pod, pod_uid(pod), outcome.node_name, cycle.unreserve, cycle)
-            if await hung_up() and placements.get(pod_uid(pod)) is expected and not expected.assumed:
-                service.cluster.drop_placement(pod_uid(pod))
+            service.cluster.placements.expect(pod, pod_uid(pod), outcome.node_name, cycle.unreserve, cycle)
     else:
         outcome = _all(found, decision)
     outcome.looked_again = looked_again

@@ -5,10 +5,12 @@ Whatever a record holds stays inside its line and its field: values are quoted, 
 
 import json
 import logging
-import re
+import math
 import sys
 from datetime import UTC, datetime
 from functools import lru_cache
+from itertools import islice
+from json.encoder import encode_basestring
 from typing import Literal, TextIO
 
 LogFormat = Literal["text", "json"]
@@ -20,9 +22,11 @@ _DEBUG_VERBOSITY = 4
 # They log a line or more per HTTP request at info or debug; this service tells about its calls itself.
 _CHATTY_LOGGERS = ("httpcore", "httpx", "uvicorn.access")
 
-# What every record has; the rest came as `extra`. uvicorn adds its message once more, with terminal colours.
-_RECORD_ATTRIBUTES = {*vars(logging.makeLogRecord({})), "asctime", "message", "color_message"}
-_MUST_BE_QUOTED = re.compile(r'[ "=\\]')
+# What every record has, and has first. The rest came as `extra`, or from other formatters; uvicorn adds its message a
+# second time, with terminal colours.
+_STANDARD_ATTRIBUTES = len(vars(logging.makeLogRecord({})))
+_NO_EXTRA = {*vars(logging.makeLogRecord({})), "asctime", "message", "color_message"}
+_FIRST_FIELDS = {"time", "level", "logger", "msg"}
 
 _SCALARS = (bool, int, float)
 
@@ -63,7 +67,9 @@ class TextFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the record as one line."""
-        return " ".join([f"{_key(key)}={_text(value)}" for key, value in _fields(record).items()])
+        first = f"time={_time(record.created)} {_text_origin(record.levelname, record.name)} msg="
+        extra = [f" {_text_key(key)}={_text(value)}" for key, value in _extra(record).items()]
+        return first + _text(record.getMessage()) + "".join(extra)
 
 
 class JSONFormatter(logging.Formatter):
@@ -71,42 +77,80 @@ class JSONFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the record as one line."""
-        return _json(_fields(record))
+        first = f'{{"time": "{_time(record.created)}", {_json_origin(record.levelname, record.name)}, "msg": '
+        extra = [f", {_json_key(key)}: {_json(value)}" for key, value in _extra(record).items()]
+        line = first + _json(record.getMessage()) + "".join(extra) + "}"
+        return line if line.isprintable() else _escaped(json.loads(line))
 
 
-def _fields(record: logging.LogRecord) -> dict[str, object]:
-    # RFC 3339 in UTC.
-    time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
-    fields: dict[str, object] = {
-        "time": time,
-        "level": record.levelname.lower(),
-        "logger": record.name,
-        "msg": record.getMessage(),
-    }
+def _extra(record: logging.LogRecord) -> dict[str, object]:
+    fields: dict[str, object] = {}
     if record.exc_info:
         fields["exception"] = logging.Formatter().formatException(record.exc_info)
     if record.stack_info:
         fields["stack"] = record.stack_info
-    for key, value in vars(record).items():
-        if key not in _RECORD_ATTRIBUTES:
-            fields[f"{key}_" if key in fields else key] = value
+    for key, value in islice(vars(record).items(), _STANDARD_ATTRIBUTES, None):
+        if key not in _NO_EXTRA:
+            fields[f"{key}_" if key in _FIRST_FIELDS or key in fields else key] = value
     return fields
 
 
+def _time(timestamp: float) -> str:
+    """RFC 3339 in UTC, to the millisecond."""
+    second = int(timestamp)
+    microseconds = round((timestamp - second) * 1e6)
+    if not 0 <= microseconds < 1_000_000:
+        carry, microseconds = divmod(microseconds, 1_000_000)
+        second += carry
+    return f"{_second(second)}.{microseconds // 1000:03}Z"
+
+
+@lru_cache(maxsize=4)
+def _second(timestamp: int) -> str:
+    return datetime.fromtimestamp(timestamp, UTC).isoformat().removesuffix("+00:00")
+
+
+@lru_cache(maxsize=256)
+def _text_origin(level: str, logger: str) -> str:
+    return f"level={_text(level.lower())} logger={_text(logger)}"
+
+
+@lru_cache(maxsize=256)
+def _json_origin(level: str, logger: str) -> str:
+    return f'"level": {_json(level.lower())}, "logger": {_json(logger)}'
+
+
 def _text(value: object) -> str:
-    if type(value) is int:
-        return str(value)
-    if value is None or isinstance(value, _SCALARS):
-        return _encode(value)
+    if type(value) is not str and (value is None or isinstance(value, _SCALARS)):
+        return _json(value)
     text = str(value)
-    is_plain = text and text.isprintable() and not _MUST_BE_QUOTED.search(text)
-    return text if is_plain else _json(text)
+    # Each of these takes a fraction of what a regular expression does.
+    is_quoted = " " in text or "=" in text or '"' in text or "\\" in text or not text.isprintable() or not text
+    return _quoted(text) if is_quoted else text
 
 
-_key = lru_cache(maxsize=256)(_text)
+def _quoted(text: str) -> str:
+    quoted = _json(text)
+    return quoted if quoted.isprintable() else _escaped(text)
 
 
 def _json(value: object) -> str:
-    text = _encode(value)
+    # The encoder takes microseconds to begin.
+    if type(value) is str:
+        return encode_basestring(value)
+    if type(value) is int or (type(value) is float and math.isfinite(value)):
+        return repr(value)
+    return _encode(value)
+
+
+_text_key = lru_cache(maxsize=256)(_text)
+
+
+@lru_cache(maxsize=256)
+def _json_key(key: str) -> str:
+    return encode_basestring(str(key))
+
+
+def _escaped(value: object) -> str:
     # Letters of any script may stay, but not line and paragraph separators or direction marks. JSON lets DEL stand.
-    return text if text.isprintable() else _encode_as_ascii(value).replace("\x7f", "\\u007f")
+    return _encode_as_ascii(value).replace("\x7f", "\\u007f")

@@ -54,12 +54,9 @@ def _app(cluster: Cluster, mode: Mode) -> ASGIApp:
 async def _call(app: ASGIApp, verb: Verb, body: bytes) -> tuple[int, bytes]:
     scope = {"type": "http", "method": "POST", "path": f"/{verb}"}
     sent: list[Message] = []
-    unread = [body]
 
     async def receive() -> Message:
-        while not unread:
-            await asyncio.sleep(0)  # the caller stays, and says no more
-        return {"type": "http.request", "body": unread.pop(), "more_body": False}
+        return {"type": "http.request", "body": body, "more_body": False}
 
     async def send(message: Message) -> None:
         sent.append(message)

@@ -2,20 +2,27 @@
 
 import asyncio
 import socket
+import ssl
+import struct
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 import uvicorn
 import uvloop
 from starlette.types import Receive, Scope, Send
 
 from extender_service.connections import ConnectionLimits, Connections
-from extender_service.extender.calls import ARRIVED
+from extender_service.extender.calls import ARRIVED, HUNG_UP
 from extender_service.limited_server import LimitedServer
 from extender_service.refusals import Refusals
+from extender_service.serving_tls import ServingCertificates, TLSFiles
+from tests.certificates import client_context, issue, overwrite, pem_files
 
 Run = Callable[[Coroutine[Any, Any, None]], None]
 HEAD = b"POST /filter HTTP/1.1\r\nHost: x\r\n"
@@ -26,10 +33,12 @@ both_loops = pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
 
 
 class Server:
-    def __init__(self, limits: ConnectionLimits) -> None:
+    def __init__(self, limits: ConnectionLimits, certificates: ServingCertificates | None) -> None:
         self.refusals = Refusals()
         self.connections = Connections(limits, self.refusals)
         config = uvicorn.Config(self._app, interface="asgi3", proxy_headers=False, lifespan="off", log_config=None)
+        config.load()
+        config.ssl = None if certificates is None else certificates.context
         self.server = LimitedServer(config, self.connections)
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
         self.scopes: list[Scope] = []
@@ -76,8 +85,10 @@ class Caller:
 
 
 @asynccontextmanager
-async def serving(limits: ConnectionLimits = LIMITS) -> AsyncIterator[Server]:
-    made = Server(limits)
+async def serving(
+    limits: ConnectionLimits = LIMITS, certificates: ServingCertificates | None = None
+) -> AsyncIterator[Server]:
+    made = Server(limits, certificates)
     serving = asyncio.create_task(made.server._serve([made.listener]))
     async with asyncio.timeout(20):
         yield made
@@ -105,6 +116,67 @@ def test_requests_are_answered_and_know_when_they_came(run: Run) -> None:
             await until(lambda: len(server.connections) == 0)
 
     run(main())
+
+
+def reset(caller: socket.socket) -> None:
+    caller.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    caller.close()
+
+
+def ask_again_and_close(caller: socket.socket) -> None:
+    caller.sendall(REQUEST)
+    caller.close()
+
+
+GOODBYES: dict[str, Callable[[socket.socket], object]] = {
+    "closes": socket.socket.close,
+    "resets": reset,
+    "closes after another request": ask_again_and_close,
+    "sends no more": lambda caller: caller.shutdown(socket.SHUT_WR),
+}
+
+
+@pytest.mark.parametrize("goodbye", GOODBYES.values(), ids=GOODBYES.keys())
+@pytest.mark.parametrize("is_encrypted", [False, True], ids=["plain", "TLS"])
+@both_loops
+def test_that_a_caller_is_gone_is_known_before_the_event_loop_reads_it(
+    run: Run, is_encrypted: bool, goodbye: Callable[[socket.socket], object], tmp_path: Path
+) -> None:
+    authority = trustme.CA()
+    overwrite(tmp_path, pem_files(issue(authority, "127.0.0.1")))
+    certificates = ServingCertificates(TLSFiles(tmp_path / "tls.crt", tmp_path / "tls.key")) if is_encrypted else None
+    context = client_context(authority) if is_encrypted else None
+
+    async def main() -> None:
+        async with serving(certificates=certificates) as server:
+            server.may_answer.clear()
+            address = server.listener.getsockname()
+            with await asyncio.to_thread(connected, address, context) as caller:
+                caller.sendall(REQUEST)
+                await until(lambda: len(server.scopes) == 1)
+                hung_up = server.scopes[0][HUNG_UP]
+                assert not hung_up()
+                goodbye(caller)
+                assert in_time(hung_up)
+                server.may_answer.set()
+                await until(lambda: len(server.connections) == 0)
+                assert hung_up()
+
+    run(main())
+
+
+def in_time(holds: Callable[[], bool]) -> bool:
+    """Wait until something holds, and keep the event loop from reading, as a decision does."""
+    for _ in range(10_000):
+        if holds():
+            return True
+        time.sleep(0.001)
+    return False
+
+
+def connected(address: tuple[str, int], context: ssl.SSLContext | None) -> socket.socket:
+    plain = socket.create_connection(address)
+    return plain if context is None else context.wrap_socket(plain, server_hostname=address[0])
 
 
 @pytest.mark.parametrize(

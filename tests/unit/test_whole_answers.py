@@ -2,7 +2,7 @@ import asyncio
 from collections.abc import Callable
 
 import uvicorn
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from extender_service.whole_answers import WholeAnswers
 
@@ -38,14 +38,15 @@ class Wire(asyncio.Transport):
         pass
 
 
-def answered(request: bytes, until: Callable[[Wire], bool]) -> Wire:
-    """What an answer to a request puts on the wire."""
+def answered(request: bytes, until: Callable[[Wire], bool], app: ASGIApp = two_parts) -> Wire:
+    """What an answer to a request puts on the wire, which the application has as scope["state"]["wire"]."""
 
     async def run() -> Wire:
-        config = uvicorn.Config(two_parts, http=WholeAnswers, lifespan="off", log_config=None)
+        config = uvicorn.Config(app, interface="asgi3", http=WholeAnswers, lifespan="off", log_config=None)
         config.load()
-        protocol = WholeAnswers(config=config, server_state=uvicorn.Server(config).server_state, app_state={})
         wire = Wire()
+        state = uvicorn.Server(config).server_state
+        protocol = WholeAnswers(config=config, server_state=state, app_state={"wire": wire})
         protocol.connection_made(wire)
         protocol.data_received(request)
         async with asyncio.timeout(5):
@@ -63,6 +64,17 @@ def test_head_and_body_leave_together() -> None:
     [answer] = wire.written
     assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
     assert answer.endswith(b"\r\n\r\nabcdef")
+
+
+def test_a_whole_answer_leaves_at_once() -> None:
+    left: list[bytes] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await two_parts(scope, receive, send)
+        left.extend(scope["state"]["wire"].written)
+
+    wire = answered(b"POST /filter HTTP/1.1\r\nHost: x\r\n\r\n", lambda _: bool(left), app)
+    assert left == wire.written
 
 
 def test_a_connection_is_closed_after_the_answer() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from fastapi import FastAPI
 
+from extender_service.extender.calls import HUNG_UP
 from tests.unit.cluster.clock import Clock
 
 
@@ -58,6 +59,7 @@ class Call:
             "query_string": b"",
             "headers": [],
             "http_version": "1.1",
+            HUNG_UP: self._gone.is_set,
         }
         await self._app(scope, self._receive, self._send)
         return msgspec.json.decode(self._sent)

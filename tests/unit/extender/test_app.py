@@ -11,12 +11,15 @@ import uvicorn
 import uvloop
 
 from extender_service.cluster.view import NodeView
+from extender_service.connections import ConnectionLimits, Connections
 from extender_service.extender.description import describe
 from extender_service.extender.load import CallLimits
 from extender_service.extender.observation import Verb
 from extender_service.framework.interface import CycleState, Filter, Handle
 from extender_service.framework.status import Rejections, unschedulable
 from extender_service.kube.objects import Pod
+from extender_service.limited_server import LimitedServer
+from extender_service.refusals import Refusals
 from tests.unit.cluster.objects import make_node, make_pod
 from tests.unit.extender.world import Hold, World
 
@@ -241,7 +244,7 @@ def test_a_verb_is_posted(verb: Verb) -> None:
 async def listening(world: World) -> AsyncIterator[int]:
     """Serve with the server and the parser that the service runs with; the value is the port."""
     config = uvicorn.Config(world.app, http="httptools", lifespan="off", log_config=None, access_log=False)
-    server = uvicorn.Server(config)
+    server = LimitedServer(config, Connections(ConnectionLimits(), Refusals()))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         try:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 import pytest
 from starlette.types import Message
 
-from extender_service.extender.calls import ARRIVED, Call, HungUpError, answer
+from extender_service.extender.calls import ARRIVED, HUNG_UP, Call, HungUpError, answer
 from extender_service.extender.load import CallLimits, LimitError, Load
 
 GONE: Message = {"type": "http.disconnect"}
@@ -15,17 +15,15 @@ def part(body: bytes, *, more: bool) -> Message:
 
 
 class Caller:
-    """Sends messages, then nothing until it hangs up."""
+    """Sends messages, then nothing."""
 
     def __init__(self, messages: Sequence[Message]) -> None:
         self.messages = list(messages)
-        self.gone = asyncio.Event()
 
     async def receive(self) -> Message:
-        if self.messages:
-            return self.messages.pop(0)
-        await self.gone.wait()
-        return GONE
+        if not self.messages:
+            await asyncio.Event().wait()
+        return self.messages.pop(0)
 
 
 def made(caller: Caller, load: Load | None = None, length: int | None = None) -> Call:
@@ -51,18 +49,16 @@ def test_a_caller_that_goes_before_it_is_done(messages: list[Message]) -> None:
         asyncio.run(made(Caller(messages)).body())
 
 
-def test_whether_the_caller_is_still_there_is_told_without_waiting_for_it() -> None:
-    async def run() -> None:
-        # An HTTP server may tell once more that the body has ended.
-        caller = Caller([part(b"", more=False), part(b"", more=False)])
-        call = made(caller)
-        await call.body()
-        assert not await call.has_hung_up()
-        caller.gone.set()
-        assert await call.has_hung_up()
-        assert await call.has_hung_up()
+def test_whether_the_caller_is_gone_is_told_by_the_server() -> None:
+    is_gone = False
+    call = Call({"headers": [], HUNG_UP: lambda: is_gone}, Caller([]).receive, Load(CallLimits()))
+    assert not call.has_hung_up()
+    is_gone = True
+    assert call.has_hung_up()
 
-    asyncio.run(run())
+
+def test_a_caller_of_whom_the_server_tells_nothing_is_there() -> None:
+    assert not made(Caller([])).has_hung_up()
 
 
 def test_the_answer_says_how_long_it_is() -> None:

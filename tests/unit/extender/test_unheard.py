@@ -24,7 +24,7 @@ class Caller:
         self.is_gone = False
         self.call = asyncio.ensure_future(world.binder.bind(ARGS, self.hung_up))
 
-    async def hung_up(self) -> bool:
+    def hung_up(self) -> bool:
         return self.is_gone
 
 

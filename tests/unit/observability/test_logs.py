@@ -5,10 +5,12 @@ import re
 import shlex
 import warnings
 from collections.abc import Iterator
+from datetime import UTC, datetime
+from enum import IntEnum, StrEnum
 
 import pytest
 import uvicorn
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from extender_service.observability.logs import (
@@ -96,6 +98,51 @@ def test_a_json_line_has_the_same_fields_typed() -> None:
 def test_times_are_utc_with_milliseconds(formatter: logging.Formatter) -> None:
     record = logging.makeLogRecord({"created": 1_700_000_000.0})
     assert "2023-11-14T22:13:20.000Z" in formatter.format(record)
+
+
+@given(st.floats(-1e9, 4e9))
+@example(1_700_000_000.9999997)
+@example(-0.0000001)
+def test_a_time_is_cut_to_milliseconds(created: float) -> None:
+    time = datetime.fromtimestamp(created, UTC).isoformat(timespec="milliseconds").removesuffix("+00:00")
+    line = TextFormatter().format(logging.makeLogRecord({"created": created}))
+    assert line.startswith(f"time={time}Z ")
+
+
+class Level(IntEnum):
+    HIGH = 3
+
+
+class Colour(StrEnum):
+    RED = "dark red"
+
+
+values = st.one_of(
+    st.text(),
+    st.integers(),
+    st.floats(),
+    st.booleans(),
+    st.none(),
+    st.sampled_from([Level.HIGH, Colour.RED]),
+    st.lists(st.text()),
+)
+
+
+@given(values, values)
+def test_a_json_line_is_as_the_json_module_writes_it(one: object, other: object) -> None:
+    record = logging.makeLogRecord({"created": 0.5, "levelname": "INFO", "name": "a.b", "msg": "done"})
+    vars(record).update(one=one, other=other)
+    fields: dict[str, object] = {"time": "1970-01-01T00:00:00.500Z", "level": "info", "logger": "a.b", "msg": "done"}
+    fields |= {"one": one, "other": other}
+    line = json.dumps(fields, ensure_ascii=False)
+    as_ascii = json.dumps(fields).replace("\x7f", "\\u007f")
+    assert JSONFormatter().format(record) == (line if line.isprintable() else as_ascii)
+
+
+@given(st.one_of(st.integers(), st.floats(), st.booleans(), st.none(), st.just(Level.HIGH)))
+def test_a_plain_value_is_the_same_in_text_and_json(value: object) -> None:
+    line = TextFormatter().format(logging.makeLogRecord({"value": value}))
+    assert line.endswith(f" value={json.dumps(value)}")
 
 
 @given(st.text(), st.text())
