@@ -123,7 +123,8 @@ class NodeView:
     def _label(self, key: str) -> tuple[NDArray[np.intp], LabelColumn]:
         if self._rows is None:
             column = self._table.label_column(key)
-            return self.of_rows(column.numbers), column
+            # Sums by these numbers may be kept for longer than the column stays as it is.
+            return read_only(column.numbers[: self._size].copy()), column
         # A column may be forgotten and made anew, with other numbers: that of all nodes is the one to go by.
         numbers, column = self.everywhere().label(key)
         return read_only(numbers[self._rows]), column

@@ -109,6 +109,23 @@ def test_counts_are_right_after_more_changes_than_are_remembered(cluster: Cluste
     assert cluster.pod_counts.by_row(WEB, 2).tolist() == [0, 1]
 
 
+def test_sums_are_those_of_the_labels_at_that_time(cluster: Cluster) -> None:
+    def pods_by_zone() -> list[int]:
+        numbers, column = cluster.view(None).label("zone")
+        return cluster.pod_counts.by_value(WEB, numbers, column.values.size).tolist()
+
+    cluster.apply_node(make_node("a", labels={"zone": "1"}))
+    cluster.apply_pod(make_pod("web-1", "a", labels={"app": "web"}))
+    assert pods_by_zone() == [1, 0]
+    cluster.apply_node(make_node("b", labels={"zone": "2"}))
+    cluster.apply_node(make_node("a", labels={"zone": "3"}))
+    cluster.apply_pod(make_pod("web-2", "a", labels={"app": "web"}))
+    cluster.apply_pod(make_pod("web-3", "b", labels={"app": "web"}))
+    assert sorted(pods_by_zone()) == [0, 0, 1, 2]
+    cluster.apply_pod(make_pod("web-4", "a", labels={"app": "web"}))
+    assert sorted(pods_by_zone()) == [0, 0, 1, 3]
+
+
 def test_only_so_many_queries_are_kept(cluster: Cluster) -> None:
     counts = PodCounts(cluster.pods, limit=3)
     for number in range(10):
