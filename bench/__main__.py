@@ -3,9 +3,9 @@
 A part alone: python -m bench.PART. It takes two hours; with --quick some minutes.
 """
 
-from bench import cycle, decision, http, preemption, startup, throughput, unique_labels, watch
+from bench import cycle, decision, http, preemption, stages, startup, throughput, unique_labels, watch
 from bench.run import main
 
-PARTS = (decision, preemption, http, cycle, watch, throughput, unique_labels, startup)
+PARTS = (decision, preemption, http, cycle, stages, watch, throughput, unique_labels, startup)
 
 main("python -m bench", __doc__, [part.run for part in PARTS])

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
@@ -152,10 +152,12 @@ def resident_mib(pid: int) -> float:
 
 
 @contextmanager
-def service(directory: Path, *options: str, wait_ready: bool = True) -> Iterator[Server]:
+def service(
+    directory: Path, *options: str, wait_ready: bool = True, program: Sequence[str | Path] = (PROGRAM,)
+) -> Iterator[Server]:
     """`extender-service serve` on a free port, its log in `directory`."""
     log = directory / f"extender-service-{next(_numbers)}.log"
-    with _process(Process([PROGRAM, "serve", "--port=0", *options], log)) as process:
+    with _process(Process([*program, "serve", "--port=0", *options], log)) as process:
         server = Server(_url(process, r"(http://127\.0\.0\.1:\d+)"), process)
         if wait_ready:
             wait_until(server.is_ready, "the service's /readyz", _START_SECONDS)

@@ -1,5 +1,7 @@
 """How many pods that a selector matches are on each node, kept for the selectors that decisions ask for."""
 
+import weakref
+
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
@@ -28,18 +30,30 @@ class PodQuery(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
 
 
 class _Sums(msgspec.Struct, gc=False):
-    """Counts added up by the number that each row has, of the rows that are included (None: all)."""
+    """Counts added up by the number that each row has, of the rows that are included (None: all).
 
-    numbers: NDArray[np.intp]
-    included: NDArray[np.bool_] | None
+    Once others have forgotten these two arrays, nobody can ask for the sums again.
+    """
+
+    numbers: weakref.ref[NDArray[np.intp]]
+    included: weakref.ref[NDArray[np.bool_]] | None
     by_value: NDArray[np.int64]
 
-    def follow(self, row: int, sign: int) -> None:
-        """Take over that there is a pod more, or less, on a row."""
-        if row < len(self.numbers) and (self.included is None or self.included[row]):
-            number = self.numbers[row]
+    def are_of(self, numbers: NDArray[np.intp], included: NDArray[np.bool_] | None) -> bool:
+        """Tell whether these are the very same arrays."""
+        return self.numbers() is numbers and (None if self.included is None else self.included()) is included
+
+    def follow(self, row: int, sign: int) -> bool:
+        """Take over that there is a pod more, or less, on a row; returns whether the sums can still be asked for."""
+        numbers = self.numbers()
+        included = None if self.included is None else self.included()
+        if numbers is None or (self.included is not None and included is None):
+            return False
+        if row < len(numbers) and (included is None or included[row]):
+            number = numbers[row]
             if number != ABSENT:
                 self.by_value[number] += sign
+        return True
 
 
 class _Counts(msgspec.Struct, gc=False):
@@ -52,8 +66,8 @@ class _Counts(msgspec.Struct, gc=False):
         if row >= len(self.by_row):
             self.by_row = _lengthened(self.by_row, 2 * row + 1)
         self.by_row[row] += sign
-        for sums in self.sums:
-            sums.follow(row, sign)
+        if self.sums:
+            self.sums = [sums for sums in self.sums if sums.follow(row, sign)]
 
 
 class PodCounts:
@@ -84,11 +98,12 @@ class PodCounts:
         """
         counts = self._current(query, len(numbers))
         for sums in counts.sums:
-            if sums.numbers is numbers and sums.included is included:
+            if sums.are_of(numbers, included):
                 return sums.by_value
         by_row = counts.by_row[: len(numbers)]
         by_value = sum_by_value(numbers, by_row if included is None else np.where(included, by_row, 0), size)
-        counts.sums = [*counts.sums[1 - _MOST_SUMS :], _Sums(numbers, included, by_value)]
+        added = _Sums(weakref.ref(numbers), None if included is None else weakref.ref(included), by_value)
+        counts.sums = [*counts.sums[1 - _MOST_SUMS :], added]
         return by_value
 
     def _current(self, query: PodQuery, size: int) -> _Counts:

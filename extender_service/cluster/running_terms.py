@@ -1,5 +1,6 @@
 """The affinity terms of running pods: each distinct one once, with the number of pods on each node that have it."""
 
+import weakref
 from collections.abc import Iterator, Mapping
 
 import msgspec
@@ -65,9 +66,9 @@ class TermCounts:
 
 
 class _Sums(msgspec.Struct, gc=False):
-    """The counts of one term, added up by the number that each row has."""
+    """The counts of one term, added up by the number that each row has, as long as others keep these numbers."""
 
-    numbers: NDArray[np.intp]
+    numbers: weakref.ref[NDArray[np.intp]]
     by_value: NDArray[np.int64]
 
 
@@ -96,8 +97,9 @@ class RunningTerms:
         counts.add(row, sign)
         sums = self._sums.get(key)
         if sums is not None:
-            if row < len(sums.numbers):
-                sums.by_value[sums.numbers[row]] += sign
+            numbers = sums.numbers()
+            if numbers is not None and row < len(numbers):
+                sums.by_value[numbers[row]] += sign
             else:
                 del self._sums[key]
         if not counts.total:
@@ -121,8 +123,8 @@ class RunningTerms:
             term.add_by_value(sums, numbers, weight)
             return
         known = self._sums.pop(term.key, None)
-        if known is None or known.numbers is not numbers:
-            known = _Sums(numbers, np.zeros_like(sums))
+        if known is None or known.numbers() is not numbers:
+            known = _Sums(weakref.ref(numbers), np.zeros_like(sums))
             term.add_by_value(known.by_value, numbers)
             if len(self._sums) >= self.limit:
                 del self._sums[next(iter(self._sums))]

@@ -112,7 +112,8 @@ def test_counts_are_right_after_more_changes_than_are_remembered(cluster: Cluste
 def test_sums_are_those_of_the_labels_at_that_time(cluster: Cluster) -> None:
     def pods_by_zone() -> list[int]:
         numbers, column = cluster.view(None).label("zone")
-        return cluster.pod_counts.by_value(WEB, numbers, column.values.size).tolist()
+        pods: list[int] = cluster.pod_counts.by_value(WEB, numbers, column.values.size).tolist()
+        return pods
 
     cluster.apply_node(make_node("a", labels={"zone": "1"}))
     cluster.apply_pod(make_pod("web-1", "a", labels={"app": "web"}))

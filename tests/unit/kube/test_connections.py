@@ -20,12 +20,13 @@ class Server:
     """Answers each request, once it may; tells over which connections they came."""
 
     def __init__(self) -> None:
-        self.connections: list[int] = []
+        self.connections: list[object] = []
         self.may_answer = asyncio.Event()
         self.may_answer.set()
 
     async def __call__(self, request: Request, response: Response) -> None:
-        self.connections.append(id(asyncio.current_task()))
+        # The task itself: the id of one that has ended can be that of the next.
+        self.connections.append(asyncio.current_task())
         await self.may_answer.wait()
         await response.send_json(200, {"metadata": {"name": "p"}})
 
