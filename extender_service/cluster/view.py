@@ -201,6 +201,10 @@ class NodeView:
         rows = positions if self._rows is None else self._rows[positions]
         return NodeView(self._table, self._pods, Remembered(rows, len(rows)), self._worlds.at(positions))
 
+    def to_keep(self) -> "NodeView":
+        """Return the same nodes without what is remembered of them: for who keeps them longer than the decision."""
+        return NodeView(self._table, self._pods, Remembered(self._rows, self._size), self._worlds)
+
     @property
     def changes(self) -> RowChanges | None:
         """What is different in these nodes' own worlds: all changes, in their order."""

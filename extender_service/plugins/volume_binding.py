@@ -62,7 +62,7 @@ class FoundBindings(msgspec.Struct):
     def on(cls, nodes: NodeView, bindings: StaticBindings, passing: Mask) -> "FoundBindings":
         """Keep what was found on nodes, as far as they pass."""
         chosen = [np.where(passing, numbers, UNBOUND) for numbers in bindings.chosen]
-        return cls(nodes, StaticBindings(bindings.claims, bindings.volumes, chosen), passing)
+        return cls(nodes.to_keep(), StaticBindings(bindings.claims, bindings.volumes, chosen), passing)
 
     def at(self, nodes: NodeView) -> StaticBindings:
         """Return what was found on these nodes; nothing on nodes that Filter did not see."""

@@ -1,11 +1,17 @@
+import weakref
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 
+from bench import synthetic
+from bench.decision import default_profile
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.remembered import Remembered
+from extender_service.framework.runtime import decide
 from tests.unit.cluster.objects import make_node, make_pod
+
+HOSTNAME = "kubernetes.io/hostname"
 
 
 def fails() -> int:
@@ -94,3 +100,30 @@ def test_what_is_shared_cannot_be_written_to() -> None:
     for column in (cluster.view(None).unschedulable, cluster.view(None).taint_set):
         with pytest.raises(ValueError, match="read-only"):
             column[:] = 1
+
+
+def test_nodes_that_are_kept_do_not_keep_what_is_remembered_of_them() -> None:
+    cluster = Cluster()
+    cluster.apply_node(make_node("a"))
+    cluster.apply_node(make_node("b"))
+    for nodes in (cluster.view(None), cluster.view(np.array([1]))):
+        nodes.remembered("ours", lambda: np.zeros(2))
+        kept = nodes.to_keep()
+        assert kept.names == nodes.names
+        assert kept.remembered("ours", lambda: np.ones(2)).tolist() == [1, 1]
+
+
+def test_a_pod_that_is_expected_keeps_nothing_that_is_remembered() -> None:
+    cluster = synthetic.cluster(20, 2)
+    profile = default_profile(cluster)
+    for kind in (*synthetic.CLASSES, "volumes"):
+        pod = synthetic.pending_pod(kind)
+        nodes = cluster.view(None)
+        decision = decide(profile, pod, nodes, nodes.exists, score=True)
+        remembered = weakref.ref(nodes.label(HOSTNAME)[0])
+        del nodes
+        state = decision.state
+        del decision
+        cluster.apply_node(make_node("another", labels={"for": kind}))
+        cluster.view(None)
+        assert remembered() is None, f"{kind}: {state} keeps it"
