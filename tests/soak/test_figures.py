@@ -17,7 +17,20 @@ def growth(kib_a_minute: float) -> Figure:
 @pytest.mark.parametrize(("kib_a_minute", "is_fine"), [(0, True), (-50, True), (160, True), (180, False)])
 def test_memory_may_grow_by_a_twentieth_in_an_hour(kib_a_minute: float, is_fine: bool) -> None:
     assert growth(kib_a_minute).is_fine is is_fine
-    assert float(growth(kib_a_minute).value) == pytest.approx(kib_a_minute)
+    assert growth(kib_a_minute).value == f"{kib_a_minute} ± 0"
+
+
+@pytest.mark.parametrize(("kib_a_minute", "is_fine"), [(0, True), (2800, False)])
+def test_what_is_within_the_ups_and_downs_of_memory_is_no_leak(kib_a_minute: float, is_fine: bool) -> None:
+    # Half a minute up, half a minute down, by two percent.
+    samples = [
+        Sample(at, RESIDENT_KIB + kib_a_minute * at / 60 + 4000 * (at // 30 % 3), 0.0) for at in range(0, 600, 5)
+    ]
+    [figure] = [figure for figure in figures.memory(samples, 120.0) if figure.name.startswith("its growth")]
+    slope, _, chance = figure.value.partition(" ± ")
+    assert float(chance) > 200
+    assert abs(float(slope) - kib_a_minute) < float(chance)
+    assert figure.is_fine is is_fine
 
 
 def test_what_happens_before_memory_has_settled_does_not_count() -> None:
