@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -31,14 +31,17 @@ from extender_service.kube.resources import (
     SERVICES,
     STATEFUL_SETS,
     STORAGE_CLASSES,
+    WATCHED_PODS,
     Key,
     Resource,
-    T,
     key_of,
 )
 from extender_service.kube.storage import ClaimReference, PersistentVolume, PersistentVolumeClaim
+from extender_service.kube.watched_pods import AnyPod
 
 log = logging.getLogger(__name__)
+
+_Written = TypeVar("_Written", PersistentVolume, PersistentVolumeClaim)
 
 # As in kube-scheduler, pods that have ended are not even sent.
 NOT_ENDED = "status.phase!=Succeeded,status.phase!=Failed"
@@ -129,7 +132,7 @@ class ApiServer:
         """Write a claim's annotations, if nobody has changed it since. Raises KubeError."""
         return await self._patch(PERSISTENT_VOLUME_CLAIMS, claim, {})
 
-    async def _patch(self, resource: Resource[T], obj: T, changes: Mapping[str, Any]) -> T:
+    async def _patch(self, resource: Resource[_Written], obj: _Written, changes: Mapping[str, Any]) -> _Written:
         # The resource version makes the API server refuse (409) what follows from an older state.
         metadata = {"resourceVersion": obj.metadata.resource_version, "annotations": obj.metadata.annotations}
         try:
@@ -166,7 +169,7 @@ class PodStore:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
-    def apply(self, obj: Pod) -> None:
+    def apply(self, obj: AnyPod) -> None:
         """Add or update a pod."""
         try:
             self._cluster.apply_pod(obj)
@@ -228,7 +231,7 @@ class StorageStore:
 def _stores(cluster: Cluster, reads: Collection[type[Object]]) -> Iterator[tuple[Resource[Any], Store[Any], str]]:
     """What is read of the API server: each resource, what takes it in, and which field selector it is read by."""
     yield NODES, NodeStore(cluster), ""
-    yield PODS, PodStore(cluster), NOT_ENDED
+    yield WATCHED_PODS, PodStore(cluster), NOT_ENDED
     for resource in _WORKLOADS:
         if resource.type in reads:
             yield resource, WorkloadStore(cluster, resource.type), ""

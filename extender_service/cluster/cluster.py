@@ -28,6 +28,7 @@ from extender_service.kube.storage import (
     PersistentVolumeClaim,
     StorageClass,
 )
+from extender_service.kube.watched_pods import AnyPod
 
 # kube-scheduler's default bindTimeoutSeconds.
 EXPECTED_SECONDS = 600.0
@@ -47,7 +48,7 @@ _USED_LAST = 8
 TERMINAL_PHASES = ("Succeeded", "Failed")
 
 
-def pod_uid(pod: Pod) -> str:
+def pod_uid(pod: AnyPod) -> str:
     """What a pod is known by: its UID, or namespace/name where somebody left that out."""
     return pod.metadata.uid or f"{pod.metadata.namespace}/{pod.metadata.name}"
 
@@ -115,7 +116,7 @@ class Cluster:
         """Names of the nodes that exist, in row order."""
         return [node.metadata.name for node in self.nodes.objects if node is not None]
 
-    def apply_pod(self, pod: Pod) -> None:
+    def apply_pod(self, pod: AnyPod) -> None:
         """Add or update a pod. Raises QuantityError for a malformed quantity, and changes nothing then."""
         key = (pod.metadata.namespace, pod.metadata.name)
         uid = pod_uid(pod)

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 import msgspec
 
-from extender_service.kube.objects import Pod
+from extender_service.kube.watched_pods import AnyPod
 
 
 class Nomination(msgspec.Struct, frozen=True):
@@ -26,7 +26,7 @@ class Nominations:
     def __len__(self) -> int:
         return len(self._by_uid)
 
-    def apply(self, pod: Pod, uid: str, slot: int) -> None:
+    def apply(self, pod: AnyPod, uid: str, slot: int) -> None:
         """Take in what the watch says of a pod."""
         node_name = pod.status.nominated_node_name
         if node_name and not pod.spec.node_name and not pod.spec.scheduling_gates:

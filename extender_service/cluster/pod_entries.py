@@ -9,9 +9,9 @@ import numpy as np
 from extender_service.cluster.interning import shared
 from extender_service.cluster.label_sets import LabelSet
 from extender_service.cluster.pod_volumes import PodVolumes, pod_volumes
-from extender_service.cluster.resources import HostPort, PodRequests, host_ports, pod_requests, request_shape
-from extender_service.kube.objects import Pod
+from extender_service.cluster.resources import HostPort, PodRequests, requests_and_ports
 from extender_service.kube.pod_affinity import PodAffinityTerms, pod_affinity_terms
+from extender_service.kube.watched_pods import AnyPod
 
 # The start of a pod that has not started: later than any other.
 NOT_STARTED = int(np.iinfo(np.int64).max)
@@ -38,10 +38,11 @@ class PodEntry(msgspec.Struct, frozen=True, gc=False):
     started: int
 
 
-def pod_entry(pod: Pod, uid: str, node_name: str) -> PodEntry:
+def pod_entry(pod: AnyPod, uid: str, node_name: str) -> PodEntry:
     """Take from a pod what the table holds; it counts on `node_name`. Raises QuantityError for a malformed quantity."""
     metadata, spec, status = pod.metadata, pod.spec, pod.status
     namespace = shared(metadata.namespace)
+    requests, ports = requests_and_ports(spec)
     terminating = metadata.deletion_timestamp != ""
     return PodEntry(
         namespace,
@@ -49,8 +50,8 @@ def pod_entry(pod: Pod, uid: str, node_name: str) -> PodEntry:
         uid,
         shared(node_name),
         status.nominated_node_name,
-        pod_requests(request_shape(spec)),
-        host_ports(spec),
+        requests,
+        ports,
         LabelSet(namespace, metadata.labels),
         pod_affinity_terms(namespace, spec.affinity),
         pod_volumes(pod),
@@ -71,7 +72,7 @@ def _started(start_time: str) -> int:
     return (started.replace(tzinfo=started.tzinfo or UTC) - _EPOCH) // _MICROSECOND
 
 
-def _is_preempted(pod: Pod) -> bool:
+def _is_preempted(pod: AnyPod) -> bool:
     """Tell whether a pod is being deleted to make room (podTerminatingByPreemption in default_preemption.go)."""
     disruption = next((condition for condition in pod.status.conditions if condition.type == "DisruptionTarget"), None)
     return disruption is not None and disruption.status == "True" and disruption.reason == "PreemptionByScheduler"

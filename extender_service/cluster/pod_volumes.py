@@ -6,9 +6,10 @@ from typing import NamedTuple
 import msgspec
 
 from extender_service.kube.csi_migration import FOLLOWED, CSIVolume, TranslationError, in_tree_plugin, translate
-from extender_service.kube.objects import Pod, Volume
+from extender_service.kube.objects import Volume
 from extender_service.kube.resources import Key
 from extender_service.kube.storage import PersistentVolumeClaim
+from extender_service.kube.watched_pods import AnyPod
 
 
 class DiskUse(NamedTuple):
@@ -68,7 +69,7 @@ _sources = attrgetter(*_SOURCES)
 _NO_SOURCES = (None,) * len(_SOURCES)
 
 
-def pod_volumes(pod: Pod) -> PodVolumes:
+def pod_volumes(pod: AnyPod) -> PodVolumes:
     """Take from a pod what it holds in volumes."""
     # Nearly all volumes are of sources that scheduling does not read.
     volumes = [volume for volume in pod.spec.volumes if _sources(volume) != _NO_SOURCES]
@@ -79,7 +80,7 @@ def pod_volumes(pod: Pod) -> PodVolumes:
     return PodVolumes(tuple(attachable), tuple(disks)) if attachable or disks else NO_VOLUMES
 
 
-def _attachable(pod: Pod, volume: Volume) -> ClaimUse | InTreeUse | None:
+def _attachable(pod: AnyPod, volume: Volume) -> ClaimUse | InTreeUse | None:
     metadata = pod.metadata
     if volume.persistent_volume_claim is not None:
         return ClaimUse((metadata.namespace, volume.persistent_volume_claim.claim_name))

@@ -9,9 +9,10 @@ from functools import lru_cache
 
 import msgspec
 
-from extender_service.kube.objects import PodSpec, RawQuantity, ResourceList
+from extender_service.kube.objects import Container, PodSpec, RawQuantity, ResourceList
 from extender_service.kube.quantity import milli_value, parse_quantity, whole_value
 from extender_service.kube.resource_names import is_scalar_resource
+from extender_service.kube.watched_pods import WatchedPodSpec
 
 CPU = "cpu"
 MEMORY = "memory"
@@ -24,6 +25,10 @@ DEFAULT_MEMORY_BYTES = 200 * 1024 * 1024
 _DEFAULT_NANOS = {CPU: DEFAULT_CPU_MILLI * 10**6, MEMORY: DEFAULT_MEMORY_BYTES * 10**9}
 
 Nanos = dict[str, int]
+
+_Containers = tuple[tuple[Container, ...], tuple[Container, ...], ResourceList]
+# What is kept by more bytes than that, somebody would fill the memory with.
+_MOST_KEPT_BYTES = 4 << 10
 
 
 def _is_counted(name: str) -> bool:
@@ -184,3 +189,19 @@ def host_ports(spec: PodSpec) -> frozenset[HostPort]:
             if port.host_port > 0
         ]
     )
+
+
+def requests_and_ports(spec: PodSpec | WatchedPodSpec) -> tuple[PodRequests, frozenset[HostPort]]:
+    """What a pod takes from its node. Raises QuantityError for a malformed quantity."""
+    # Pods of one template share their containers, and bytes can be looked up where the objects cannot.
+    encoded = msgspec.msgpack.encode((spec.containers, spec.init_containers, spec.overhead))
+    return _known_taken(encoded) if len(encoded) <= _MOST_KEPT_BYTES else _taken(encoded)
+
+
+def _taken(encoded: bytes) -> tuple[PodRequests, frozenset[HostPort]]:
+    containers, init_containers, overhead = msgspec.msgpack.decode(encoded, type=_Containers)
+    spec = PodSpec(containers=containers, init_containers=init_containers, overhead=overhead)
+    return pod_requests(request_shape(spec)), host_ports(spec)
+
+
+_known_taken = lru_cache(maxsize=4096)(_taken)

@@ -34,13 +34,18 @@ class OwnerReference(Object):
     controller: bool = False
 
 
-class ObjectMeta(Object):
-    """metav1.ObjectMeta; timestamps stay RFC 3339 text in UTC, which sorts as time does."""
+class Metadata(Object):
+    """The part of metav1.ObjectMeta that tells which object it is, and in which version."""
 
     name: str = ""
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
+
+
+class ObjectMeta(Metadata):
+    """metav1.ObjectMeta; timestamps stay RFC 3339 text in UTC, which sorts as time does."""
+
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     owner_references: tuple[OwnerReference, ...] = ()

@@ -9,6 +9,7 @@ import msgspec
 from extender_service.kube.objects import Affinity, PodAffinity, PodAffinityTerm, WeightedPodAffinityTerm
 from extender_service.kube.selectors import Selector, SelectorError, parse_label_selector
 from extender_service.kube.validation import aggregate
+from extender_service.kube.watched_pods import WatchedAffinity
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -52,7 +53,7 @@ _MOST_KEPT_BYTES = 16 << 10
 _NONE = PodAffinity()
 
 
-def pod_affinity_terms(namespace: str, affinity: Affinity | None) -> PodAffinityTerms:
+def pod_affinity_terms(namespace: str, affinity: Affinity | WatchedAffinity | None) -> PodAffinityTerms:
     """Parse the terms of a pod in a namespace."""
     if affinity is None or (affinity.pod_affinity is None and affinity.pod_anti_affinity is None):
         return NO_TERMS

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import msgspec
 
 from extender_service.kube.decoding import Decoder
-from extender_service.kube.objects import Node, ObjectMeta, Pod
+from extender_service.kube.objects import Metadata, Node, Pod
 from extender_service.kube.policy import PodDisruptionBudget
 from extender_service.kube.storage import (
     CSIDriver,
@@ -18,6 +18,7 @@ from extender_service.kube.storage import (
     PersistentVolumeClaim,
     StorageClass,
 )
+from extender_service.kube.watched_pods import WatchedPod
 from extender_service.kube.workloads import Namespace, ReplicaSet, ReplicationController, Service, StatefulSet
 
 Key = tuple[str, str]
@@ -25,10 +26,10 @@ Key = tuple[str, str]
 
 
 class ApiObject(Protocol):
-    """Anything with metav1.ObjectMeta."""
+    """Anything with metav1.ObjectMeta, or its part that all objects need."""
 
     @property
-    def metadata(self) -> ObjectMeta:
+    def metadata(self) -> Metadata:
         """The object's metadata."""
 
 
@@ -90,6 +91,7 @@ class Resource(Generic[T]):
 
 
 PODS = Resource("", "v1", "pods", Pod)
+WATCHED_PODS = Resource("", "v1", "pods", WatchedPod)
 NODES = Resource("", "v1", "nodes", Node)
 NAMESPACES = Resource("", "v1", "namespaces", Namespace)
 SERVICES = Resource("", "v1", "services", Service)

@@ -12,8 +12,9 @@ from extender_service.cluster.cluster import Cluster, pod_uid
 from extender_service.kube.client import KubeClient
 from extender_service.kube.objects import Pod
 from extender_service.kube.reflector import Reflector
-from extender_service.kube.resources import NODES, PODS, Resource, T
+from extender_service.kube.resources import NODES, WATCHED_PODS, Resource, T
 from extender_service.kube.watch import EventStream
+from extender_service.kube.watched_pods import WatchedPod
 from tests.counted.bytecodes import executed, finish, typical
 from tests.counted.pods import PODS_PER_NODE
 
@@ -30,30 +31,30 @@ def pod_event(which: PodEvent, nodes: int) -> int:
 
 def _lives(cluster: Cluster) -> Iterator[dict[PodEvent, int]]:
     """Yield the count of an event of each kind, while pod after pod comes and goes."""
-    reflector = Reflector(_NO_CLIENT, PODS, PodStore(cluster))
+    reflector = Reflector(_NO_CLIENT, WATCHED_PODS, PodStore(cluster))
     for round_number in itertools.count():
         created = [_pod(round_number * _AT_ONCE + number) for number in range(_AT_ONCE)]
         bound = [_with(pod, "spec", nodeName=f"node-{at:05}") for at, pod in enumerate(created)]
         running = [_with(pod, "status", phase="Running", podIP="10.0.0.1") for pod in bound]
         yield {
-            "is created": _applying(reflector, PODS, "ADDED", created),
-            "is bound": _applying(reflector, PODS, "MODIFIED", bound),
+            "is created": _applying(reflector, WATCHED_PODS, "ADDED", created),
+            "is bound": _applying(reflector, WATCHED_PODS, "MODIFIED", bound),
             "is bound as expected": _bound_as_expected(cluster, reflector),
-            "runs": _applying(reflector, PODS, "MODIFIED", running),
-            "is deleted": _applying(reflector, PODS, "DELETED", running),
+            "runs": _applying(reflector, WATCHED_PODS, "MODIFIED", running),
+            "is deleted": _applying(reflector, WATCHED_PODS, "DELETED", running),
         }
 
 
-def _bound_as_expected(cluster: Cluster, reflector: Reflector[Pod]) -> int:
+def _bound_as_expected(cluster: Cluster, reflector: Reflector[WatchedPod]) -> int:
     """Count the event that confirms what a call has answered, for pods that come and go for it."""
     created = [_with(_pod(number), "metadata", name=f"web-{number}", uid=f"uid-{number}") for number in range(_AT_ONCE)]
     bound = [_with(pod, "spec", nodeName=f"node-{at:05}") for at, pod in enumerate(created)]
-    _applying(reflector, PODS, "ADDED", created)
+    _applying(reflector, WATCHED_PODS, "ADDED", created)
     for pod, manifest in zip(created, bound, strict=True):
         expected = msgspec.convert(pod, Pod)
         cluster.placements.expect(expected, pod_uid(expected), manifest["spec"]["nodeName"])
-    count = _applying(reflector, PODS, "MODIFIED", bound)
-    _applying(reflector, PODS, "DELETED", bound)
+    count = _applying(reflector, WATCHED_PODS, "MODIFIED", bound)
+    _applying(reflector, WATCHED_PODS, "DELETED", bound)
     return count
 
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+import msgspec
+
 from extender_service.kube.objects import (
     Container,
     ContainerPort,
@@ -16,6 +18,8 @@ from extender_service.kube.objects import (
     ResourceRequirements,
     Taint,
 )
+from extender_service.kube.resources import WATCHED_PODS
+from extender_service.kube.watched_pods import WatchedPod
 
 
 def make_node(
@@ -62,3 +66,8 @@ def make_pod(
         PodSpec(node_name=node, containers=(make_container(requests, ports=ports),)),
         PodStatus(phase=phase, nominated_node_name=nominated),
     )
+
+
+def watched(pod: Pod) -> WatchedPod:
+    """What a watch shows of a pod."""
+    return WATCHED_PODS.decoder.decode(msgspec.json.encode(pod))

@@ -27,7 +27,7 @@ from extender_service.kube.objects import (
 )
 from tests.unit.cluster.clock import Clock
 from tests.unit.cluster.from_scratch import amounts_of, matrix_of, ports_of, taken_by
-from tests.unit.cluster.objects import make_node, make_pod
+from tests.unit.cluster.objects import make_node, make_pod, watched
 from tests.unit.cluster.portrait import portrait
 
 EXPECTED_SECONDS = 60.0
@@ -146,7 +146,7 @@ class ClusterHistories(RuleBasedStateMachine):
             self.forget_placement(pod.metadata.uid)
         if phase == "Running":
             self.pods[name] = pod
-        self.cluster.apply_pod(pod)
+        self.cluster.apply_pod(watched(pod))
 
     @rule(name=pod_names)
     def pod_goes(self, name: str) -> None:

@@ -1,10 +1,11 @@
 """What the table holds of a pod."""
 
 import pytest
-from msgspec import structs
+from msgspec import json, structs
 
 from extender_service.cluster.pod_entries import NOT_STARTED, PodEntry, pod_entry
 from extender_service.kube.objects import PodCondition, PodStatus
+from extender_service.kube.resources import PODS, WATCHED_PODS
 from tests.unit.cluster.objects import make_pod
 
 
@@ -47,3 +48,44 @@ def test_a_pod_that_is_deleted_for_another_reason_is_not_preempted(status: PodSt
 )
 def test_a_pods_start_is_counted_in_microseconds(start_time: str, started: int) -> None:
     assert entry(PodStatus(start_time=start_time)).started == started
+
+
+def test_a_watched_pod_shows_all_that_is_kept_of_a_pod() -> None:
+    pod = json.encode(
+        {
+            "metadata": {
+                "name": "web",
+                "namespace": "shop",
+                "uid": "1",
+                "labels": {"app": "web"},
+                "deletionTimestamp": "2024-01-01T00:00:00Z",
+            },
+            "spec": {
+                "priority": 7,
+                "containers": [
+                    {"image": "web:1", "ports": [{"hostPort": 80}], "resources": {"requests": {"cpu": "1"}}},
+                    {"image": "log:1", "resources": {"requests": {"memory": "1Gi"}}},
+                ],
+                "initContainers": [{"restartPolicy": "Always", "resources": {"requests": {"cpu": "2"}}}],
+                "overhead": {"cpu": "100m"},
+                "affinity": {
+                    "nodeAffinity": {},
+                    "podAntiAffinity": {
+                        "requiredDuringSchedulingIgnoredDuringExecution": [
+                            {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "web"}}}
+                        ]
+                    },
+                },
+                "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}],
+            },
+            "status": {
+                "nominatedNodeName": "b",
+                "startTime": "1970-01-01T00:00:02Z",
+                "conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}],
+            },
+        }
+    )
+    entries = [pod_entry(resource.decoder.decode(pod), "1", "a") for resource in (PODS, WATCHED_PODS)]
+    assert entries[0] == entries[1]
+    assert (entries[1].requests.amounts, len(entries[1].ports)) == ((("cpu", 3100), ("memory", 1 << 30)), 1)
+    assert entries[1].preempted

@@ -11,6 +11,7 @@ from extender_service.cluster.resources import (
     node_allocatable,
     pod_requests,
     request_shape,
+    requests_and_ports,
     total_requests,
 )
 from extender_service.kube.objects import Container, ContainerPort, PodSpec, ResourceList
@@ -254,3 +255,13 @@ def test_host_ports_of_init_containers_do_not_count() -> None:
 def test_host_ports_of_all_containers_count() -> None:
     spec = PodSpec(containers=(make_container(ports=[80]), make_container(ports=[80, 443])))
     assert host_ports(spec) == {("0.0.0.0", "TCP", 80), ("0.0.0.0", "TCP", 443)}
+
+
+@pytest.mark.parametrize("number_of_containers", [1, 100])
+def test_what_a_pod_takes_is_told_of_all_its_containers(number_of_containers: int) -> None:
+    containers = (make_container({"cpu": "10m"}, ports=[80]),) * number_of_containers
+    init_containers = (make_container({"memory": "1Gi"}, ports=[53]),)
+    spec = PodSpec(containers=containers, init_containers=init_containers, overhead={"cpu": "1"})
+    requests, ports = requests_and_ports(spec)
+    assert dict(requests.amounts) == {"cpu": 1000 + 10 * number_of_containers, "memory": 1 << 30}
+    assert ports == {("0.0.0.0", "TCP", 80)}

@@ -1,0 +1,67 @@
+"""Pods as a watch of all pods needs them: what they take of nodes, and what they are to other pods.
+
+Of most pods nobody asks more than that, and to skip the rest saves a good part of the time that a list of them takes to
+decode. What a pod wants for itself is read where it is judged, from `objects.Pod`; names and meanings are the same.
+"""
+
+from extender_service.kube.objects import (
+    ContainerPort,
+    Int32,
+    Metadata,
+    Object,
+    Pod,
+    PodAffinity,
+    PodSchedulingGate,
+    PodStatus,
+    ResourceList,
+    ResourceRequirements,
+    Volume,
+)
+
+
+class WatchedMeta(Metadata):
+    """Part of metav1.ObjectMeta."""
+
+    labels: dict[str, str] = {}
+    deletion_timestamp: str = ""
+
+
+class WatchedAffinity(Object):
+    """Part of v1.Affinity."""
+
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+class WatchedContainer(Object):
+    """Part of v1.Container."""
+
+    ports: tuple[ContainerPort, ...] = ()
+    resources: ResourceRequirements = ResourceRequirements()
+    restart_policy: str = ""
+
+
+class WatchedPodSpec(Object):
+    """Part of v1.PodSpec."""
+
+    node_name: str = ""
+    scheduler_name: str = ""
+    affinity: WatchedAffinity | None = None
+    containers: tuple[WatchedContainer, ...] = ()
+    init_containers: tuple[WatchedContainer, ...] = ()
+    overhead: ResourceList = {}
+    priority: Int32 = 0
+    scheduling_gates: tuple[PodSchedulingGate, ...] = ()
+    volumes: tuple[Volume, ...] = ()
+
+
+class WatchedPod(Object):
+    """Part of v1.Pod."""
+
+    metadata: WatchedMeta = WatchedMeta()
+    spec: WatchedPodSpec = WatchedPodSpec()
+    status: PodStatus = PodStatus()
+
+
+AnyPod = Pod | WatchedPod
+"""A pod of which no more is asked than of one that is watched."""
