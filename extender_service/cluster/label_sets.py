@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
+from functools import lru_cache
 
 import msgspec
 import numpy as np
@@ -13,18 +14,41 @@ from extender_service.kube.selectors import Operator, Requirement, Selector
 _FIRST_CAPACITY = 64
 # Of a label's value as the API server takes it; longer ones come from callers alone.
 _LONGEST_VALUE = 63
+# What is kept by more bytes than that, somebody would fill the memory with.
+_MOST_KEPT_BYTES = 4 << 10
 # The namespace of a number that no label set has.
 _UNUSED = -1
 
 
 class LabelSet(msgspec.Struct, frozen=True, gc=False):
-    """The namespace and labels of a pod; many pods share them."""
+    """The namespace and labels of a pod; many pods share them. `digest` is their hash."""
 
     namespace: str
     labels: dict[str, str]
+    digest: int = 0
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "digest", hash((self.namespace, frozenset(self.labels.items()))))
 
     def __hash__(self) -> int:
-        return hash((self.namespace, frozenset(self.labels.items())))
+        return self.digest
+
+
+def label_set(namespace: str, labels: Mapping[str, str]) -> LabelSet:
+    """Return the label set of a pod: one object for all who keep it, if it is common."""
+    # Bytes can be looked up where a map cannot.
+    encoded = msgspec.msgpack.encode((namespace, labels))
+    return _known(encoded) if len(encoded) <= _MOST_KEPT_BYTES else _decoded(encoded)
+
+
+def _decoded(encoded: bytes) -> LabelSet:
+    namespace, labels = msgspec.msgpack.decode(encoded, type=tuple[str, dict[str, str]])
+    # Most values are those of other sets, too.
+    common = {key: shared(value) if len(value) <= _LONGEST_VALUE else value for key, value in labels.items()}
+    return LabelSet(shared(namespace), common)
+
+
+_known = lru_cache(maxsize=1024)(_decoded)
 
 
 class PodSelector(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
@@ -86,10 +110,8 @@ class LabelSets:
         if number >= 0:
             self._sets.hold_again(number)
             return number
-        labels = {
-            key: shared(value) if len(value) <= _LONGEST_VALUE else value for key, value in label_set.labels.items()
-        }
-        number = self._sets.hold(LabelSet(shared(label_set.namespace), labels))
+        labels = label_set.labels
+        number = self._sets.hold(label_set)
         if number == len(self._namespace):
             self._namespace = np.pad(self._namespace, (0, number), constant_values=_UNUSED)
         self._namespace[number] = self._namespaces.hold(label_set.namespace)

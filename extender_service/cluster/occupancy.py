@@ -18,12 +18,10 @@ class Occupancy:
 
     def add(self, entry: PodEntry) -> int:
         """Take a pod in, counting on its node if it has one; returns its slot."""
-        slot = self.pods.add(entry)
-        row = NO_ROW
-        if entry.node_name:
-            row = self.nodes.row_for(entry.node_name)
+        row = self.nodes.row_for(entry.node_name) if entry.node_name else NO_ROW
+        slot = self.pods.add(entry, row)
+        if row != NO_ROW:
             self.nodes.add_pod(row, self.pods.amounts_of(slot), entry.ports)
-            self.pods.place(slot, row)
         self.volumes.add(slot, row, entry.volumes)
         return slot
 

@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 
 from extender_service.cluster.interning import shared
-from extender_service.cluster.label_sets import LabelSet
+from extender_service.cluster.label_sets import LabelSet, label_set
 from extender_service.cluster.pod_volumes import PodVolumes, pod_volumes
 from extender_service.cluster.resources import HostPort, PodRequests, requests_and_ports
 from extender_service.kube.pod_affinity import PodAffinityTerms, pod_affinity_terms
@@ -52,7 +52,7 @@ def pod_entry(pod: AnyPod, uid: str, node_name: str) -> PodEntry:
         status.nominated_node_name,
         requests,
         ports,
-        LabelSet(namespace, metadata.labels),
+        label_set(namespace, metadata.labels),
         pod_affinity_terms(namespace, spec.affinity),
         pod_volumes(pod),
         terminating,

@@ -1,9 +1,9 @@
 """What a pod holds in volumes, as far as other pods or limits mind."""
 
-from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
+from msgspec import structs
 
 from extender_service.kube.csi_migration import FOLLOWED, CSIVolume, TranslationError, in_tree_plugin, translate
 from extender_service.kube.objects import Volume
@@ -64,15 +64,14 @@ class PodVolumes(msgspec.Struct, frozen=True, gc=False):
 
 NO_VOLUMES = PodVolumes()
 
-_SOURCES = [field for field in Volume.__struct_fields__ if field != "name"]
-_sources = attrgetter(*_SOURCES)
-_NO_SOURCES = (None,) * len(_SOURCES)
+# All fields of a volume but its name; one that is not None is its source.
+_SOURCES = len(Volume.__struct_fields__) - 1
 
 
 def pod_volumes(pod: AnyPod) -> PodVolumes:
     """Take from a pod what it holds in volumes."""
     # Nearly all volumes are of sources that scheduling does not read.
-    volumes = [volume for volume in pod.spec.volumes if _sources(volume) != _NO_SOURCES]
+    volumes = [volume for volume in pod.spec.volumes if structs.astuple(volume).count(None) != _SOURCES]
     if not volumes:
         return NO_VOLUMES
     attachable = [use for volume in volumes if (use := _attachable(pod, volume)) is not None]

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from extender_service.cluster.dimensions import NONZERO_CPU_MILLI, NONZERO_MEMORY_BYTES, POD_COUNT, Dimensions
 from extender_service.cluster.interning import Interner
-from extender_service.cluster.label_sets import LabelSets
+from extender_service.cluster.label_sets import LabelSet, LabelSets
 from extender_service.cluster.pod_changes import PodChange, PodChanges
 from extender_service.cluster.pod_entries import PodEntry
 from extender_service.cluster.pod_volumes import PodVolumes
@@ -78,8 +78,8 @@ class PodTable:
     def __len__(self) -> int:
         return len(self.facts) - len(self._free)
 
-    def add(self, entry: PodEntry) -> int:
-        """Take a pod in, on no row yet; returns its slot."""
+    def add(self, entry: PodEntry, row: int = NO_ROW) -> int:
+        """Take in a pod that counts on a node row, or on none; returns its slot."""
         if self._free:
             slot = self._free.pop()
         else:
@@ -88,7 +88,7 @@ class PodTable:
             if slot == len(self.row):
                 self._grow()
         number = self._hold(entry.requests)
-        self.row[slot] = NO_ROW
+        self.row[slot] = row
         self.requests[slot] = number
         self.label_set[slot] = self.label_sets.hold(entry.label_set)
         self.terminating[slot] = entry.terminating
@@ -98,6 +98,8 @@ class PodTable:
             entry.namespace, entry.name, entry.uid, entry.node_name, entry.nominated_node_name, number, entry.volumes
         )
         self._set_order(slot, entry)
+        if row != NO_ROW:
+            self._tell(entry.label_set, entry.terms, row, 1, is_terminating=entry.terminating)
         return slot
 
     def is_amended_by(self, slot: int, entry: PodEntry) -> bool:
@@ -121,17 +123,13 @@ class PodTable:
             self.facts[slot] = msgspec.structs.replace(facts, nominated_node_name=entry.nominated_node_name)
         self._set_order(slot, entry)
 
-    def place(self, slot: int, row: int) -> None:
-        """Let the pod in a slot count on a node row."""
-        self.row[slot] = row
-        self._tell(slot, row, 1)
-
     def displace(self, slot: int) -> int:
         """Let the pod in a slot count nowhere; returns the row that it counted on, or NO_ROW."""
         row = int(self.row[slot])
         if row != NO_ROW:
             self.row[slot] = NO_ROW
-            self._tell(slot, row, -1)
+            label_set = self.label_sets[int(self.label_set[slot])]
+            self._tell(label_set, self.terms_of(slot), row, -1, is_terminating=bool(self.terminating[slot]))
         return row
 
     def remove(self, slot: int) -> None:
@@ -175,10 +173,9 @@ class PodTable:
         slots: list[int] = np.flatnonzero(self.row == row).tolist()
         return slots
 
-    def _tell(self, slot: int, row: int, sign: int) -> None:
-        label_set = self.label_sets[int(self.label_set[slot])]
-        self.changes.append(PodChange(label_set, row, sign, bool(self.terminating[slot])))
-        terms = self.terms_of(slot)
+    def _tell(self, label_set: LabelSet, terms: PodAffinityTerms, row: int, sign: int, *, is_terminating: bool) -> None:
+        """Take note of a pod that came to a row (sign 1) or left it (-1)."""
+        self.changes.append(PodChange(label_set, row, sign, is_terminating))
         if terms is NO_TERMS:
             return
         for term in terms.required_anti:

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender_service.cluster.label_sets import LabelSet, LabelSets, PodSelector
+from extender_service.cluster.label_sets import LabelSet, LabelSets, PodSelector, label_set
 from extender_service.kube.objects import LabelSelector, SelectorRequirement
 from extender_service.kube.selectors import EVERYTHING, NOTHING, label_set_selector, parse_label_selector
 from tests.unit.cluster import selectors as random_selectors
@@ -20,6 +20,22 @@ def test_equal_labels_are_kept_once_however_they_are_ordered() -> None:
     assert sets.hold(LabelSet("bank", {"app": "web", "tier": "front"})) != first
     assert sets.number_of(LabelSet("shop", {"app": "web"})) == -1
     assert len(sets) == 2
+
+
+@given(st.dictionaries(st.text(), st.text()), st.sampled_from(["web", "w" * 100, "w" * 5000]))
+def test_the_label_set_of_pods_is_that_of_their_labels(labels: dict[str, str], value: str) -> None:
+    labels["app"] = value
+    assert label_set("shop", labels) == LabelSet("shop", labels)
+    backwards = dict(reversed(labels.items()))
+    assert (label_set("shop", backwards), hash(label_set("shop", backwards))) == (
+        LabelSet("shop", labels),
+        hash(label_set("shop", labels)),
+    )
+
+
+def test_pods_with_the_same_labels_share_one_label_set() -> None:
+    assert label_set("shop", {"app": "web"}) is label_set("shop", {"app": "web"})
+    assert label_set("shop", {"app": "web"}) != label_set("bank", {"app": "web"})
 
 
 def test_a_selector_is_about_namespaces_and_labels() -> None:

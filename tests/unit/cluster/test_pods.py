@@ -35,8 +35,8 @@ def entry(pod: Pod) -> PodEntry:
     return pod_entry(pod, pod.metadata.uid, pod.spec.node_name)
 
 
-def add(pods: PodTable, pod: Pod) -> int:
-    return pods.add(entry(pod))
+def add(pods: PodTable, pod: Pod, row: int = NO_ROW) -> int:
+    return pods.add(entry(pod), row)
 
 
 def test_a_slot_tells_who_a_pod_is_and_what_it_takes() -> None:
@@ -156,13 +156,13 @@ def test_the_terms_of_pods_are_found_with_their_weights_while_these_are_on_a_row
         pod_anti_affinity=PodAffinity((near("forbidden"),), (WeightedPodAffinityTerm(7, near("avoided")),)),
     )
     pod = make_pod("web")
-    slot = add(pods, structs.replace(pod, spec=structs.replace(pod.spec, affinity=affinity)))
 
     def about(terms: RunningTerms, app: str) -> list[int | None]:
         return [counts.key.weight for counts in terms.about("default", {"app": app}, {})]
 
+    add(pods, structs.replace(make_pod("pending"), spec=structs.replace(pod.spec, affinity=affinity)))
     assert (len(pods.affinity), len(pods.anti_affinity)) == (0, 0)
-    pods.place(slot, 3)
+    slot = add(pods, structs.replace(pod, spec=structs.replace(pod.spec, affinity=affinity)), 3)
     assert about(pods.anti_affinity, "forbidden") == about(pods.affinity, "required") == [None]
     assert (about(pods.affinity, "preferred"), about(pods.affinity, "avoided")) == ([5], [-7])
     assert (len(pods.affinity), len(pods.anti_affinity)) == (3, 1)
@@ -205,6 +205,7 @@ def test_the_table_grows_past_its_first_capacity() -> None:
 
 def test_no_pod_is_on_a_row_because_there_is_room_for_more_pods() -> None:
     pods = PodTable(Dimensions())
-    slots = [add(pods, make_pod(str(number))) for number in range(300)]
-    pods.place(slots[7], 0)
-    assert pods.on_row(0) == [slots[7]]
+    on_row = add(pods, make_pod("web"), 0)
+    for number in range(300):
+        add(pods, make_pod(str(number)))
+    assert pods.on_row(0) == [on_row]
