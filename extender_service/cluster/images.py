@@ -25,47 +25,45 @@ class Image(msgspec.Struct, frozen=True, gc=False):
         return np.unpackbits(bits, count=capacity, bitorder="little").view(np.bool_)
 
 
-# Names and sizes of the images of one row.
-_Held = tuple[tuple[str, ...], tuple[int, ...]]
-_NOTHING: _Held = ((), ())
-
-
 class Images:
-    """Images by name, kept once for all nodes that have them.
+    """Images by name, kept once for all nodes that list them in the same way.
 
     Where nodes disagree on an image's size, the first one to have it counts, for as long as some node has it
     (addNodeImageStates in backend/cache/cache.go).
     """
 
     def __init__(self) -> None:
-        self._by_name: dict[str, Image] = {}
-        self._by_row: dict[int, _Held] = {}
+        # An image as nodes list it, with all its names: the one that is kept, and its rows.
+        self._listed: dict[ContainerImage, tuple[ContainerImage, int]] = {}
+        # A name's size, and the images that are listed with it.
+        self._by_name: dict[str, tuple[int, tuple[ContainerImage, ...]]] = {}
+        self._by_row: dict[int, tuple[ContainerImage, ...]] = {}
 
     def __len__(self) -> int:
         return len(self._by_name)
 
     def find(self, name: str) -> Image | None:
         """Return the image of a name, if a node has it."""
-        return self._by_name.get(name)
+        named = self._by_name.get(name)
+        if named is None:
+            return None
+        size_bytes, images = named
+        rows = 0
+        for image in images:
+            rows |= self._listed[image][1]
+        return Image(name, size_bytes, rows)
 
     def set(self, row: int, images: tuple[ContainerImage, ...]) -> bool:
         """Take over the images of a row's node; returns whether they are others."""
-        old = self._by_row.get(row, _NOTHING)
-        names = tuple([name for image in images for name in image.names])
-        sizes = tuple([image.size_bytes for image in images for _ in image.names])
-        if (names, sizes) == old:
+        old = self._by_row.get(row, ())
+        if images == old:
             return False
         bit = 1 << row
-        for name in old[0]:
-            image = self._by_name.get(name)
-            if image is not None:
-                self._keep(image, image.rows & ~bit)
-        for name, size_bytes in zip(names, sizes, strict=True):
-            image = self._by_name.get(name) or Image(name, size_bytes, 0)
-            self._keep(image, image.rows | bit)
-        if names:
+        for image in dict.fromkeys(old):
+            self._remove(image, bit)
+        if images:
             # Each node's own copies of the names would take far more memory than all the rest.
-            self._by_row[row] = (tuple([self._by_name[name].name for name in names]), sizes)
+            self._by_row[row] = tuple([self._add(image, bit) for image in images])
         else:
             del self._by_row[row]
         return True
@@ -73,12 +71,34 @@ class Images:
     def copy(self) -> "Images":
         """Return images that can be changed without changing these."""
         twin = Images()
+        twin._listed = self._listed.copy()
         twin._by_name = self._by_name.copy()
         twin._by_row = self._by_row.copy()
         return twin
 
-    def _keep(self, image: Image, rows: int) -> None:
-        if rows == 0:
-            del self._by_name[image.name]
-        elif rows != image.rows:
-            self._by_name[image.name] = Image(image.name, image.size_bytes, rows)
+    def _add(self, image: ContainerImage, bit: int) -> ContainerImage:
+        """Note that a row has an image; returns the equal one that is kept."""
+        known = self._listed.get(image)
+        if known is not None:
+            image, rows = known
+            self._listed[image] = (image, rows | bit)
+            return image
+        self._listed[image] = (image, bit)
+        for name in image.names:
+            size_bytes, images = self._by_name.get(name, (image.size_bytes, ()))
+            self._by_name[name] = (size_bytes, (*images, image))
+        return image
+
+    def _remove(self, image: ContainerImage, bit: int) -> None:
+        image, rows = self._listed[image]
+        if rows != bit:
+            self._listed[image] = (image, rows & ~bit)
+            return
+        del self._listed[image]
+        for name in dict.fromkeys(image.names):
+            size_bytes, images = self._by_name[name]
+            others = tuple([other for other in images if other is not image])
+            if others:
+                self._by_name[name] = (size_bytes, others)
+            else:
+                del self._by_name[name]

@@ -1,3 +1,8 @@
+from itertools import chain
+
+from hypothesis import given
+from hypothesis import strategies as st
+
 from extender_service.cluster.images import Images
 from extender_service.kube.objects import ContainerImage
 
@@ -71,7 +76,7 @@ def test_names_are_kept_once_for_all_nodes() -> None:
     names = ["registry.example.com/" + "web" for _ in range(2)]
     for row, name in enumerate(names):
         images.set(row, (image(name),))
-    kept = [held[0][0] for held in images._by_row.values()]
+    kept = [held[0].names[0] for held in images._by_row.values()]
     assert kept[0] is kept[1]
 
 
@@ -91,3 +96,32 @@ def test_it_is_told_whether_the_images_of_a_row_are_others() -> None:
     assert images.set(0, (image("web:1", size=6),))
     assert images.set(0, ())
     assert not images.set(0, ())
+
+
+listed = st.builds(
+    ContainerImage, st.lists(st.sampled_from("abc"), min_size=1, max_size=3).map(tuple), st.integers(1, 3)
+)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.lists(listed, max_size=3).map(tuple)), max_size=20))
+def test_names_have_the_rows_that_list_them_and_the_first_size_that_one_of_them_told(
+    steps: list[tuple[int, tuple[ContainerImage, ...]]],
+) -> None:
+    images = Images()
+    by_row: dict[int, tuple[ContainerImage, ...]] = {}
+    sizes: dict[str, int] = {}
+    for row, of_row in steps:
+        if not images.set(row, of_row):
+            continue
+        by_row.pop(row, None)
+        sizes = {name: size for name, size in sizes.items() if any(name in i.names for i in chain(*by_row.values()))}
+        by_row[row] = of_row
+        for told in of_row:
+            for name in told.names:
+                sizes.setdefault(name, told.size_bytes)
+        assert len(images) == len(sizes)
+        for name in "abc":
+            having = [row for row in range(4) if any(name in told.names for told in by_row.get(row, ()))]
+            assert rows(images, name) == having
+            if having:
+                assert size(images, name) == sizes[name]
