@@ -1,5 +1,8 @@
 """The container images that nodes have."""
 
+from functools import reduce
+from operator import or_
+
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
@@ -38,26 +41,27 @@ class Images:
         # A name's size, and the images that are listed with it.
         self._by_name: dict[str, tuple[int, tuple[ContainerImage, ...]]] = {}
         self._by_row: dict[int, tuple[ContainerImage, ...]] = {}
+        # Those that were asked for since the last change.
+        self._found: dict[str, Image] = {}
 
     def __len__(self) -> int:
         return len(self._by_name)
 
     def find(self, name: str) -> Image | None:
         """Return the image of a name, if a node has it."""
-        named = self._by_name.get(name)
-        if named is None:
-            return None
-        size_bytes, images = named
-        rows = 0
-        for image in images:
-            rows |= self._listed[image][1]
-        return Image(name, size_bytes, rows)
+        found = self._found.get(name)
+        if found is None and name in self._by_name:
+            size_bytes, images = self._by_name[name]
+            rows = reduce(or_, (self._listed[image][1] for image in images))
+            found = self._found[name] = Image(name, size_bytes, rows)
+        return found
 
     def set(self, row: int, images: tuple[ContainerImage, ...]) -> bool:
         """Take over the images of a row's node; returns whether they are others."""
         old = self._by_row.get(row, ())
         if images == old:
             return False
+        self._found.clear()
         bit = 1 << row
         for image in dict.fromkeys(old):
             self._remove(image, bit)
