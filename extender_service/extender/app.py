@@ -60,7 +60,7 @@ def create_app(service: ExtenderService, binder: Binder, observe: Observer, load
         "preempt": (verbs.preempt, lambda error: (400, ErrorResult(error))),
         "bind": (verbs.bind, lambda error: (200, ExtenderBindingResult(error))),
     }
-    idle = IdleWork(service.cluster.catch_up)
+    idle = IdleWork(service.prepare)
     return _Application(
         {
             f"/{verb}": _Endpoint(verb, handler, failed, observe, idle, load)
@@ -154,6 +154,7 @@ class _Verbs:
         observation.reasons = outcome.reasons
         observation.node_name = outcome.node_name
         observation.looked_again = outcome.looked_again
+        observation.ahead = outcome.ahead
         return _encode(outcome.result)
 
     async def prioritize(self, body: bytes, call: Call, observation: Observation) -> bytes:
