@@ -53,11 +53,6 @@ class ExtenderService:
         self._unknown_names: set[str] = set()
         self._told_of_whole_nodes = False
 
-    def prepare(self) -> None:
-        """Do, while nobody waits, what the next call would have to do."""
-        self.decider.decide_ahead()
-        self.cluster.catch_up()
-
     def require_trust(self) -> None:
         """Raise CycleError while the cluster cannot be gone by, or another pair works."""
         if self.leadership is not None:
