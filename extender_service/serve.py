@@ -148,7 +148,14 @@ async def _serve_api_server(
         )
         events = EventRecorder(client, "extender-service")
         binder = Binder(service, api_server, record=events.record)
-        metrics = Metrics(version("extender-service"), cluster, api_server.states, events.counts, listeners.refusals)
+        metrics = Metrics(
+            version("extender-service"),
+            cluster,
+            api_server.states,
+            events.counts,
+            listeners.refusals,
+            service.decider.ahead_counts,
+        )
         health = Health(watches)
         with shutdown.signals(health.drain):
             async with asyncio.TaskGroup() as tasks:

@@ -111,6 +111,13 @@ class Cluster:
         if self.nodes.remove(name):
             self.events.notify(ClusterEvent.NODE_REMOVED)
 
+    @property
+    def version(self) -> tuple[int, ...]:
+        """Another one after each change that a decision may go by, but for nominations: of nodes, of pods that count on
+        a node, of volumes, of what tells which pods belong together."""
+        nodes = self.nodes
+        return (nodes.by_room.changes.count, nodes.membership, self.storage.change_count, self.workloads.change_count)
+
     def node_names(self) -> list[str]:
         """Names of the nodes that exist, in row order."""
         return [node.metadata.name for node in self.nodes.objects if node is not None]

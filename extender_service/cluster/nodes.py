@@ -292,4 +292,9 @@ def _without_images(node: Node) -> Node:
 
 
 def _same_facts(old: Node, new: Node) -> bool:
-    return old.spec == new.spec and old.status == new.status and old.metadata.labels == new.metadata.labels
+    return (
+        old.spec == new.spec
+        and old.status == new.status
+        and old.metadata.labels == new.metadata.labels
+        and old.metadata.annotations == new.metadata.annotations
+    )

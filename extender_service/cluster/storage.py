@@ -49,10 +49,11 @@ class Storage:
 
     A volume or a claim may be assumed to be as it is about to be written, until the watch shows it changed
     (util/assumecache). That shows in `latest` and in `free_volumes`, which are those that claims can be bound to;
-    everything else is what the watch says.
+    everything else is what the watch says. `change_count` grows with every change of either.
     """
 
     def __init__(self) -> None:
+        self.change_count = 0
         self._objects: dict[type, dict[Key, Any]] = {kind: {} for kind in STORAGE}
         self._assumed: dict[type, dict[Key, Assumable]] = {PersistentVolume: {}, PersistentVolumeClaim: {}}
         self._capacities: dict[str, dict[Key, Capacity]] = {}
@@ -82,6 +83,7 @@ class Storage:
 
     def remove(self, kind: type[StorageObject], key: Key) -> None:
         """Forget an object."""
+        self.change_count += 1
         item = self._objects[kind].pop(key, None)
         self._assumed.get(kind, {}).pop(key, None)
         if isinstance(item, PersistentVolume):
@@ -101,6 +103,7 @@ class Storage:
         known = self._objects[kind].get(key)
         if known is None or self._assumed[kind].get(key, known) is not seen:
             raise OutOfSyncError(f'v1.{kind.__name__} "{"/".join(filter(None, key))}" is out of sync')
+        self.change_count += 1
         self._assumed[kind][key] = assumed
         self._refresh_free(assumed)
 
@@ -108,6 +111,7 @@ class Storage:
         """Go back to what the watch says, if this is still what is assumed."""
         kind, key = type(assumed), key_of(assumed)
         if self._assumed[kind].get(key) is assumed:
+            self.change_count += 1
             del self._assumed[kind][key]
             self._refresh_free(self._objects[kind][key])
 

@@ -3,6 +3,8 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
+from msgspec import structs
+
 from extender_service.cluster.disruption_budgets import DisruptionBudget, disruption_budget
 from extender_service.cluster.selector_index import SelectorIndex
 from extender_service.kube.policy import PodDisruptionBudget
@@ -27,9 +29,13 @@ MOST_SELECTIONS = 256
 
 
 class Workloads:
-    """Objects by type, namespace and name; the namespace of a Namespace is empty."""
+    """Objects by type, namespace and name; the namespace of a Namespace is empty.
+
+    `change_count` grows with every change of more than a resource version.
+    """
 
     def __init__(self) -> None:
+        self.change_count = 0
         self._objects: dict[type[Workload], dict[Key, Any]] = {kind: {} for kind in WORKLOADS}
         self._services: SelectorIndex[Key] = SelectorIndex()
         self._service_selectors: dict[Key, Selector] = {}
@@ -47,7 +53,11 @@ class Workloads:
     def apply(self, item: Workload) -> None:
         """Add or update an object."""
         key = key_of(item)
+        if _is_new_version(self._objects[type(item)].get(key), item):
+            self._objects[type(item)][key] = item
+            return
         self.remove(type(item), key)
+        self.change_count += 1
         self._objects[type(item)][key] = item
         if isinstance(item, Namespace):
             self._selected_namespaces.clear()
@@ -62,6 +72,7 @@ class Workloads:
         """Forget an object."""
         if self._objects[kind].pop(key, None) is None:
             return
+        self.change_count += 1
         if kind is Namespace:
             self._selected_namespaces.clear()
         if kind is Service and self._service_selectors.pop(key, None) is not None:
@@ -128,3 +139,11 @@ class Workloads:
                 if selector.matches(namespace.metadata.labels)
             )
         return names
+
+
+def _is_new_version(known: Workload | None, item: Workload) -> bool:
+    """Whether no more than the resource version differs: what else changed is nothing that scheduling reads."""
+    if known is None:
+        return False
+    metadata = structs.replace(known.metadata, resource_version=item.metadata.resource_version)
+    return structs.replace(known, metadata=metadata) == item

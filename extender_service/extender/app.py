@@ -63,7 +63,7 @@ def create_app(service: ExtenderService, binder: Binder, observe: Observer, load
     idle = IdleWork(service.cluster.catch_up)
     return _Application(
         {
-            f"/{verb}": _Endpoint(verb, handler, failed, observe, idle, load)
+            f"/{verb}": _Endpoint(verb, handler, failed, service.decider.decide_ahead, observe, idle, load)
             for verb, (handler, failed) in handlers.items()
         }
     )
@@ -85,14 +85,23 @@ class _Application(FastAPI):
 
 
 class _Endpoint:
-    """A verb as an ASGI application: reads the body, answers, and only then tells of it."""
+    """A verb as an ASGI application: reads the body, answers, and only then prepares for the next call and tells of
+    this one."""
 
     def __init__(
-        self, verb: Verb, handler: VerbHandler, failed: Failure, observe: Observer, idle: IdleWork, load: Load
+        self,
+        verb: Verb,
+        handler: VerbHandler,
+        failed: Failure,
+        prepare: Callable[[], None],
+        observe: Observer,
+        idle: IdleWork,
+        load: Load,
     ) -> None:
         self._verb: Verb = verb
         self._handler = handler
         self._failed = failed
+        self._prepare = prepare
         self._observe = observe
         self._idle = idle
         self._load = load
@@ -119,9 +128,11 @@ class _Endpoint:
             body = _encode(failure)
         observation.seconds = time.monotonic() - call.arrived
         await answer(send, status, body)
-        asyncio.get_running_loop().call_soon(self._tell, observation)
+        asyncio.get_running_loop().call_soon(self._answered, observation)
 
-    def _tell(self, observation: Observation) -> None:
+    def _answered(self, observation: Observation) -> None:
+        # At once, as the caches of the processor still have what it takes, and the next call may come any moment.
+        self._prepare()
         self._observe(observation)
         self._idle.plan()
 
@@ -154,6 +165,7 @@ class _Verbs:
         observation.reasons = outcome.reasons
         observation.node_name = outcome.node_name
         observation.looked_again = outcome.looked_again
+        observation.ahead = outcome.ahead
         return _encode(outcome.result)
 
     async def prioritize(self, body: bytes, call: Call, observation: Observation) -> bytes:

@@ -49,19 +49,26 @@ class Candidates:
         self.view = view
         self.positions = found.positions
         self.asked = found.asked
-        self._found = found
+        self.found = found
 
     @property
     def unknown(self) -> list[str]:
         """Names of nodes that the cache does not have."""
-        return [self.names[index] for index in self._found.unknown]
+        return [self.names[index] for index in self.found.unknown]
 
     def passing(self, chosen: NDArray[np.bool_]) -> NDArray[np.intp]:
         """Return the indexes, in the order of the request, of the nodes whose positions are marked."""
-        if not self._found.unknown:
+        if not self.found.unknown:
             return np.flatnonzero(chosen[self.positions])
         known = np.flatnonzero(self.positions >= 0)
         return known[chosen[self.positions[known]]]
+
+    def asks_the_same(self, others: "Candidates") -> bool:
+        """Tell whether just these nodes are asked about, in any order, given that none has come or gone since."""
+        if self.found is others.found:
+            return True
+        of_all = self.found.rows is None and others.found.rows is None
+        return of_all and self.items is None and others.items is None and np.array_equal(self.asked, others.asked)
 
     def index_of(self, position: int) -> int:
         """Return the index in the request of the node at a position."""

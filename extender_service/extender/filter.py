@@ -12,12 +12,13 @@ from extender_service.cluster.events import ClusterEvent
 from extender_service.extender.bind import Binder
 from extender_service.extender.calls import HungUp
 from extender_service.extender.candidates import Candidates
+from extender_service.extender.decider import Decided
 from extender_service.extender.service import ExtenderService, pod_name
 from extender_service.extender.wire import ExtenderArgs, ExtenderFilterResult, ResultNodeList
 from extender_service.framework.binding import BindingCycle
 from extender_service.framework.interface import NoTimeLeftError
 from extender_service.framework.profile import Profile
-from extender_service.framework.runtime import CycleError, Decision, OutOfTimeError, decide
+from extender_service.framework.runtime import CycleError, Decision, OutOfTimeError
 from extender_service.framework.status import Code
 from extender_service.kube.objects import Pod
 
@@ -35,6 +36,7 @@ class FilterOutcome(msgspec.Struct):
     reasons: Counter[str]
     node_name: str = ""
     looked_again: bool = False
+    ahead: bool = False
 
 
 async def filter_nodes(
@@ -62,7 +64,7 @@ async def filter_nodes(
     if held is not None:
         return held
     service.cluster.drop_placement(pod_uid(pod))
-    found, decision, looked_again = await _decide(service, profile, pod, args, deadline)
+    (found, decision, ahead), looked_again = await _decide(service, profile, pod, args, deadline)
     _require_last_call(service, binder, pod)
     passed = len(decision.feasible)
     if service.mode == "replace" and passed:
@@ -72,9 +74,11 @@ async def filter_nodes(
             cycle = BindingCycle(profile, decision.state, pod, outcome.node_name)
             cycle.reserve()
             service.cluster.placements.expect(pod, pod_uid(pod), outcome.node_name, cycle.unreserve, cycle)
+            service.decider.note_placed(profile, pod, args)
     else:
         outcome = _all(found, decision)
     outcome.looked_again = looked_again
+    outcome.ahead = ahead
     return outcome
 
 
@@ -120,34 +124,26 @@ def _require_last_call(service: ExtenderService, binder: Binder, pod: Pod) -> No
 
 async def _decide(
     service: ExtenderService, profile: Profile, pod: Pod, args: ExtenderArgs, deadline: float
-) -> tuple[Candidates, Decision, bool]:
-    """Decide; before refusing every node, wait a moment for the watch and decide again, whole."""
-    found, decision = _decide_now(service, profile, pod, args, deadline)
-    if len(decision.feasible) or not _may_look_again(service, pod, found):
-        return found, decision, False
+) -> tuple[Decided, bool]:
+    """Decide; before refusing every node, wait a moment for the watch and decide again, whole; returns if it did."""
+    decided = service.decider.decide(profile, pod, args, deadline)
+    if len(decided.decision.feasible) or not _may_look_again(service, pod, decided.found):
+        return decided, False
     give_up_at = service.clock() + min(service.wait_budget.allowance(), deadline - time.monotonic())
     looked_again = False
-    while not len(decision.feasible):
+    while not len(decided.decision.feasible):
         started = service.clock()
         if started >= give_up_at:
             break
         looked_again = True
-        came = await service.cluster.events.wait(_helpful(profile, found, decision), give_up_at - started)
+        came = await service.cluster.events.wait(
+            _helpful(profile, decided.found, decided.decision), give_up_at - started
+        )
         service.wait_budget.spend(service.clock() - started)
         if not came:
             break
-        found, decision = _decide_now(service, profile, pod, args, deadline)
-    return found, decision, looked_again
-
-
-def _decide_now(
-    service: ExtenderService, profile: Profile, pod: Pod, args: ExtenderArgs, deadline: float
-) -> tuple[Candidates, Decision]:
-    found = service.candidates.find(args)
-    nominated = service.cluster.nominated_for(pod, service.profiles)
-    must_score = service.mode == "replace"
-    decision = decide(profile, pod, found.view, found.asked, score=must_score, nominated=nominated, deadline=deadline)
-    return found, decision
+        decided = service.decider.decide(profile, pod, args, deadline)
+    return decided, looked_again
 
 
 def _may_look_again(service: ExtenderService, pod: Pod, found: Candidates) -> bool:

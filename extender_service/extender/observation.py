@@ -14,7 +14,8 @@ class Observation(msgspec.Struct, kw_only=True, gc=False):
     """One call of a verb and what came of it.
 
     `asked` and `passed` count nodes; `reasons` counts nodes by reason text; `node_name` is the one chosen or bound to;
-    `error` is empty unless the call ended with one; `limit` tells which limit that was about, if any.
+    `ahead`: the decision was made before the call came; `error` is empty unless the call ended with one; `limit` tells
+    which limit that was about, if any.
     """
 
     verb: Verb
@@ -25,6 +26,7 @@ class Observation(msgspec.Struct, kw_only=True, gc=False):
     reasons: Mapping[str, int] = {}
     node_name: str = ""
     looked_again: bool = False
+    ahead: bool = False
     error: str = ""
     limit: Limit = ""
 

@@ -8,6 +8,7 @@ from typing import Literal
 from extender_service.cluster.cluster import Cluster
 from extender_service.config.defaults import DEFAULT_SCHEDULER_NAME
 from extender_service.extender.candidates import CandidateFinder
+from extender_service.extender.decider import Decider
 from extender_service.extender.leadership import Leadership
 from extender_service.extender.second_look import WaitBudget
 from extender_service.framework.profile import Profile
@@ -48,6 +49,7 @@ class ExtenderService:
         self._distrust = distrust
         self.wait_budget = WaitBudget(clock)
         self.candidates = CandidateFinder(cluster)
+        self.decider = Decider(cluster, profiles, self.candidates, must_score=mode == "replace")
         self._unknown_names: set[str] = set()
         self._told_of_whole_nodes = False
 

@@ -135,11 +135,14 @@ class Plugin(ABC):
     """Base of all plugins. `name` is the one used in configurations; `args` is an `args_type`, or None without one.
 
     `reads` are the kinds of objects that the plugin needs to have in the cluster besides nodes and pods.
+    With `treats_alike`, what it says of a pod holds for another that differs in no more than its name, UID, times and
+    volumes of its own, for as long as nothing else changes in the cluster: so it can be asked before that pod comes.
     """
 
     name: ClassVar[str]
     args_type: ClassVar[type | None] = None
     reads: ClassVar[frozenset[type[Object]]] = frozenset()
+    treats_alike: ClassVar[bool] = False
 
     def __init__(self, args: Any, handle: Handle) -> None:
         self.args = args

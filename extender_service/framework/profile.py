@@ -1,6 +1,7 @@
 """A profile: the plugins of one scheduler name, made and sorted by extension point."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import TypeVar
 
 from extender_service.framework.interface import (
@@ -55,6 +56,12 @@ class Profile:
         self.bind = _serving(Bind, plugins.get("bind", ()))
         self.post_bind = _serving(PostBind, plugins.get("postBind", ()))
         self.score = tuple((plugin, weight) for plugin, weight in plugins.get("score", ()) if isinstance(plugin, Score))
+
+    @cached_property
+    def treats_alike(self) -> bool:
+        """Whether all plugins that decide do (see Plugin.treats_alike)."""
+        scoring = [plugin for plugin, _ in self.score]
+        return all(plugin.treats_alike for plugin in (*self.pre_filter, *self.filter, *self.pre_score, *scoring))
 
     @property
     def max_total(self) -> int:

@@ -47,5 +47,7 @@ def _fields(observation: Observation) -> dict[str, object]:
         fields["reasons"] = availability(observation.passed, observation.asked, observation.reasons)
     if observation.looked_again:
         fields["looked_again"] = True
+    if observation.ahead:
+        fields["ahead"] = True
     fields["ms"] = round(observation.seconds * 1000, 3)
     return fields

@@ -42,7 +42,8 @@ class Metrics:
     """All metrics of one service, and those of the process.
 
     `watches` are by resource, such as nodes; `events` counts events for users by what became of them, `refusals`
-    connections by why they were refused. `framework` is to be attached to the profiles.
+    connections by why they were refused, `decisions_ahead` decisions made ahead by what became of them. `framework` is
+    to be attached to the profiles.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class Metrics:
         watches: Mapping[str, WatchState],
         events: Mapping[str, int] = MappingProxyType({}),
         refusals: Mapping[str, int] = MappingProxyType({}),
+        decisions_ahead: Mapping[str, int] = MappingProxyType({}),
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -114,6 +116,14 @@ class Metrics:
                 "Connections refused before their first request, by the reason: certificate, name or protocol.",
                 "reason",
                 refusals,
+            )
+        )
+        registry.register(
+            CountCollector(
+                "extender_service_decisions_ahead",
+                "Decisions made before they were asked for: used, or unused as something had changed by then.",
+                "result",
+                decisions_ahead,
             )
         )
         # The library's own: metrics of the process, and those that users' plugins define as any program does.

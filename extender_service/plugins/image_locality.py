@@ -22,6 +22,7 @@ class ImageLocality(Score):
     pods do not all run to the node that has it."""
 
     name: ClassVar[str] = "ImageLocality"
+    treats_alike: ClassVar[bool] = True
 
     def score(self, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
         """Add up sizes, between the least that matters (0 points) and the most (100)."""

@@ -37,6 +37,7 @@ class InterPodAffinity(PreFilter, Filter, PreScore, Score):
     scores by the weights of what the pod and running pods prefer."""
 
     name: ClassVar[str] = "InterPodAffinity"
+    treats_alike: ClassVar[bool] = True
     args_type: ClassVar[type | None] = InterPodAffinityArgs
     reads: ClassVar[frozenset[type[Object]]] = frozenset({Namespace})
     retry_on: ClassVar[ClusterEvent] = ClusterEvent.NODE | ClusterEvent.POD

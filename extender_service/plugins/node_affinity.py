@@ -37,6 +37,7 @@ class NodeAffinity(PreFilter, Filter, PreScore, Score):
     weights of the preferred terms that do."""
 
     name: ClassVar[str] = "NodeAffinity"
+    treats_alike: ClassVar[bool] = True
     args_type: ClassVar[type | None] = NodeAffinityArgs
     retry_on: ClassVar[ClusterEvent] = ClusterEvent.NODE
 

@@ -26,6 +26,7 @@ class NodeLabel(Filter, Score):
     preferences that hold."""
 
     name: ClassVar[str] = "NodeLabel"
+    treats_alike: ClassVar[bool] = True
     args_type: ClassVar[type | None] = NodeLabelArgs
     args: NodeLabelArgs
     retry_on: ClassVar[ClusterEvent] = ClusterEvent.NODE

@@ -15,6 +15,7 @@ class NodeName(Filter):
     """Rejects every node but the one in spec.nodeName, where that is set."""
 
     name: ClassVar[str] = "NodeName"
+    treats_alike: ClassVar[bool] = True
     retry_on: ClassVar[ClusterEvent] = ClusterEvent.NODE
 
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:

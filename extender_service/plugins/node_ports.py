@@ -21,6 +21,7 @@ class NodePorts(PreFilter, Filter):
     """Rejects nodes on which a host port of the pod is taken."""
 
     name: ClassVar[str] = "NodePorts"
+    treats_alike: ClassVar[bool] = True
     retry_on: ClassVar[ClusterEvent] = ClusterEvent.NODE | ClusterEvent.POD_REMOVED
 
     def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:

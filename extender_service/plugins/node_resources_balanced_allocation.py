@@ -19,6 +19,7 @@ class NodeResourcesBalancedAllocation(PreScore, Score):
     """Scores by the standard deviation of the shares of the resources in use: none is 100 points."""
 
     name: ClassVar[str] = "NodeResourcesBalancedAllocation"
+    treats_alike: ClassVar[bool] = True
     args_type: ClassVar[type | None] = NodeResourcesBalancedAllocationArgs
 
     def __init__(self, args: NodeResourcesBalancedAllocationArgs, handle: Handle) -> None:

@@ -35,6 +35,7 @@ class NodeResourcesFit(PreFilter, Filter, PreScore, Score):
     """Rejects nodes without room for what the pod requests, and scores by how full the rest would be."""
 
     name: ClassVar[str] = "NodeResourcesFit"
+    treats_alike: ClassVar[bool] = True
     args_type: ClassVar[type | None] = NodeResourcesFitArgs
     retry_on: ClassVar[ClusterEvent] = ClusterEvent.NODE | ClusterEvent.POD_REMOVED
 

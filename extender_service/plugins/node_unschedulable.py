@@ -17,6 +17,7 @@ class NodeUnschedulable(Filter):
     """Rejects cordoned nodes, unless the pod tolerates the taint that stands for it."""
 
     name: ClassVar[str] = "NodeUnschedulable"
+    treats_alike: ClassVar[bool] = True
     retry_on: ClassVar[ClusterEvent] = ClusterEvent.NODE
 
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:

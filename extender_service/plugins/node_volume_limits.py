@@ -31,6 +31,7 @@ class NodeVolumeLimits(PreFilter, Filter):
     """
 
     name: ClassVar[str] = "NodeVolumeLimits"
+    treats_alike: ClassVar[bool] = True
     reads: ClassVar[frozenset[type[Object]]] = frozenset(
         {PersistentVolume, PersistentVolumeClaim, StorageClass, CSINode}
     )

@@ -53,6 +53,7 @@ class PodTopologySpread(PreFilter, Filter, PreScore, Score):
     the others are kept. Pods without constraints get the configured ones."""
 
     name: ClassVar[str] = "PodTopologySpread"
+    treats_alike: ClassVar[bool] = True
     args_type: ClassVar[type | None] = PodTopologySpreadArgs
     reads: ClassVar[frozenset[type[Object]]] = frozenset({Service, ReplicationController, ReplicaSet, StatefulSet})
     retry_on: ClassVar[ClusterEvent] = ClusterEvent.ANY

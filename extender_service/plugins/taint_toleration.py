@@ -22,6 +22,7 @@ class TaintToleration(Filter, PreScore, Score):
     PreferNoSchedule taints that it does not."""
 
     name: ClassVar[str] = "TaintToleration"
+    treats_alike: ClassVar[bool] = True
     retry_on: ClassVar[ClusterEvent] = ClusterEvent.NODE
 
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:

@@ -93,6 +93,7 @@ class VolumeBinding(PreFilter, Filter, PreScore, Score, Reserve, PreBind):
     claims, or has volumes made for them, before the pod is bound."""
 
     name: ClassVar[str] = "VolumeBinding"
+    treats_alike: ClassVar[bool] = True
     args_type: ClassVar[type | None] = VolumeBindingArgs
     reads: ClassVar[frozenset[type[Object]]] = frozenset({*STORAGE})
     retry_on: ClassVar[ClusterEvent] = ClusterEvent.NODE | ClusterEvent.STORAGE

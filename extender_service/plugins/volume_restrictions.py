@@ -39,6 +39,7 @@ class VolumeRestrictions(PreFilter, Filter):
     """
 
     name: ClassVar[str] = "VolumeRestrictions"
+    treats_alike: ClassVar[bool] = True
     reads: ClassVar[frozenset[type[Object]]] = frozenset({PersistentVolumeClaim})
     retry_on: ClassVar[ClusterEvent] = ClusterEvent.NODE_ADDED | ClusterEvent.POD_REMOVED | ClusterEvent.CLAIM
 

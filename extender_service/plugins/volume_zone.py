@@ -36,6 +36,7 @@ class VolumeZone(PreFilter, Filter):
     """Rejects nodes whose zone or region is not among those that the labels of the pod's bound volumes name."""
 
     name: ClassVar[str] = "VolumeZone"
+    treats_alike: ClassVar[bool] = True
     reads: ClassVar[frozenset[type[Object]]] = frozenset({PersistentVolume, PersistentVolumeClaim, StorageClass})
     retry_on: ClassVar[ClusterEvent] = (
         ClusterEvent.NODE | ClusterEvent.STORAGE_CLASS | ClusterEvent.CLAIM | ClusterEvent.VOLUME

@@ -10,7 +10,7 @@ from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.storage import STORAGE
 from extender_service.cluster.workloads import WORKLOADS
 from tests.conformance import golden
-from tests.conformance.cases import Case, read_cases, read_lines, read_verdicts
+from tests.conformance.cases import Case, Verdict, read_cases, read_lines, read_verdicts
 from tests.conformance.comparison import differences
 from tests.conformance.evaluation import Evaluation, verdict_of
 
@@ -60,3 +60,28 @@ def test_golden_verdicts_in_a_cluster_that_was_another_one(family: str) -> None:
         assert ("cycleError" in ours) == ("cycleError" in reference)
         found = [item for item in differences(ours, reference, ()) if not item.startswith(BY_ORDER)]
         assert found == [], f"{case.name} with seed {seed}"
+
+
+@pytest.mark.parametrize("family", golden.families())
+def test_what_does_not_change_the_clusters_version_changes_no_verdict(family: str) -> None:
+    """So a decision that was made ahead is the one that would be made."""
+    cases = read_cases(read_lines(golden.cases_path(family)))[:CASES]
+    seed = random.randrange(10**9)
+    random.seed(seed)
+    compared = 0
+    for case in cases:
+        cluster = Cluster()
+        evaluation = Evaluation(case, cluster)
+        known: dict[object, Verdict] = {}
+        # Most objects come twice, with nothing new to tell.
+        for raw in sorted([*case.objects, *case.objects], key=lambda _: random.random()):
+            evaluation.apply(raw)
+            evaluation.node_names = sorted(set(evaluation.node_names))
+            if random.random() < DECIDING:
+                nominated = tuple(cluster.nominated_for(evaluation.pod, evaluation.scheduler_names))
+                verdict = verdict_of(case.name, evaluation, None)
+                verdict.pop("preempt", None)  # is decided when it is asked for
+                before = known.setdefault((cluster.version, nominated), verdict)
+                compared += before is not verdict
+                assert before == verdict, f"{case.name} with seed {seed}"
+    assert compared

@@ -207,9 +207,7 @@ func cycleAt(o gen.Opts, pct, par int32, ext string, replace bool, classes []str
 		window := min(20, o.Nodes/10+1)
 		begin := time.Now()
 		for r := -3; r < maxReps && (r < minReps || time.Since(begin) < budget); r++ {
-			// No more names than pods that are placed at once: an extender that remembers its answers knows again, as
-			// this cache does, a pod that has gone.
-			pod := gen.PendingPod(class, (r+3)%(window+1))
+			pod := gen.PendingPod(class, r+3)
 			if class == "unsched" || class == "preempt" {
 				// Preemption looks the preemptor up in the informer's store.
 				if err := f.Core().V1().Pods().Informer().GetIndexer().Add(pod); err != nil {
@@ -232,10 +230,10 @@ func cycleAt(o gen.Opts, pct, par int32, ext string, replace bool, classes []str
 				}
 				placed = append(placed, p)
 				if len(placed) > window {
-					if err := sched.Cache.RemovePod(logger, placed[0]); err != nil {
+					if err := removeAll(logger, sched, placed); err != nil {
 						return err
 					}
-					placed = placed[1:]
+					placed = nil
 				}
 			case errors.As(err, &fit):
 				last.EvaluatedNodes, last.FeasibleNodes = len(fit.Diagnosis.NodeToStatusMap), 0
@@ -257,10 +255,8 @@ func cycleAt(o gen.Opts, pct, par int32, ext string, replace bool, classes []str
 				cpu += c1 - c0
 			}
 		}
-		for _, p := range placed {
-			if err := sched.Cache.RemovePod(logger, p); err != nil {
-				return err
-			}
+		if err := removeAll(logger, sched, placed); err != nil {
+			return err
 		}
 		row := map[string]any{
 			"bench": "kubecycle", "round": round, "nodes": o.Nodes, "pods": o.Nodes * o.PodsPerNode, "percent": int(pct), "extender": ext, "replace": replace, "parallelism": int(par), "class": class, "reps": len(lat),
@@ -271,6 +267,21 @@ func cycleAt(o gen.Opts, pct, par int32, ext string, replace bool, classes []str
 			row["pf_min_ms"], row["pf_p50_ms"], row["pf_p99_ms"], row["pf_cpu_ms"], row["nominated"] = pf.Q(0), pf.Q(.5), pf.Q(.99), stats.Ms(pfCPU/time.Duration(len(pf))), nominated
 		}
 		sink.Put(row)
+	}
+	return nil
+}
+
+// removeAll lets placed pods go. An extender that remembers its answers hears of it by being asked about them, and no node.
+func removeAll(logger klog.Logger, sched *scheduler.Scheduler, placed []*v1.Pod) error {
+	for _, p := range placed {
+		if err := sched.Cache.RemovePod(logger, p); err != nil {
+			return err
+		}
+		for _, e := range sched.Extenders {
+			if _, _, _, err := e.Filter(p, nil); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

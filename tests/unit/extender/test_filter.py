@@ -33,6 +33,21 @@ def run(world: World, *pods: Pod, names: list[str]) -> list[Any]:
     return asyncio.run(calls())
 
 
+def test_pods_alike_are_decided_about_while_nobody_waits() -> None:
+    world = World(make_node("a"), make_node("b"), mode="replace")
+
+    async def calls() -> None:
+        for number in range(5):
+            await world.filter(make_pod(f"web-{number}", requests={"cpu": "1"}), ["a", "b"])
+            for _ in range(20):
+                await asyncio.sleep(0)
+
+    asyncio.run(calls())
+    assert [observation.ahead for observation in world.observations] == [False, False, True, True, True]
+    chosen = [observation.node_name for observation in world.observations]
+    assert {chosen[0], chosen[1]} == {chosen[2], chosen[3]} == {"a", "b"}
+
+
 # Beside kube-scheduler's own plugins.
 
 
@@ -408,7 +423,7 @@ class Wakes:
             self.decisions += 1
             return decide(*args, **options)
 
-        monkeypatch.setattr("extender_service.extender.filter.decide", counting)
+        monkeypatch.setattr("extender_service.extender.decider.decide", counting)
 
 
 @pytest.mark.usefixtures("patient")

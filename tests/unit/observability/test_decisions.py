@@ -70,6 +70,11 @@ def test_a_chosen_node_and_a_second_look_are_told(caplog: pytest.LogCaptureFixtu
     }
 
 
+def test_a_decision_made_ahead_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    observation = Observation(verb="filter", pod="a/b", seconds=0.0004, asked=5, passed=1, node_name="n", ahead=True)
+    assert logged(caplog, observation)[2]["ahead"] is True
+
+
 def test_a_pod_that_fits_nowhere_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
     observation = Observation(verb="filter", pod="a/b", seconds=0, asked=1, reasons={"Too many pods": 1})
     assert logged(caplog, observation)[:2] == (logging.INFO, "decided")

@@ -73,6 +73,12 @@ def test_second_looks_are_counted_by_what_came_of_them(metrics: Metrics) -> None
     assert value(metrics, "extender_service_second_looks_total", result="refused") == 1
 
 
+def test_decisions_made_ahead_are_counted_by_whether_they_were_used() -> None:
+    metrics = Metrics("1.2.3", Cluster(), {}, decisions_ahead={"used": 7, "unused": 2})
+    assert value(metrics, "extender_service_decisions_ahead_total", result="used") == 7
+    assert value(metrics, "extender_service_decisions_ahead_total", result="unused") == 2
+
+
 def test_the_release_and_the_process_are_told(metrics: Metrics) -> None:
     samples = scrape(metrics)
     assert value(metrics, "extender_service_build_info", version="1.2.3") == 1

@@ -1,0 +1,287 @@
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import pytest
+from msgspec import structs
+
+from extender_service.cluster.cluster import Cluster, pod_uid
+from extender_service.cluster.cluster_file import ClusterFile
+from extender_service.config.load import default_config
+from extender_service.extender.candidates import CandidateFinder
+from extender_service.extender.decider import Decided, Decider
+from extender_service.extender.wire import ExtenderArgs
+from extender_service.framework.interface import CycleState, Handle, PreFilter
+from extender_service.framework.profile import Profile
+from extender_service.framework.registry import Registry
+from extender_service.framework.runtime import decide
+from extender_service.kube.objects import LabelSelector, OwnerReference, Pod, Volume
+from extender_service.kube.workloads import ReplicaSet, ReplicaSetSpec, Service, ServiceSpec
+from extender_service.plugins.default_plugins import IN_TREE
+from tests.unit.cluster.objects import make_node, make_pod
+from tests.unit.cluster.storage_objects import make_claim, with_claims
+
+NAMES = ["a", "b", "c"]
+OWNER = OwnerReference(api_version="apps/v1", kind="ReplicaSet", name="web", uid="web", controller=True)
+APP = {"app": "web"}
+
+
+def replica(number: int, **metadata: Any) -> Pod:
+    """A pod of a ReplicaSet, as the API server makes it: with a volume of its own for its token."""
+    pod = make_pod(f"web-{number}", requests={"cpu": "500m"})
+    own = {"labels": APP, "owner_references": (OWNER,), "creation_timestamp": f"2026-01-01T00:00:0{number}Z"}
+    return structs.replace(
+        pod,
+        metadata=structs.replace(pod.metadata, **own, **metadata),
+        spec=structs.replace(pod.spec, volumes=(Volume(name=f"token-{number}"),)),
+    )
+
+
+_urgent = make_pod("urgent", nominated="a")
+URGENT = structs.replace(_urgent, spec=structs.replace(_urgent.spec, scheduler_name="default-scheduler"))
+
+
+def replica_set(resource_version: str) -> ReplicaSet:
+    metadata = structs.replace(make_pod("web").metadata, uid="web", resource_version=resource_version)
+    return ReplicaSet(metadata, ReplicaSetSpec(LabelSelector(APP)))
+
+
+class Placing:
+    """Pods are asked about one after the other, with time in between; each counts where it was placed."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.cluster = Cluster()
+        for name in NAMES:
+            self.cluster.apply_node(make_node(name, labels={"kubernetes.io/hostname": name}))
+        self.cluster.workloads.apply(replica_set("1"))
+        handle = Handle(self.cluster, ClusterFile(self.cluster, []))
+        self.profiles = Registry(IN_TREE).profiles(default_config(), handle)
+        (self.profile,) = self.profiles.values()
+        self.decider = Decider(self.cluster, self.profiles, CandidateFinder(self.cluster), must_score=True)
+        self.made = 0
+        monkeypatch.setattr("extender_service.extender.decider.decide", self._counted)
+
+    def _counted(self, *args: Any, **options: Any) -> Any:
+        self.made += 1
+        return decide(*args, **options)
+
+    def ask(self, pod: Pod, names: Sequence[str] = NAMES, profile: Profile | None = None) -> Decided:
+        args = ExtenderArgs(pod, None, list(names))
+        return self.decider.decide(profile or self.profile, pod, args, math.inf)
+
+    def place(self, pod: Pod) -> Decided:
+        self.cluster.drop_placement(pod_uid(pod))
+        decided = self.ask(pod)
+        node_name = decided.found.view.name_at(decided.decision.choose())
+        self.cluster.placements.expect(pod, pod_uid(pod), node_name)
+        self.decider.note_placed(self.profile, pod, ExtenderArgs(pod, None, list(NAMES)))
+        self.decider.decide_ahead()
+        return decided
+
+    def node_of(self, pod: Pod) -> str:
+        placement = self.cluster.placements.get(pod_uid(pod))
+        assert placement is not None
+        return placement.node_name
+
+
+@pytest.fixture
+def placing(monkeypatch: pytest.MonkeyPatch) -> Placing:
+    return Placing(monkeypatch)
+
+
+@pytest.fixture
+def ready(placing: Placing) -> Placing:
+    """Two pods of a ReplicaSet have been placed, and a third has been decided about."""
+    placing.place(replica(0))
+    placing.place(replica(1))
+    assert placing.made == 3
+    return placing
+
+
+def anew(placing: Placing, pod: Pod) -> dict[str, int]:
+    """What is decided about a pod now, whatever was decided before: totals by name."""
+    view = placing.cluster.view(None)
+    decision = decide(placing.profile, pod, view, view.exists, score=True)
+    assert decision.totals is not None
+    return dict(zip(view.names_at(decision.feasible), decision.totals.tolist(), strict=True))
+
+
+def totals(decided: Decided) -> dict[str, int]:
+    decision = decided.decision
+    assert decision.totals is not None
+    return dict(zip(decided.found.view.names_at(decision.feasible), decision.totals.tolist(), strict=True))
+
+
+def test_the_third_pod_alike_is_decided_about_before_it_is_asked_for(placing: Placing) -> None:
+    assert [placing.place(replica(number)).ahead for number in range(6)] == [False, False, True, True, True, True]
+    assert placing.decider.ahead_counts == {"used": 4, "unused": 0}
+    spread = [placing.node_of(replica(number)) for number in range(6)]
+    assert sorted(spread[:3]) == sorted(spread[3:]) == NAMES
+
+
+def test_it_is_the_decision_that_would_have_been_made(ready: Placing) -> None:
+    expected = anew(ready, replica(2))
+    decided = ready.ask(replica(2))
+    assert decided.ahead
+    assert totals(decided) == expected
+    assert len(set(expected.values())) == 2  # one node is left without a pod of the ReplicaSet
+
+
+def test_what_plugins_noted_is_about_the_pod_that_came(ready: Placing) -> None:
+    pod = replica(2)
+    decided = ready.decider.decide(ready.profile, pod, ExtenderArgs(pod, None, NAMES), 12345.0)
+    assert decided.ahead
+    assert decided.decision.state.pod is pod
+    assert decided.decision.state.deadline == 12345.0
+
+
+def confirm(placing: Placing) -> None:
+    pod = replica(1)
+    node_name = placing.node_of(pod)
+    placing.cluster.apply_pod(structs.replace(pod, spec=structs.replace(pod.spec, node_name=node_name)))
+
+
+NEUTRAL: dict[str, Callable[[Placing], object]] = {
+    "nothing happens": lambda placing: None,
+    "a pod comes that is not on any node": lambda placing: placing.cluster.apply_pod(replica(2)),
+    "the watch shows where a pod was placed": confirm,
+    "a node says the same again": lambda placing: placing.cluster.apply_node(
+        make_node("a", labels={"kubernetes.io/hostname": "a"}, resource_version="7")
+    ),
+    "a controller tells of its progress": lambda placing: placing.cluster.workloads.apply(replica_set("2")),
+}
+
+
+@pytest.mark.parametrize("change", NEUTRAL.values(), ids=NEUTRAL)
+def test_it_holds_while_nothing_changes_that_counts(ready: Placing, change: Callable[[Placing], object]) -> None:
+    change(ready)
+    expected = anew(ready, replica(2))
+    decided = ready.ask(replica(2))
+    assert decided.ahead
+    assert totals(decided) == expected
+
+
+def test_nodes_may_be_named_in_another_order(ready: Placing) -> None:
+    decided = ready.ask(replica(2), ["c", "a", "b"])
+    assert decided.ahead
+    assert decided.found.names == ["c", "a", "b"]
+
+
+CHANGES: dict[str, Callable[[Placing], object]] = {
+    "a node is cordoned": lambda placing: placing.cluster.apply_node(make_node("a", unschedulable=True)),
+    "a node comes": lambda placing: placing.cluster.apply_node(make_node("d")),
+    "a node goes": lambda placing: placing.cluster.remove_node("a"),
+    "a pod comes to a node": lambda placing: placing.cluster.apply_pod(make_pod("other", "a")),
+    "a pod is placed": lambda placing: placing.cluster.placements.expect(make_pod("other"), "uid-of-other", "a"),
+    "a pod that was placed is not bound": lambda placing: placing.cluster.drop_placement(pod_uid(replica(0))),
+    "a pod is placed elsewhere": lambda placing: placing.cluster.apply_pod(
+        make_pod("web-1", "d", uid=pod_uid(replica(1)))
+    ),
+    "a service comes": lambda placing: placing.cluster.workloads.apply(
+        Service(make_pod("web").metadata, ServiceSpec(APP))
+    ),
+    "a controller goes": lambda placing: placing.cluster.workloads.remove(ReplicaSet, ("default", "web")),
+    "a claim comes": lambda placing: placing.cluster.apply_storage(make_claim("data")),
+    "room is made for a pod": lambda placing: placing.cluster.apply_pod(URGENT),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_it_is_made_again_after_a_change(ready: Placing, change: Callable[[Placing], object]) -> None:
+    change(ready)
+    assert not ready.ask(replica(2)).ahead
+    assert ready.made == 4
+    assert ready.decider.ahead_counts == {"used": 0, "unused": 1}
+
+
+OTHERS = {
+    "labels": replica(2, annotations={"weight": "1"}),
+    "namespace": structs.replace(replica(2), metadata=structs.replace(replica(2).metadata, namespace="other")),
+    "requests": structs.replace(replica(2), spec=make_pod("web-2", requests={"cpu": "1"}).spec),
+    "nominated": structs.replace(replica(2), status=make_pod("web-2", nominated="a").status),
+    "claims": with_claims("web-2", "data"),
+}
+
+
+@pytest.mark.parametrize("pod", OTHERS.values(), ids=OTHERS)
+def test_a_pod_that_is_not_alike_is_decided_about_by_itself(ready: Placing, pod: Pod) -> None:
+    assert not ready.ask(pod).ahead
+
+
+def test_fewer_nodes_are_decided_about_by_themselves(ready: Placing) -> None:
+    assert not ready.ask(replica(2), ["a", "b"]).ahead
+
+
+def test_another_profile_decides_by_itself(ready: Placing) -> None:
+    assert not ready.ask(replica(2), profile=Profile("other", {})).ahead
+
+
+def test_it_is_used_once(ready: Placing) -> None:
+    assert [ready.ask(replica(2)).ahead, ready.ask(replica(2)).ahead] == [True, False]
+
+
+@pytest.mark.parametrize(
+    "pods",
+    [
+        pytest.param([replica(0)] * 3, id="one pod again and again"),
+        pytest.param(
+            [make_pod(f"pod-{number}", requests={"cpu": f"{number + 1}m"}) for number in range(3)], id="unlike"
+        ),
+        pytest.param([with_claims(f"pod-{number}", "data") for number in range(3)], id="with claims"),
+    ],
+)
+def test_nothing_is_decided_ahead_for(placing: Placing, pods: list[Pod]) -> None:
+    placing.cluster.apply_storage(make_claim("data"))
+    for pod in pods:
+        args = ExtenderArgs(pod, None, NAMES)
+        placing.decider.note_placed(placing.profile, pod, args)
+        placing.decider.decide_ahead()
+    assert placing.made == 0
+
+
+class ByName(PreFilter):
+    """Goes by who the pod is."""
+
+    name: ClassVar[str] = "ByName"
+
+    def pre_filter(self, state: CycleState, pod: Pod) -> None:
+        assert pod.metadata.name
+
+
+def test_a_plugin_that_may_tell_pods_apart_is_asked_about_each(placing: Placing) -> None:
+    placing.profile.pre_filter += (ByName(None, None),)  # type: ignore[arg-type]
+    assert not any(placing.place(replica(number)).ahead for number in range(4))
+
+
+def test_pods_that_find_no_room_are_decided_about_by_themselves(placing: Placing) -> None:
+    """So the decision is as late as it can be, and every refusal has its reasons."""
+    for name in NAMES:
+        placing.cluster.apply_node(make_node(name, {"cpu": "4", "memory": "8Gi", "pods": "1" if name != "a" else "0"}))
+    assert [placing.place(replica(number)).ahead for number in range(2)] == [False, False]
+    decided = placing.ask(replica(2))
+    assert not decided.ahead
+    assert not len(decided.decision.feasible)
+
+
+def test_the_more_was_decided_in_vain_the_less_is(placing: Placing) -> None:
+    node = make_node("a", labels={"kubernetes.io/hostname": "a"})
+    for number in range(400):
+        placing.place(replica(number % 10, annotations={"number": str(number // 100)}))
+        placing.cluster.drop_placement(pod_uid(replica(number % 10)))
+        placing.cluster.apply_node(
+            structs.replace(node, metadata=structs.replace(node.metadata, labels={"n": str(number)}))
+        )
+    assert placing.decider.ahead_counts["used"] == 0
+    assert 7 <= placing.decider.ahead_counts["unused"] <= 14
+
+
+def test_a_plugin_that_fails_does_so_when_it_is_asked(ready: Placing, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*_: object, **__: object) -> None:
+        raise ValueError("no")
+
+    monkeypatch.setattr(type(ready.profile.score[0][0]), "score", failing)
+    assert ready.ask(replica(2)).ahead
+    ready.decider.note_placed(ready.profile, replica(2), ExtenderArgs(replica(2), None, NAMES))
+    ready.decider.decide_ahead()
+    with pytest.raises(Exception, match="failed with: ValueError: no"):
+        ready.ask(replica(3))
