@@ -2,8 +2,11 @@
 
 import asyncio
 import gc
+import os
 import socket
+import sys
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +156,44 @@ def test_a_handshake_that_does_not_end_is_no_silence(tmp_path: Path, monkeypatch
         assert not isinstance(error.value, SilentError)
 
     asyncio.run(main())
+
+
+def test_a_proxy_that_refuses_is_told_with_its_reason(tmp_path: Path) -> None:
+    async def refuse(request: Request, response: Response) -> None:
+        assert request.method == "CONNECT"
+        await response.send_json(407, {})
+
+    async def main() -> None:
+        async with http_server(refuse) as proxy:
+            cluster = {"server": "https://127.0.0.1:1", "insecure-skip-tls-verify": True, "proxy-url": proxy}
+            async with KubeClient(load_credentials(write_kubeconfig(tmp_path / "config", cluster=cluster))) as client:
+                with pytest.raises(UnreachableError, match=r"the proxy says no: 407 Status$"):
+                    await get(client)
+
+    asyncio.run(main())
+
+
+def keepalives() -> set[tuple[int, ...]]:
+    """For each open socket: whether it asks for signs of life, after how many seconds, and how long it waits for one."""
+    found = set()
+    for file in Path("/proc/self/fd").iterdir():
+        with suppress(OSError), socket.socket(fileno=os.dup(int(file.name))) as opened:
+            tcp = [
+                opened.getsockopt(socket.IPPROTO_TCP, option)
+                for option in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+            ]
+            found.add((opened.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE), tcp[0], tcp[1] * tcp[2]))
+    return found
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_a_server_that_is_gone_without_a_word_is_noticed_after_a_minute() -> None:
+    async def test(client: KubeClient) -> None:
+        assert (1, 30, 30) not in keepalives()
+        await get(client)
+        assert (1, 30, 30) in keepalives()
+
+    run(answer_with_pod, test)
 
 
 def test_a_header_that_cannot_be_sent_is_told(tmp_path: Path) -> None:
