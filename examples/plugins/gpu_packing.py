@@ -44,6 +44,7 @@ class GpuPacking(PreScore, Score):
     """Scores nodes by how usable their free GPUs stay, then by how few are left. Leaves other pods alone."""
 
     name = "GpuPacking"
+    treats_alike = True
     args_type = GpuPackingArgs
     args: GpuPackingArgs
 

@@ -23,6 +23,7 @@ class TenantPools(PreFilter, Filter, PreScore, Score, PreBind):
     """
 
     name = "TenantPools"
+    treats_alike = True
     retry_on = ClusterEvent.NODE
 
     def pre_filter(self, state: CycleState, pod: Pod) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 import msgspec
+from msgspec import structs
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bench import synthetic
@@ -18,6 +19,7 @@ from extender_service.extender.bind import Binder
 from extender_service.extender.load import CallLimits, Load
 from extender_service.extender.observation import Verb
 from extender_service.extender.service import ExtenderService, Mode
+from extender_service.kube.objects import Pod
 from tests.counted.bytecodes import executed, finish, typical
 from tests.counted.pods import PODS_PER_NODE, numbered, placed
 
@@ -29,14 +31,19 @@ def call(mode: Mode, verb: Verb, order: Order, nodes: int) -> int:
     return typical(_calls(mode, verb, order, nodes))
 
 
-def _calls(mode: Mode, verb: Verb, order: Order, nodes: int) -> Iterator[int]:
+def call_decided_ahead(nodes: int) -> int:
+    """Count a call about one of many pods alike, which has been decided about since the call before."""
+    return typical(_calls("replace", "filter", "the same", nodes, alike=True))
+
+
+def _calls(mode: Mode, verb: Verb, order: Order, nodes: int, *, alike: bool = False) -> Iterator[int]:
     cluster = synthetic.cluster(nodes, PODS_PER_NODE)
     app = _app(cluster, mode)
     waiting = synthetic.pending_pod("plain-rs")
     names = cluster.node_names()
     with asyncio.Runner() as runner:
         for number in itertools.count():
-            pod = numbered(waiting, number)
+            pod = numbered(waiting, number) if alike else _unlike_others(numbered(waiting, number))
             cluster.apply_pod(pod)
             if order == "a new":
                 random.shuffle(names)
@@ -69,6 +76,11 @@ async def _call(app: ASGIApp, verb: Verb, body: bytes) -> tuple[int, bytes]:
 
 async def _answer(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
     await app(scope, receive, send)
+
+
+def _unlike_others(pod: Pod) -> Pod:
+    annotations = {"name": pod.metadata.name}
+    return structs.replace(pod, metadata=structs.replace(pod.metadata, annotations=annotations))
 
 
 def _first_node(answer: bytes) -> str:

@@ -7,7 +7,7 @@ from typing import NamedTuple, get_args
 from bench import synthetic
 from extender_service.extender.observation import Verb
 from extender_service.extender.service import Mode
-from tests.counted.calls import Order, call
+from tests.counted.calls import Order, call, call_decided_ahead
 from tests.counted.decisions import catching_up, decision, dry_run_of_preemption
 from tests.counted.events import PodEvent, heartbeat, pod_event
 
@@ -44,6 +44,7 @@ CASES: Mapping[str, Case] = {
         for order in get_args(Order)
         for mode, verb in _CALLS
     },
+    "replace filter, decided ahead": Case(call_decided_ahead),
     **{f"event, a pod {which}": Case(partial(pod_event, which)) for which in get_args(PodEvent)},
     "event, a node's heartbeat": Case(heartbeat),
     dry_run(VICTIMS[0]): Case(partial(dry_run_of_preemption, VICTIMS[0]), per_node="a candidate is made of each"),
