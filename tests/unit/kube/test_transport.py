@@ -174,8 +174,8 @@ def test_a_proxy_that_refuses_is_told_with_its_reason(tmp_path: Path) -> None:
 
 
 def keepalives() -> set[tuple[int, ...]]:
-    """For each open socket: whether it asks for signs of life, after how many seconds, and how long it waits for one."""
-    found = set()
+    """For each open socket: whether it asks for signs of life, after how many seconds, and how long it then waits."""
+    found: set[tuple[int, ...]] = set()
     for file in Path("/proc/self/fd").iterdir():
         with suppress(OSError), socket.socket(fileno=os.dup(int(file.name))) as opened:
             tcp = [
