@@ -13,33 +13,51 @@ from typing import Any
 from extender_service import cli
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.placements import Placements
-from extender_service.extender import app, candidates, filter, node_names  # noqa: A004 - the verb
+from extender_service.extender import app, candidates, node_names
+from extender_service.extender.decider import Decider
 from extender_service.framework import runtime
 from extender_service.limited_http import LimitedHTTP
+from extender_service.observability import observer
+from extender_service.observability.metrics import Metrics
 from extender_service.whole_answers import WholeAnswers
 
-_ENDPOINT = app._Endpoint  # noqa: SLF001 - what is timed need not be public
+_READING = "reading what has come"
+_EXPECTING = "  expecting the pod"
 # What is timed, in the order in which a call comes to it. Some are parts of others.
 STAGES: tuple[tuple[str, Any, str], ...] = (
-    ("reading what has come", LimitedHTTP, "data_received"),
-    ("the call, until it is answered", _ENDPOINT, "__call__"),
+    (_READING, LimitedHTTP, "data_received"),
+    ("the call, until it is answered", app._Endpoint, "__call__"),  # noqa: SLF001 - what is timed need not be public
     ("  decoding", node_names.ExtenderArgsDecoder, "decode"),
-    ("  dropping what was expected of the pod", Cluster, "drop_placement"),
-    ("  finding the nodes", candidates.CandidateFinder, "find"),
-    ("  the decision", filter, "decide"),
-    ("    PreFilter", runtime, "run_pre_filter"),
-    ("    Filter", runtime, "run_filter"),
-    ("    PreScore", runtime, "run_pre_score"),
-    ("    Score", runtime, "run_score"),
-    ("  expecting the pod", Placements, "expect"),
+    ("  deciding, or finding what was decided ahead", Decider, "decide"),
+    ("    finding the nodes", candidates.CandidateFinder, "find"),
+    ("  choosing one of the best nodes", runtime.Decision, "choose"),
+    (_EXPECTING, Placements, "expect"),
     ("  answering", app, "answer"),
     ("    writing", WholeAnswers, "on_response_complete"),
-    ("log and metrics, after the answer", _ENDPOINT, "_tell"),
-    ("catching up, after that", Cluster, "catch_up"),
+    ("deciding ahead, after the answer", Decider, "decide_ahead"),
+    ("  PreFilter", runtime, "run_pre_filter"),
+    ("  Filter", runtime, "run_filter"),
+    ("  PreScore", runtime, "run_pre_score"),
+    ("  Score", runtime, "run_score"),
+    ("metrics", Metrics, "observe"),
+    ("log", observer, "log_decision"),
+    ("catching up, where nothing was decided ahead", Cluster, "catch_up"),
 )
 _ASYNC = ("__call__", "answer")
 
 _times: defaultdict[str, list[float]] = defaultdict(list)
+# Since something was read last.
+_current: list[tuple[str, float]] = []
+
+
+def _note(stage: str, started: float) -> None:
+    if stage == _READING:
+        # kubecycle also tells of pods that have gone, by asking about them and no node.
+        if any(of == _EXPECTING for of, _ in _current):
+            for of, milliseconds in _current:
+                _times[of].append(milliseconds)
+        _current.clear()
+    _current.append((stage, 1000 * (time.perf_counter() - started)))
 
 
 def _time(stage: str, owner: Any, name: str) -> None:
@@ -50,14 +68,14 @@ def _time(stage: str, owner: Any, name: str) -> None:
         try:
             return function(*args, **options)
         finally:
-            _times[stage].append(1000 * (time.perf_counter() - started))
+            _note(stage, started)
 
     async def timed_to_the_end(*args: Any, **options: Any) -> Any:
         started = time.perf_counter()
         try:
             return await function(*args, **options)
         finally:
-            _times[stage].append(1000 * (time.perf_counter() - started))
+            _note(stage, started)
 
     setattr(owner, name, timed_to_the_end if name in _ASYNC else timed)
 

@@ -36,7 +36,7 @@ class VolumeSupport(msgspec.Struct, frozen=True):
         return next((limit for name, limit in self.limits if name == key), None)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def limit_key(driver: str) -> str:
     """Return the resource name that stands for a driver's limit (GetCSIAttachLimitKey in pkg/volume/util)."""
     if len(_CSI_LIMIT_PREFIX) + len(driver) < _LONGEST_RESOURCE_NAME:

@@ -1,14 +1,15 @@
 """Requests to the API server: list, watch, get, create, patch and bind, with typed answers and errors."""
 
 import asyncio
+import os
+import socket
+import ssl
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from types import TracebackType
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
-import anyio.lowlevel
-import httpcore  # noqa: F401 - httpx would import it at its first request, while all who call this service wait
 import httpx
 import msgspec
 
@@ -27,9 +28,8 @@ from extender_service.kube.watch import EventStream
 # A TCP and TLS handshake that takes longer will not succeed.
 _CONNECT_SECONDS = 5.0
 _ANSWER_SECONDS = 60.0  # the API server's own limit
-# Requests under way at once, but for lists and watches, of which there are few. For each, httpcore looks at all
-# connections and all who wait for one: with 64 bindings at once that took ten times the processor time of the same
-# bindings eight at a time.
+# Requests under way at once, but for lists and watches, of which there are few. More do not make a binding cheaper, and
+# each would leave a connection, of which aiohttp keeps as many as have been needed.
 _MOST_AT_ONCE = 8
 
 # To decode a page holds the event loop: some milliseconds for so many bytes. How big the objects are shows the first.
@@ -63,8 +63,6 @@ class KubeClient:
         self._turns = asyncio.Semaphore(_MOST_AT_ONCE)
 
     async def __aenter__(self) -> Self:
-        # Here anyio loads the greater part of itself, for which all would wait at the first request, too.
-        await anyio.lowlevel.checkpoint()
         return self
 
     async def __aexit__(
@@ -219,11 +217,14 @@ class KubeClient:
                     await response.aclose()
                     # The stream refers to the response, too: both would wait for the garbage collector, and hold it up.
                     response.stream = _NO_STREAM
-            if refusal.status_code != 401 or is_retry:
-                raise refusal
-            rejected, identity = identity, await self._credentials.identity.renew(identity)
-            if identity == rejected:
-                raise refusal
+            try:
+                if refusal.status_code != 401 or is_retry:
+                    raise refusal
+                rejected, identity = identity, await self._credentials.identity.renew(identity)
+                if identity == rejected:
+                    raise refusal
+            finally:
+                del refusal  # its traceback refers to this frame: both would wait for the garbage collector, too
         raise AssertionError("the retry returned or raised")
 
 
@@ -251,9 +252,16 @@ def _failure(what: str, request: httpx.Request, error: Exception) -> Unreachable
     cause = error.__cause__ or error.__context__
     while cause is not None:
         if isinstance(cause, OSError) and str(cause):
-            text = str(cause)
+            text = _system_words(cause)
         cause = cause.__cause__ or cause.__context__
     return UnreachableError(f"{what}: {text}")
+
+
+def _system_words(error: OSError) -> str:
+    if not error.errno or isinstance(error, ssl.SSLError | socket.gaierror):  # their numbers are not the system's
+        return str(error)
+    # asyncio has other words, "Connect call failed".
+    return f"[Errno {error.errno}] {os.strerror(error.errno)}"
 
 
 def _decode(decoder: Decoder[_Answer], body: bytes) -> _Answer:

@@ -291,7 +291,7 @@ def _checked_requirement(key: str, operator: str, values: tuple[str, ...], path:
 
 
 # Templates repeat what they ask for in every pod.
-_requirement = lru_cache(maxsize=4096)(_new_requirement)
+_requirement = lru_cache(maxsize=512)(_new_requirement)
 _known_requirement = lru_cache(maxsize=4096)(_checked_requirement)
 
 

@@ -3,7 +3,7 @@
 All pods have a place in the end, however they follow each other.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
 from typing import Any
 
@@ -37,6 +37,23 @@ def pods() -> list[Object]:
         _claim_pods(),
     ]
     return [wanted for turn in zip_longest(*kinds) for wanted in turn if wanted is not None]
+
+
+def pods_in_numbers() -> list[Object]:
+    """100 pods, kind after kind; those of a kind differ in their names alone."""
+    required, preferred = (
+        "requiredDuringSchedulingIgnoredDuringExecution",
+        "preferredDuringSchedulingIgnoredDuringExecution",
+    )
+    rather_apart = {"podAntiAffinity": {preferred: [{"weight": 20, "podAffinityTerm": _term("rather-apart", _ZONE)}]}}
+    kinds: list[Callable[[str], Object]] = [
+        lambda name: pod(f"plain-{name}", requests={"cpu": "50m"}),
+        lambda name: _spread(f"even-{name}", "even", _ZONE, "DoNotSchedule"),
+        lambda name: _spread(f"rather-even-{name}", "rather-even", _HOST, "ScheduleAnyway"),
+        lambda name: _neighbour(f"near-{name}", "near", {"podAffinity": {required: [_term("near", _ZONE)]}}),
+        lambda name: _neighbour(f"rather-apart-{name}", "rather-apart", rather_apart),
+    ]
+    return [kind(f"of-many-{number}") for kind in kinds for number in range(20)]
 
 
 def exclusive_pods(name: str) -> list[Object]:

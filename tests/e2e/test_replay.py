@@ -62,6 +62,9 @@ def test_every_pod_is_placed_as_kube_schedulers_own_plugins_would(
             wait_until(lambda: service.requests("filter", "refused") > refused_before, "a second pod to be refused")
             api.delete(*first)
             wait_until(lambda: all_bound(api), "the second pods to be bound", 60)
+            pods += api.create(*demanding_cluster.pods_in_numbers())
+            wait_until(lambda: all_bound(api), "pods in numbers to be bound", 60)
+            assert service.metric("extender_service_decisions_ahead_total", result="used") >= 20
 
     decisions, deleted = read_decisions(recording), {name(pod) for pod in first}
     assert len(decisions) >= 300

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import trustme
+import uvloop
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
@@ -27,6 +28,7 @@ from extender_service.kube.resources import NODES
 from extender_service.kube.tls import ServerTrust, client_context
 from tests.unit.kube.http_server import Request, Response, http_server
 from tests.unit.kube.kubeconfig_files import write_kubeconfig
+from tests.unit.kube.proxy_server import Proxy, proxy_server
 
 AUTHORITY = trustme.CA()
 
@@ -231,71 +233,97 @@ def test_a_rotated_token_file_is_used_after_a_refusal(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-async def accept_connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[str, int]:
-    """Return where a client of an HTTP proxy wants to go."""
-    host, _, port = (await reader.readuntil(b"\r\n\r\n")).decode().split(" ")[1].rpartition(":")
-    writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-    return host, int(port)
-
-
-async def accept_socks(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[str, int]:
-    """Return where a client of a SOCKS5 proxy (RFC 1928) wants to go."""
-    await reader.readexactly(3)  # version 5, one method of authentication: none
-    writer.write(b"\5\0")
-    await reader.readexactly(4)  # version 5, connect, reserved, to an IPv4 address
-    host = ".".join(str(byte) for byte in await reader.readexactly(4))
-    port = int.from_bytes(await reader.readexactly(2), "big")
-    writer.write(b"\5\0\0\1" + bytes(6))
-    return host, port
-
-
 @asynccontextmanager
-async def proxy_server(scheme: str, targets: list[str]) -> AsyncIterator[str]:
-    """A proxy that notes where it was asked to connect to."""
-    open_connections: set[asyncio.Task[None]] = set()
-
-    async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while data := await reader.read(65536):
-                writer.write(data)
-                await writer.drain()
-        except ConnectionError:
-            pass
-        finally:
-            writer.transport.abort()
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task
-        open_connections.add(task)
-        accept = {"http": accept_connect, "socks5": accept_socks}[scheme]
-        host, port = await accept(reader, writer)
-        targets.append(f"https://{host}:{port}")
-        upstream_reader, upstream_writer = await asyncio.open_connection(host, port)
-        await asyncio.gather(copy(reader, upstream_writer), copy(upstream_reader, writer))
-
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    try:
-        yield f"{scheme}://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    finally:
-        server.close()
-        await asyncio.gather(*open_connections)
-        await server.wait_closed()
+async def proxy_of(scheme: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Proxy]:
+    """A proxy; where it speaks TLS, another authority vouches for it than for the API server, one of the system's."""
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(folder / "system.crt")
+    monkeypatch.setenv("SSL_CERT_FILE", str(folder / "system.crt"))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    AUTHORITY.configure_trust(context)
+    context.verify_mode = ssl.CERT_OPTIONAL
+    async with proxy_server(scheme, context if scheme == "https" else None) as proxy:
+        yield proxy
 
 
-@pytest.mark.parametrize("scheme", ["http", "socks5"])
+SCHEMES = ("http", "https", "socks5")
+# The event loop of the service: that of Python 3.11 stumbles where TLS within TLS fails.
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
 def test_goes_through_the_proxy_of_the_cluster_and_still_checks_the_configured_name(
-    tmp_path: Path, scheme: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheme: str
 ) -> None:
-    targets: list[str] = []
-
     async def main() -> None:
-        async with tls_server("api.example.com") as url, proxy_server(scheme, targets) as proxy:
-            cluster = {"server": url, **TRUSTED, "proxy-url": proxy, "tls-server-name": "api.example.com"}
+        async with tls_server("api.example.com") as url, proxy_of(scheme, tmp_path, monkeypatch) as proxy:
+            cluster = {"server": url, **TRUSTED, "proxy-url": proxy.url, "tls-server-name": "api.example.com"}
             assert (await call(tmp_path, cluster, {"token": "T"}))["authorization"] == "Bearer T"
             with pytest.raises(UnreachableError, match="Hostname mismatch"):
                 await call(tmp_path, cluster | {"tls-server-name": "other.example.com"})
-            assert targets == [url] * 2
+            assert set(proxy.targets) == {url.removeprefix("https://")}
+            assert set(proxy.credentials) == {""}
+
+    uvloop.run(main())
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_the_proxy_learns_who_uses_it_and_not_who_calls_the_api_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheme: str
+) -> None:
+    me = AUTHORITY.issue_cert("scheduler@example.com", common_name="scheduler")
+    user = {
+        "client-certificate-data": base64_of(me.cert_chain_pems[0]),
+        "client-key-data": base64_of(me.private_key_pem),
+        "token": "T",
+    }
+
+    async def main() -> None:
+        async with (
+            tls_server("localhost", asks_for_certificate=True) as url,
+            proxy_of(scheme, tmp_path, monkeypatch) as proxy,
+        ):
+            server = url.replace("127.0.0.1", "localhost")
+            cluster = {"server": server, **TRUSTED, "proxy-url": proxy.url_with("anna", "p%40ss")}
+            assert await call(tmp_path, cluster, user) == {"certificate": "scheduler", "authorization": "Bearer T"}
+            # The name is the proxy's to look up.
+            assert proxy.targets == [server.removeprefix("https://")]
+            assert proxy.credentials == ["anna:p@ss"]
+            assert proxy.shown == [None]
+
+    uvloop.run(main())
+
+
+def test_trusts_no_proxy_that_no_authority_of_the_system_knows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        async with tls_server("127.0.0.1") as url, proxy_of("https", tmp_path, monkeypatch) as proxy:
+            trustme.CA().cert_pem.write_to_path(tmp_path / "system.crt")
+            with pytest.raises(UnreachableError, match="CERTIFICATE_VERIFY_FAILED"):
+                await call(tmp_path, {"server": url, **TRUSTED, "proxy-url": proxy.url})
+            assert proxy.targets == []
+
+    uvloop.run(main())
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_proxy_that_is_not_there_is_unreachable(tmp_path: Path, scheme: str) -> None:
+    async def main() -> None:
+        async with tls_server("127.0.0.1") as url:
+            async with proxy_server(scheme) as proxy:
+                pass
+            with pytest.raises(UnreachableError, match=r"Connection refused$"):
+                await call(tmp_path, {"server": url, **TRUSTED, "proxy-url": proxy.url})
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("scheme", ["http", "socks5"])
+def test_without_tls_a_proxy_is_used_as_well(tmp_path: Path, scheme: str) -> None:
+    async def main() -> None:
+        async with http_server(answer_with_caller) as url, proxy_server(scheme) as proxy:
+            await call(tmp_path, {"server": url, "proxy-url": proxy.url_with("anna", "secret")})
+            assert proxy.targets == [url.removeprefix("http://")]
+            assert proxy.credentials == ["anna:secret"]
 
     asyncio.run(main())
 
