@@ -26,6 +26,9 @@ _MOST_SECONDS = 0.1
 _LONGEST_PAUSE = 64
 
 
+_Kind = tuple[Any, ...]
+
+
 class _Placed(NamedTuple):
     """A pod that was given a node, and how it was asked about."""
 
@@ -38,7 +41,7 @@ class _Ahead(NamedTuple):
     """A decision about any pod of a kind, and all that it follows from."""
 
     profile: Profile
-    kind: tuple[Any, ...]
+    kind: _Kind
     found: Candidates
     nominated: list[Nomination]
     version: tuple[int, ...]
@@ -66,7 +69,10 @@ class Decider:
         self._profiles = profiles
         self._candidates = candidates
         self._must_score = must_score
-        self._before: Pod | None = None
+        # The UID and kind of the pod that was placed before the last.
+        self._before: tuple[str, _Kind | None] = ("", None)
+        # The last pod whose kind was asked for, and that.
+        self._known_kind: tuple[Pod | None, _Kind | None] = (None, None)
         self._last: _Placed | None = None
         self._ahead: _Ahead | None = None
         self._in_vain = 0  # in a row
@@ -96,11 +102,12 @@ class Decider:
         last, self._last = self._last, None
         if last is None:
             return
-        before, self._before = self._before, last.pod
         profile, pod, args = last
-        kind = _kind(pod)
-        come_in_numbers = before is not None and pod_uid(before) != pod_uid(pod) and kind == _kind(before)
-        if not come_in_numbers or kind is None or args.nodes is not None or not profile.treats_alike:
+        uid, kind = pod_uid(pod), self._kind(pod)
+        (uid_before, kind_before), self._before = self._before, (uid, kind)
+        if kind is None or kind != kind_before or uid == uid_before:
+            return
+        if args.nodes is not None or not profile.treats_alike:
             return
         if self._pause:
             self._pause -= 1
@@ -125,7 +132,7 @@ class Decider:
             and ahead.profile is profile
             and ahead.nominated == nominated
             and ahead.found.asks_the_same(found)
-            and ahead.kind == _kind(pod)
+            and ahead.kind == self._kind(pod)
         ):
             self._in_vain = 0
             self.ahead_counts["used"] += 1
@@ -134,6 +141,13 @@ class Decider:
         self.ahead_counts["unused"] += 1
         self._pause = min(1 << (self._in_vain - 1), _LONGEST_PAUSE) - 1
         return None
+
+    def _kind(self, pod: Pod) -> _Kind | None:
+        known, kind = self._known_kind
+        if known is not pod:
+            kind = _kind_of(pod)
+            self._known_kind = (pod, kind)
+        return kind
 
     def _nominated(self, pod: Pod) -> list[Nomination]:
         return self._cluster.nominated_for(pod, self._profiles)
@@ -146,7 +160,7 @@ class Decider:
         )
 
 
-def _kind(pod: Pod) -> tuple[Any, ...] | None:
+def _kind_of(pod: Pod) -> _Kind | None:
     """What plugins that treat pods alike may go by; None for a pod with volumes, which mostly are its own."""
     if pod_volumes(pod) != NO_VOLUMES:
         return None
