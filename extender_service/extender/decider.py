@@ -117,6 +117,7 @@ class Decider:
         try:
             decision = self._decide(profile, pod, found, nominated, time.monotonic() + _MOST_SECONDS)
         except (CycleError, QuantityError):
+            self._pause_longer()
             return  # whoever asks will hear of it
         if len(decision.feasible):
             self._ahead = _Ahead(profile, kind, found, nominated, self._cluster.version, decision)
@@ -137,10 +138,13 @@ class Decider:
             self._in_vain = 0
             self.ahead_counts["used"] += 1
             return ahead.decision
-        self._in_vain += 1
         self.ahead_counts["unused"] += 1
-        self._pause = min(1 << (self._in_vain - 1), _LONGEST_PAUSE) - 1
+        self._pause_longer()
         return None
+
+    def _pause_longer(self) -> None:
+        self._in_vain += 1
+        self._pause = min(1 << (self._in_vain - 1), _LONGEST_PAUSE) - 1
 
     def _kind(self, pod: Pod) -> _Kind | None:
         known, kind = self._known_kind

@@ -11,7 +11,7 @@ from extender_service.config.load import default_config
 from extender_service.extender.candidates import CandidateFinder
 from extender_service.extender.decider import Decided, Decider
 from extender_service.extender.wire import ExtenderArgs
-from extender_service.framework.interface import CycleState, Handle, PreFilter
+from extender_service.framework.interface import CycleState, Handle, NoTimeLeftError, PreFilter
 from extender_service.framework.profile import Profile
 from extender_service.framework.registry import Registry
 from extender_service.framework.runtime import decide
@@ -273,6 +273,28 @@ def test_the_more_was_decided_in_vain_the_less_is(placing: Placing) -> None:
         )
     assert placing.decider.ahead_counts["used"] == 0
     assert 7 <= placing.decider.ahead_counts["unused"] <= 14
+
+
+class Slow(PreFilter):
+    """Takes all the time that there is."""
+
+    name: ClassVar[str] = "Slow"
+    treats_alike: ClassVar[bool] = True
+    asked = 0
+
+    def pre_filter(self, state: CycleState, pod: Pod) -> None:
+        self.asked += 1
+        if state.deadline < math.inf:
+            raise NoTimeLeftError
+
+
+def test_decisions_that_take_long_are_seldom_tried_ahead(placing: Placing) -> None:
+    slow = Slow(None, None)  # type: ignore[arg-type]
+    placing.profile.pre_filter += (slow,)
+    for number in range(100):
+        placing.place(replica(number % 10))
+    assert 106 <= slow.asked <= 108
+    assert placing.decider.ahead_counts == {"used": 0, "unused": 0}
 
 
 def test_a_plugin_that_fails_does_so_when_it_is_asked(ready: Placing, monkeypatch: pytest.MonkeyPatch) -> None:
