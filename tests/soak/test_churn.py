@@ -33,6 +33,8 @@ _LIMITS = {
 }
 # What is in these follows from nothing but which few they are.
 _LAST_FEW = ("._recent[]", "._changes[]", "._deadlines[]")
+# The last pod that was placed, the one before, and what was decided about the next.
+_LAST_PODS = ("decider._last[]", "decider._before[]", "decider._known_kind[]", "decider._ahead[]")
 # Room for what comes next is as much as was needed at one time, and arrays have an entry for what there is room for.
 _ROOM = ("._free", "._holders", ".values", ".facts", ".objects", "._labels", ARRAY)
 # It may be needed at another time by a few more.
@@ -108,7 +110,7 @@ def _most(path: str, before: int, first: int) -> float:
 def _grown(before: Counter[str], first: Counter[str], second: Counter[str]) -> Iterator[str]:
     for path in sorted(before | first | second):
         most = _most(path, before[path], first[path])
-        if second[path] > most and not any(few in path for few in _LAST_FEW):
+        if second[path] > most and not any(few in path for few in (*_LAST_FEW, *_LAST_PODS)):
             yield f"{path}: {before[path]}, then {first[path]}, then {second[path]}; at most {most:g}"
 
 
