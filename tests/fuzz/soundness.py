@@ -105,12 +105,13 @@ def _victim_problems(asked: dict[str, Any] | None, victims: dict[str, Any], is_k
 
 
 def uid_asked_about(request: Request) -> str:
-    """The UID of the pod in a request, as it may be expected on a node from then on; empty if there is none."""
+    """The UID of the pod in a request, as it may be expected on a node from then on; empty if none may."""
     try:
         args = json.loads(request.body)
         pods = [value for name, value in args.items() if name.lower() == "pod"]
         metadata = pods[-1]["metadata"]
-        return metadata.get("uid") or f"{metadata.get('namespace') or 'default'}/{metadata.get('name') or ''}"
+        uid = metadata.get("uid") or f"{metadata.get('namespace') or 'default'}/{metadata.get('name') or ''}"
+        return uid if isinstance(uid, str) else ""
     except (ValueError, RecursionError, AttributeError, LookupError, TypeError):
         return ""
 

@@ -79,6 +79,7 @@ def test_victims_must_exist_where_they_were_proposed() -> None:
     [
         ({"Pod": {"metadata": {"name": "a", "uid": "u"}}}, "u"),
         ({"pOD": {"metadata": {"name": "a"}}}, "default/a"),
+        ({"Pod": {"metadata": {"name": "a", "uid": {"a": 1}}}}, ""),
         ({"Pod": None}, ""),
         ([], ""),
     ],
