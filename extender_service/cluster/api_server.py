@@ -13,6 +13,7 @@ from extender_service.cluster.workloads import Workload
 from extender_service.kube.api_errors import ApiError, KubeError
 from extender_service.kube.client import KubeClient
 from extender_service.kube.credentials_error import CredentialsError
+from extender_service.kube.decoding import DecodeError
 from extender_service.kube.objects import Node, Object, Pod
 from extender_service.kube.quantity import QuantityError
 from extender_service.kube.reflector import Reflector, Store, WatchState
@@ -173,7 +174,7 @@ class PodStore:
         """Add or update a pod."""
         try:
             self._cluster.apply_pod(obj)
-        except QuantityError as error:
+        except (QuantityError, DecodeError) as error:
             _warn(f"{obj.metadata.namespace}/{obj.metadata.name}", error)
 
     def remove(self, key: Key) -> None:
@@ -246,6 +247,6 @@ def _claim_reference(reference: ClaimReference) -> dict[str, str]:
     return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **known}
 
 
-def _warn(name: str, error: QuantityError) -> None:
-    # The API server validates quantities; one that slips through must not stop the watch of everything else.
-    log.warning("an object with a malformed quantity is left as it was", extra={"object": name, "error": str(error)})
+def _warn(name: str, error: QuantityError | DecodeError) -> None:
+    # The API server validates them; one that slips through must not stop the watch of everything else.
+    log.warning("a malformed object is left as it was", extra={"object": name, "error": str(error)})

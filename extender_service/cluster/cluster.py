@@ -124,7 +124,7 @@ class Cluster:
         return [node.metadata.name for node in self.nodes.objects if node is not None]
 
     def apply_pod(self, pod: AnyPod) -> None:
-        """Add or update a pod. Raises QuantityError for a malformed quantity, and changes nothing then."""
+        """Add or update a pod. Raises QuantityError or DecodeError for a malformed one, and changes nothing then."""
         key = (pod.metadata.namespace, pod.metadata.name)
         uid = pod_uid(pod)
         if pod.status.phase in TERMINAL_PHASES:

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.interning import Interner, shared
+from extender_service.kube.decoding import Decoder
+from extender_service.kube.objects import Object
 from extender_service.kube.selectors import Operator, Requirement, Selector
 
 _FIRST_CAPACITY = 64
@@ -34,18 +36,29 @@ class LabelSet(msgspec.Struct, frozen=True, gc=False):
         return self.digest
 
 
-def label_set(namespace: str, labels: Mapping[str, str]) -> LabelSet:
-    """Return the label set of a pod: one object for all who keep it, if it is common."""
+class _Labelled(Object):
+    namespace: str = ""
+    labels: dict[str, str] = {}
+
+
+_decoder = Decoder(_Labelled)
+
+
+def label_set(namespace: str, labels: Mapping[str, str] | msgspec.Raw) -> LabelSet:
+    """Return the label set of a pod: one object for all who keep it, if it is common.
+
+    Raises DecodeError for malformed JSON.
+    """
     # Bytes can be looked up where a map cannot.
-    encoded = msgspec.msgpack.encode((namespace, labels))
+    encoded = msgspec.json.encode({"namespace": namespace, "labels": labels})
     return _known(encoded) if len(encoded) <= _MOST_KEPT_BYTES else _decoded(encoded)
 
 
 def _decoded(encoded: bytes) -> LabelSet:
-    namespace, labels = msgspec.msgpack.decode(encoded, type=tuple[str, dict[str, str]])
+    found = _decoder.decode(encoded)
     # Most values are those of other sets, too.
-    common = {key: shared(value) if len(value) <= _LONGEST_VALUE else value for key, value in labels.items()}
-    return LabelSet(shared(namespace), common)
+    common = {key: shared(value) if len(value) <= _LONGEST_VALUE else value for key, value in found.labels.items()}
+    return LabelSet(shared(found.namespace), common)
 
 
 _known = lru_cache(maxsize=1024)(_decoded)

@@ -1,12 +1,12 @@
 """Pods that came to nodes and left them, for those who keep counts of pods."""
 
-from typing import NamedTuple
+import msgspec
 
 from extender_service.cluster.change_log import ChangeLog
 from extender_service.cluster.label_sets import LabelSet
 
 
-class PodChange(NamedTuple):
+class PodChange(msgspec.Struct, frozen=True, gc=False):
     """A pod with these labels came to a node row (sign 1) or left it (-1)."""
 
     label_set: LabelSet

@@ -39,7 +39,10 @@ class PodEntry(msgspec.Struct, frozen=True, gc=False):
 
 
 def pod_entry(pod: AnyPod, uid: str, node_name: str) -> PodEntry:
-    """Take from a pod what the table holds; it counts on `node_name`. Raises QuantityError for a malformed quantity."""
+    """Take from a pod what the table holds; it counts on `node_name`.
+
+    Raises QuantityError for a malformed quantity, DecodeError for anything else of a watched pod that is malformed.
+    """
     metadata, spec, status = pod.metadata, pod.spec, pod.status
     namespace = shared(metadata.namespace)
     requests, ports = requests_and_ports(spec)

@@ -153,7 +153,7 @@ class PodTable:
 
     def amounts_of(self, slot: int) -> NDArray[np.int64]:
         """What the pod in a slot takes, by dimension."""
-        amounts: NDArray[np.int64] = self.amounts[self.requests[slot]]
+        amounts: NDArray[np.int64] = self.amounts[self[slot].requests]
         return amounts
 
     def ports_of(self, slot: int) -> frozenset[HostPort]:

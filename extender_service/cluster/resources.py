@@ -9,7 +9,8 @@ from functools import lru_cache
 
 import msgspec
 
-from extender_service.kube.objects import Container, PodSpec, RawQuantity, ResourceList
+from extender_service.kube.decoding import Decoder
+from extender_service.kube.objects import PodSpec, RawQuantity, ResourceList
 from extender_service.kube.quantity import milli_value, parse_quantity, whole_value
 from extender_service.kube.resource_names import is_scalar_resource
 from extender_service.kube.watched_pods import WatchedPodSpec
@@ -26,7 +27,7 @@ _DEFAULT_NANOS = {CPU: DEFAULT_CPU_MILLI * 10**6, MEMORY: DEFAULT_MEMORY_BYTES *
 
 Nanos = dict[str, int]
 
-_Containers = tuple[tuple[Container, ...], tuple[Container, ...], ResourceList]
+_decoder = Decoder(PodSpec)
 # What is kept by more bytes than that, somebody would fill the memory with.
 _MOST_KEPT_BYTES = 4 << 10
 
@@ -192,15 +193,19 @@ def host_ports(spec: PodSpec) -> frozenset[HostPort]:
 
 
 def requests_and_ports(spec: PodSpec | WatchedPodSpec) -> tuple[PodRequests, frozenset[HostPort]]:
-    """What a pod takes from its node. Raises QuantityError for a malformed quantity."""
+    """What a pod takes from its node.
+
+    Raises QuantityError for a malformed quantity, DecodeError for anything else of a watched pod that is malformed.
+    """
     # Pods of one template share their containers, and bytes can be looked up where the objects cannot.
-    encoded = msgspec.msgpack.encode((spec.containers, spec.init_containers, spec.overhead))
+    encoded = msgspec.json.encode(
+        {"containers": spec.containers, "initContainers": spec.init_containers, "overhead": spec.overhead}
+    )
     return _known_taken(encoded) if len(encoded) <= _MOST_KEPT_BYTES else _taken(encoded)
 
 
 def _taken(encoded: bytes) -> tuple[PodRequests, frozenset[HostPort]]:
-    containers, init_containers, overhead = msgspec.msgpack.decode(encoded, type=_Containers)
-    spec = PodSpec(containers=containers, init_containers=init_containers, overhead=overhead)
+    spec = _decoder.decode(encoded)
     return pod_requests(request_shape(spec)), host_ports(spec)
 
 

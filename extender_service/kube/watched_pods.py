@@ -2,10 +2,12 @@
 
 Of most pods nobody asks more than that, and to skip the rest saves a good part of the time that a list of them takes to
 decode. What a pod wants for itself is read where it is judged, from `objects.Pod`; names and meanings are the same.
+What many pods have in common stays JSON, by which it is looked up.
 """
 
+from msgspec import Raw
+
 from extender_service.kube.objects import (
-    ContainerPort,
     Int32,
     Metadata,
     Object,
@@ -14,15 +16,16 @@ from extender_service.kube.objects import (
     PodSchedulingGate,
     PodStatus,
     ResourceList,
-    ResourceRequirements,
     Volume,
 )
+
+_NOTHING = Raw(b"null")
 
 
 class WatchedMeta(Metadata):
     """Part of metav1.ObjectMeta."""
 
-    labels: dict[str, str] = {}
+    labels: Raw = _NOTHING
     deletion_timestamp: str = ""
 
 
@@ -36,8 +39,8 @@ class WatchedAffinity(Object):
 class WatchedContainer(Object):
     """Part of v1.Container."""
 
-    ports: tuple[ContainerPort, ...] = ()
-    resources: ResourceRequirements = ResourceRequirements()
+    ports: Raw = _NOTHING
+    resources: Raw = _NOTHING
     restart_policy: str = ""
 
 

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
 import pytest
 
 from extender_service.cluster.api_server import NOT_ENDED, ApiServer, NodeStore, PodStore, StorageStore, WorkloadStore
@@ -13,6 +14,7 @@ from extender_service.kube.api_errors import ApiError, KubeError
 from extender_service.kube.client import KubeClient
 from extender_service.kube.credentials import load_credentials
 from extender_service.kube.objects import ObjectMeta
+from extender_service.kube.resources import WATCHED_PODS
 from extender_service.kube.storage import (
     ClaimReference,
     PersistentVolume,
@@ -234,10 +236,24 @@ def test_a_malformed_quantity_leaves_an_object_as_it_was(caplog: pytest.LogCaptu
         (logging.WARNING, "a"),
         (logging.WARNING, "default/web"),
     ]
-    assert {record.getMessage() for record in caplog.records} == {
-        "an object with a malformed quantity is left as it was"
-    }
+    assert {record.getMessage() for record in caplog.records} == {"a malformed object is left as it was"}
     assert all("quantity 'many'" in vars(record)["error"] for record in caplog.records)
+
+
+@pytest.mark.parametrize(
+    ("pod", "problem"),
+    [
+        ({"metadata": {"name": "web", "labels": ["app"]}}, "labels"),
+        ({"metadata": {"name": "web"}, "spec": {"containers": [{"resources": {"requests": 1}}]}}, "requests"),
+        ({"metadata": {"name": "web"}, "spec": {"containers": [{"ports": {"hostPort": 80}}]}}, "ports"),
+    ],
+)
+def test_a_pod_of_another_form_is_left_out(pod: object, problem: str, caplog: pytest.LogCaptureFixture) -> None:
+    cluster = Cluster()
+    PodStore(cluster).apply(WATCHED_PODS.decoder.decode(msgspec.json.encode(pod)))
+    assert cluster.pod_count == 0
+    [record] = caplog.records
+    assert problem in vars(record)["error"]
 
 
 def test_a_cluster_is_listed_afresh_beside_the_one_that_is_followed() -> None:
@@ -309,7 +325,7 @@ def test_a_malformed_volume_is_left_as_it_was(caplog: pytest.LogCaptureFixture) 
     store = StorageStore(cluster, PersistentVolume)
     store.apply(make_volume("v"))
     store.apply(make_volume("v", size="lots"))
-    assert "malformed quantity" in caplog.text
+    assert "a malformed object is left as it was" in caplog.text
     volume = cluster.storage.volume("v")
     assert volume is not None
     assert volume.spec.capacity == {"storage": "1Gi"}
