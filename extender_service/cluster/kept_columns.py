@@ -44,6 +44,7 @@ class KeptColumns:
         self._kept: dict[Hashable, _Kept] = {}
         # The rows that changed between two counts of changes: columns that were used together ask for the same.
         self._changed: tuple[int, int, _Rows | None] = (0, 0, None)
+        self._caught_up_at = 0
 
     def __contains__(self, key: Hashable) -> bool:
         return key in self._kept
@@ -73,6 +74,9 @@ class KeptColumns:
 
         What cannot be worked out is forgotten: whoever asks next meets the error.
         """
+        if self._caught_up_at == self.changes.count:
+            return
+        self._caught_up_at = self.changes.count
         for key in list(islice(reversed(self._kept), most)):
             try:
                 is_caught_up = self._catch_up(self._kept[key])

@@ -2,6 +2,7 @@
 
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import lru_cache
 from typing import TypeVar
 
 import numpy as np
@@ -298,12 +299,20 @@ class NodeView:
         position_of_row[self._rows] = np.arange(self._size)
         return position_of_row[rows]
 
-    def _amounts_of(self, matrix: NDArray[np.int64], dimensions: Sequence[int]) -> NDArray[np.int64]:
-        amounts = np.zeros((len(dimensions), self._size), np.int64)
-        for at, dimension in enumerate(dimensions):
-            if 0 <= dimension < len(matrix):
-                amounts[at] = matrix[dimension, : self._size] if self._rows is None else matrix[dimension, self._rows]
+    def _amounts_of(self, matrix: NDArray[np.int64], dimensions: tuple[int, ...]) -> NDArray[np.int64]:
+        rows, unknown = _rows_of(dimensions, len(matrix))
+        amounts: NDArray[np.int64]
+        amounts = matrix[rows[:, 0], : self._size] if self._rows is None else matrix[rows, self._rows]
+        if unknown:
+            amounts[unknown] = 0
         return amounts
+
+
+@lru_cache(maxsize=1024)
+def _rows_of(dimensions: tuple[int, ...], size: int) -> tuple[NDArray[np.intp], list[int]]:
+    """Where a matrix of `size` dimensions has these, as (dimension, 1), and which of them it does not have."""
+    unknown = [at for at, dimension in enumerate(dimensions) if not 0 <= dimension < size]
+    return np.array(dimensions, np.intp).clip(0, size - 1)[:, None], unknown
 
 
 def _there(reference: weakref.ref[NodeTable]) -> NodeTable:

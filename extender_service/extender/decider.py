@@ -119,7 +119,7 @@ class Decider:
         except (CycleError, QuantityError):
             self._pause_longer()
             return  # whoever asks will hear of it
-        if len(decision.feasible):
+        if len(decision.best):
             self._ahead = _Ahead(profile, kind, found, nominated, self._cluster.version, decision)
 
     def _made_ahead(

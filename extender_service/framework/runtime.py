@@ -8,6 +8,7 @@ import math
 import random
 import time
 from collections.abc import Callable, Collection, Sequence
+from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
@@ -90,12 +91,14 @@ class Decision:
         self.feasible = feasible
         self.totals = totals
 
+    @cached_property
+    def best(self) -> NDArray[np.intp]:
+        """The positions of the feasible nodes with the highest total; of all feasible ones where none was needed."""
+        return self.feasible if self.totals is None else self.feasible[self.totals == self.totals.max()]
+
     def choose(self) -> int:
-        """Return the position of a feasible node with the highest total, any of them with the same chance."""
-        if self.totals is None:
-            return int(random.choice(self.feasible))  # noqa: S311 - balances load, keeps no secret
-        best = self.feasible[self.totals == self.totals.max()]
-        return int(best[random.randrange(len(best))])  # noqa: S311
+        """Return one of the best positions, any of them with the same chance."""
+        return int(self.best[random.randrange(len(self.best))])  # noqa: S311 - balances load, keeps no secret
 
 
 def decide(

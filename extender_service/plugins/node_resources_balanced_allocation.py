@@ -56,7 +56,8 @@ def _deviation(of_nodes: Usages) -> NDArray[np.float64]:
     if len(shares) < 2:
         return np.zeros(counts.shape[1])
     if len(shares) == 2:
-        return np.where(counts[0] & counts[1], np.abs((shares[0] - shares[1]) / 2), 0.0)
+        of_two: NDArray[np.float64] = np.abs(shares[0] - shares[1]) / 2 * (counts[0] & counts[1])
+        return of_two
     shares[~counts] = 0.0
     number = counts.sum(axis=0)
     total = np.zeros(len(number))

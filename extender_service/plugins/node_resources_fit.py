@@ -1,6 +1,7 @@
 """NodeResourcesFit: a pod goes only where what it requests is left; a strategy says which of those nodes is best."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -57,11 +58,10 @@ class NodeResourcesFit(PreFilter, Filter, PreScore, Score):
         checked = self._checked(requests)
         dimensions = (POD_COUNT, *[nodes.dimension(resource) for resource in checked])
         amounts = (1, *[requests[resource] for resource in checked])
+        wanted = _column(amounts)
         lacking = nodes.kept_by_room(
             (self.name, "filter", dimensions, amounts),
-            lambda nodes: (
-                nodes.allocatable_of(dimensions) - nodes.requested_of(dimensions) < np.array(amounts, np.int64)[:, None]
-            ),
+            lambda nodes: nodes.allocatable_of(dimensions) - nodes.requested_of(dimensions) < wanted,
         )
         if not lacking.any():
             return None
@@ -94,6 +94,12 @@ class NodeResourcesFit(PreFilter, Filter, PreScore, Score):
 
     def _is_ignored(self, name: str) -> bool:
         return is_extended_resource(name) and (name in self._ignored or name.partition("/")[0] in self._ignored_groups)
+
+
+@lru_cache(maxsize=256)
+def _column(amounts: tuple[int, ...]) -> NDArray[np.int64]:
+    """What is requested, as (resource, 1)."""
+    return np.array(amounts, np.int64)[:, None]
 
 
 def _strategy(args: NodeResourcesFitArgs) -> Strategy:
