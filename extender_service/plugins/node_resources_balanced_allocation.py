@@ -24,7 +24,7 @@ class NodeResourcesBalancedAllocation(PreScore, Score):
 
     def __init__(self, args: NodeResourcesBalancedAllocationArgs, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._resources = [WeightedResource(resource.name, resource.weight) for resource in args.resources]
+        self._resources = tuple(WeightedResource(resource.name, resource.weight) for resource in args.resources)
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeView) -> Status | None:
         """Add up what the pod requests."""
@@ -37,7 +37,7 @@ class NodeResourcesBalancedAllocation(PreScore, Score):
         weighed = weighed_pod(nodes, self._resources, amounts, nonzero=False)
         return nodes.kept_by_room((self, weighed), lambda nodes: _evenness(usages(nodes, weighed)))
 
-    def _amounts(self, state: CycleState) -> list[int]:
+    def _amounts(self, state: CycleState) -> tuple[int, ...]:
         return pod_amounts(state, self._resources, nonzero=False)
 
 

@@ -1,6 +1,6 @@
 """NodeResourcesFit: a pod goes only where what it requests is left; a strategy says which of those nodes is best."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import ClassVar
 
@@ -45,20 +45,17 @@ class NodeResourcesFit(PreFilter, Filter, PreScore, Score):
         self._ignored = frozenset(args.ignored_resources)
         self._ignored_groups = frozenset(args.ignored_resource_groups)
         strategy = args.scoring_strategy
-        self._resources = [WeightedResource(resource.name, resource.weight) for resource in strategy.resources]
+        self._resources = tuple(WeightedResource(resource.name, resource.weight) for resource in strategy.resources)
         self._strategy = _strategy(args)
 
     def pre_filter(self, state: CycleState, pod: Pod) -> None:
         """Add up what the pod requests."""
-        state[_REQUESTS] = dict(pod_requests(state.request_shape).amounts)
+        state[_REQUESTS] = pod_requests(state.request_shape).amounts
 
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
         """Reject nodes that lack something, with every resource that they lack as a reason."""
-        requests = state.read(_REQUESTS, "error reading")
-        checked = self._checked(requests)
+        checked, amounts, wanted = _checked(state.read(_REQUESTS, "error reading"), self._ignored, self._ignored_groups)
         dimensions = (POD_COUNT, *[nodes.dimension(resource) for resource in checked])
-        amounts = (1, *[requests[resource] for resource in checked])
-        wanted = _column(amounts)
         lacking = nodes.kept_by_room(
             (self.name, "filter", dimensions, amounts),
             lambda nodes: nodes.allocatable_of(dimensions) - nodes.requested_of(dimensions) < wanted,
@@ -79,27 +76,28 @@ class NodeResourcesFit(PreFilter, Filter, PreScore, Score):
         weighed = weighed_pod(nodes, self._resources, amounts, nonzero=True)
         return nodes.kept_by_room((self, weighed), lambda nodes: self._strategy(usages(nodes, weighed)))
 
-    def _amounts(self, state: CycleState) -> list[int]:
+    def _amounts(self, state: CycleState) -> tuple[int, ...]:
         return pod_amounts(state, self._resources, nonzero=True)
-
-    def _checked(self, requests: Mapping[str, int]) -> list[str]:
-        """The requested resources that a node must have, in the order of their reasons."""
-        first = [name for name in (CPU, MEMORY, EPHEMERAL_STORAGE) if requests.get(name, 0) > 0]
-        # kube-scheduler gives scalar resources in random order; by name they are at least always the same.
-        return first + sorted(
-            name
-            for name, amount in requests.items()
-            if amount != 0 and is_scalar_resource(name) and not self._is_ignored(name)
-        )
-
-    def _is_ignored(self, name: str) -> bool:
-        return is_extended_resource(name) and (name in self._ignored or name.partition("/")[0] in self._ignored_groups)
 
 
 @lru_cache(maxsize=256)
-def _column(amounts: tuple[int, ...]) -> NDArray[np.int64]:
-    """What is requested, as (resource, 1)."""
-    return np.array(amounts, np.int64)[:, None]
+def _checked(
+    requests: tuple[tuple[str, int], ...], ignored: frozenset[str], ignored_groups: frozenset[str]
+) -> tuple[list[str], tuple[int, ...], NDArray[np.int64]]:
+    """The requested resources that a node must have, in the order of their reasons; how much of pods and of each of
+    them, and that as (resource, 1)."""
+    amount_of = dict(requests)
+    checked = [name for name in (CPU, MEMORY, EPHEMERAL_STORAGE) if amount_of.get(name, 0) > 0]
+    # kube-scheduler gives scalar resources in random order; by name they are at least always the same.
+    checked += sorted(
+        name
+        for name, amount in requests
+        if amount != 0
+        and is_scalar_resource(name)
+        and not (is_extended_resource(name) and (name in ignored or name.partition("/")[0] in ignored_groups))
+    )
+    amounts = (1, *[amount_of[name] for name in checked])
+    return checked, amounts, np.array(amounts, np.int64)[:, None]
 
 
 def _strategy(args: NodeResourcesFitArgs) -> Strategy:

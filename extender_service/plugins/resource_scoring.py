@@ -1,6 +1,5 @@
 """Scoring by the share of each resource that would be in use (noderesources/resource_allocation.go)."""
 
-from collections.abc import Sequence
 from functools import lru_cache
 
 import msgspec
@@ -12,6 +11,7 @@ from extender_service.cluster.resources import (
     CPU,
     EPHEMERAL_STORAGE,
     MEMORY,
+    RequestShape,
     total_requests,
     whole_amount,
 )
@@ -20,7 +20,7 @@ from extender_service.framework.interface import CycleState
 from extender_service.kube.resource_names import is_scalar_resource
 
 
-class WeightedResource(msgspec.Struct, frozen=True):
+class WeightedResource(msgspec.Struct, frozen=True, cache_hash=True):
     """A resource and what it counts for beside the others."""
 
     name: str
@@ -51,27 +51,56 @@ class WeighedPod(msgspec.Struct, frozen=True, cache_hash=True):
     taken: tuple[int, ...]
 
 
-def pod_amounts(state: CycleState, resources: Sequence[WeightedResource], *, nonzero: bool) -> list[int]:
+def pod_amounts(state: CycleState, resources: tuple[WeightedResource, ...], *, nonzero: bool) -> tuple[int, ...]:
     """Return what the pod requests of each resource; with `nonzero`, silent containers count with a default."""
-    totals = total_requests(state.request_shape, fill_missing=nonzero)
-    return [whole_amount(resource.name, totals.get(resource.name, 0)) for resource in resources]
+    return _amounts(state.request_shape, resources, nonzero)
+
+
+# Pods of one template ask for the same.
+
+
+@lru_cache(maxsize=256)
+def _amounts(shape: RequestShape, resources: tuple[WeightedResource, ...], nonzero: bool) -> tuple[int, ...]:  # noqa: FBT001
+    totals = total_requests(shape, fill_missing=nonzero)
+    return tuple([whole_amount(resource.name, totals.get(resource.name, 0)) for resource in resources])
 
 
 def weighed_pod(
-    nodes: NodeView, resources: Sequence[WeightedResource], amounts: Sequence[int], *, nonzero: bool
+    nodes: NodeView, resources: tuple[WeightedResource, ...], amounts: tuple[int, ...], *, nonzero: bool
 ) -> WeighedPod:
     """Pick the resources that count at all: a scalar resource only if the pod requests it."""
-    picked = [
-        (resource, amount, nodes.dimension(resource.name))
-        for resource, amount in zip(resources, amounts, strict=True)
-        if (amount != 0 if is_scalar_resource(resource.name) else resource.name in (CPU, MEMORY, EPHEMERAL_STORAGE))
-    ]
+    picked = _picked(resources, amounts)
+    return _weighed(picked, tuple([nodes.dimension(resource.name) for resource, _ in picked]), nonzero)
+
+
+_Picked = tuple[tuple[WeightedResource, int], ...]
+
+
+@lru_cache(maxsize=256)
+def _picked(resources: tuple[WeightedResource, ...], amounts: tuple[int, ...]) -> _Picked:
+    """Each resource that counts, and what the pod requests of it."""
+    return tuple(
+        [
+            (resource, amount)
+            for resource, amount in zip(resources, amounts, strict=True)
+            if (amount != 0 if is_scalar_resource(resource.name) else resource.name in (CPU, MEMORY, EPHEMERAL_STORAGE))
+        ]
+    )
+
+
+@lru_cache(maxsize=256)
+def _weighed(picked: _Picked, dimensions: tuple[int, ...], nonzero: bool) -> WeighedPod:  # noqa: FBT001
     in_scoring = {CPU: NONZERO_CPU_MILLI, MEMORY: NONZERO_MEMORY_BYTES} if nonzero else {}
     return WeighedPod(
-        tuple([resource.weight for resource, _, _ in picked]),
-        tuple([amount for _, amount, _ in picked]),
-        tuple([dimension for _, _, dimension in picked]),
-        tuple([in_scoring.get(resource.name, dimension) for resource, _, dimension in picked]),
+        tuple([resource.weight for resource, _ in picked]),
+        tuple([amount for _, amount in picked]),
+        dimensions,
+        tuple(
+            [
+                in_scoring.get(resource.name, dimension)
+                for (resource, _), dimension in zip(picked, dimensions, strict=True)
+            ]
+        ),
     )
 
 

@@ -13,19 +13,19 @@ def world_of(*nodes: PlainNode) -> World:
     return world
 
 
-RESOURCES = [WeightedResource(name, 1) for name in (CPU, MEMORY, GPU, "odd")]
+RESOURCES = tuple(WeightedResource(name, 1) for name in (CPU, MEMORY, GPU, "odd"))
 
 
 def test_a_pod_that_requests_nothing_weighs_something() -> None:
     state = CycleState(PlainPod("new", {}).to_pod())
-    assert pod_amounts(state, RESOURCES, nonzero=True) == [100, 200 * 1024 * 1024, 0, 0]
-    assert pod_amounts(state, RESOURCES, nonzero=False) == [0, 0, 0, 0]
+    assert pod_amounts(state, RESOURCES, nonzero=True) == (100, 200 * 1024 * 1024, 0, 0)
+    assert pod_amounts(state, RESOURCES, nonzero=False) == (0, 0, 0, 0)
 
 
 def test_what_the_pod_and_those_on_the_node_take_of_what_is_offered() -> None:
     node = PlainNode("a", allocatable={CPU: 4000, MEMORY: 8, GPU: 2}, pods=[PlainPod("old", {CPU: 500, GPU: 1})])
     world = world_of(node, PlainNode("b", allocatable={CPU: 1000}))
-    pod = weighed_pod(world.view, RESOURCES, [1000, 3, 1, 1], nonzero=False)
+    pod = weighed_pod(world.view, RESOURCES, (1000, 3, 1, 1), nonzero=False)
     found = usages(world.view, pod)
     assert found.requested.tolist() == [[1500, 1000], [3, 3], [2, 1]]
     assert found.counts.tolist() == [[True, True], [True, False], [True, False]]
@@ -34,5 +34,5 @@ def test_what_the_pod_and_those_on_the_node_take_of_what_is_offered() -> None:
 
 def test_a_scalar_resource_that_the_pod_does_not_request_takes_no_part() -> None:
     world = world_of(PlainNode("a", allocatable={CPU: 1, GPU: 1}))
-    pod = weighed_pod(world.view, RESOURCES, [0, 0, 0, 0], nonzero=True)
+    pod = weighed_pod(world.view, RESOURCES, (0, 0, 0, 0), nonzero=True)
     assert usages(world.view, pod).counts.tolist() == [[True], [False]]
