@@ -65,7 +65,7 @@ def main() -> None:
         for named in found.values():
             for name, what in named.items():
                 if what == "survived":
-                    subprocess.run(["mutmut", "show", name], check=True)
+                    subprocess.run([sys.executable, "-m", "mutmut", "show", name], check=True)
     sys.exit(share(total) > AIM)
 
 
