@@ -63,6 +63,8 @@ class SelectorIndex(Generic[T]):
 
     def candidates(self, namespace: str, labels: Mapping[str, str]) -> Iterator[T]:
         """Iterate over all items that may select such a pod, and some others, each once."""
+        if not self._filed:
+            return
         yield from self._anywhere
         yield from self._by_pair.get((_NAMESPACE, namespace), ())
         for pair in labels.items():

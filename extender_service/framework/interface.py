@@ -9,7 +9,6 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
-from functools import cached_property
 from typing import Any, ClassVar, Protocol
 
 import msgspec
@@ -18,8 +17,8 @@ from numpy.typing import NDArray
 
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.events import ClusterEvent
-from extender_service.cluster.pod_volumes import PodVolumes, pod_volumes
-from extender_service.cluster.resources import RequestShape, request_shape
+from extender_service.cluster.pod_volumes import pod_volumes
+from extender_service.cluster.resources import request_shape
 from extender_service.cluster.view import NodeView
 from extender_service.framework.recording import Recorder
 from extender_service.framework.status import Rejections, Status
@@ -46,27 +45,20 @@ class NoTimeLeftError(PluginError):
 class CycleState:
     """What plugins tell themselves and each other during one decision about one pod.
 
-    Whoever asked waits until the `deadline`, in seconds of time.monotonic, and not longer.
+    Whoever asked waits until the `deadline`, in seconds of time.monotonic, and not longer. `request_shape` is what the
+    pod's requests follow from, which plugins sum up each in its own way; `volumes` are those that it holds.
     """
 
     def __init__(self, pod: Pod, recorder: Recorder | None = None, deadline: float = math.inf) -> None:
         """A `recorder` is told how long the plugins of this decision take."""
         self.pod = pod
+        self.request_shape = request_shape(pod.spec)
+        self.volumes = pod_volumes(pod)
         self.recorder = recorder
         self.deadline = deadline
         self.skipped_filters: set[str] = set()
         self.skipped_scores: set[str] = set()
         self._by_key: dict[object, Any] = {}
-
-    @cached_property
-    def request_shape(self) -> RequestShape:
-        """What the pod's requests follow from; several plugins sum it up, each in its own way."""
-        return request_shape(self.pod.spec)
-
-    @cached_property
-    def volumes(self) -> PodVolumes:
-        """What the pod holds in volumes."""
-        return pod_volumes(self.pod)
 
     def require_time(self) -> None:
         """Raise NoTimeLeftError after the deadline. For long loops in a plugin: between plugins the framework looks."""
