@@ -116,3 +116,28 @@ def test_what_fails_ahead_fails_for_whoever_asks_next() -> None:
         kept.of("inverses", 2, inverses)
     numbers[1] = 4
     assert kept.of("inverses", 2, inverses).tolist() == [1.0, 0.25]
+
+
+@pytest.mark.parametrize(("changed", "worked_out"), [([3, 1], [3, 1]), ([3, 1, 2], [0, 1, 2, 3])])
+def test_where_more_than_half_of_the_rows_changed_all_are_worked_out(changed: list[int], worked_out: list[int]) -> None:
+    kept, squares = KeptColumns(), Squares([1, 2, 3, 4])
+    kept.of("squares", 4, squares)
+    for row in changed:
+        kept.changes.append(row)
+    kept.of("squares", 4, squares)
+    assert squares.asked[1:] == [worked_out]
+
+
+def test_a_row_beyond_those_asked_for_may_change() -> None:
+    kept, squares = KeptColumns(), Squares([1, 2])
+    kept.of("squares", 2, squares)
+    squares.numbers.append(3)
+    kept.changes.append(2)
+    assert kept.of("squares", 2, squares).tolist() == [1, 4]
+
+
+@pytest.mark.parametrize(("numbers_a_row", "is_kept"), [(32, True), (33, False)])
+def test_what_has_too_many_numbers_a_row_is_not_kept(numbers_a_row: int, is_kept: bool) -> None:
+    kept = KeptColumns()
+    assert kept.of("wide", 2, lambda asked: np.zeros((numbers_a_row, asked.size))).shape == (numbers_a_row, 2)
+    assert ("wide" in kept) == is_kept

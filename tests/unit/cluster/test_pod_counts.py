@@ -1,3 +1,4 @@
+import weakref
 from collections import Counter
 from collections.abc import Sequence
 
@@ -6,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
+from numpy.typing import NDArray
 
 from extender_service.cluster.change_log import MOST_CHANGES
 from extender_service.cluster.cluster import Cluster
@@ -175,3 +177,79 @@ def test_nothing_is_left_of_pods_that_are_gone(pods: list[Pod]) -> None:
         cluster.remove_pod(key)
     assert (len(cluster.pods), len(cluster.pods.label_sets), len(cluster.pods.term_sets)) == (0, 0, 0)
     assert (len(cluster.pods.affinity), len(cluster.pods.anti_affinity)) == (0, 0)
+
+
+ZONES = 3
+
+
+@pytest.fixture
+def numbers() -> NDArray[np.intp]:
+    """Rows 0 and 2 in zone 0, row 1 in zone 1, row 3 in none."""
+    return np.array([0, 1, 0, ABSENT], np.intp)
+
+
+@pytest.fixture
+def zoned(cluster: Cluster) -> Cluster:
+    """Nodes a to e in rows 0 to 4, each with a web pod."""
+    for name in "abcde":
+        cluster.apply_node(make_node(name))
+        add_web(cluster, f"web-{name}", name)
+    return cluster
+
+
+def add_web(cluster: Cluster, name: str, node: str) -> None:
+    cluster.apply_pod(make_pod(name, node, labels={"app": "web"}))
+
+
+def test_pods_count_on_the_rows_that_are_included(zoned: Cluster, numbers: NDArray[np.intp]) -> None:
+    included = np.array([True, False, False, True])
+    assert zoned.pod_counts.by_value(WEB, numbers, ZONES, included).tolist() == [1, 0, 0, 0]
+    assert zoned.pod_counts.by_value(WEB, numbers, ZONES).tolist() == [2, 1, 0, 0]
+    assert zoned.pod_counts.by_value(WEB, numbers, ZONES, ~included).tolist() == [1, 1, 0, 0]
+
+
+def test_sums_follow_the_pods_that_come_to_their_rows_and_go(zoned: Cluster, numbers: NDArray[np.intp]) -> None:
+    counts, included = zoned.pod_counts, np.array([True, False, True, True])
+    everywhere = counts.by_value(WEB, numbers, ZONES)
+    some = counts.by_value(WEB, numbers, ZONES, included)
+    # To rows that are included and not, one without a number, and two beyond the end.
+    for name in "abcde":
+        add_web(zoned, f"another-{name}", name)
+    zoned.apply_node(make_node("f"))
+    add_web(zoned, "web-f", "f")
+    zoned.remove_pod(("shop", "web-c"))
+    assert counts.by_value(WEB, numbers, ZONES).tolist() == [3, 2, 0, 0]
+    assert counts.by_value(WEB, numbers, ZONES, included).tolist() == [3, 0, 0, 0]
+    # They were not added up again.
+    assert counts.by_value(WEB, numbers, ZONES) is everywhere
+    assert counts.by_value(WEB, numbers, ZONES, included) is some
+
+
+def test_sums_are_kept_of_two_labels_and_no_more(zoned: Cluster, numbers: NDArray[np.intp]) -> None:
+    racks, rooms = numbers.copy(), numbers.copy()
+    counts = zoned.pod_counts
+    first, second = (counts.by_value(WEB, labels, ZONES) for labels in (numbers, racks))
+    assert counts.by_value(WEB, numbers, ZONES) is first
+    assert counts.by_value(WEB, racks, ZONES) is second
+    was_kept = weakref.ref(first)
+    del first
+    counts.by_value(WEB, rooms, ZONES)
+    assert was_kept() is None
+
+
+def test_sums_that_nobody_can_ask_for_make_room(zoned: Cluster, numbers: NDArray[np.intp]) -> None:
+    counts, racks, rooms, included = zoned.pod_counts, numbers.copy(), numbers.copy(), np.ones(4, np.bool_)
+    kept = counts.by_value(WEB, numbers, ZONES)
+    counts.by_value(WEB, racks, ZONES, included)
+    del included
+    add_web(zoned, "another", "a")
+    counts.by_value(WEB, rooms, ZONES)
+    assert counts.by_value(WEB, numbers, ZONES) is kept
+    del rooms
+    add_web(zoned, "a-third", "a")
+    counts.by_value(WEB, racks, ZONES)
+    assert counts.by_value(WEB, numbers, ZONES) is kept
+
+
+def test_counts_are_whole_numbers(zoned: Cluster) -> None:
+    assert zoned.pod_counts.by_row(WEB, 2).dtype == np.int64

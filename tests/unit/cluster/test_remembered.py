@@ -127,3 +127,27 @@ def test_a_pod_that_is_expected_keeps_nothing_that_is_remembered() -> None:
         cluster.apply_node(make_node("another", labels={"for": kind}))
         cluster.view(None)
         assert remembered() is None, f"{kind}: {state} keeps it"
+
+
+@pytest.mark.parametrize(
+    ("answers", "numbers_each"),
+    [(64, 2), (2, 64), (1, 128)],
+    ids=["64 answers", "64 numbers a node", "64 numbers a node in one answer"],
+)
+def test_of_some_nodes_so_much_is_remembered_and_no_more(answers: int, numbers_each: int) -> None:
+    nodes = Remembered(None, 2)
+    # What goes makes room for as much again.
+    for turn in range(3):
+        for number in range(answers):
+            nodes.of((turn, number), lambda: np.zeros(numbers_each))
+            assert len(nodes) == number + 1
+    assert all((2, number) in nodes for number in range(answers))
+    nodes.of("more than a node may have", lambda: np.zeros(2 * 64 + 1))
+    assert len(nodes) == 0
+
+
+def test_the_last_four_selections_are_remembered() -> None:
+    nodes = Remembered(None, 5)
+    first, *others = [nodes.at(np.array([position])) for position in range(5)]
+    assert all(nodes.at(np.array([position])) is known for position, known in enumerate(others, 1))
+    assert nodes.at(np.array([0])) is not first

@@ -1,3 +1,5 @@
+from collections.abc import Callable
+
 import pytest
 from msgspec import structs
 
@@ -153,3 +155,22 @@ def test_a_capacity_that_says_nothing_goes_as_it_came() -> None:
     storage.remove(CSIStorageCapacity, ("kube-system", "says-nothing"))
     storage.remove(CSIStorageCapacity, ("kube-system", "never-there"))
     assert most_bytes(storage, "fast") == [5 << 30]
+
+
+def test_after_each_change_the_count_is_one_that_never_was() -> None:
+    storage, volume, other = Storage(), make_volume("v"), make_volume("v", labels={"x": "y"})
+    assumed, again = assumed_for(volume, "c"), assumed_for(volume, "d")
+    changes: list[Callable[[], None]] = [
+        lambda: storage.apply(volume),
+        lambda: storage.apply(make_claim("c")),
+        lambda: storage.assume(volume, assumed),
+        lambda: storage.restore(assumed),
+        lambda: storage.assume(volume, again),
+        lambda: storage.apply(other),
+        lambda: storage.remove(PersistentVolume, ("", "v")),
+    ]
+    counts = [storage.change_count]
+    for change in changes:
+        change()
+        assert storage.change_count > max(counts)
+        counts.append(storage.change_count)

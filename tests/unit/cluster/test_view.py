@@ -133,6 +133,7 @@ def test_a_node_is_found_where_it_is_in_the_view(cluster: Cluster) -> None:
     assert view.positions_of(["a", "b", "nobody", "c"]).tolist() == [1, -1, -1, 0]
     assert (view.position_of("a"), view.position_of("b"), view.position_of("nobody")) == (1, -1, -1)
     assert cluster.view(None).positions_of(["c", "nobody", "b"]).tolist() == [3, -1, 1]
+    assert view.positions_of([]).tolist() == []
 
 
 def test_the_nodes_themselves_are_in_the_order_of_the_view(cluster: Cluster) -> None:
@@ -389,12 +390,14 @@ def test_each_node_of_a_changed_view_is_as_if_its_pods_had_been_there_all_the_ti
 
 
 def test_a_resource_that_only_a_waiting_pod_asks_for_is_known_and_nobody_has_it(cluster: Cluster) -> None:
+    cluster.apply_pod(make_pod("running", "a", requests={"example.com/taken": "1"}))
     # More resources than the columns have room for.
     others = {f"example.com/another-{number}": "1" for number in range(2)}
     cluster.apply_pod(make_pod("waiting", requests={**others, "example.com/fpga": "3"}))
     view = cluster.view(cluster.nodes.rows_named(["c", "a"]))
     assert view.dimension("example.com/fpga") >= len(cluster.nodes.requested)
-    assert offered(view, "example.com/fpga") == requested(view, "example.com/fpga") == [0, 0]
+    for resource in ("example.com/fpga", *others):
+        assert offered(view, resource) == requested(view, resource) == [0, 0]
     changed = view.changed(RowChanges([1], [slot_of(cluster, "waiting")], [1]))
     assert requested(changed, "example.com/fpga") == [0, 3]
     assert requested(changed.changed(RowChanges([1], [slot_of(cluster, "web")], [-1])), "cpu") == [0, 0]
@@ -457,3 +460,12 @@ def test_a_table_for_one_call_ends_with_the_call(cluster: Cluster) -> None:
         was_there = weakref.ref(table)
         del table, view
         assert was_there() is None
+
+
+def test_nodes_that_are_kept_stay_in_their_own_worlds(cluster: Cluster) -> None:
+    web, train = slot_of(cluster, "web"), slot_of(cluster, "train")
+    changed = cluster.view(cluster.nodes.rows_named(["a", "c"])).changed(RowChanges([0, 1], [web, train], [-1, 1]))
+    kept = changed.to_keep()
+    assert kept.is_changed
+    assert requested(kept, "cpu") == [0, 1000]
+    assert ports_of(kept) == [set(), set()]

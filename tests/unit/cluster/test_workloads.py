@@ -1,4 +1,9 @@
-from extender_service.cluster.workloads import Workloads
+from collections.abc import Callable
+
+import pytest
+from msgspec import structs
+
+from extender_service.cluster.workloads import MOST_SELECTIONS, Workload, Workloads
 from extender_service.kube.objects import LabelSelector, ObjectMeta
 from extender_service.kube.policy import PodDisruptionBudget, PodDisruptionBudgetSpec
 from extender_service.kube.selectors import EVERYTHING, label_set_selector
@@ -91,3 +96,45 @@ def test_a_service_without_a_selector_comes_and_goes_quietly() -> None:
     workloads.remove(Service, ("shop", "external"))
     workloads.remove(Service, ("shop", "external"))
     assert workloads.keys(Service) == [("shop", "web")]
+
+
+def test_after_each_change_the_count_is_one_that_never_was() -> None:
+    workloads = Workloads()
+    changes: list[Callable[[], None]] = [
+        lambda: workloads.apply(namespace("shop", team="a")),
+        lambda: workloads.apply(service("web", {"app": "web"})),
+        lambda: workloads.apply(namespace("shop", team="b")),
+        lambda: workloads.apply(namespace("shop", team="a")),
+        lambda: workloads.remove(Namespace, ("", "shop")),
+        lambda: workloads.remove(Service, ("shop", "web")),
+    ]
+    counts = [workloads.change_count]
+    for change in changes:
+        change()
+        assert workloads.change_count > max(counts)
+        counts.append(workloads.change_count)
+
+
+@pytest.mark.parametrize(
+    "item", [namespace("shop", team="a"), service("web", {"app": "web"}), budget("web", app="web")]
+)
+def test_a_new_version_of_the_same_is_known_and_no_change(item: Workload) -> None:
+    workloads = Workloads()
+    first, second = (
+        structs.replace(item, metadata=structs.replace(item.metadata, resource_version=version)) for version in "12"
+    )
+    workloads.apply(first)
+    count = workloads.change_count
+    workloads.apply(second)
+    assert workloads.change_count == count
+    assert [known.metadata.resource_version for known in workloads] == ["2"]
+
+
+def test_selections_of_namespaces_are_remembered_up_to_a_limit() -> None:
+    workloads = Workloads()
+    selectors = [label_set_selector({"team": str(number)}) for number in range(MOST_SELECTIONS)]
+    for selector in (*selectors, selectors[0]):
+        workloads.namespaces_selected_by(selector)
+    assert workloads.selection_count == MOST_SELECTIONS
+    workloads.namespaces_selected_by(EVERYTHING)
+    assert workloads.selection_count <= MOST_SELECTIONS

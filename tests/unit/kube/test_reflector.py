@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
+from extender_service.kube.api_errors import SilentError
 from extender_service.kube.backoff import Backoff
 from extender_service.kube.client import KubeClient
 from extender_service.kube.credentials import load_credentials
@@ -86,6 +87,7 @@ async def running(
     idle_seconds: float = 30.0,
     short_watch_seconds: float = 0.0,
     handler: Handler | None = None,
+    clock: Callable[[], float] = time.monotonic,
 ) -> AsyncIterator[Setup]:
     """Run a reflector against the server, or against a handler in front of it."""
     waits: list[float] = []
@@ -102,6 +104,7 @@ async def running(
             store,
             limits=Limits(page_size=3, idle_seconds=idle_seconds, short_watch_seconds=short_watch_seconds),
             backoff=Backoff(uniform=lambda low, high: low),
+            clock=clock,
             sleep=sleep,
         )
         task = asyncio.create_task(reflector.run())
@@ -168,6 +171,34 @@ def test_goes_on_after_a_watch_breaks(how: str) -> None:
             assert setup.reflector.state.synced
             await until(setup.watching)
             assert setup.reflector.state.last_error is None
+
+    asyncio.run(test())
+
+
+def test_every_list_that_an_expired_version_makes_necessary_counts() -> None:
+    async def test() -> None:
+        server = FakeApiServer()
+        async with running(server) as setup:
+            for number, how in enumerate(("expired", "expired", "internal error"), 1):
+                await until(lambda: setup.watching() and setup.reflector.state.watches == number)  # noqa: B023
+                server.break_watches(how)
+            await until(lambda: setup.reflector.state.lists == 4)
+            assert setup.reflector.state.relists == 2
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize(("choice", "seconds"), [(min, "3"), (max, "4")])
+def test_watches_end_within_a_second_of_each_other(
+    monkeypatch: pytest.MonkeyPatch, choice: Callable[[int, int], int], seconds: str
+) -> None:
+    monkeypatch.setattr("random.randint", choice)
+
+    async def test() -> None:
+        server = FakeApiServer()
+        async with running(server) as setup:
+            await until(setup.watching)
+            assert server.requests[-1]["timeoutSeconds"] == seconds
 
     asyncio.run(test())
 
@@ -486,6 +517,90 @@ def test_a_list_that_falls_silent_is_asked_for_again_with_more_patience_each_tim
     asyncio.run(test())
 
 
+def keep_silent(monkeypatch: pytest.MonkeyPatch, silent: Iterable[bool]) -> list[float]:
+    """Let some watches have no answer, in turn; returns the seconds that each is given for it."""
+    patience: list[float] = []
+    turns = iter(silent)
+    watch = KubeClient.watch
+
+    def noting(client: KubeClient, *args: Any, idle_seconds: float, **others: Any) -> Any:
+        patience.append(idle_seconds)
+        if next(turns):
+            raise SilentError("no answer")
+        return watch(client, *args, idle_seconds=idle_seconds, **others)
+
+    monkeypatch.setattr(KubeClient, "watch", noting)
+    return patience
+
+
+def test_after_an_answer_patience_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    patience = keep_silent(monkeypatch, [True, True, False, True, True, False])
+
+    async def test() -> None:
+        server = FakeApiServer()
+        async with running(server, idle_seconds=5.0) as setup:
+            await until(setup.watching)
+            server.break_watches("cut")
+            await until(lambda: len(patience) == 6 and setup.watching())
+
+    asyncio.run(test())
+    assert patience == [5.0, 5.0, 10.0, 5.0, 5.0, 10.0]
+
+
+def test_a_refusal_is_no_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    patience = keep_silent(monkeypatch, [False, False, True, False])
+
+    async def test() -> None:
+        server = FakeApiServer()
+        server.watch_refusals = [FORBIDDEN, FORBIDDEN]
+        async with running(server, idle_seconds=5.0) as setup:
+            await until(setup.watching)
+
+    asyncio.run(test())
+    assert patience == [5.0, 5.0, 5.0, 5.0]
+
+
+def test_the_time_waited_in_vain_is_taken_off_the_wait_that_follows(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    watch = KubeClient.watch
+
+    def silent_once(client: KubeClient, *args: Any, **others: Any) -> Any:
+        nonlocal now
+        monkeypatch.setattr(KubeClient, "watch", watch)
+        now += 0.5
+        raise SilentError("no answer")
+
+    monkeypatch.setattr(KubeClient, "watch", silent_once)
+
+    async def test() -> None:
+        async with running(FakeApiServer(), clock=lambda: now) as setup:
+            await until(setup.watching)
+            assert setup.waits == pytest.approx([0.8 - 0.5])
+
+    asyncio.run(test())
+
+
+def test_the_latest_version_must_be_told_in_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    patience: list[float | None] = []
+    latest_version = KubeClient.latest_version
+
+    async def noting(client: KubeClient, *args: Any, silence_seconds: float | None = None) -> str:
+        patience.append(silence_seconds)
+        return await latest_version(client, *args)
+
+    monkeypatch.setattr(KubeClient, "latest_version", noting)
+
+    async def test() -> None:
+        server = FakeApiServer()
+        async with running(server, idle_seconds=5.0) as setup:
+            await until(setup.watching)
+            server.break_watches("cut")
+            await until(lambda: setup.watching() and setup.reflector.state.watches == 2)
+
+    asyncio.run(test())
+    assert patience == [5.0]
+
+
 @pytest.mark.parametrize("answer", [{}, {"kind": "Status", "status": "Success"}, {"metadata": {}, "items": []}])
 def test_an_answer_that_is_no_list_empties_nothing(answer: dict[str, Any]) -> None:
     async def test() -> None:
@@ -574,6 +689,32 @@ def test_a_long_list_lets_other_tasks_run() -> None:
             task = asyncio.create_task(reflector.run())
             await reflector.wait_synced()
             assert turns == [1, 2, 3]  # each saw the store between two objects
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(test())
+
+
+def test_other_tasks_wait_for_a_slice_of_a_list_to_end() -> None:
+    async def test() -> None:
+        server = FakeApiServer()
+        for number in range(6):
+            server.put(f"pod-{number}")
+        turns: list[int] = []
+        async with http_server(server) as url, KubeClient(load_credentials(master=url)) as client:
+
+            class CountingStore(PodStore):
+                def apply(self, pod: Pod) -> None:
+                    super().apply(pod)
+                    asyncio.get_running_loop().call_soon(lambda: turns.append(len(self.log)))
+
+            # By this clock each object takes a second.
+            store = CountingStore()
+            limits = Limits(slice_seconds=2.0)
+            reflector = Reflector(client, PODS, store, limits=limits, clock=lambda: float(len(store.log)))
+            task = asyncio.create_task(reflector.run())
+            await reflector.wait_synced()
+            assert turns == [2, 2, 4, 4, 6, 6]
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
