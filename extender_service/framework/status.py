@@ -84,7 +84,8 @@ class Rejections:
     def rejected(self) -> NDArray[np.intp]:
         """The positions of the nodes that do not pass."""
         if self._rejected is None:
-            self._rejected = np.flatnonzero(self.keys)
+            # Of truth values it takes a third of the time that it takes of numbers.
+            self._rejected = np.flatnonzero(self.keys != 0)
         return self._rejected
 
     def status_of(self, key: int) -> Status:
@@ -108,6 +109,16 @@ class Rejections:
 
         may_be_errors = any(status is not None and not status.is_rejection for status in statuses)
         return cls(rejected[numbers], status_of, may_be_errors=may_be_errors)
+
+    @classmethod
+    def first_of(cls, checks: Sequence[tuple[Status, NDArray[np.bool_]]], size: int) -> "Rejections":
+        """Reject the nodes that any of `checks` marks, with the status of the first that does."""
+        keys = np.zeros(size, np.int64)
+        for number in range(len(checks), 0, -1):
+            # Mostly few: to write to positions takes a fraction of writing to what a mask marks.
+            keys[np.flatnonzero(checks[number - 1][1])] = number
+        may_be_errors = any(not status.is_rejection for status, _ in checks)
+        return cls(keys, lambda key: checks[key - 1][0], may_be_errors=may_be_errors)
 
     @classmethod
     def per_reason(cls, code: Code, checks: Sequence[tuple[str, NDArray[np.bool_]]], size: int) -> "Rejections":

@@ -56,17 +56,13 @@ class InterPodAffinity(PreFilter, Filter, PreScore, Score):
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
         """Reject nodes that are not near the pods wanted, or near pods that are to be kept apart."""
         required: AffinityRequirement = state.read(_REQUIRED, "error reading")
-        numbers: NDArray[np.intp] | None = None
-        # The first reason that holds is the one given, so it is set last.
-        for number, rejected in (
-            (3, required.unwanted(nodes)),
-            (2, required.not_apart(nodes)),
-            (1, required.not_near(nodes)),
-        ):
-            if rejected is not None and rejected.any():
-                numbers = np.zeros(len(nodes), np.intp) if numbers is None else numbers
-                numbers[rejected] = number
-        return None if numbers is None else Rejections.per_value(numbers, [None, NOT_NEAR, NOT_APART, UNWANTED])
+        checks = (
+            (NOT_NEAR, required.not_near(nodes)),
+            (NOT_APART, required.not_apart(nodes)),
+            (UNWANTED, required.unwanted(nodes)),
+        )
+        found = [(status, rejected) for status, rejected in checks if rejected is not None]
+        return Rejections.first_of(found, len(nodes)) if found else None
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeView) -> Status | None:
         """Add up what the pod and running pods prefer; where no node is touched by that, there is nothing to score."""

@@ -49,11 +49,19 @@ def test_a_status_by_the_value_that_a_node_has() -> None:
     assert status_per_node(rejections) == [NEVER, None, NO, NEVER]
 
 
+def test_the_first_status_that_holds() -> None:
+    both = np.array([False, True, True]), np.array([False, False, True])
+    assert status_per_node(Rejections.first_of([(NO, both[0]), (NEVER, both[1])], 3)) == [None, NO, NO]
+    assert status_per_node(Rejections.first_of([(NEVER, both[1]), (NO, both[0])], 3)) == [None, NO, NEVER]
+
+
 @pytest.mark.parametrize("code", [Code.ERROR, Code.WAIT, Code.SKIP])
 def test_what_is_no_rejection_is_found_out(code: Code) -> None:
     strange = Status(code, ("strange",))
     assert Rejections.where(np.array([True]), strange).may_be_errors
     assert Rejections.per_value(np.array([0]), [None, strange]).may_be_errors
+    assert Rejections.first_of([(NO, np.array([True])), (strange, np.array([True]))], 1).may_be_errors
+    assert not Rejections.first_of([(NO, np.array([True]))], 1).may_be_errors
     assert not Rejections.where(np.array([True]), NO).may_be_errors
     assert not Rejections.per_value(np.array([0]), [None, NO, NEVER]).may_be_errors
 
