@@ -12,7 +12,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from extender_service.extender.bind import Binder, BindError
-from extender_service.extender.calls import Call, HungUpError, answer
+from extender_service.extender.calls import Body, Call, HungUpError, answer
 from extender_service.extender.description import describe
 from extender_service.extender.filter import filter_nodes
 from extender_service.extender.idle import IdleWork
@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 _encode = msgspec.json.Encoder().encode
 
 # A verb's call and its body -> the answer's; fills in what there is to tell about the call as soon as it is known.
-VerbHandler = Callable[[bytes, Call, Observation], Awaitable[bytes]]
+VerbHandler = Callable[[Body, Call, Observation], Awaitable[bytes]]
 # The text of an error -> the status and the body that tell it to kube-scheduler.
 Failure = Callable[[str], tuple[int, object]]
 
@@ -154,7 +154,7 @@ class _Verbs:
         self._preemption_args = ArgsDecoder(ExtenderPreemptionArgs)
         self._binding_args = ArgsDecoder(ExtenderBindingArgs)
 
-    async def filter(self, body: bytes, call: Call, observation: Observation) -> bytes:
+    async def filter(self, body: Body, call: Call, observation: Observation) -> bytes:
         _require_turn(call)
         args = self._nodes_args.decode(body)
         pod = _required_pod(args.pod, observation)
@@ -168,7 +168,7 @@ class _Verbs:
         observation.ahead = outcome.ahead
         return _encode(outcome.result)
 
-    async def prioritize(self, body: bytes, call: Call, observation: Observation) -> bytes:
+    async def prioritize(self, body: Body, call: Call, observation: Observation) -> bytes:
         _require_turn(call)
         args = self._nodes_args.decode(body)
         pod = _required_pod(args.pod, observation)
@@ -177,7 +177,7 @@ class _Verbs:
         observation.asked = observation.passed = len(priorities.names)
         return self._priorities.encode(priorities)
 
-    async def preempt(self, body: bytes, call: Call, observation: Observation) -> bytes:
+    async def preempt(self, body: Body, call: Call, observation: Observation) -> bytes:
         _require_turn(call)
         args = self._preemption_args.decode(body)
         pod = _required_pod(args.pod, observation)
@@ -188,7 +188,7 @@ class _Verbs:
         observation.passed = len(result.node_name_to_meta_victims)
         return _encode(result)
 
-    async def bind(self, body: bytes, call: Call, observation: Observation) -> bytes:
+    async def bind(self, body: Body, call: Call, observation: Observation) -> bytes:
         args = self._binding_args.decode(body)
         for field, value in (
             ("PodName", args.pod_name),

@@ -34,12 +34,13 @@ _MOST_BYTES = {"pod": MOST_OBJECT_BYTES, "nodenames": MOST_NAMES_BYTES}
 # 15,000 whole nodes have 6 million. What is decoded takes about 70 bytes for each.
 _MOST_VALUES = 8_000_000
 _FEWEST_BYTES_OF_MOST_VALUES = 2 * _MOST_VALUES
-_CHUNK_BYTES = 1 << 20
+# What NumPy writes of a chunk stays in the processor's caches.
+_CHUNK_BYTES = 256 << 10
 
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-def require_few_values(body: bytes) -> None:
+def require_few_values(body: bytes | bytearray) -> None:
     """Raise DecodeError if a body has so many values that decoding it would take the memory."""
     if len(body) < _FEWEST_BYTES_OF_MOST_VALUES:
         return
@@ -50,7 +51,7 @@ def require_few_values(body: bytes) -> None:
         raise DecodeError(f"the body has {values} values, of which {_MOST_VALUES} are the most")
 
 
-def require_moderate_arguments(body: bytes) -> None:
+def require_moderate_arguments(body: bytes | bytearray) -> None:
     """Raise DecodeError, with its name, if one of the arguments in a large body is too large.
 
     Raises msgspec's errors for what is no JSON object.

@@ -52,7 +52,7 @@ class ExtenderArgsDecoder:
         self._names = msgspec.json.Decoder(list[str])
         self._recent: deque[tuple[bytes, list[str]]] = deque(maxlen=_RECENT)
 
-    def decode(self, body: bytes) -> ExtenderArgs:
+    def decode(self, body: bytes | bytearray) -> ExtenderArgs:
         """Decode a request body. Raises DecodeError that names the field."""
         try:
             args = self._unread_names.decode(body) if len(body) <= LARGE_BODY_BYTES else self._decode_large(body)
@@ -65,7 +65,7 @@ class ExtenderArgsDecoder:
             pass  # what is wrong, or written in another way, the careful decoder finds out
         return _moderate(self._careful.decode(body), len(body))
 
-    def _decode_large(self, body: bytes) -> _UnreadNames:
+    def _decode_large(self, body: bytes | bytearray) -> _UnreadNames:
         """Read the pod only if it is not too large."""
         require_few_values(body)
         args = self._unread.decode(body)

@@ -6,10 +6,10 @@ kube-scheduler asks because of an event that our watch may not have seen yet, an
 from collections.abc import Callable
 
 # The longest that one call waits.
-PATIENCE_SECONDS = 0.050
+PATIENCE_SECONDS = 0.025
 # The share of wall time that all calls together may wait, and how much of it may be saved up.
 SHARE = 0.05
-SAVED_SECONDS = 1.0
+SAVED_SECONDS = 0.25
 
 
 class WaitBudget:

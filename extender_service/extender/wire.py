@@ -152,7 +152,7 @@ class ArgsDecoder(Generic[A]):
         self._decoder = Decoder(args_type)
         self._type_info = inspect.type_info(args_type)
 
-    def decode(self, body: bytes) -> A:
+    def decode(self, body: bytes | bytearray) -> A:
         """Decode a request body. Raises DecodeError that names the field."""
         if len(body) > LARGE_BODY_BYTES:
             with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # which the decoder tells better

@@ -31,7 +31,7 @@ class Decoder(Generic[T]):
         self._object_type = object_type
         self._json = msgspec.json.Decoder(object_type)
 
-    def decode(self, data: bytes | msgspec.Raw) -> T:
+    def decode(self, data: bytes | bytearray | msgspec.Raw) -> T:
         """Decode one JSON value; fields that the type does not have are skipped, null is the zero value.
 
         Raises DecodeError.

@@ -456,17 +456,17 @@ def test_pods_that_go_do_not_help_where_the_node_is_tainted(monkeypatch: pytest.
 
 def test_no_call_waits_once_the_budget_is_spent() -> None:
     world = World(small_node("a", "500m"))
-    world.service.wait_budget.spend(0.96)
+    world.service.wait_budget.spend(0.24)
     run(world, WEB, names=["a"])
     assert not world.observations[-1].looked_again
-    world.clock.pass_seconds(0.2)  # earns 10 ms: 50 ms are left
+    world.clock.pass_seconds(0.4)  # earns 20 ms: 30 ms are left
     run(world, WEB, names=["a"])
     assert world.observations[-1].looked_again
 
 
 def test_waiting_is_paid_for_by_the_clock() -> None:
     world = World(small_node("a", "500m"))
-    look_again(world, WEB, ["a"], lambda: world.clock.pass_seconds(0.96))
+    look_again(world, WEB, ["a"], lambda: world.clock.pass_seconds(0.2))
     run(world, WEB, names=["a"])
     assert [observation.looked_again for observation in world.observations] == [True, True]
     # What the long wait cost is earned back at 5% of wall time.
