@@ -12,6 +12,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 
+import msgspec
+
 from bench import synthetic
 from bench.caller import Caller
 from bench.figures import Row, Times, alternately, at_most, compared, over_rounds
@@ -133,7 +135,7 @@ def _without_peers(the: Run) -> None:
         with service(the.directory, f"--cluster-file={file}", f"--mode={mode}") as server:
             for asked in (100, 500, nodes):
                 names = [f"node-{index:05}" for index in range(asked)]
-                body = json.dumps({"Pod": pod, "NodeNames": names}).encode()
+                body = msgspec.json.encode({"Pod": pod, "NodeNames": names})
                 for verb in _VERBS[mode]:
                     with Caller(server, body, verb) as caller:
                         time.sleep(0.2 if the.quick else 2)

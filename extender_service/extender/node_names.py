@@ -50,20 +50,32 @@ class ExtenderArgsDecoder:
         self._unread = msgspec.json.Decoder(_Unread)
         self._pod = Decoder(Pod)
         self._names = msgspec.json.Decoder(list[str])
+        # By the end of the body, as Go writes names last.
         self._recent: deque[tuple[bytes, list[str]]] = deque(maxlen=_RECENT)
 
     def decode(self, body: bytes | bytearray) -> ExtenderArgs:
         """Decode a request body. Raises DecodeError that names the field."""
+        rest, names = self._without_recent_names(body)
         try:
-            args = self._unread_names.decode(body) if len(body) <= LARGE_BODY_BYTES else self._decode_large(body)
-            names = bytes(args.node_names)
-            if args.pod is not None and names.startswith(b"["):
-                return _moderate(ExtenderArgs(args.pod, args.nodes, self._read(names)), len(body) - len(names))
-            if args.pod is not None and args.nodes is not None and names in (b"", b"null"):
-                return _moderate(ExtenderArgs(args.pod, args.nodes), len(body))
+            args = self._unread_names.decode(rest) if len(rest) <= LARGE_BODY_BYTES else self._decode_large(rest)
+            raw_names = bytes(args.node_names)
+            if args.pod is not None and names is not None:
+                return _moderate(ExtenderArgs(args.pod, args.nodes, names), len(rest))
+            if args.pod is not None and raw_names.startswith(b"["):
+                names = self._read(raw_names, rest)
+                return _moderate(ExtenderArgs(args.pod, args.nodes, names), len(rest) - len(raw_names))
+            if args.pod is not None and args.nodes is not None and raw_names in (b"", b"null"):
+                return _moderate(ExtenderArgs(args.pod, args.nodes), len(rest))
         except _NOT_AS_GO_WRITES:
             pass  # what is wrong, or written in another way, the careful decoder finds out
         return _moderate(self._careful.decode(body), len(body))
+
+    def _without_recent_names(self, body: bytes | bytearray) -> tuple[bytes | bytearray, list[str] | None]:
+        """Return the names that came before, and the body without them; the body as it is if it ends with none."""
+        for end, names in self._recent:
+            if body.endswith(end):
+                return body[: -len(end)] + b"}", names
+        return body, None
 
     def _decode_large(self, body: bytes | bytearray) -> _UnreadNames:
         """Read the pod only if it is not too large."""
@@ -78,13 +90,12 @@ class ExtenderArgsDecoder:
         except DecodeError as error:
             raise DecodeError(f"Pod: {error}") from error
 
-    def _read(self, raw: bytes) -> list[str]:
-        for seen, names in self._recent:
-            if seen == raw:
-                return names
+    def _read(self, raw: bytes, body: bytes | bytearray) -> list[str]:
         names = self._names.decode(raw)
         if len(names) <= MOST_NODES:
-            self._recent.append((raw, names))
+            end = bytes(body[body.rfind(b',"NodeNames":') :])
+            if end == b',"NodeNames":%b}' % raw:
+                self._recent.append((end, names))
         return names
 
 

@@ -14,6 +14,13 @@ def body(names: object, **others: object) -> bytes:
     return msgspec.json.encode({"Pod": POD, "NodeNames": names, **others})
 
 
+def decoded(decoder: ExtenderArgsDecoder | ArgsDecoder[ExtenderArgs], encoded: bytes) -> ExtenderArgs | str:
+    try:
+        return decoder.decode(encoded)
+    except DecodeError as error:
+        return str(error)
+
+
 def test_the_same_names_are_read_once() -> None:
     decoder = ExtenderArgsDecoder()
     first, second = decoder.decode(body(["a", "b"])), decoder.decode(body(["a", "b"]))
@@ -32,15 +39,27 @@ def test_only_the_last_few_lists_are_kept() -> None:
 
 @given(st.recursive(st.none() | st.integers() | st.text(), lambda inner: st.lists(inner) | st.just({"items": []})))
 def test_all_else_is_read_as_ever(names: object) -> None:
-    def decoded(decoder: ExtenderArgsDecoder | ArgsDecoder[ExtenderArgs], encoded: bytes) -> ExtenderArgs | str:
-        try:
-            return decoder.decode(encoded)
-        except DecodeError as error:
-            return str(error)
-
     decoder, careful = ExtenderArgsDecoder(), ArgsDecoder(ExtenderArgs)
     for encoded in (body(names), body(names, Nodes=names), msgspec.json.encode({"nodenames": names, "pod": POD})):
         assert decoded(decoder, encoded) == decoded(careful, encoded)
+
+
+@given(
+    st.text('{}[]",:\\\\ aP', max_size=12)
+    | st.sampled_from(["{", '{"Pod":{},"a\\', '{"Pod":{}', '{"Pod":{"a":"\\\\', '{"NodeNames":["b"],"Pod":{}'])
+)
+def test_a_known_end_of_a_body_is_names_only_where_it_is_in_json(start: str) -> None:
+    decoder, careful = ExtenderArgsDecoder(), ArgsDecoder(ExtenderArgs)
+    decoder.decode(body(["a"]))
+    encoded = start.encode() + b',"NodeNames":["a"]}'
+    assert decoded(decoder, encoded) == decoded(careful, encoded)
+
+
+def test_a_body_in_pieces_is_read_as_one() -> None:
+    decoder = ExtenderArgsDecoder()
+    first, second = decoder.decode(bytearray(body(["a"]))), decoder.decode(bytearray(body(["a"])))
+    assert second == first
+    assert second.node_names is first.node_names
 
 
 @pytest.mark.parametrize(
