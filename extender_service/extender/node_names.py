@@ -92,10 +92,9 @@ class ExtenderArgsDecoder:
 
     def _read(self, raw: bytes, body: bytes | bytearray) -> list[str]:
         names = self._names.decode(raw)
-        if len(names) <= MOST_NODES:
-            end = bytes(body[body.rfind(b',"NodeNames":') :])
-            if end == b',"NodeNames":%b}' % raw:
-                self._recent.append((end, names))
+        end = b',"NodeNames":%b}' % raw
+        if len(names) <= MOST_NODES and body.endswith(end):
+            self._recent.append((end, names))
         return names
 
 
