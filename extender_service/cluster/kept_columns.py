@@ -1,8 +1,9 @@
 """What plugins worked out for every row of the node table, kept until the rows change."""
 
 from collections.abc import Callable, Hashable
+from functools import cached_property
 from itertools import islice
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -16,6 +17,11 @@ V = TypeVar("V", bound=np.generic)
 # What takes more is not worth keeping: a pod may ask for thousands of things that it makes up, each a number per row.
 _MOST_NUMBERS_A_ROW = 32
 
+# Rows that changed, up to which their states are looked up one by one; more are worked out together in less time.
+_FEW_ROWS = 16
+# Of states whose values are remembered, for each column.
+_MOST_STATES = 256
+
 # From some rows, by what is remembered of them, to an array whose last axis has an entry for each of them.
 WorkOut = Callable[[Remembered], NDArray[V]]
 
@@ -24,11 +30,21 @@ class _Kept(msgspec.Struct):
     column: NDArray[Any]
     change_count: int
     work_out: WorkOut[Any]
+    # What was worked out for a row in a state, which is what any other row has in it.
+    by_state: dict[bytes, Any]
 
 
-class _Rows(NamedTuple):
-    rows: NDArray[np.intp]
-    remembered: Remembered
+class _Changed:
+    """Rows that changed; where they are few, and their values follow from states, the state of each."""
+
+    def __init__(self, rows: list[int], state_of: Callable[[int], bytes] | None) -> None:
+        self.rows = rows
+        self.highest = max(rows)
+        self.states = None if state_of is None or len(rows) > _FEW_ROWS else [state_of(row) for row in rows]
+
+    @cached_property
+    def remembered(self) -> Remembered:
+        return Remembered(np.array(self.rows, np.intp), len(self.rows))
 
 
 class KeptColumns:
@@ -36,14 +52,18 @@ class KeptColumns:
 
     The first answer to a key works out all rows; from then on those that changed. Between two decisions that is a
     handful, whatever the size of the cluster. An array of more than 32 numbers a row is not kept.
+
+    With `state_of`, a row's values follow from the key and what that tells of the row: they are looked up where a row
+    was in that state before, as where many nodes are alike and take pods that are alike.
     """
 
-    def __init__(self, limit: int = 128) -> None:
+    def __init__(self, limit: int = 128, state_of: Callable[[int], bytes] | None = None) -> None:
         self.changes: ChangeLog[int] = ChangeLog()
         self.limit = limit
+        self._state_of = state_of
         self._kept: dict[Hashable, _Kept] = {}
         # The rows that changed between two counts of changes: columns that were used together ask for the same.
-        self._changed: tuple[int, int, _Rows | None] = (0, 0, None)
+        self._changed: tuple[int, int, _Changed | None] = (0, 0, None)
         self._caught_up_at = 0
 
     def __contains__(self, key: Hashable) -> bool:
@@ -61,7 +81,7 @@ class KeptColumns:
         if kept is None or kept.column.shape[-1] != size or not self._catch_up(kept):
             column = work_out(Remembered(np.arange(size), size))
             # What is shared with others cannot be brought up to date in place.
-            kept = _Kept(column if column.flags.writeable else column.copy(), self.changes.count, work_out)
+            kept = _Kept(column if column.flags.writeable else column.copy(), self.changes.count, work_out, {})
             if kept.column.size > _MOST_NUMBERS_A_ROW * size:
                 return kept.column
             if len(self._kept) >= self.limit:
@@ -93,19 +113,40 @@ class KeptColumns:
         if self._changed[:2] != (kept.change_count, count):
             self._changed = (kept.change_count, count, self._changed_since(kept.change_count))
         changed, size = self._changed[2], kept.column.shape[-1]
-        if changed is None or 2 * len(changed.rows) > size or changed.rows.max() >= size:
+        if changed is None or 2 * len(changed.rows) > size or changed.highest >= size:
             return False
-        values = kept.work_out(changed.remembered)
-        if kept.column.ndim == 1:
-            kept.column[changed.rows] = values
-        else:
-            kept.column[:, changed.rows] = values
+        if changed.states is None or not _look_up(kept, changed.rows, changed.states):
+            _work_out(kept, changed)
         kept.change_count = count
         return True
 
-    def _changed_since(self, count: int) -> _Rows | None:
+    def _changed_since(self, count: int) -> _Changed | None:
         changes = self.changes.since(count)
-        if changes is None:
-            return None
-        rows = np.array(list(dict.fromkeys(changes)), np.intp)
-        return _Rows(rows, Remembered(rows, len(rows)))
+        return None if changes is None else _Changed(list(dict.fromkeys(changes)), self._state_of)
+
+
+def _look_up(kept: _Kept, rows: list[int], states: list[bytes]) -> bool:
+    """Give rows the values of their states; tells whether all are known."""
+    column, by_state = kept.column, kept.by_state
+    for row, state in zip(rows, states, strict=True):
+        value = by_state.get(state)
+        if value is None:
+            return False
+        if column.ndim == 1:
+            column[row] = value
+        else:
+            column[:, row] = value
+    return True
+
+
+def _work_out(kept: _Kept, changed: _Changed) -> None:
+    values = kept.work_out(changed.remembered)
+    if kept.column.ndim == 1:
+        kept.column[changed.rows] = values
+    else:
+        kept.column[:, changed.rows] = values
+    if changed.states is None:
+        return
+    if len(kept.by_state) + len(changed.states) > _MOST_STATES:
+        kept.by_state.clear()
+    kept.by_state.update(zip(changed.states, values.T.copy(), strict=True))

@@ -1,7 +1,8 @@
 """The table of nodes: one row per node, one column per fact that plugins read."""
 
+import weakref
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from itertools import repeat
 
 import numpy as np
@@ -63,7 +64,7 @@ class NodeTable:
         self.volume_support = np.full(_FIRST_CAPACITY, self._no_support, np.intp)
         self.images = Images()
         self.by_facts = KeptColumns()
-        self.by_room = KeptColumns()
+        self.by_room = KeptColumns(state_of=_room(weakref.ref(self)))
         self._csi_nodes: dict[str, CSINode] = {}
         self._ports: dict[int, Counter[HostPort]] = {}
         self.label_columns = LabelColumns()
@@ -285,6 +286,18 @@ class NodeTable:
         more = self.dimensions.room - len(self.allocatable)
         self.allocatable = np.pad(self.allocatable, ((0, more), (0, 0)))
         self.requested = np.pad(self.requested, ((0, more), (0, 0)))
+
+
+def _room(reference: weakref.ref[NodeTable]) -> Callable[[int], bytes]:
+    """Tell the same of two rows with nodes that offer the same, of which the pods take the same."""
+
+    # A copy of the table for a single call would wait for the garbage collector, if the table kept itself.
+    def room(row: int) -> bytes:
+        table = reference()
+        assert table is not None
+        return table.allocatable[:, row].tobytes() + table.requested[:, row].tobytes()
+
+    return room
 
 
 def _without_images(node: Node) -> Node:

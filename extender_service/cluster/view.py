@@ -234,7 +234,10 @@ class NodeView:
         return self._remembered.of(key, work_out)
 
     def kept_by_room(self, key: Hashable, work_out: Callable[["NodeView"], NDArray[V]]) -> NDArray[V]:
-        """Do the same where `work_out` also goes by what the pods on each node take of it."""
+        """Do the same where `work_out` goes by what each node offers and what the pods on it take of that, alone.
+
+        What it makes of one node may be taken for that of another which offers and lacks the same.
+        """
         if self._worlds is not None:
             return work_out(self)
         return self._kept(self._table.by_room, key, work_out)

@@ -39,6 +39,50 @@ def test_only_what_changed_is_worked_out_again() -> None:
     assert squares.asked == [[0, 1, 2, 3], [2]]
 
 
+def test_a_row_in_a_state_that_came_before_is_not_worked_out() -> None:
+    squares = Squares([1, 2, 3, 4])
+    kept = KeptColumns(state_of=lambda row: bytes([squares.numbers[row]]))
+    kept.of("squares", 4, squares)
+    for row, number in ((0, 9), (1, 9), (0, 1), (2, 9), (2, 1)):
+        squares.numbers[row] = number
+        kept.changes.append(row)
+        assert kept.of("squares", 4, squares).tolist() == [item**2 for item in squares.numbers]
+    assert squares.asked == [[0, 1, 2, 3], [0], [0]]
+
+
+def test_states_have_as_many_numbers_as_rows() -> None:
+    table = np.array([[1, 2, 3], [4, 5, 6]])
+    kept = KeptColumns(state_of=lambda row: table[:, row].tobytes())
+    kept.of("both", 3, lambda asked: table[:, rows_of(asked)])
+    for row, numbers in ((1, (7, 8)), (2, (7, 8)), (1, (2, 5))):
+        table[:, row] = numbers
+        kept.changes.append(row)
+        assert kept.of("both", 3, lambda asked: table[:, rows_of(asked)]).tolist() == table.tolist()
+
+
+def test_many_rows_are_worked_out_together() -> None:
+    squares = Squares([1] * 40)
+    kept = KeptColumns(state_of=lambda row: bytes([squares.numbers[row]]))
+    kept.of("squares", 40, squares)
+    for number in (2, 3, 2):
+        for row in range(17):
+            squares.numbers[row] = number
+            kept.changes.append(row)
+        kept.of("squares", 40, squares)
+    assert squares.asked[1:] == [list(range(17))] * 3
+
+
+def test_only_so_many_states_are_known() -> None:
+    squares = Squares([0, 0, 0])
+    kept = KeptColumns(state_of=lambda row: squares.numbers[row].to_bytes(2, "big"))
+    kept.of("squares", 3, squares)
+    for number in (*range(1, 258), 1):
+        squares.numbers[0] = number
+        kept.changes.append(0)
+        assert kept.of("squares", 3, squares)[0] == number**2
+    assert len(squares.asked) == 1 + 258
+
+
 def test_the_last_axis_is_the_row() -> None:
     kept = KeptColumns()
     table = np.array([[1, 2, 3], [4, 5, 6]])
@@ -67,9 +111,13 @@ def test_only_so_many_are_kept() -> None:
     assert "b" not in kept
 
 
-@given(st.lists(st.tuples(st.sampled_from(["set", "add", "ask"]), st.integers(0, 30), st.integers(0, 9))))
-def test_what_is_kept_is_what_would_be_worked_out_now(steps: list[tuple[str, int, int]]) -> None:
-    kept, squares = KeptColumns(), Squares([0])
+@given(
+    steps=st.lists(st.tuples(st.sampled_from(["set", "add", "ask"]), st.integers(0, 30), st.integers(0, 9))),
+    has_states=st.booleans(),
+)
+def test_what_is_kept_is_what_would_be_worked_out_now(steps: list[tuple[str, int, int]], *, has_states: bool) -> None:
+    squares = Squares([0])
+    kept = KeptColumns(state_of=(lambda row: bytes([squares.numbers[row]])) if has_states else None)
     for step, row, number in steps:
         if step == "set" and row < len(squares.numbers):
             squares.numbers[row] = number
