@@ -35,7 +35,7 @@ class Remembered:
     def __init__(self, rows: NDArray[np.intp] | None, size: int) -> None:
         self.rows = rows
         self.size = size
-        self._by_key: dict[Hashable, Any] = {}
+        self._by_key: dict[Hashable, tuple[Hashable, Any]] = {}
         self._numbers = 0
         self._selections: list[tuple[bytes, Remembered]] = []
 
@@ -51,13 +51,17 @@ class Remembered:
         """How many there may be, if these are all nodes: selections of selections are not remembered."""
         return _MOST_ENTRIES * (1 + _MOST_SELECTIONS)
 
-    def of(self, key: Hashable, work_out: Callable[[], T]) -> T:
-        """Return what `work_out` makes for a key: arrays or plain values, from these nodes' facts and the key alone."""
-        try:
-            known: T = self._by_key[key]
-        except KeyError:
-            known = self._keep(key, work_out())
-        return known
+    def of(self, key: Hashable, work_out: Callable[[], T], as_of: Hashable = None) -> T:
+        """Return what `work_out` makes for a key: arrays or plain values, from these nodes' facts and the key alone.
+
+        If it also goes by what changes more often, `as_of` tells how far that has come: what was made as of something
+        else is forgotten.
+        """
+        known = self._by_key.get(key)
+        if known is not None and known[0] == as_of:
+            value: T = known[1]
+            return value
+        return self._keep(key, as_of, work_out())
 
     def at(self, positions: NDArray[np.intp]) -> "Remembered":
         """Return what is remembered for the nodes at some positions of these."""
@@ -71,15 +75,20 @@ class Remembered:
         self._selections = [*self._selections[1 - _MOST_SELECTIONS :], (selection, remembered)]
         return remembered
 
-    def _keep(self, key: Hashable, value: T) -> T:
-        numbers = self.size  # of what is no array, but may hold some
+    def _keep(self, key: Hashable, as_of: Hashable, value: T) -> T:
         if isinstance(value, np.ndarray):
-            numbers = value.size
             value = cast("T", read_only(value))
+        numbers = self._numbers_of(value)
+        if key in self._by_key:
+            self._numbers -= self._numbers_of(self._by_key.pop(key)[1])
         if len(self._by_key) == _MOST_ENTRIES or self._numbers + numbers > _MOST_NUMBERS_A_NODE * self.size:
             self._by_key.clear()
             self._numbers = 0
         if numbers <= _MOST_NUMBERS_A_NODE * self.size:
-            self._by_key[key] = value
+            self._by_key[key] = (as_of, value)
             self._numbers += numbers
         return value
+
+    def _numbers_of(self, value: object) -> int:
+        # What is no array may hold some.
+        return value.size if isinstance(value, np.ndarray) else self.size

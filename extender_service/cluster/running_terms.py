@@ -76,10 +76,12 @@ class RunningTerms:
     """Terms by key, found by the pods that they are about.
 
     Sums over the values of a label are kept for the `limit` terms that were asked for last, and follow the changes.
+    `change_count` grows whenever a pod with a term comes to a row or leaves it.
     """
 
     def __init__(self, limit: int = 128) -> None:
         self.limit = limit
+        self.change_count = 0
         self._sums: dict[TermKey, _Sums] = {}
         self._counts: dict[TermKey, TermCounts] = {}
         self._index: SelectorIndex[TermKey] = SelectorIndex()
@@ -89,6 +91,7 @@ class RunningTerms:
 
     def add(self, key: TermKey, row: int, sign: int) -> None:
         """Count a pod that has the term on a row, or with sign -1 no longer."""
+        self.change_count += 1
         counts = self._counts.get(key)
         if counts is None:
             counts = self._counts[key] = TermCounts(key)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.placements import SPARE_DEADLINES
-from extender_service.cluster.workloads import MOST_SELECTIONS
+from extender_service.cluster.workloads import MOST_ANSWERS, MOST_SELECTIONS
 
 
 class TableSize(NamedTuple):
@@ -56,3 +56,4 @@ def table_sizes(cluster: Cluster) -> Iterator[TableSize]:
     yield from (TableSize(f"volumes_{name}", entries) for name, entries in cluster.held_volumes.sizes().items())
     yield from (TableSize(f"workload_{name}", entries) for name, entries in workloads.sizes().items())
     yield TableSize("namespace_selections", workloads.selection_count, MOST_SELECTIONS)
+    yield TableSize("workload_answers", workloads.answer_count, MOST_ANSWERS)

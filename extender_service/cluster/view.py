@@ -119,16 +119,17 @@ class NodeView:
 
     def label(self, key: str) -> tuple[NDArray[np.intp], LabelColumn]:
         """The number of each node's value of a label, or ABSENT, and the column that has the values."""
-        return self._remembered.of(("label", key), lambda: self._label(key))
-
-    def _label(self, key: str) -> tuple[NDArray[np.intp], LabelColumn]:
-        if self._rows is None:
-            column = self._table.label_column(key)
-            # Sums by these numbers may be kept for longer than the column stays as it is.
-            return read_only(column.numbers[: self._size].copy()), column
+        rows = self._rows
+        if rows is None:
+            return self._remembered.of(("label", key), lambda: self._label(key))
         # A column may be forgotten and made anew, with other numbers: that of all nodes is the one to go by.
         numbers, column = self.everywhere().label(key)
-        return read_only(numbers[self._rows]), column
+        return self._remembered.of(("label", key), lambda: (read_only(numbers[rows]), column), as_of=column)
+
+    def _label(self, key: str) -> tuple[NDArray[np.intp], LabelColumn]:
+        column = self._table.label_column(key)
+        # Sums by these numbers may be kept for longer than the column stays as it is.
+        return read_only(column.numbers[: self._size].copy()), column
 
     def is_named(self, names: Iterable[str]) -> NDArray[np.bool_]:
         """Which of them have one of these names."""
@@ -224,14 +225,17 @@ class NodeView:
         """
         return self._remembered.of(("kept", key), lambda: self._kept(self._table.by_facts, key, work_out))
 
-    def remembered(self, key: Hashable, work_out: Callable[[], T]) -> T:
+    def remembered(self, key: Hashable, work_out: Callable[[], T], as_of: Hashable = None) -> T:
         """Return what `work_out` made when it was last asked about exactly these nodes, if none has changed since.
 
         For what `kept_by_facts` cannot have, as it takes several nodes together: a number, a score that depends on the
         highest. It may go by nothing but the key and what each node says of itself. The key names it among all
         plugins'; what it stands for is not to be written to.
+
+        If it also goes by what changes more often, `as_of` tells how far that has come, such as by a count of changes:
+        what was made as of something else is not returned any more.
         """
-        return self._remembered.of(key, work_out)
+        return self._remembered.of(key, work_out, as_of)
 
     def kept_by_room(self, key: Hashable, work_out: Callable[["NodeView"], NDArray[V]]) -> NDArray[V]:
         """Do the same where `work_out` goes by what each node offers and what the pods on it take of that, alone.

@@ -1,6 +1,6 @@
 """Services, controllers, namespaces and disruption budgets: what tells which pods belong together."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from msgspec import structs
@@ -12,6 +12,7 @@ from extender_service.kube.resources import Key, key_of
 from extender_service.kube.selectors import Selector, label_set_selector
 from extender_service.kube.workloads import Namespace, ReplicaSet, ReplicationController, Service, StatefulSet
 
+R = TypeVar("R")
 T = TypeVar("T", Service, ReplicaSet, StatefulSet, ReplicationController, Namespace, PodDisruptionBudget)
 
 Workload = Service | ReplicaSet | StatefulSet | ReplicationController | Namespace | PodDisruptionBudget
@@ -26,6 +27,8 @@ WORKLOADS: tuple[type[Workload], ...] = (
 
 # More different selectors of namespaces than this are not remembered.
 MOST_SELECTIONS = 256
+# Nor more answers that follow from these objects.
+MOST_ANSWERS = 256
 
 
 class Workloads:
@@ -41,6 +44,8 @@ class Workloads:
         self._service_selectors: dict[Key, Selector] = {}
         self._selected_namespaces: dict[Selector, frozenset[str]] = {}
         self._budgets: dict[Key, DisruptionBudget] = {}
+        self._answers: dict[Hashable, Any] = {}
+        self._answered_at = 0
 
     def __iter__(self) -> Iterator[Workload]:
         for objects in self._objects.values():
@@ -111,6 +116,26 @@ class Workloads:
         for key in self._services.candidates(namespace, labels):
             if key[0] == namespace and self._service_selectors[key].matches(labels):
                 yield services[key].spec.selector or {}
+
+    def remembered(self, key: Hashable, work_out: Callable[[], R]) -> R:
+        """Return what `work_out` made for a key, which names it among all plugins', if no object has changed since.
+
+        It may go by nothing but the key and these objects.
+        """
+        if self._answered_at == self.change_count and key in self._answers:
+            known: R = self._answers[key]
+            return known
+        answer = work_out()
+        if self._answered_at != self.change_count or len(self._answers) == MOST_ANSWERS:
+            self._answers.clear()
+            self._answered_at = self.change_count
+        self._answers[key] = answer
+        return answer
+
+    @property
+    def answer_count(self) -> int:
+        """How many such answers are remembered."""
+        return len(self._answers)
 
     @property
     def disruption_budgets(self) -> Collection[DisruptionBudget]:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.events import ClusterEvent
+from extender_service.cluster.label_sets import label_set
 from extender_service.cluster.pod_volumes import pod_volumes
 from extender_service.cluster.resources import request_shape
 from extender_service.cluster.view import NodeView
@@ -46,7 +47,8 @@ class CycleState:
     """What plugins tell themselves and each other during one decision about one pod.
 
     Whoever asked waits until the `deadline`, in seconds of time.monotonic, and not longer. `request_shape` is what the
-    pod's requests follow from, which plugins sum up each in its own way; `volumes` are those that it holds.
+    pod's requests follow from, which plugins sum up each in its own way; `volumes` are those that it holds; `label_set`
+    is its namespace and labels, one object for pods that share them.
     """
 
     def __init__(self, pod: Pod, recorder: Recorder | None = None, deadline: float = math.inf) -> None:
@@ -54,6 +56,7 @@ class CycleState:
         self.pod = pod
         self.request_shape = request_shape(pod.spec)
         self.volumes = pod_volumes(pod)
+        self.label_set = label_set(pod.metadata.namespace, pod.metadata.labels)
         self.recorder = recorder
         self.deadline = deadline
         self.skipped_filters: set[str] = set()

@@ -43,7 +43,8 @@ class AffinityRequirement:
         self._apart_pods: dict[str, Amounts] = {}
         self._unwanted_pods: dict[str, Amounts] = {}
         self._table: NodeTable | None = None
-        self._count(cluster.view(None))
+        if self._near_keys or self._apart or self._unwanted_by:
+            self._count(cluster.view(None))
 
     @property
     def is_empty(self) -> bool:

@@ -26,9 +26,11 @@ class ImageLocality(Score):
 
     def score(self, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
         """Add up sizes, between the least that matters (0 points) and the most (100)."""
-        images = [
-            nodes.image(normalized(container.image)) for container in (*pod.spec.init_containers, *pod.spec.containers)
-        ]
+        wanted = tuple([container.image for container in (*pod.spec.init_containers, *pod.spec.containers)])
+        return nodes.remembered((self.name, wanted), lambda: self._score(wanted, nodes))
+
+    def _score(self, wanted: Sequence[str], nodes: NodeView) -> NDArray[np.int64]:
+        images = [nodes.image(normalized(name)) for name in wanted]
         # What an image counts for changes with the number of nodes that have it, and of all nodes.
         scaled = tuple(
             [(image.name, _scaled_bytes(image, nodes.cluster_size)) for image in images if image is not None]

@@ -19,7 +19,7 @@ from extender_service.framework.interface import (
 )
 from extender_service.framework.status import SKIP, Rejections, Status, unresolvable, unschedulable
 from extender_service.kube.objects import Object, Pod
-from extender_service.kube.pod_affinity import pod_affinity_terms
+from extender_service.kube.pod_affinity import PodAffinityTerms, pod_affinity_terms
 from extender_service.kube.workloads import Namespace
 from extender_service.plugins.affinity_preference import AffinityPreference
 from extender_service.plugins.affinity_requirement import AffinityRequirement
@@ -74,22 +74,39 @@ class InterPodAffinity(PreFilter, Filter, PreScore, Score):
             return SKIP
         if terms.error:
             raise PluginError(f"failed to parse pod: {terms.error}")
-        preferred = AffinityPreference(
-            self.handle.cluster, pod, terms, nodes.everywhere(), self.args.hard_pod_affinity_weight
-        )
+        preferred = self._preference(state, pod, terms, nodes.everywhere())
         if preferred.is_empty:
             return SKIP
         state[_PREFERRED] = preferred
         return None
 
+    def _preference(
+        self, state: CycleState, pod: Pod, terms: PodAffinityTerms, everywhere: NodeView
+    ) -> AffinityPreference:
+        cluster, weight = self.handle.cluster, self.args.hard_pod_affinity_weight
+        if terms.preferred or terms.preferred_anti:
+            return AffinityPreference(cluster, pod, terms, everywhere, weight)
+        # What running pods prefer is the same for all pods with these labels, until such a pod comes or goes.
+        return everywhere.remembered(
+            (self, "preference", state.label_set),
+            lambda: AffinityPreference(cluster, pod, terms, everywhere, weight),
+            as_of=(cluster.pods.affinity.change_count, cluster.workloads.change_count),
+        )
+
     def score(self, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
         """Add up the weights for each node; the sum may be negative."""
         preferred: AffinityPreference = state.read(_PREFERRED, "failed to read")
-        return preferred.scores(nodes)
+        return nodes.remembered((self.name, "scores"), lambda: preferred.scores(nodes), as_of=preferred)
 
     def normalize(self, state: CycleState, pod: Pod, nodes: NodeView, scores: NDArray[np.int64]) -> NDArray[np.int64]:
         """Spread the scores between the least and the most points."""
-        lowest, highest = int(scores.min()), int(scores.max())
-        if lowest == highest:
-            return np.zeros(len(scores), np.int64)
-        return (MAX_NODE_SCORE * ((scores - lowest) / (highest - lowest))).astype(np.int64)
+        key = (self.name, "points")
+        of_scores, points = nodes.remembered(key, lambda: (scores, _points(scores)), as_of=state[_PREFERRED])
+        return points if of_scores is scores else _points(scores)
+
+
+def _points(scores: NDArray[np.int64]) -> NDArray[np.int64]:
+    lowest, highest = int(scores.min()), int(scores.max())
+    if lowest == highest:
+        return np.zeros(len(scores), np.int64)
+    return (MAX_NODE_SCORE * ((scores - lowest) / (highest - lowest))).astype(np.int64)

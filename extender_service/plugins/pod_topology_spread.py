@@ -26,7 +26,7 @@ from extender_service.kube.workloads import ReplicaSet, ReplicationController, S
 from extender_service.plugins.spread_constraints import (
     DO_NOT_SCHEDULE,
     SCHEDULE_ANYWAY,
-    SpreadConstraint,
+    Constraints,
     default_constraints,
     own_constraints,
 )
@@ -72,8 +72,8 @@ class PodTopologySpread(PreFilter, Filter, PreScore, Score):
 
     def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:
         """Find the constraints that must hold; without any there is nothing to filter."""
-        constraints = self._constraints(pod, DO_NOT_SCHEDULE, "get constraints from pod: ", "hard")
-        if not constraints:
+        constraints = self._constraints(state, pod, DO_NOT_SCHEDULE, "get constraints from pod: ", "hard")
+        if not constraints.each:
             return SKIP
         state[_REQUIRED] = SpreadRequirement(self.handle.cluster, pod, constraints)
         return None
@@ -82,7 +82,7 @@ class PodTopologySpread(PreFilter, Filter, PreScore, Score):
         """Reject nodes by the first constraint that does not hold."""
         required: SpreadRequirement = state.read(_REQUIRED, "reading")
         numbers: NDArray[np.intp] | None = None
-        for constraint in required.constraints:
+        for constraint in required.constraints.each:
             failing = required.failing(constraint, nodes)
             if failing is not None:
                 numbers = failing if numbers is None else np.where(numbers == 0, failing, numbers)
@@ -90,8 +90,8 @@ class PodTopologySpread(PreFilter, Filter, PreScore, Score):
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeView) -> Status | None:
         """Count pods by the constraints that should hold; without any there is nothing to score."""
-        constraints = self._constraints(pod, SCHEDULE_ANYWAY, "calculating preScoreState: ", "soft")
-        if not constraints:
+        constraints = self._constraints(state, pod, SCHEDULE_ANYWAY, "calculating preScoreState: ", "soft")
+        if not constraints.each:
             return SKIP
         # The system's defaults also spread over hosts where nodes have no zone.
         needs_all_keys = bool(pod.spec.topology_spread_constraints) or not self._is_system_default
@@ -119,10 +119,15 @@ class PodTopologySpread(PreFilter, Filter, PreScore, Score):
             points[ignored] = 0
         return points
 
-    def _constraints(self, pod: Pod, action: str, doing: str, kind: str) -> list[SpreadConstraint]:
-        if not pod.spec.topology_spread_constraints:
-            return default_constraints(self._defaults, pod, action, self.handle.cluster.workloads)
+    def _constraints(self, state: CycleState, pod: Pod, action: str, doing: str, kind: str) -> Constraints:
+        own = pod.spec.topology_spread_constraints
+        if not own:
+            workloads = self.handle.cluster.workloads
+            return workloads.remembered(
+                (self, action, state.label_set, pod.metadata.owner_references),
+                lambda: default_constraints(self._defaults, pod, action, workloads),
+            )
         try:
-            return own_constraints(pod, action)
+            return own_constraints(state.label_set, own, action)
         except SelectorError as error:
             raise PluginError(f"{doing}obtaining pod's {kind} topology spread constraints: {error}") from error

@@ -1,12 +1,13 @@
 """Topology spread constraints, parsed, and the nodes that they look at (podtopologyspread/common.go)."""
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 import msgspec
 import numpy as np
 
 from extender_service.cluster.cluster import Cluster
-from extender_service.cluster.label_sets import PodSelector
+from extender_service.cluster.label_sets import LabelSet, PodSelector
 from extender_service.cluster.pod_counts import PodQuery
 from extender_service.cluster.view import NodeView
 from extender_service.cluster.workloads import Workloads
@@ -27,6 +28,8 @@ from extender_service.plugins.topology import Amounts, Numbers, has_label
 DO_NOT_SCHEDULE = "DoNotSchedule"
 SCHEDULE_ANYWAY = "ScheduleAnyway"
 _HONOR = "Honor"
+# Constraints that take more are not kept parsed: somebody would fill the memory with them.
+_MOST_KEPT_BYTES = 4 << 10
 
 
 class SpreadConstraint(msgspec.Struct, frozen=True):
@@ -40,22 +43,58 @@ class SpreadConstraint(msgspec.Struct, frozen=True):
     honors_taints: bool
 
 
-def own_constraints(pod: Pod, action: str) -> list[SpreadConstraint]:
-    """Parse the constraints that a pod has itself, those of one whenUnsatisfiable. Raises SelectorError."""
-    return [
-        _constraint(constraint, _selector(constraint, pod))
-        for constraint in pod.spec.topology_spread_constraints
-        if constraint.when_unsatisfiable == action
-    ]
+class Constraints(msgspec.Struct, frozen=True):
+    """The constraints of pods that are alike, the pods that each of them counts, and their topology keys, each once.
+
+    Pods that are being deleted do not count.
+    """
+
+    each: tuple[SpreadConstraint, ...]
+    queries: tuple[PodQuery, ...]
+    topology_keys: tuple[str, ...]
+
+    @classmethod
+    def of(cls, namespace: str, constraints: Iterable[SpreadConstraint]) -> "Constraints":
+        """Those of pods in a namespace."""
+        each = tuple(constraints)
+        namespaces = frozenset((namespace,))
+        return cls(
+            each,
+            tuple([PodQuery((PodSelector(namespaces, item.selector),), with_terminating=False) for item in each]),
+            tuple(dict.fromkeys([item.topology_key for item in each])),
+        )
+
+
+def own_constraints(label_set: LabelSet, constraints: tuple[TopologySpreadConstraint, ...], action: str) -> Constraints:
+    """Parse the constraints that pods have themselves, those of one whenUnsatisfiable. Raises SelectorError."""
+    # Pods of one template share theirs, and bytes can be looked up where the objects cannot.
+    encoded = msgspec.msgpack.encode(constraints)
+    return (_known_own if len(encoded) <= _MOST_KEPT_BYTES else _own)(label_set, encoded, action)
+
+
+def _own(label_set: LabelSet, encoded: bytes, action: str) -> Constraints:
+    constraints = msgspec.msgpack.decode(encoded, type=tuple[TopologySpreadConstraint, ...])
+    return Constraints.of(
+        label_set.namespace,
+        [
+            _constraint(constraint, _selector(constraint, label_set))
+            for constraint in constraints
+            if constraint.when_unsatisfiable == action
+        ],
+    )
+
+
+_known_own = lru_cache(maxsize=256)(_own)
 
 
 def default_constraints(
     defaults: Iterable[TopologySpreadConstraint], pod: Pod, action: str, workloads: Workloads
-) -> list[SpreadConstraint]:
+) -> Constraints:
     """Make constraints for a pod that has none, of its Services and its controller; none without these."""
     wanted = [constraint for constraint in defaults if constraint.when_unsatisfiable == action]
     selector = default_selector(pod, workloads) if wanted else EVERYTHING
-    return [] if selector == EVERYTHING else [_constraint(constraint, selector) for constraint in wanted]
+    made = [] if selector == EVERYTHING else [_constraint(constraint, selector) for constraint in wanted]
+    return Constraints.of(pod.metadata.namespace, made)
 
 
 def _constraint(constraint: TopologySpreadConstraint, selector: Selector) -> SpreadConstraint:
@@ -69,25 +108,13 @@ def _constraint(constraint: TopologySpreadConstraint, selector: Selector) -> Spr
     )
 
 
-def _selector(constraint: TopologySpreadConstraint, pod: Pod) -> Selector:
+def _selector(constraint: TopologySpreadConstraint, label_set: LabelSet) -> Selector:
     selector = parse_label_selector(constraint.label_selector)
-    labels = pod.metadata.labels
+    labels = label_set.labels
     same = {key: labels[key] for key in constraint.match_label_keys if key in labels}
     if not same or selector.nothing:
         return selector
     return Selector.of([*selector.requirements, *label_set_selector(same).requirements])
-
-
-def queries(pod: Pod, constraints: Iterable[SpreadConstraint]) -> list[PodQuery]:
-    """The pods that each constraint counts: but those that are being deleted."""
-    namespaces = frozenset((pod.metadata.namespace,))
-    made: list[PodQuery] = []
-    for constraint in constraints:
-        # Those of one pod mostly share a selector; then what is kept for it is found at once.
-        if not made or made[-1].selectors[0].selector is not constraint.selector:
-            query = PodQuery((PodSelector(namespaces, constraint.selector),), with_terminating=False)
-        made.append(query)
-    return made
 
 
 def pods_by_row(cluster: Cluster, query: PodQuery, size: int) -> Amounts:
@@ -138,11 +165,6 @@ class Inclusion:
             tolerated = [not first_untolerated(taints or (), tolerations) for taints in self._nodes.taint_sets]
             included &= np.array(tolerated, np.bool_)[self._nodes.taint_set]
         return included
-
-
-def topology_keys(constraints: Iterable[SpreadConstraint]) -> tuple[str, ...]:
-    """The topology keys of constraints, each once."""
-    return tuple(dict.fromkeys([constraint.topology_key for constraint in constraints]))
 
 
 def have_labels(nodes: NodeView, keys: Iterable[str]) -> Mask:

@@ -1,9 +1,11 @@
 """How many pods of a kind are near each node already, weighed by topology (podtopologyspread/scoring.go)."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.labels import ABSENT
@@ -11,13 +13,11 @@ from extender_service.cluster.view import NodeView
 from extender_service.kube.objects import Pod
 from extender_service.plugins.node_matching import Mask
 from extender_service.plugins.spread_constraints import (
+    Constraints,
     Inclusion,
-    SpreadConstraint,
     have_labels,
     pods_by_row,
     pods_by_value,
-    queries,
-    topology_keys,
 )
 from extender_service.plugins.topology import Amounts, Numbers, all_have_label, has_label
 
@@ -34,33 +34,27 @@ class SpreadPreference:
         self,
         cluster: Cluster,
         pod: Pod,
-        constraints: Sequence[SpreadConstraint],
+        constraints: Constraints,
         feasible: NodeView,
         *,
         needs_all_keys: bool,
     ) -> None:
         self._cluster = cluster
         self._constraints = constraints
-        self._queries = queries(pod, constraints)
-        self._keys_needed = topology_keys(constraints) if needs_all_keys else ()
+        self._keys_needed = constraints.topology_keys if needs_all_keys else ()
+        self._weights = self._weights_on(feasible)
         everywhere = feasible.everywhere()
         inclusion = Inclusion(everywhere, pod, self._keys_needed)
-        ignored = self.ignored(feasible)
         # By topology key: the pods by the number of the label's value. Hosts count by row.
-        by_value: dict[str, Amounts] = {}
-        sizes: list[int] = []
-        for constraint, query in zip(constraints, self._queries, strict=True):
+        self._by_value: dict[str, Amounts] = {}
+        for constraint, query in zip(constraints.each, constraints.queries, strict=True):
             key = constraint.topology_key
             if key == _HOSTNAME:
-                sizes.append(len(feasible) - (0 if ignored is None else int(np.count_nonzero(ignored))))
                 continue
-            # Constraints with the same key count together, under the first one's size.
-            sizes.append(0 if key in by_value else self._topologies(feasible, key))
             numbers, size = _numbers(everywhere, key)
             pods = pods_by_value(cluster, query, numbers, size, inclusion.of(constraint))
-            by_value[key] = by_value[key] + pods if key in by_value else pods
-        self._weights = [math.log(size + 2) for size in sizes]
-        self._by_value = by_value
+            # Constraints with the same key count together.
+            self._by_value[key] = self._by_value[key] + pods if key in self._by_value else pods
 
     def ignored(self, nodes: NodeView) -> Mask | None:
         """Tell which nodes take no part, and score 0; None if all do."""
@@ -68,20 +62,21 @@ class SpreadPreference:
 
     def scores(self, nodes: NodeView) -> Amounts:
         """Add up the pods near each node, in every topology, each weighed by how many such topologies there are."""
-        total = np.zeros(len(nodes))
-        for constraint, query, weight in zip(self._constraints, self._queries, self._weights, strict=True):
+        total: NDArray[Any] | None = None
+        constraints = self._constraints
+        for constraint, query, weight in zip(constraints.each, constraints.queries, self._weights, strict=True):
             key, allowance = constraint.topology_key, float(constraint.max_skew - 1)
             if key == _HOSTNAME:
-                pods = nodes.of_rows(pods_by_row(self._cluster, query, nodes.table.size))
-                scores = pods * weight
+                scores = nodes.of_rows(pods_by_row(self._cluster, query, nodes.table.size)) * weight
                 scores += allowance
                 if not all_have_label(nodes, key):
                     scores *= has_label(nodes, key)
-                total += scores
             else:
-                scores = self._by_value[key] * weight + allowance
-                scores[ABSENT] = 0.0
-                total += scores[nodes.label(key)[0]]
+                by_value = self._by_value[key] * weight + allowance
+                by_value[ABSENT] = 0.0
+                scores = by_value[nodes.label(key)[0]]
+            total = scores if total is None else total + scores
+        assert total is not None
         # To the nearest, a half upwards (none is negative).
         rounded: Amounts = (2 * total).astype(np.int64) - total.astype(np.int64)
         ignored = self.ignored(nodes)
@@ -93,16 +88,30 @@ class SpreadPreference:
         ignored = ~have_labels(nodes, self._keys_needed)
         return ignored if ignored.any() else None
 
-    def _topologies(self, nodes: NodeView, key: str) -> int:
-        """How many topologies the nodes are in; those without the label, where not all are needed, make one."""
-        return nodes.remembered(("topologies", key, self._keys_needed), lambda: self._count_topologies(nodes, key))
+    def _weights_on(self, nodes: NodeView) -> tuple[float, ...]:
+        """What a pod near a node counts for, by constraint: the more topologies these nodes are in, the more."""
+        keys = tuple([constraint.topology_key for constraint in self._constraints.each])
+        return nodes.remembered(
+            ("weights in spreading", keys, self._keys_needed),
+            lambda: tuple([math.log(size + 2) for size in self._sizes(nodes, keys)]),
+        )
 
-    def _count_topologies(self, nodes: NodeView, key: str) -> int:
-        numbers, size = _numbers(nodes, key)
+    def _sizes(self, nodes: NodeView, keys: Sequence[str]) -> Iterator[int]:
+        """How many topologies of each key the nodes are in; of constraints with the same key the first counts them."""
         ignored = self.ignored(nodes)
-        seen = np.zeros(size + 1, np.bool_)
-        seen[numbers if ignored is None else numbers[~ignored]] = True
-        return int(np.count_nonzero(seen))
+        for index, key in enumerate(keys):
+            if key == _HOSTNAME:
+                yield len(nodes) - (0 if ignored is None else int(np.count_nonzero(ignored)))
+            else:
+                yield 0 if key in keys[:index] else _count_topologies(nodes, key, ignored)
+
+
+def _count_topologies(nodes: NodeView, key: str, ignored: Mask | None) -> int:
+    """How many topologies the nodes are in; those without the label, where not all are needed, make one."""
+    numbers, size = _numbers(nodes, key)
+    seen = np.zeros(size + 1, np.bool_)
+    seen[numbers if ignored is None else numbers[~ignored]] = True
+    return int(np.count_nonzero(seen))
 
 
 def _numbers(nodes: NodeView, key: str) -> tuple[Numbers, int]:

@@ -1,7 +1,5 @@
 """How uneven a pod would make the spread over topologies, for each node (podtopologyspread/filtering.go)."""
 
-from collections.abc import Sequence
-
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +11,10 @@ from extender_service.cluster.view import NodeView
 from extender_service.kube.objects import Pod
 from extender_service.plugins.node_matching import Mask
 from extender_service.plugins.spread_constraints import (
+    Constraints,
     Inclusion,
     SpreadConstraint,
     pods_by_value,
-    queries,
-    topology_keys,
 )
 from extender_service.plugins.topology import Amounts, Numbers, all_have_label, has_label
 
@@ -45,11 +42,10 @@ class _Domains(msgspec.Struct):
 class SpreadRequirement:
     """The constraints of a pod that must hold. Pods are counted once for each table of nodes, when first needed."""
 
-    def __init__(self, cluster: Cluster, pod: Pod, constraints: Sequence[SpreadConstraint]) -> None:
+    def __init__(self, cluster: Cluster, pod: Pod, constraints: Constraints) -> None:
         self.constraints = constraints
         self._cluster = cluster
         self._pod = pod
-        self._queries = queries(pod, constraints)
         self._table: NodeTable | None = None
         self._included: list[Mask] = []
         self._domains: dict[str, _Domains] = {}
@@ -82,25 +78,24 @@ class SpreadRequirement:
             return
         self._table = nodes.table
         everywhere = nodes.everywhere()
-        inclusion = Inclusion(everywhere, self._pod, topology_keys(self.constraints))
-        self._included = [inclusion.of(constraint) for constraint in self.constraints]
-        self._domains = {
-            key: self._domains_of(key, everywhere, inclusion)
-            for key in {item.topology_key for item in self.constraints}
-        }
+        keys = self.constraints.topology_keys
+        inclusion = Inclusion(everywhere, self._pod, keys)
+        self._included = [inclusion.of(constraint) for constraint in self.constraints.each]
+        self._domains = {key: self._domains_of(key, everywhere, inclusion) for key in keys}
 
     def _domains_of(self, key: str, everywhere: NodeView, inclusion: Inclusion) -> _Domains:
         numbers, column = everywhere.label(key)
         size = column.values.size
         # Of several constraints with the same key, the last one's count stands where it includes a node.
-        here = [index for index, constraint in enumerate(self.constraints) if constraint.topology_key == key][::-1]
+        constraints, queries = self.constraints.each, self.constraints.queries
+        here = [index for index, constraint in enumerate(constraints) if constraint.topology_key == key][::-1]
         eligible = self._included[here[0]]
-        pods = pods_by_value(self._cluster, self._queries[here[0]], numbers, size, eligible)
+        pods = pods_by_value(self._cluster, queries[here[0]], numbers, size, eligible)
         for index in here[1:]:
             included = self._included[index]
-            pods = pods + pods_by_value(self._cluster, self._queries[index], numbers, size, included & ~eligible)
+            pods = pods + pods_by_value(self._cluster, queries[index], numbers, size, included & ~eligible)
             eligible = included | eligible
-        policies = tuple([inclusion.policies(self.constraints[index]) for index in here])
+        policies = tuple([inclusion.policies(constraints[index]) for index in here])
         values = everywhere.remembered(
             ("domains", key, inclusion.keys, policies), lambda: _values(numbers[eligible], size)
         )
@@ -114,7 +109,8 @@ class SpreadRequirement:
     def _added(self, key: str, nodes: NodeView) -> Amounts:
         """How many pods more each node has in its own world; here terminating ones count, too."""
         added = np.zeros(len(nodes), np.int64)
-        for constraint, query, included in zip(self.constraints, self._queries, self._included, strict=True):
+        constraints, queries = self.constraints.each, self.constraints.queries
+        for constraint, query, included in zip(constraints, queries, self._included, strict=True):
             if constraint.topology_key == key:
                 added += np.where(nodes.of_rows(included), nodes.pods_added(query.selectors), 0)
         return added

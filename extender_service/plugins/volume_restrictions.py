@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.events import ClusterEvent
-from extender_service.cluster.pod_volumes import DiskUse
+from extender_service.cluster.pod_volumes import NO_VOLUMES, DiskUse
 from extender_service.cluster.view import NodeView
 from extender_service.framework.interface import CycleState, Filter, PluginError, PreFilter
 from extender_service.framework.status import SKIP, Rejections, Status, unresolvable, unschedulable
@@ -46,6 +46,8 @@ class VolumeRestrictions(PreFilter, Filter):
     def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:
         """Look up the pod's claims; without disks and without claims in use there is nothing to filter."""
         volumes = state.volumes
+        if volumes is NO_VOLUMES:
+            return SKIP
         storage = self.handle.cluster.storage
         once = set()
         for namespace, name in volumes.claims():

@@ -27,6 +27,39 @@ def test_what_was_worked_out_is_not_worked_out_again() -> None:
         nodes.of("another", fails)
 
 
+def test_what_was_made_as_of_something_else_is_made_again() -> None:
+    nodes = Remembered(None, 2)
+    for count, made in ((1, 10), (1, 10), (2, 20), (1, 30)):
+        assert nodes.of("answer", lambda made=made: made, as_of=count) == made  # type: ignore[misc]
+    assert nodes.of("answer", fails, as_of=1) == 30
+    assert len(nodes) == 1
+
+
+def test_what_takes_the_place_of_another_does_not_use_up_room() -> None:
+    nodes = Remembered(None, 2)
+    nodes.of("other", lambda: 1)
+    for count in range(1000):
+        nodes.of("answer", lambda: np.zeros(100), as_of=count)
+    assert nodes.of("other", fails) == 1
+
+
+def test_a_selection_has_the_numbers_of_the_column_that_there_is() -> None:
+    cluster = Cluster()
+    for name, zone in (("a", "1"), ("b", "2"), ("a", "3"), ("c", "1")):
+        cluster.apply_node(make_node(name, labels={"zone": zone} | {f"key-{number}": "" for number in range(300)}))
+        cluster.view(None).label("zone")
+    rows = np.array([2, 0])
+    cluster.view(rows).label("zone")
+    # So many other labels that the column is forgotten, and made anew from the first row on.
+    for number in range(300):
+        cluster.view(None).label(f"key-{number}")
+    numbers, column = cluster.view(None).label("zone")
+    of_selection, same_column = cluster.view(rows).label("zone")
+    assert same_column is column
+    assert of_selection.tolist() == numbers[rows].tolist()
+    assert [column.values.values[number] for number in of_selection.tolist()] == ["1", "3"]
+
+
 def test_the_same_selections_have_the_same_answers() -> None:
     nodes = Remembered(None, 3)
     assert nodes.at(np.array([0, 2])).of("answer", lambda: 1) == 1

@@ -91,7 +91,7 @@ def test_every_table_is_told_by_its_name_which_is_a_label_of_a_metric() -> None:
     one |= {"label_sets", "namespaces", "term_sets", "known_pods", "placements", "placement_deadlines"}
     none = {"images", "node_label_keys", "node_label_values", "kept_by_facts", "kept_by_room", "pod_label_keys"}
     none |= {"pod_counts", "anti_affinity_terms", "affinity_terms", "nominations", "namespace_selections"}
-    none |= {"remembered", "anti_affinity_sums", "affinity_sums"}
+    none |= {"workload_answers", "remembered", "anti_affinity_sums", "affinity_sums"}
     none |= {f"storage_{name}" for name in ("objects", "assumed", "capacity_classes", "capacities")}
     none |= {f"storage_free_{name}" for name in ("volumes", "classes", "reaches", "claims")}
     none |= {f"volumes_{name}" for name in ("holders", "attachments", "dependencies", "limits", "shared", "disks")}
@@ -118,4 +118,5 @@ def test_the_limits_of_tables_are_told_with_them() -> None:
         "pod_counts": 512,
         "placement_deadlines": 2 * 2 + SPARE_DEADLINES,
         "namespace_selections": 256,
+        "workload_answers": 256,
     }

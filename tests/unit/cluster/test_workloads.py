@@ -3,7 +3,7 @@ from collections.abc import Callable
 import pytest
 from msgspec import structs
 
-from extender_service.cluster.workloads import MOST_SELECTIONS, Workload, Workloads
+from extender_service.cluster.workloads import MOST_ANSWERS, MOST_SELECTIONS, Workload, Workloads
 from extender_service.kube.objects import LabelSelector, ObjectMeta
 from extender_service.kube.policy import PodDisruptionBudget, PodDisruptionBudgetSpec
 from extender_service.kube.selectors import EVERYTHING, label_set_selector
@@ -128,6 +128,23 @@ def test_a_new_version_of_the_same_is_known_and_no_change(item: Workload) -> Non
     workloads.apply(second)
     assert workloads.change_count == count
     assert [known.metadata.resource_version for known in workloads] == ["2"]
+
+
+def test_what_follows_from_these_objects_is_remembered_until_one_changes() -> None:
+    workloads = Workloads()
+    made: list[int] = []
+
+    def answer(key: int) -> int:
+        return workloads.remembered(key, lambda: made.append(key) or len(made))  # type: ignore[func-returns-value]
+
+    assert [answer(1), answer(1), answer(2)] == [1, 1, 2]
+    workloads.apply(service("web", {"app": "web"}))
+    assert [answer(1), answer(1)] == [3, 3]
+    workloads.remove(Service, ("shop", "web"))
+    assert answer(1) == 4
+    for key in range(300):
+        answer(key)
+        assert workloads.answer_count <= MOST_ANSWERS
 
 
 def test_selections_of_namespaces_are_remembered_up_to_a_limit() -> None:
