@@ -8,7 +8,7 @@ from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from extender_service.connections import Connections
 from extender_service.extender.calls import ARRIVED, HUNG_UP
-from extender_service.unread import has_hung_up
+from extender_service.unread import HangUp
 from extender_service.whole_answers import WholeAnswers
 
 # kube-scheduler sends six.
@@ -64,6 +64,7 @@ class LimitedHTTP(WholeAnswers):
     def connection_made(self, transport: Any) -> None:
         """Take a new connection."""
         super().connection_made(transport)
+        self._hang_up = HangUp(transport)
         self.due = time.monotonic() + self._limits.idle_seconds
         self._connections.add(self)
 
@@ -114,7 +115,7 @@ class LimitedHTTP(WholeAnswers):
             self._refuse()
             return
         self.scope[ARRIVED] = self._came  # type: ignore[literal-required]
-        self.scope[HUNG_UP] = self._has_hung_up  # type: ignore[literal-required]
+        self.scope[HUNG_UP] = self._hang_up.has_come  # type: ignore[literal-required]
         self.due = self._began + self._limits.request_seconds
         super().on_headers_complete()
 
@@ -146,9 +147,6 @@ class LimitedHTTP(WholeAnswers):
     def _is_answered(self) -> bool:
         cycle: RequestResponseCycle | None = self.cycle
         return cycle is None or cycle.response_complete
-
-    def _has_hung_up(self) -> bool:
-        return has_hung_up(self.transport)
 
     def _head_is_too_large(self) -> bool:
         if len(self.headers) > _MOST_HEADERS:

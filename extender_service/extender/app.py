@@ -15,7 +15,6 @@ from extender_service.extender.bind import Binder, BindError
 from extender_service.extender.calls import Body, Call, HungUpError, answer
 from extender_service.extender.description import describe
 from extender_service.extender.filter import filter_nodes
-from extender_service.extender.idle import IdleWork
 from extender_service.extender.load import Limit, LimitError, Load
 from extender_service.extender.moderation import LONGEST_NAME, ORDINARY_BYTES, require_moderate_pod
 from extender_service.extender.node_names import ExtenderArgsDecoder
@@ -24,6 +23,7 @@ from extender_service.extender.preempt import preempt
 from extender_service.extender.priorities import PrioritiesEncoder
 from extender_service.extender.prioritize import prioritize
 from extender_service.extender.service import ExtenderService, pod_name
+from extender_service.extender.telling import Telling
 from extender_service.extender.wire import (
     ArgsDecoder,
     ErrorResult,
@@ -60,10 +60,15 @@ def create_app(service: ExtenderService, binder: Binder, observe: Observer, load
         "preempt": (verbs.preempt, lambda error: (400, ErrorResult(error))),
         "bind": (verbs.bind, lambda error: (200, ExtenderBindingResult(error))),
     }
-    idle = IdleWork(service.cluster.catch_up)
+
+    def prepare() -> None:
+        service.decider.decide_ahead()
+        service.cluster.catch_up()
+
+    telling = Telling(observe)
     return _Application(
         {
-            f"/{verb}": _Endpoint(verb, handler, failed, service.decider.decide_ahead, observe, idle, load)
+            f"/{verb}": _Endpoint(verb, handler, failed, prepare, telling, load)
             for verb, (handler, failed) in handlers.items()
         }
     )
@@ -94,20 +99,18 @@ class _Endpoint:
         handler: VerbHandler,
         failed: Failure,
         prepare: Callable[[], None],
-        observe: Observer,
-        idle: IdleWork,
+        telling: Telling,
         load: Load,
     ) -> None:
         self._verb: Verb = verb
         self._handler = handler
         self._failed = failed
         self._prepare = prepare
-        self._observe = observe
-        self._idle = idle
+        self._telling = telling
         self._load = load
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self._idle.interrupt()
+        self._telling.interrupt()
         observation = Observation(verb=self._verb, pod="", seconds=0)
         call = Call(scope, receive, self._load)
         status, body = 200, b""
@@ -127,14 +130,14 @@ class _Endpoint:
             status, failure = self._failed(observation.error)
             body = _encode(failure)
         observation.seconds = time.monotonic() - call.arrived
+        observation.at = time.time()
         await answer(send, status, body)
         asyncio.get_running_loop().call_soon(self._answered, observation)
 
     def _answered(self, observation: Observation) -> None:
         # At once, as the caches of the processor still have what it takes, and the next call may come any moment.
         self._prepare()
-        self._observe(observation)
-        self._idle.plan()
+        self._telling.plan(observation)
 
 
 def _limit(error: Exception) -> Limit:

@@ -13,14 +13,16 @@ Verb = Literal["filter", "prioritize", "preempt", "bind"]
 class Observation(msgspec.Struct, kw_only=True, gc=False):
     """One call of a verb and what came of it.
 
-    `asked` and `passed` count nodes; `reasons` counts nodes by reason text; `node_name` is the one chosen or bound to;
-    `ahead`: the decision was made before the call came; `error` is empty unless the call ended with one; `limit` tells
-    which limit that was about, if any.
+    `seconds` is what it took, and `at` when it was answered, in seconds since 1970. `asked` and `passed` count nodes;
+    `reasons` counts nodes by reason text; `node_name` is the one chosen or bound to; `ahead`: the decision was made
+    before the call came; `error` is empty unless the call ended with one; `limit` tells which limit that was about, if
+    any.
     """
 
     verb: Verb
     pod: str
     seconds: float
+    at: float = 0.0
     asked: int = 0
     passed: int = 0
     reasons: Mapping[str, int] = {}

@@ -8,7 +8,6 @@ import math
 import random
 import time
 from collections.abc import Callable, Collection, Sequence
-from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
@@ -101,15 +100,19 @@ class Decision:
         self.verdicts = verdicts
         self.feasible = feasible
         self.totals = totals
+        self._best: NDArray[np.intp] | None = None
 
-    @cached_property
+    @property
     def best(self) -> NDArray[np.intp]:
         """The positions of the feasible nodes with the highest total; of all feasible ones where none was needed."""
-        return self.feasible if self.totals is None else self.feasible[self.totals == self.totals.max()]
+        if self._best is None:
+            self._best = self.feasible if self.totals is None else self.feasible[self.totals == self.totals.max()]
+        return self._best
 
     def choose(self) -> int:
         """Return one of the best positions, any of them with the same chance."""
-        return int(self.best[random.randrange(len(self.best))])  # noqa: S311 - balances load, keeps no secret
+        best = self.best
+        return int(best[random.randrange(len(best))])  # noqa: S311 - balances load, keeps no secret
 
 
 def decide(

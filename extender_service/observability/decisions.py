@@ -19,6 +19,7 @@ def log_decision(observation: Observation) -> None:
         # Not log.log: that looks for the line of code that it was called from.
         message = "failed" if observation.error else "decided"
         record = logging.LogRecord(log.name, level, "", 0, message, (), None)
+        record.created = observation.at
         vars(record).update(_fields(observation))
         log.handle(record)
 

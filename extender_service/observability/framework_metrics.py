@@ -6,8 +6,15 @@ _POINT_SECONDS = tuple(0.0001 * 2**power for power in range(12))
 _PLUGIN_SECONDS = tuple(0.00001 * 1.5**power for power in range(20))
 
 
+# Of durations that wait to be counted: more than a few calls have.
+_MOST_NOTED = 1024
+
+
 class FrameworkMetrics:
-    """A `framework.recording.Recorder` that fills histograms."""
+    """A `framework.recording.Recorder` that fills histograms, once it is told to `count` what it has noted.
+
+    To count takes longer than to note, and while a decision is made kube-scheduler waits.
+    """
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._points = Histogram(
@@ -27,19 +34,31 @@ class FrameworkMetrics:
         # Looking labels up costs more than observing.
         self._of_point: dict[tuple[str, str, str], Histogram] = {}
         self._of_plugin: dict[tuple[str, str, str], Histogram] = {}
+        self._noted: list[tuple[Histogram, float]] = []
 
     def record_point(self, profile: str, point: str, status: str, seconds: float) -> None:
-        """Observe a run of all plugins of an extension point."""
+        """Note a run of all plugins of an extension point."""
         key = (point, status, profile)
         histogram = self._of_point.get(key)
         if histogram is None:
             histogram = self._of_point[key] = self._points.labels(*key)
-        histogram.observe(seconds)
+        self._note(histogram, seconds)
 
     def record_plugin(self, plugin: str, point: str, status: str, seconds: float) -> None:
-        """Observe a call of one plugin."""
+        """Note a call of one plugin."""
         key = (plugin, point, status)
         histogram = self._of_plugin.get(key)
         if histogram is None:
             histogram = self._of_plugin[key] = self._plugins.labels(*key)
-        histogram.observe(seconds)
+        self._note(histogram, seconds)
+
+    def count(self) -> None:
+        """Observe what was noted."""
+        noted, self._noted = self._noted, []
+        for histogram, seconds in noted:
+            histogram.observe(seconds)
+
+    def _note(self, histogram: Histogram, seconds: float) -> None:
+        self._noted.append((histogram, seconds))
+        if len(self._noted) == _MOST_NOTED:
+            self.count()

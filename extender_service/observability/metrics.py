@@ -130,7 +130,8 @@ class Metrics:
         registry.register(REGISTRY)
 
     def observe(self, observation: Observation) -> None:
-        """Count a call."""
+        """Count a call, and what its decision took."""
+        self.framework.count()
         call = self._calls[observation.verb]
         result = _result(observation)
         call.requests[result].inc()
@@ -144,6 +145,7 @@ class Metrics:
 
     def exposition(self, accept: str) -> tuple[bytes, str]:
         """Return all metrics as they are now, and the content type: OpenMetrics where `accept` has it, else text."""
+        self.framework.count()
         # Not the library's choose_encoder: it fails on versions that are no numbers.
         if "application/openmetrics-text" in accept:
             return encode_openmetrics(self._registry), OPENMETRICS  # type: ignore[no-untyped-call]

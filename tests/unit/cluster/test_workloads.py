@@ -1,3 +1,4 @@
+import itertools
 from collections.abc import Callable
 
 import pytest
@@ -132,10 +133,10 @@ def test_a_new_version_of_the_same_is_known_and_no_change(item: Workload) -> Non
 
 def test_what_follows_from_these_objects_is_remembered_until_one_changes() -> None:
     workloads = Workloads()
-    made: list[int] = []
+    made = itertools.count(1)
 
     def answer(key: int) -> int:
-        return workloads.remembered(key, lambda: made.append(key) or len(made))  # type: ignore[func-returns-value]
+        return workloads.remembered(key, lambda: next(made))
 
     assert [answer(1), answer(1), answer(2)] == [1, 1, 2]
     workloads.apply(service("web", {"app": "web"}))
