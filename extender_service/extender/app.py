@@ -12,7 +12,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from extender_service.extender.bind import Binder, BindError
-from extender_service.extender.calls import Body, Call, HungUpError, answer
+from extender_service.extender.calls import Answer, Body, Call, HungUpError, answer
 from extender_service.extender.description import describe
 from extender_service.extender.filter import filter_nodes
 from extender_service.extender.load import Limit, LimitError, Load
@@ -24,6 +24,7 @@ from extender_service.extender.priorities import PrioritiesEncoder
 from extender_service.extender.prioritize import prioritize
 from extender_service.extender.service import ExtenderService, pod_name
 from extender_service.extender.telling import Telling
+from extender_service.extender.whole_nodes import encode_with_nodes
 from extender_service.extender.wire import (
     ArgsDecoder,
     ErrorResult,
@@ -45,7 +46,7 @@ log = logging.getLogger(__name__)
 _encode = msgspec.json.Encoder().encode
 
 # A verb's call and its body -> the answer's; fills in what there is to tell about the call as soon as it is known.
-VerbHandler = Callable[[Body, Call, Observation], Awaitable[bytes]]
+VerbHandler = Callable[[Body, Call, Observation], Awaitable[Answer]]
 # The text of an error -> the status and the body that tell it to kube-scheduler.
 Failure = Callable[[str], tuple[int, object]]
 
@@ -113,14 +114,15 @@ class _Endpoint:
         self._telling.interrupt()
         observation = Observation(verb=self._verb, pod="", seconds=0)
         call = Call(scope, receive, self._load)
-        status, body = 200, b""
+        status = 200
+        body: Answer = ()
         try:
             body = await self._handler(await call.body(), call, observation)
         except (DecodeError, QuantityError, CycleError, BindError, HungUpError, LimitError) as error:
             observation.error = error_text(str(error))
             observation.limit = _limit(error)
             if isinstance(error, LimitError) and error.status is not None:
-                status, body = error.status, _encode(ErrorResult(observation.error))
+                status, body = error.status, (_encode(ErrorResult(observation.error)),)
         except Exception as error:
             log.exception("a call failed", extra={"verb": self._verb})
             observation.error = error_text(f"internal error: {type(error).__name__}: {error}")
@@ -128,7 +130,7 @@ class _Endpoint:
             call.end()
         if observation.error and not body:
             status, failure = self._failed(observation.error)
-            body = _encode(failure)
+            body = (_encode(failure),)
         observation.seconds = time.monotonic() - call.arrived
         observation.at = time.time()
         await answer(send, status, body)
@@ -157,7 +159,7 @@ class _Verbs:
         self._preemption_args = ArgsDecoder(ExtenderPreemptionArgs)
         self._binding_args = ArgsDecoder(ExtenderBindingArgs)
 
-    async def filter(self, body: Body, call: Call, observation: Observation) -> bytes:
+    async def filter(self, body: Body, call: Call, observation: Observation) -> Answer:
         _require_turn(call)
         args = self._nodes_args.decode(body)
         pod = _required_pod(args.pod, observation)
@@ -169,18 +171,20 @@ class _Verbs:
         observation.node_name = outcome.node_name
         observation.looked_again = outcome.looked_again
         observation.ahead = outcome.ahead
-        return _encode(outcome.result)
+        if args.nodes is not None and outcome.passing is not None:
+            return encode_with_nodes(outcome.result, args.nodes.items, outcome.passing, body)
+        return (_encode(outcome.result),)
 
-    async def prioritize(self, body: Body, call: Call, observation: Observation) -> bytes:
+    async def prioritize(self, body: Body, call: Call, observation: Observation) -> Answer:
         _require_turn(call)
         args = self._nodes_args.decode(body)
         pod = _required_pod(args.pod, observation)
         _require_nodes(args)
         priorities = prioritize(self._service, pod, args, call.deadline)
         observation.asked = observation.passed = len(priorities.names)
-        return self._priorities.encode(priorities)
+        return (self._priorities.encode(priorities),)
 
-    async def preempt(self, body: Body, call: Call, observation: Observation) -> bytes:
+    async def preempt(self, body: Body, call: Call, observation: Observation) -> Answer:
         _require_turn(call)
         args = self._preemption_args.decode(body)
         pod = _required_pod(args.pod, observation)
@@ -189,9 +193,9 @@ class _Verbs:
         result = preempt(self._service, pod, args, call.deadline)
         observation.asked = len(args.node_name_to_meta_victims or args.node_name_to_victims or ())
         observation.passed = len(result.node_name_to_meta_victims)
-        return _encode(result)
+        return (_encode(result),)
 
-    async def bind(self, body: Body, call: Call, observation: Observation) -> bytes:
+    async def bind(self, body: Body, call: Call, observation: Observation) -> Answer:
         args = self._binding_args.decode(body)
         for field, value in (
             ("PodName", args.pod_name),
@@ -208,7 +212,7 @@ class _Verbs:
         with call.load.binding():
             await self._binder.bind(args, call.has_hung_up)
         observation.asked = observation.passed = 1
-        return _encode(ExtenderBindingResult())
+        return (_encode(ExtenderBindingResult()),)
 
 
 def _require_turn(call: Call) -> None:

@@ -15,6 +15,9 @@ HUNG_UP = "extender_service.hung_up"
 # One that came in pieces is put together in place.
 Body = bytes | bytearray
 
+# The body of an answer, in pieces that are sent one after the other.
+Answer = tuple[bytes | memoryview, ...]
+
 # Tells whether a caller is gone: at once, also if its end has only just come.
 HungUp = Callable[[], bool]
 
@@ -64,11 +67,13 @@ class Call:
             self._share.release()
 
 
-async def answer(send: Send, status: int, body: bytes) -> None:
+async def answer(send: Send, status: int, body: Answer) -> None:
     """Send JSON as the answer; with its length, since kube-scheduler often drops a connection after a chunked one."""
-    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % sum(map(len, body)))]
     await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    for piece in body[:-1]:
+        await send({"type": "http.response.body", "body": piece, "more_body": True})
+    await send({"type": "http.response.body", "body": body[-1]})
 
 
 def _content_length(scope: Scope) -> int:

@@ -6,6 +6,8 @@ import time
 from collections import Counter
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from extender_service.cluster.cluster import pod_uid
 from extender_service.cluster.events import ClusterEvent
@@ -28,7 +30,10 @@ _MOST_REASON_CHARACTERS = 32 << 20
 
 
 class FilterOutcome(msgspec.Struct):
-    """The answer, and what there is to tell about it."""
+    """The answer, and what there is to tell about it.
+
+    `passing` are the indexes of the whole nodes in the answer, where all that pass are.
+    """
 
     result: ExtenderFilterResult
     asked: int
@@ -37,6 +42,7 @@ class FilterOutcome(msgspec.Struct):
     node_name: str = ""
     looked_again: bool = False
     ahead: bool = False
+    passing: NDArray[np.intp] | None = None
 
 
 async def filter_nodes(
@@ -197,4 +203,6 @@ def _all(found: Candidates, decision: Decision) -> FilterOutcome:
         failed_nodes=failed,
         failed_and_unresolvable_nodes=unresolvable,
     )
-    return FilterOutcome(result, len(found.names), len(passing), reasons)
+    return FilterOutcome(
+        result, len(found.names), len(passing), reasons, passing=None if found.items is None else passing
+    )

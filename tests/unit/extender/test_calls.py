@@ -67,11 +67,12 @@ def test_the_answer_says_how_long_it_is() -> None:
     async def send(message: Message) -> None:
         sent.append(message)
 
-    asyncio.run(answer(send, 400, b'{"Error":"no"}'))
-    start, body = sent
+    asyncio.run(answer(send, 400, (b'{"Error":', memoryview(b'"no"'), b"}")))
+    start, *pieces = sent
     assert start["status"] == 400
     assert dict(start["headers"]) == {b"content-type": b"application/json", b"content-length": b"14"}
-    assert body["body"] == b'{"Error":"no"}'
+    assert b"".join(piece["body"] for piece in pieces) == b'{"Error":"no"}'
+    assert [piece.get("more_body", False) for piece in pieces] == [True, True, False]
 
 
 SMALL = CallLimits(body_bytes=8, bodies_bytes=12)
