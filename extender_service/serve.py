@@ -7,7 +7,7 @@ import math
 import signal
 import socket
 from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
@@ -42,7 +42,7 @@ from extender_service.listeners import Listeners
 from extender_service.observability.health import Check, Health, first_problem, trust_check, watch_checks
 from extender_service.observability.logs import configure_logging
 from extender_service.observability.metrics import Metrics
-from extender_service.observability.observer import observer
+from extender_service.observability.observer import CallObserver
 from extender_service.observability.operations import operations_routes
 from extender_service.options import ServeOptions
 from extender_service.shutdown import Shutdown
@@ -189,8 +189,9 @@ async def _answer(
     for profile in service.profiles.values():
         profile.recorder = metrics.framework
     load = Load(options.calls)
-    app = create_app(service, binder, observer(metrics), load)
-    operations = operations_routes(health, metrics)
+    observe = CallObserver(metrics)
+    app = create_app(service, binder, observe, load)
+    operations = operations_routes(health, observe.exposition)
     if listeners.probes is None:
         app.router.routes.extend(operations)
     config = _server_config(app, options.connections)
@@ -201,7 +202,8 @@ async def _answer(
     # The default suits programs that make far less at a time: here, nearly all is freed as soon as nobody refers to it.
     gc.set_threshold(50_000, 10, 10)
     limits = _within_open_files(options.connections)
-    with watchdog(options.watchdog_seconds):
+    with ExitStack() as at_end, watchdog(options.watchdog_seconds):
+        at_end.callback(observe.tell)
         async with _background(listeners.follow()), _answering_probes(listeners, Starlette(routes=operations), limits):
             connections = listeners.connections(limits)
             async with _background(connections.watch()):

@@ -23,7 +23,6 @@ from extender_service.extender.preempt import preempt
 from extender_service.extender.priorities import PrioritiesEncoder
 from extender_service.extender.prioritize import prioritize
 from extender_service.extender.service import ExtenderService, pod_name
-from extender_service.extender.telling import Telling
 from extender_service.extender.whole_nodes import encode_with_nodes
 from extender_service.extender.wire import (
     ArgsDecoder,
@@ -66,10 +65,9 @@ def create_app(service: ExtenderService, binder: Binder, observe: Observer, load
         service.decider.decide_ahead()
         service.cluster.catch_up()
 
-    telling = Telling(observe)
     return _Application(
         {
-            f"/{verb}": _Endpoint(verb, handler, failed, prepare, telling, load)
+            f"/{verb}": _Endpoint(verb, handler, failed, prepare, observe, load)
             for verb, (handler, failed) in handlers.items()
         }
     )
@@ -100,18 +98,17 @@ class _Endpoint:
         handler: VerbHandler,
         failed: Failure,
         prepare: Callable[[], None],
-        telling: Telling,
+        observe: Observer,
         load: Load,
     ) -> None:
         self._verb: Verb = verb
         self._handler = handler
         self._failed = failed
         self._prepare = prepare
-        self._telling = telling
+        self._observe = observe
         self._load = load
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self._telling.interrupt()
         observation = Observation(verb=self._verb, pod="", seconds=0)
         call = Call(scope, receive, self._load)
         status = 200
@@ -139,7 +136,7 @@ class _Endpoint:
     def _answered(self, observation: Observation) -> None:
         # At once, as the caches of the processor still have what it takes, and the next call may come any moment.
         self._prepare()
-        self._telling.plan(observation)
+        self._observe(observation)
 
 
 def _limit(error: Exception) -> Limit:

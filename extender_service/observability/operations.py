@@ -7,18 +7,17 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from extender_service.observability.health import Check, Health, run_checks
-from extender_service.observability.metrics import Metrics
 
 
-def operations_routes(health: Health, metrics: Metrics) -> list[Route]:
-    """Return the routes /healthz, /livez, /readyz and /metrics.
+def operations_routes(health: Health, exposition: Callable[[str], tuple[bytes, str]]) -> list[Route]:
+    """Return the routes /healthz, /livez, /readyz and /metrics; for the last, see Metrics.exposition.
 
     As in Kubernetes' components, health is 200 or 500, `?verbose` lists the checks, and `?exclude=NAME` leaves one out.
     """
 
     # All are coroutines: they read the cluster, which only the event loop's thread may.
     async def answer_metrics(request: Request) -> Response:
-        body, content_type = metrics.exposition(request.headers.get("accept", ""))
+        body, content_type = exposition(request.headers.get("accept", ""))
         return Response(body, headers={"content-type": content_type})
 
     return [

@@ -1,3 +1,4 @@
+import asyncio
 import logging
 
 import pytest
@@ -5,12 +6,62 @@ import pytest
 from extender_service.cluster.cluster import Cluster
 from extender_service.extender.observation import Observation
 from extender_service.observability.metrics import Metrics
-from extender_service.observability.observer import observer
+from extender_service.observability.observer import CallObserver
 
 
-def test_a_call_is_counted_and_logged(caplog: pytest.LogCaptureFixture) -> None:
-    metrics = Metrics("1.2.3", Cluster(), {})
-    with caplog.at_level(logging.INFO, "extender_service"):
-        observer(metrics)(Observation(verb="prioritize", pod="a/b", seconds=0.001, asked=5, passed=5))
-    assert b'extender_service_requests_total{result="ok",verb="prioritize"} 1.0' in metrics.exposition("")[0]
-    assert [record.getMessage() for record in caplog.records] == ["decided"]
+def observation(number: int) -> Observation:
+    return Observation(verb="prioritize", pod=f"a/{number}", seconds=0.001, at=1e9 + number, asked=5, passed=5)
+
+
+@pytest.fixture
+def observe() -> CallObserver:
+    return CallObserver(Metrics("1.2.3", Cluster(), {}))
+
+
+@pytest.fixture
+def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    caplog.set_level(logging.INFO, "extender_service")
+    return caplog
+
+
+def counted(calls: int, metrics: bytes) -> bool:
+    return f'extender_service_requests_total{{result="ok",verb="prioritize"}} {calls}.0'.encode() in metrics
+
+
+def test_calls_are_logged_a_moment_later_with_the_time_at_which_they_were(
+    observe: CallObserver, log: pytest.LogCaptureFixture
+) -> None:
+    async def run() -> None:
+        for number in range(3):
+            observe(observation(number))
+        assert not log.records
+        while not log.records:
+            await asyncio.sleep(0.001)
+
+    asyncio.run(run())
+    assert [(record.getMessage(), record.created) for record in log.records] == [
+        ("decided", 1e9),
+        ("decided", 1e9 + 1),
+        ("decided", 1e9 + 2),
+    ]
+
+
+def test_of_calls_in_close_order_only_so_many_wait(observe: CallObserver, log: pytest.LogCaptureFixture) -> None:
+    async def run() -> None:
+        for number in range(100):
+            observe(observation(number))
+            assert len(log.records) > number - 16
+        observe.tell()
+        observe.tell()
+
+    asyncio.run(run())
+    assert len(log.records) == 100
+
+
+def test_metrics_have_all_calls(observe: CallObserver) -> None:
+    async def run() -> None:
+        for calls in range(1, 40):
+            observe(observation(calls))
+            assert counted(calls, observe.exposition("")[0])
+
+    asyncio.run(run())

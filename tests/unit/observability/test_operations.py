@@ -19,7 +19,7 @@ class Service:
         self.nodes = WatchState(heard_at=time.monotonic())
         watches = {"nodes": self.nodes}
         self.health = Health(watch_checks(watches))
-        self.app = Starlette(routes=operations_routes(self.health, Metrics("1.2.3", Cluster(), watches)))
+        self.app = Starlette(routes=operations_routes(self.health, Metrics("1.2.3", Cluster(), watches).exposition))
 
     def request(self, method: str, path: str, headers: dict[str, str] | None = None) -> httpx.Response:
         async def send() -> httpx.Response:
