@@ -7,7 +7,7 @@ filter alone, which decides everything; kube-scheduler then calls nothing else.
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -61,7 +61,7 @@ def _about_all_nodes(the: Run, peers: Peers, nodes: int) -> dict[Calls, dict[str
         servers = {"go": stack.enter_context(peers.extender(api))}
         for mode in MODES:
             servers[mode] = stack.enter_context(service(the.directory, f"--master={api.url}", f"--mode={mode}"))
-        return {calls: _measure(the, peers, servers, calls) for calls in _calls(nodes, quick=the.quick)}
+        return _measure(the, peers, servers, [*_calls(nodes, quick=the.quick)])
 
 
 def _calls(nodes: int, *, quick: bool) -> Iterator[Calls]:
@@ -73,11 +73,17 @@ def _calls(nodes: int, *, quick: bool) -> Iterator[Calls]:
                 yield Calls("full", nodes, client, connections)
 
 
-def _measure(the: Run, peers: Peers, servers: Mapping[str, Server], calls: Calls) -> dict[str, dict[str, Times]]:
-    """The times of each verb of each side."""
-    the.report.progress("http", f"{calls.nodes} {calls.form}, {calls.client}, {calls.connections} connections")
+def _measure(
+    the: Run, peers: Peers, servers: Mapping[str, Server], all_calls: Sequence[Calls]
+) -> dict[Calls, dict[str, dict[str, Times]]]:
+    """The times of each verb of each side, by what is called for.
 
-    def once(side: str) -> dict[str, Times]:
+    A round is about all of it: a moment in which the machine is busy with something else then spoils one round of some,
+    and not all rounds of one.
+    """
+
+    def once(calls: Calls, side: str) -> dict[str, Times]:
+        the.report.progress("http", f"{calls.nodes} {calls.form}, {calls.client}, {calls.connections} connections")
         rows = peers.call(
             servers[side],
             f"-form={calls.form}",
@@ -92,8 +98,12 @@ def _measure(the: Run, peers: Peers, servers: Mapping[str, Server], calls: Calls
         )
         return {row["verb"]: Times(row["p50_ms"], row["p99_ms"]) for row in rows}
 
-    rounds = alternately(the.rounds, *(partial(once, side) for side in servers))
-    return {side: over_rounds(of_side) for side, of_side in zip(servers, rounds, strict=True)}
+    measured: dict[Calls, dict[str, dict[str, Times]]] = {calls: {} for calls in all_calls}
+    each = [(calls, side) for calls in all_calls for side in servers]
+    rounds = alternately(the.rounds, *(partial(once, calls, side) for calls, side in each))
+    for (calls, side), of_side in zip(each, rounds, strict=True):
+        measured[calls][side] = over_rounds(of_side)
+    return measured
 
 
 def _rows(calls: Calls, sides: Mapping[str, Mapping[str, Times]]) -> Iterator[Row]:
