@@ -56,7 +56,8 @@ def script(blocks: list[Block], with_port: int) -> str:
         elif block.language == "sh":
             assert block.attribute in ("", "needs"), f"a block with {block.attribute}="
             if not block.value or works(block.value):
-                lines.append(f"printf '\\n@@@ {number}\\n'\n{block.text}")
+                # Nobody types faster than that, and of a call the log tells a moment later.
+                lines.append(f"sleep 0.1\nprintf '\\n@@@ {number}\\n'\n{block.text}")
     return "\n".join(lines).replace(PORT, str(with_port))
 
 

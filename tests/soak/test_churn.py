@@ -11,7 +11,7 @@ from extender_service.cluster.api_server import NodeStore, PodStore, StorageStor
 from extender_service.cluster.change_log import MOST_CHANGES
 from extender_service.cluster.placements import SPARE_DEADLINES
 from extender_service.cluster.storage import STORAGE
-from extender_service.cluster.workloads import WORKLOADS
+from extender_service.cluster.workloads import MOST_ANSWERS, WORKLOADS
 from extender_service.kube.reflector import Store
 from extender_service.kube.resources import NODES, PODS, Resource, key_of
 from tests.soak.churn import Churn, Event
@@ -28,6 +28,7 @@ _LIMITS = {
     "._kept": 128,
     "._counts": 512,
     "._recent": 4,
+    "._answers": MOST_ANSWERS,
     "._changes": 2 * MOST_CHANGES,
     "._deadlines": SPARE_DEADLINES,
 }
