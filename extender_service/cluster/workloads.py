@@ -27,8 +27,8 @@ WORKLOADS: tuple[type[Workload], ...] = (
 
 # More different selectors of namespaces than this are not remembered.
 MOST_SELECTIONS = 256
-# Nor more answers that follow from these objects.
-MOST_ANSWERS = 256
+# Nor more answers that follow from these objects: what is asked for by, such as labels, may take half a megabyte each.
+MOST_ANSWERS = 64
 
 
 class Workloads:

@@ -118,5 +118,5 @@ def test_the_limits_of_tables_are_told_with_them() -> None:
         "pod_counts": 512,
         "placement_deadlines": 2 * 2 + SPARE_DEADLINES,
         "namespace_selections": 256,
-        "workload_answers": 256,
+        "workload_answers": 64,
     }
