@@ -9,19 +9,16 @@ MOST_CHANGES = 1024
 
 
 class ChangeLog(Generic[T]):
-    """The last changes, by their number in the order in which they happened."""
+    """The last changes, by their number in the order in which they happened; `count` is how many there ever were."""
 
     def __init__(self) -> None:
+        self.count = 0
         self._changes: list[T] = []
         self._forgotten = 0
 
-    @property
-    def count(self) -> int:
-        """How many changes there ever were."""
-        return self._forgotten + len(self._changes)
-
     def append(self, change: T) -> None:
         """Take note of a change."""
+        self.count += 1
         self._changes.append(change)
         if len(self._changes) > 2 * MOST_CHANGES:
             del self._changes[:MOST_CHANGES]

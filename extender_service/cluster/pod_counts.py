@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.label_sets import PodSelector
+from extender_service.cluster.label_sets import LabelSet, PodSelector
 from extender_service.cluster.labels import ABSENT
 from extender_service.cluster.pod_changes import PodChange
 from extender_service.cluster.pods import NO_ROW, PodTable
@@ -21,12 +21,9 @@ class PodQuery(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     selectors: tuple[PodSelector, ...]
     with_terminating: bool = True
 
-    def is_about(self, change: PodChange) -> bool:
-        """Tell whether a change concerns such a pod."""
-        if change.is_terminating and not self.with_terminating:
-            return False
-        namespace, labels = change.label_set.namespace, change.label_set.labels
-        return all(selector.matches(namespace, labels) for selector in self.selectors)
+    def selects(self, pods: LabelSet) -> bool:
+        """Tell whether pods with these labels are such pods, as far as labels tell."""
+        return all(selector.matches(pods.namespace, pods.labels) for selector in self.selectors)
 
 
 class _Sums(msgspec.Struct, gc=False):
@@ -57,9 +54,23 @@ class _Sums(msgspec.Struct, gc=False):
 
 
 class _Counts(msgspec.Struct, gc=False):
+    query: PodQuery
     by_row: NDArray[np.int64]
     change_count: int
     sums: list[_Sums]
+    # The labels that were looked at last, and whether such pods are selected: one change after the other is of pods
+    # that are alike.
+    last: LabelSet | None = None
+    selects_last: bool = False
+
+    def are_about(self, change: PodChange) -> bool:
+        """Tell whether a change is about pods that count."""
+        if change.is_terminating and not self.query.with_terminating:
+            return False
+        if change.label_set is not self.last:
+            self.last = change.label_set
+            self.selects_last = self.query.selects(change.label_set)
+        return self.selects_last
 
     def follow(self, row: int, sign: int) -> None:
         """Take over that there is a pod more, or less, on a row."""
@@ -110,12 +121,12 @@ class PodCounts:
         counts = self._counts.pop(query, None)
         changes = None if counts is None else self._pods.changes.since(counts.change_count)
         if counts is None or changes is None:
-            counts = _Counts(self._count(query, size), self._pods.changes.count, [])
+            counts = _Counts(query, self._count(query, size), self._pods.changes.count, [])
             if len(self._counts) >= self.limit:
                 del self._counts[next(iter(self._counts))]
         elif changes:
             for change in changes:
-                if query.is_about(change):
+                if counts.are_about(change):
                     counts.follow(change.row, change.sign)
             counts.change_count = self._pods.changes.count
         if size > len(counts.by_row):

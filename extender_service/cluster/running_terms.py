@@ -1,17 +1,20 @@
 """The affinity terms of running pods: each distinct one once, with the number of pods on each node that have it."""
 
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from extender_service.cluster.label_sets import LabelSet
 from extender_service.cluster.selector_index import SelectorIndex
 from extender_service.kube.pod_affinity import AffinityTerm
 
 # A term on more rows than this keeps its counts in an array.
 _MOST_ROWS = 32
+# Of pods alike, for whom it is remembered which terms are about them: their labels may take half a megabyte each.
+_MOST_ABOUT = 64
 
 
 class TermKey(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
@@ -85,6 +88,8 @@ class RunningTerms:
         self._sums: dict[TermKey, _Sums] = {}
         self._counts: dict[TermKey, TermCounts] = {}
         self._index: SelectorIndex[TermKey] = SelectorIndex()
+        # With the labels of the namespace; until a term comes that no other pod has, or the last pod with it goes.
+        self._about: dict[LabelSet, tuple[Mapping[str, str], tuple[TermCounts, ...]]] = {}
 
     def __len__(self) -> int:
         return len(self._counts)
@@ -95,6 +100,7 @@ class RunningTerms:
         counts = self._counts.get(key)
         if counts is None:
             counts = self._counts[key] = TermCounts(key)
+            self._about.clear()
             term = key.term
             self._index.add(key, term.namespaces if term.namespace_selector.nothing else None, term.selector)
         counts.add(row, sign)
@@ -107,6 +113,7 @@ class RunningTerms:
                 del self._sums[key]
         if not counts.total:
             del self._counts[key]
+            self._about.clear()
             self._sums.pop(key, None)
             self._index.remove(key)
 
@@ -114,6 +121,11 @@ class RunningTerms:
     def sum_count(self) -> int:
         """For how many terms sums are kept."""
         return len(self._sums)
+
+    @property
+    def about_count(self) -> int:
+        """For how many label sets it is remembered which terms are about them."""
+        return len(self._about)
 
     def add_by_value(
         self, term: TermCounts, sums: NDArray[np.int64], numbers: NDArray[np.intp], weight: int = 1
@@ -134,10 +146,20 @@ class RunningTerms:
         self._sums[term.key] = known
         sums += known.by_value if weight == 1 else weight * known.by_value
 
-    def about(
-        self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]
-    ) -> Iterator[TermCounts]:
-        """Iterate over the terms that match a pod with these labels, in a namespace with these labels."""
-        for key in self._index.candidates(namespace, labels):
-            if key.term.matches(namespace, labels, namespace_labels):
-                yield self._counts[key]
+    def about(self, label_set: LabelSet, namespace_labels: Mapping[str, str]) -> tuple[TermCounts, ...]:
+        """Return the terms that match a pod with such labels, in a namespace with these labels."""
+        known = self._about.get(label_set)
+        if known is not None and known[0] == namespace_labels:
+            return known[1]
+        namespace, labels = label_set.namespace, label_set.labels
+        found = tuple(
+            [
+                self._counts[key]
+                for key in self._index.candidates(namespace, labels)
+                if key.term.matches(namespace, labels, namespace_labels)
+            ]
+        )
+        if len(self._about) == _MOST_ABOUT:
+            self._about.clear()
+        self._about[label_set] = namespace_labels, found
+        return found

@@ -1,4 +1,5 @@
-"""Node names as kube-scheduler sends them: thousands in each call, and mostly the same ones in the same order."""
+"""Calls about nodes as kube-scheduler sends them: thousands of names in each, mostly the same ones in the same order,
+and one pod in the two calls of filter and prioritize."""
 
 from collections import deque
 
@@ -42,7 +43,8 @@ class _Unread(Args):
 
 
 class ExtenderArgsDecoder:
-    """Decodes ExtenderArgs; a list of names that came before is not read again, and is the same list object then."""
+    """Decodes ExtenderArgs; names and pods that came in the last few calls are not read again, and are the same objects
+    then."""
 
     def __init__(self) -> None:
         self._careful = ArgsDecoder(ExtenderArgs)
@@ -52,14 +54,22 @@ class ExtenderArgsDecoder:
         self._names = msgspec.json.Decoder(list[str])
         # By the end of the body, as Go writes names last.
         self._recent: deque[tuple[bytes, list[str]]] = deque(maxlen=_RECENT)
+        # By the rest of such a body.
+        self._recent_pods: deque[tuple[bytes, Pod]] = deque(maxlen=_RECENT)
 
     def decode(self, body: bytes | bytearray) -> ExtenderArgs:
         """Decode a request body. Raises DecodeError that names the field."""
         rest, names = self._without_recent_names(body)
+        if names is not None:
+            for same, pod in self._recent_pods:
+                if rest == same:
+                    return ExtenderArgs(pod, None, names)
         try:
             args = self._unread_names.decode(rest) if len(rest) <= LARGE_BODY_BYTES else self._decode_large(rest)
             raw_names = bytes(args.node_names)
             if args.pod is not None and names is not None:
+                if args.nodes is None and len(rest) <= ORDINARY_BYTES:
+                    self._recent_pods.append((bytes(rest), args.pod))
                 return _moderate(ExtenderArgs(args.pod, args.nodes, names), len(rest))
             if args.pod is not None and raw_names.startswith(b"["):
                 names = self._read(raw_names, rest)

@@ -9,6 +9,8 @@ import numpy as np
 
 from extender_service.framework.status import Rejections, Status
 
+_INT64 = np.dtype(np.int64)
+
 
 def wrong_names(answer: object) -> str | None:
     """For PreFilter, which may name the only nodes in question."""
@@ -30,7 +32,7 @@ def wrong_rejections(answer: object, nodes: int) -> str | None:
 
 def wrong_scores(answer: object, nodes: int) -> str | None:
     """For Score and its normalization."""
-    if isinstance(answer, np.ndarray) and answer.dtype == np.int64 and answer.shape == (nodes,):
+    if isinstance(answer, np.ndarray) and answer.dtype == _INT64 and answer.shape == (nodes,):
         return None
     return _instead(answer, f"{nodes} scores of int64")
 

@@ -3,11 +3,11 @@
 import numpy as np
 
 from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.label_sets import LabelSet
 from extender_service.cluster.labels import ABSENT
 from extender_service.cluster.pod_counts import PodCounts, PodQuery
 from extender_service.cluster.running_terms import RunningTerms, TermCounts
 from extender_service.cluster.view import NodeView
-from extender_service.kube.objects import Pod
 from extender_service.kube.pod_affinity import PodAffinityTerms
 from extender_service.plugins.affinity_terms import selected_pods
 from extender_service.plugins.topology import Amounts
@@ -20,8 +20,14 @@ class AffinityPreference:
     """
 
     def __init__(
-        self, cluster: Cluster, pod: Pod, terms: PodAffinityTerms, everywhere: NodeView, required_weight: int
+        self,
+        cluster: Cluster,
+        label_set: LabelSet,
+        terms: PodAffinityTerms,
+        everywhere: NodeView,
+        required_weight: int,
     ) -> None:
+        """`label_set` and `terms` are the pod's."""
         by_key: dict[str, _Topology] = {}
 
         def topology(key: str) -> _Topology:
@@ -30,10 +36,9 @@ class AffinityPreference:
         for weighted in (*terms.preferred, *terms.preferred_anti):
             pods = PodQuery((selected_pods(weighted.term, cluster.workloads),))
             topology(weighted.term.topology_key).add_pods(cluster.pod_counts, pods, weighted.weight)
-        namespace = pod.metadata.namespace
-        namespace_labels = cluster.workloads.namespace_labels(namespace)
+        namespace_labels = cluster.workloads.namespace_labels(label_set.namespace)
         terms_of_running = cluster.pods.affinity
-        for running in terms_of_running.about(namespace, pod.metadata.labels, namespace_labels):
+        for running in terms_of_running.about(label_set, namespace_labels):
             weight = required_weight if running.key.weight is None else running.key.weight
             if weight or running.key.weight is not None:
                 topology(running.key.term.topology_key).add_term(terms_of_running, running, weight)

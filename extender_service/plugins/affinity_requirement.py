@@ -1,18 +1,18 @@
 """Which nodes the required affinity and anti-affinity of pods rule out (interpodaffinity/filtering.go)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.cluster import Cluster
-from extender_service.cluster.label_sets import PodSelector
+from extender_service.cluster.label_sets import LabelSet, PodSelector
 from extender_service.cluster.labels import ABSENT
 from extender_service.cluster.nodes import NodeTable
 from extender_service.cluster.pod_counts import PodCounts, PodQuery
+from extender_service.cluster.running_terms import TermCounts
 from extender_service.cluster.view import NodeView
-from extender_service.kube.objects import Pod
 from extender_service.kube.pod_affinity import PodAffinityTerms
 from extender_service.plugins.affinity_terms import selected_pods
 from extender_service.plugins.node_matching import Mask
@@ -25,18 +25,20 @@ class AffinityRequirement:
     A node's own world adds its pods to the topologies of that node, as AddPod and RemovePod do.
     """
 
-    def __init__(self, cluster: Cluster, pod: Pod, terms: PodAffinityTerms) -> None:
+    def __init__(
+        self, cluster: Cluster, label_set: LabelSet, terms: PodAffinityTerms, unwanted_by: Collection[TermCounts]
+    ) -> None:
+        """`label_set` and `terms` are the pod's; `unwanted_by` the running pods' terms that are about it."""
         self._cluster = cluster
-        self._pod = pod
+        self._label_set = label_set
         workloads = cluster.workloads
-        namespace = pod.metadata.namespace
-        self._about_pod = (namespace, pod.metadata.labels, workloads.namespace_labels(namespace))
+        self._namespace_labels = workloads.namespace_labels(label_set.namespace)
         self._near_keys = list(dict.fromkeys(term.topology_key for term in terms.required))
         self._near = PodQuery(tuple(selected_pods(term, workloads) for term in terms.required))
         self._apart: dict[str, list[PodSelector]] = {}
         for term in terms.required_anti:
             self._apart.setdefault(term.topology_key, []).append(selected_pods(term, workloads))
-        self._unwanted_by = list(cluster.pods.anti_affinity.about(*self._about_pod))
+        self._unwanted_by = unwanted_by
         self._unwanted_by_set: dict[int, list[str]] = {}
         # By topology key: pods by the number of the label's value, and 0 for nodes without it.
         self._near_pods: dict[str, Amounts] = {}
@@ -88,8 +90,8 @@ class AffinityRequirement:
 
     @cached_property
     def _matches_itself(self) -> bool:
-        metadata = self._pod.metadata
-        return all(pods.matches(metadata.namespace, metadata.labels) for pods in self._near.selectors)
+        namespace, labels = self._label_set.namespace, self._label_set.labels
+        return all(pods.matches(namespace, labels) for pods in self._near.selectors)
 
     def _count(self, nodes: NodeView) -> None:
         if self._table is nodes.table:
@@ -146,7 +148,8 @@ class AffinityRequirement:
         if found is None:
             terms = self._cluster.pods.term_sets.values[number]
             required = () if terms is None else terms.required_anti
-            found = [term.topology_key for term in required if term.matches(*self._about_pod)]
+            namespace, labels = self._label_set.namespace, self._label_set.labels
+            found = [term.topology_key for term in required if term.matches(namespace, labels, self._namespace_labels)]
             self._unwanted_by_set[number] = found
         return found
 

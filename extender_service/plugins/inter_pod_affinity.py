@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.events import ClusterEvent
+from extender_service.cluster.label_sets import LabelSet
 from extender_service.cluster.view import NodeView
 from extender_service.config.plugin_args import InterPodAffinityArgs
 from extender_service.framework.interface import (
@@ -47,7 +48,12 @@ class InterPodAffinity(PreFilter, Filter, PreScore, Score):
         terms = pod_affinity_terms(pod.metadata.namespace, pod.spec.affinity)
         if terms.error:
             return unresolvable(f"parsing pod: {terms.error}")
-        required = AffinityRequirement(self.handle.cluster, pod, terms)
+        cluster, label_set = self.handle.cluster, state.label_set
+        namespace_labels = cluster.workloads.namespace_labels(label_set.namespace)
+        unwanted_by = cluster.pods.anti_affinity.about(label_set, namespace_labels)
+        if not terms.required and not terms.required_anti and not unwanted_by:
+            return SKIP
+        required = AffinityRequirement(cluster, label_set, terms, unwanted_by)
         if required.is_empty:
             return SKIP
         state[_REQUIRED] = required
@@ -67,29 +73,24 @@ class InterPodAffinity(PreFilter, Filter, PreScore, Score):
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeView) -> Status | None:
         """Add up what the pod and running pods prefer; where no node is touched by that, there is nothing to score."""
         terms = pod_affinity_terms(pod.metadata.namespace, pod.spec.affinity)
-        affinity = pod.spec.affinity
-        near, apart = (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity is not None else (None, None)
-        has_preferences = any(rules is not None and rules.preferred for rules in (near, apart))
-        if self.args.ignore_preferred_terms_of_existing_pods and not has_preferences:
+        if self.args.ignore_preferred_terms_of_existing_pods and not _has_preferences(pod):
             return SKIP
         if terms.error:
             raise PluginError(f"failed to parse pod: {terms.error}")
-        preferred = self._preference(state, pod, terms, nodes.everywhere())
+        preferred = self._preference(state.label_set, terms, nodes.everywhere())
         if preferred.is_empty:
             return SKIP
         state[_PREFERRED] = preferred
         return None
 
-    def _preference(
-        self, state: CycleState, pod: Pod, terms: PodAffinityTerms, everywhere: NodeView
-    ) -> AffinityPreference:
+    def _preference(self, label_set: LabelSet, terms: PodAffinityTerms, everywhere: NodeView) -> AffinityPreference:
         cluster, weight = self.handle.cluster, self.args.hard_pod_affinity_weight
         if terms.preferred or terms.preferred_anti:
-            return AffinityPreference(cluster, pod, terms, everywhere, weight)
+            return AffinityPreference(cluster, label_set, terms, everywhere, weight)
         # What running pods prefer is the same for all pods with these labels, until such a pod comes or goes.
         return everywhere.remembered(
-            (self, "preference", state.label_set),
-            lambda: AffinityPreference(cluster, pod, terms, everywhere, weight),
+            (self, "preference", label_set),
+            lambda: AffinityPreference(cluster, label_set, terms, everywhere, weight),
             as_of=(cluster.pods.affinity.change_count, cluster.workloads.change_count),
         )
 
@@ -103,6 +104,13 @@ class InterPodAffinity(PreFilter, Filter, PreScore, Score):
         key = (self.name, "points")
         of_scores, points = nodes.remembered(key, lambda: (scores, _points(scores)), as_of=state[_PREFERRED])
         return points if of_scores is scores else _points(scores)
+
+
+def _has_preferences(pod: Pod) -> bool:
+    affinity = pod.spec.affinity
+    if affinity is None:
+        return False
+    return any(rules is not None and rules.preferred for rules in (affinity.pod_affinity, affinity.pod_anti_affinity))
 
 
 def _points(scores: NDArray[np.int64]) -> NDArray[np.int64]:

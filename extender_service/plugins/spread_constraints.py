@@ -58,9 +58,12 @@ class Constraints(msgspec.Struct, frozen=True):
         """Those of pods in a namespace."""
         each = tuple(constraints)
         namespaces = frozenset((namespace,))
+        queries = {
+            item.selector: PodQuery((PodSelector(namespaces, item.selector),), with_terminating=False) for item in each
+        }
         return cls(
             each,
-            tuple([PodQuery((PodSelector(namespaces, item.selector),), with_terminating=False) for item in each]),
+            tuple([queries[item.selector] for item in each]),
             tuple(dict.fromkeys([item.topology_key for item in each])),
         )
 

@@ -22,6 +22,8 @@ from extender_service.plugins.spread_constraints import (
 from extender_service.plugins.topology import Amounts, Numbers, all_have_label, has_label
 
 _HOSTNAME = "kubernetes.io/hostname"
+# The highest number below a half: unlike a half, it never takes one below a half up to the next integer.
+_NEARLY_HALF = math.nextafter(0.5, 0.0)
 
 
 class SpreadPreference:
@@ -72,13 +74,18 @@ class SpreadPreference:
                 if not all_have_label(nodes, key):
                     scores *= has_label(nodes, key)
             else:
-                by_value = self._by_value[key] * weight + allowance
+                by_value = self._by_value[key] * weight
+                by_value += allowance
                 by_value[ABSENT] = 0.0
                 scores = by_value[nodes.label(key)[0]]
-            total = scores if total is None else total + scores
+            if total is None:
+                total = scores
+            else:
+                total += scores
         assert total is not None
         # To the nearest, a half upwards (none is negative).
-        rounded: Amounts = (2 * total).astype(np.int64) - total.astype(np.int64)
+        total += _NEARLY_HALF
+        rounded: Amounts = total.astype(np.int64)
         ignored = self.ignored(nodes)
         if ignored is not None:
             rounded[ignored] = 0

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.dimensions import CPU_MILLI
-from extender_service.cluster.label_sets import PodSelector
+from extender_service.cluster.label_sets import LabelSet, PodSelector
 from extender_service.cluster.pod_counts import PodQuery
 from extender_service.cluster.running_terms import TermCounts
 from extender_service.cluster.table_sizes import table_sizes
@@ -29,7 +29,7 @@ def portrait(cluster: Cluster) -> dict[str, Any]:
     slots = [slot for slot, facts in enumerate(pods.facts) if facts is not None]
     requested = cluster.view(None).kept_by_room("requested", lambda nodes: nodes.requested(CPU_MILLI))
     weighing = cluster.nominations.weighing_on("", 0, [""])
-    terms = pods.anti_affinity.about("default", {"app": "web"}, {})
+    terms = pods.anti_affinity.about(LabelSet("default", {"app": "web"}), {})
     return {
         "facts": {pods[slot].uid: _pod(cluster, slot) for slot in slots if slot not in ahead},
         "placements": {pods[slot].uid: (_pod(cluster, slot), ahead[slot]) for slot in slots if slot in ahead},

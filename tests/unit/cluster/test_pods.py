@@ -10,6 +10,7 @@ from extender_service.cluster.dimensions import (
     POD_COUNT,
     Dimensions,
 )
+from extender_service.cluster.label_sets import LabelSet
 from extender_service.cluster.pod_entries import NOT_STARTED, PodEntry, pod_entry
 from extender_service.cluster.pods import NO_ROW, PodTable
 from extender_service.cluster.resources import DEFAULT_CPU_MILLI, DEFAULT_MEMORY_BYTES
@@ -158,7 +159,7 @@ def test_the_terms_of_pods_are_found_with_their_weights_while_these_are_on_a_row
     pod = make_pod("web")
 
     def about(terms: RunningTerms, app: str) -> list[int | None]:
-        return [counts.key.weight for counts in terms.about("default", {"app": app}, {})]
+        return [counts.key.weight for counts in terms.about(LabelSet("default", {"app": app}), {})]
 
     add(pods, structs.replace(make_pod("pending"), spec=structs.replace(pod.spec, affinity=affinity)))
     assert (len(pods.affinity), len(pods.anti_affinity)) == (0, 0)

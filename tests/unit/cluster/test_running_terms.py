@@ -2,6 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from extender_service.cluster.label_sets import LabelSet
 from extender_service.cluster.running_terms import RunningTerms, TermKey
 from extender_service.kube.pod_affinity import AffinityTerm
 from extender_service.kube.selectors import EVERYTHING, NOTHING, label_set_selector
@@ -16,6 +17,7 @@ terms = st.builds(
 )
 keys = st.builds(TermKey, terms, st.sampled_from([None, 5, -5]))
 WEB = TermKey(AffinityTerm(frozenset({"shop"}), NOTHING, label_set_selector({"app": "web"}), "host"))
+WEB_PODS = LabelSet("shop", {"app": "web"})
 
 
 @given(
@@ -42,7 +44,7 @@ def test_the_terms_about_a_pod_are_found_with_their_pods(
         if number in removed:
             running.add(key, row, -1)
     found = {}
-    for counts in running.about(namespace, labels, namespace_labels):
+    for counts in running.about(LabelSet(namespace, labels), namespace_labels):
         sums = np.zeros(4, np.int64)
         counts.add_by_value(sums, np.arange(4))
         found[counts.key] = sums.tolist()
@@ -66,7 +68,7 @@ def test_sums_that_followed_every_change_are_those_added_up_anew(
         if comes or by_row[row]:
             running.add(WEB, row, 1 if comes else -1)
             by_row[row] += 1 if comes else -1
-        for counts in running.about("shop", {"app": "web"}, {}):
+        for counts in running.about(WEB_PODS, {}):
             sums, expected = np.zeros(6, np.int64), np.zeros(6, np.int64)
             running.add_by_value(counts, sums, numbers[key], 10)
             np.add.at(expected, numbers[key], 10 * by_row)
@@ -81,7 +83,7 @@ def test_sums_are_kept_for_so_many_terms() -> None:
         for row in range(40):
             running.add(key, row, 1)
     rows = np.arange(40)
-    for counts in running.about("shop", {"app": "web"}, {}):
+    for counts in running.about(WEB_PODS, {}):
         sums = np.zeros(41, np.int64)
         running.add_by_value(counts, sums, rows)
         assert sums.tolist() == [*[1] * 40, 0]
@@ -99,7 +101,7 @@ def test_a_term_on_many_rows_is_counted_like_one_on_few() -> None:
         running.add(WEB, row, 1)
     for row in range(0, 500, 3):
         running.add(WEB, row, -1)
-    (counts,) = running.about("shop", {"app": "web"}, {})
+    (counts,) = running.about(WEB_PODS, {})
     sums = np.zeros(3, np.int64)
     counts.add_by_value(sums, zones, 10)
     assert sums.tolist() == [0, 1670, 1660]
@@ -107,14 +109,41 @@ def test_a_term_on_many_rows_is_counted_like_one_on_few() -> None:
         if row % 3:
             running.add(WEB, row, -1)
     assert len(running) == 0
-    assert list(running.about("shop", {"app": "web"}, {})) == []
+    assert list(running.about(WEB_PODS, {})) == []
 
 
 def test_the_pods_of_all_rows_with_a_value_are_added_up_with_the_terms_weight() -> None:
     running = RunningTerms()
     for row in (0, 1, 1, 2):
         running.add(WEB, row, 1)
-    (counts,) = running.about("shop", {"app": "web"}, {})
+    (counts,) = running.about(WEB_PODS, {})
     sums = np.array([7, 7])
     counts.add_by_value(sums, np.array([0, 0, 1]), -5)
     assert sums.tolist() == [7 - 15, 7 - 5]
+
+
+def test_which_terms_are_about_pods_is_known_anew_when_a_term_comes_or_goes_or_the_namespace_changes() -> None:
+    running = RunningTerms()
+    selected = TermKey(AffinityTerm(frozenset(), label_set_selector({"team": "a"}), EVERYTHING, "host"))
+
+    def about(namespace_labels: dict[str, str]) -> list[TermKey]:
+        return [counts.key for counts in running.about(WEB_PODS, namespace_labels)]
+
+    assert about({}) == []
+    running.add(WEB, 0, 1)
+    assert about({}) == [WEB]
+    running.add(selected, 0, 1)
+    assert about({}) == [WEB]
+    assert set(about({"team": "a"})) == {WEB, selected}
+    assert about({}) == [WEB]
+    running.add(WEB, 0, -1)
+    assert about({}) == []
+
+
+def test_it_is_remembered_for_so_many_pods_which_terms_are_about_them() -> None:
+    running = RunningTerms()
+    running.add(WEB, 0, 1)
+    for number in range(1000):
+        assert running.about(LabelSet("shop", {"app": f"web-{number}"}), {}) == ()
+    assert running.about_count <= 64
+    assert len(running.about(WEB_PODS, {})) == 1

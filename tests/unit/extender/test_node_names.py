@@ -29,6 +29,23 @@ def test_the_same_names_are_read_once() -> None:
     assert decoder.decode(body(["b", "a"])).node_names == ["b", "a"]
 
 
+def test_a_pod_that_is_asked_about_again_is_read_once() -> None:
+    decoder = ExtenderArgsDecoder()
+    decoder.decode(body(["a"]))
+    first, second = decoder.decode(body(["a"])), decoder.decode(body(["a"]))
+    assert first.pod is not None
+    assert second == first
+    assert second.pod is first.pod
+
+
+def test_another_pod_is_never_taken_for_one_that_came_before() -> None:
+    decoder = ExtenderArgsDecoder()
+    for number in (0, 1, 0, 2, 1, 3, 4, 5, 6, 0):
+        pod = decoder.decode(body(["a"], Pod={"metadata": {"name": f"web-{number}"}})).pod
+        assert pod is not None
+        assert pod.metadata.name == f"web-{number}"
+
+
 def test_only_the_last_few_lists_are_kept() -> None:
     decoder = ExtenderArgsDecoder()
     first = decoder.decode(body(["a"])).node_names
