@@ -8,7 +8,7 @@ from extender_service.observability.metrics import Metrics
 
 # How long a call may wait to be told about, and how many may wait at most: to tell of these takes less than a decision.
 _DELAY_SECONDS = 0.02
-_MOST_WAITING = 16
+_MOST_WAITING = 8
 
 
 class CallObserver:
