@@ -121,9 +121,17 @@ class LimitedHTTP(WholeAnswers):
 
     def on_body(self, body: bytes) -> None:
         """Take a piece of a body."""
-        if not self._is_refused:
-            self._has_body_in_chunk = True
-            super().on_body(body)
+        if self._is_refused:
+            return
+        self._has_body_in_chunk = True
+        # uvicorn adds the piece to what waits to be received. Added to no bytes it is not copied; from then on, what
+        # grows should not be copied for each small piece.
+        waiting: bytes | bytearray = self.cycle.body
+        if not waiting:
+            self.cycle.body = b""  # type: ignore[assignment]
+        elif isinstance(waiting, bytes):
+            self.cycle.body = bytearray(waiting)
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
         """Take the end of a request."""

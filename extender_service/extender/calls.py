@@ -37,6 +37,7 @@ class Call:
         self._scope = scope
         self._receive = receive
         self._share: BodyShare | None = None
+        self._room: bytearray | None = None
 
     async def body(self) -> Body:
         """Read the whole body. Raises HungUpError, and LimitError as soon as it is too large."""
@@ -47,24 +48,33 @@ class Call:
             if len(body) > self.load.limits.body_bytes:
                 raise body_too_large(self.load.limits.body_bytes)
             return body
-        if _content_length(self._scope) > self.load.limits.body_bytes:
+        length = _content_length(self._scope)
+        if length > self.load.limits.body_bytes:
             raise body_too_large(self.load.limits.body_bytes)
         self._share = BodyShare(self.load)
+        # Not joined from a list: fresh pages for 50 MB of pieces cost more than to copy them.
+        whole = self._room = self.load.body_room.take(length)
         with self._share as share:
             share.add(len(body))
-            # Not joined from a list: fresh pages for 50 MB of pieces cost more than to copy them.
-            whole = bytearray(body)
+            whole[: len(body)] = body
+            written = len(body)
             while message.get("more_body"):
                 message = await self._receive()
                 _require_request(message)
-                share.add(len(message.get("body", b"")))
-                whole += message.get("body", b"")
+                piece = message.get("body", b"")
+                share.add(len(piece))
+                whole[written : written + len(piece)] = piece
+                written += len(piece)
+        del whole[written:]
         return whole
 
     def end(self) -> None:
         """Say that the body is not needed any more."""
         if self._share is not None:
             self._share.release()
+        if self._room is not None:
+            self.load.body_room.give_back(self._room)
+            self._room = None
 
 
 async def answer(send: Send, status: int, body: Answer) -> None:

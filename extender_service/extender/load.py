@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, Self
 
+from extender_service.extender.body_room import BodyRoom
+
 Limit = Literal["", "body-size", "bodies-size", "requests", "bindings", "decision-time"]
 
 
@@ -88,6 +90,7 @@ class Load:
         self.limits = limits
         self.tasks: Sized = ()
         self.bodies_bytes = 0
+        self.body_room = BodyRoom()
         self.reading: dict[BodyShare, None] = {}
         self.bindings = 0
 

@@ -42,6 +42,7 @@ class Server:
         self.server = LimitedServer(config, self.connections)
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
         self.scopes: list[Scope] = []
+        self.bodies: list[bytes] = []
         self.may_answer = asyncio.Event()
         self.may_answer.set()
         self.answer_bytes = 2
@@ -54,8 +55,12 @@ class Server:
 
     async def _app(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.scopes.append(scope)
-        while (await receive()).get("more_body"):
-            pass
+        message = await receive()
+        body = message.get("body", b"")
+        while message.get("more_body"):
+            message = await receive()
+            body += message.get("body", b"")
+        self.bodies.append(body)
         await self.may_answer.wait()
         headers = [(b"content-length", b"%d" % self.answer_bytes)]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -221,6 +226,22 @@ def test_a_head_within_the_limit_is_answered_whatever_its_pieces() -> None:
             assert server.refusals.counts["header"] == 0
 
     asyncio.run(main())
+
+
+@both_loops
+@pytest.mark.parametrize("size", [1, 100, 70_000, 1_000_000])
+def test_a_body_is_received_as_it_came_whatever_its_pieces(run: Run, size: int) -> None:
+    async def main() -> None:
+        body = bytes(range(256)) * 4000
+        pieces = [body[at : at + size] for at in range(0, len(body) if size > 1 else 20_000, size)]
+        chunks = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces)
+        async with serving() as server:
+            caller = await server.connect()
+            await caller.ask(HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n")
+            await caller.ask(HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+            assert server.bodies == [b"".join(pieces), body]
+
+    run(main())
 
 
 def test_a_chunked_body_is_no_head() -> None:

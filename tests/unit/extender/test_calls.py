@@ -43,6 +43,27 @@ def test_the_body_is_read_whole(messages: list[Message]) -> None:
     assert asyncio.run(made(Caller(messages)).body()) == b"abcd"
 
 
+def test_bodies_that_come_one_after_the_other_are_read_as_they_came() -> None:
+    load = Load(CallLimits())
+
+    async def read(body: bytes, pieces: int, *, says_length: bool) -> bytes:
+        size = -(-len(body) // pieces)
+        messages = [part(body[at : at + size], more=at + size < len(body)) for at in range(0, len(body), size)]
+        call = made(Caller(messages), load, len(body) if says_length else None)
+        try:
+            return bytes(await call.body())
+        finally:
+            call.end()
+
+    async def all_of_them() -> None:
+        for number, length in enumerate((3 << 20, 2 << 20, 1 << 20, 3 << 20, 4 << 20, 5, 4 << 20)):
+            body = b"%d," % number * (length // 2)
+            for pieces in (1, 2, 7):
+                assert await read(body, pieces, says_length=pieces != 2) == body
+
+    asyncio.run(all_of_them())
+
+
 @pytest.mark.parametrize("messages", [[GONE], [part(b"ab", more=True), GONE]])
 def test_a_caller_that_goes_before_it_is_done(messages: list[Message]) -> None:
     with pytest.raises(HungUpError, match="before its request was complete"):
