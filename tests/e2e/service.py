@@ -104,6 +104,8 @@ class Service:
 
     def decisions(self, verb: str) -> list[Object]:
         """What the log tells about the calls of a verb that ended without an error, in their order."""
+        # It tells of a few calls together, and of all that came so far before it answers with its metrics.
+        self._http.get(f"{self.probes_url}/metrics").raise_for_status()
         return [line for line in self.log_lines() if line["msg"] == "decided" and line["verb"] == verb]
 
     def _start(self, port: int) -> Process:
