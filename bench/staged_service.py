@@ -16,10 +16,10 @@ from extender_service.cluster.placements import Placements
 from extender_service.extender import app, candidates, node_names
 from extender_service.extender.decider import Decider
 from extender_service.framework import runtime
-from extender_service.limited_http import LimitedHTTP
 from extender_service.observability import observer
 from extender_service.observability.metrics import Metrics
-from extender_service.whole_answers import WholeAnswers
+from extender_service.serving.limited_http import LimitedHTTP
+from extender_service.serving.whole_answers import WholeAnswers
 
 _READING = "reading what has come"
 _EXPECTING = "  expecting the pod"

@@ -3,8 +3,8 @@
 import argparse
 from collections.abc import Callable
 
-from extender_service.connections import ConnectionLimits
 from extender_service.extender.load import CallLimits
+from extender_service.serving.connections import ConnectionLimits
 
 DEFAULT_WATCHDOG_SECONDS = 30.0
 

@@ -10,10 +10,10 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
-from extender_service.connections import ConnectionLimits, Connections
 from extender_service.options import ServeOptions
-from extender_service.refusals import Refusals
-from extender_service.serving_tls import ServingCertificates, TLSError, TLSFiles
+from extender_service.serving.connections import ConnectionLimits, Connections
+from extender_service.serving.refusals import Refusals
+from extender_service.serving.tls import ServingCertificates, TLSError, TLSFiles
 from extender_service.startup import StartError
 
 log = logging.getLogger(__name__)

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from extender_service.connections import ConnectionLimits
 from extender_service.extender.load import CallLimits
+from extender_service.serving.connections import ConnectionLimits
 
 
 @dataclass(frozen=True)

@@ -18,18 +18,15 @@ import uvloop
 from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
-from extender_service import open_files
 from extender_service.cluster.api_server import ApiServer
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.cluster_file import ClusterFile
 from extender_service.cluster.debugger import compare, dump
-from extender_service.connections import ConnectionLimits
 from extender_service.extender.app import create_app
 from extender_service.extender.bind import Binder
 from extender_service.extender.leadership import Leadership
 from extender_service.extender.load import Load
 from extender_service.extender.service import ExtenderService
-from extender_service.graceful_server import GracefulServer
 from extender_service.kube.api_errors import KubeError
 from extender_service.kube.client import KubeClient
 from extender_service.kube.credentials import load_credentials
@@ -37,7 +34,6 @@ from extender_service.kube.credentials_error import CredentialsError
 from extender_service.kube.events import EventRecorder
 from extender_service.kube.leases import lease_holder
 from extender_service.kube.manifests import ManifestError
-from extender_service.limited_server import LimitedServer
 from extender_service.listeners import Listeners
 from extender_service.observability.health import Check, Health, first_problem, trust_check, watch_checks
 from extender_service.observability.logs import configure_logging
@@ -45,9 +41,13 @@ from extender_service.observability.metrics import Metrics
 from extender_service.observability.observer import CallObserver
 from extender_service.observability.operations import operations_routes
 from extender_service.options import ServeOptions
-from extender_service.shutdown import Shutdown
+from extender_service.serving import open_files
+from extender_service.serving.connections import ConnectionLimits
+from extender_service.serving.graceful_server import GracefulServer
+from extender_service.serving.limited_server import LimitedServer
+from extender_service.serving.shutdown import Shutdown
+from extender_service.serving.watchdog import watchdog
 from extender_service.startup import Setup, StartError
-from extender_service.watchdog import watchdog
 from extender_service.welcome import welcome
 
 log = logging.getLogger(__name__)

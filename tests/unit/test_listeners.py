@@ -9,7 +9,7 @@ import trustme
 from extender_service.listeners import Listeners
 from extender_service.startup import StartError
 from tests.certificates import issue, overwrite, pem_files
-from tests.unit.serving import mutual_tls, serve_options
+from tests.unit.serve_options import mutual_tls, serve_options
 
 AUTHORITY = trustme.CA()
 

@@ -13,7 +13,7 @@ import trustme
 from extender_service.serve import _serve
 from extender_service.startup import StartError
 from tests.certificates import client_context, issue, overwrite, pem_files
-from tests.unit.serving import mutual_tls, serve_options
+from tests.unit.serve_options import mutual_tls, serve_options
 
 CLUSTER = """
 kind: List

@@ -11,15 +11,15 @@ import uvicorn
 import uvloop
 
 from extender_service.cluster.view import NodeView
-from extender_service.connections import ConnectionLimits, Connections
 from extender_service.extender.description import describe
 from extender_service.extender.load import CallLimits
 from extender_service.extender.observation import Verb
 from extender_service.framework.interface import CycleState, Filter, Handle
 from extender_service.framework.status import Rejections, unschedulable
 from extender_service.kube.objects import Pod
-from extender_service.limited_server import LimitedServer
-from extender_service.refusals import Refusals
+from extender_service.serving.connections import ConnectionLimits, Connections
+from extender_service.serving.limited_server import LimitedServer
+from extender_service.serving.refusals import Refusals
 from tests.unit.cluster.objects import make_node, make_pod
 from tests.unit.extender.world import Hold, World
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from extender_service.refusals import RefusalReason, Refusals
+from extender_service.serving.refusals import RefusalReason, Refusals
 
 log = logging.getLogger(__name__)
 

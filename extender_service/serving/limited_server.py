@@ -9,8 +9,8 @@ from typing import Self
 
 import uvicorn
 
-from extender_service.connections import Connections
-from extender_service.limited_http import LimitedHTTP
+from extender_service.serving.connections import Connections
+from extender_service.serving.limited_http import LimitedHTTP
 
 log = logging.getLogger(__name__)
 
@@ -105,4 +105,4 @@ class Acceptor:
         except ConnectionAbortedError:
             self._connections.refusals.add("slow", "a TLS handshake did not end in time (--tls-handshake-timeout)")
         except OSError:
-            pass  # why a handshake failed is told by serving_tls
+            pass  # why a handshake failed is told by tls.py

@@ -1,6 +1,6 @@
 import pytest
 
-from extender_service.refusals import Refusals
+from extender_service.serving.refusals import Refusals
 
 
 def test_refusals_are_told_once_a_second_and_counted_always(caplog: pytest.LogCaptureFixture) -> None:

@@ -5,14 +5,14 @@ import sys
 
 import pytest
 
-from extender_service.shutdown import Shutdown
+from extender_service.serving.shutdown import Shutdown
 from tests.unit.cluster.clock import Clock
 
 BOTH = (signal.SIGTERM, signal.SIGINT)
 # Does not come back from being told.
 STUCK = """
 import time
-from extender_service.shutdown import Shutdown
+from extender_service.serving.shutdown import Shutdown
 
 def stuck():
     print("told", flush=True)

@@ -7,13 +7,13 @@ import sys
 
 import pytest
 
-from extender_service.watchdog import EXIT_STUCK
+from extender_service.serving.watchdog import EXIT_STUCK
 
 PROGRAM = """
 import asyncio, logging, os, re, signal, sys, time
 import uvloop
 from extender_service.observability.logs import configure_logging
-from extender_service.watchdog import watchdog
+from extender_service.serving.watchdog import watchdog
 
 configure_logging(logging.INFO, "json")
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from extender_service.whole_answers import WholeAnswers
+from extender_service.serving.whole_answers import WholeAnswers
 
 HEAD = {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"6")]}
 

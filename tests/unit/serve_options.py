@@ -4,9 +4,9 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from extender_service.connections import ConnectionLimits
 from extender_service.extender.load import CallLimits
 from extender_service.options import ServeOptions
+from extender_service.serving.connections import ConnectionLimits
 
 
 def serve_options(cluster_files: list[Path], **changes: Any) -> ServeOptions:

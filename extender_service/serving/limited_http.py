@@ -6,10 +6,10 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-from extender_service.connections import Connections
 from extender_service.extender.calls import ARRIVED, HUNG_UP
-from extender_service.unread import HangUp
-from extender_service.whole_answers import WholeAnswers
+from extender_service.serving.connections import Connections
+from extender_service.serving.unread import HangUp
+from extender_service.serving.whole_answers import WholeAnswers
 
 # kube-scheduler sends six.
 _MOST_HEADERS = 100

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from extender_service.refusals import Refusals
+from extender_service.serving.refusals import Refusals
 
 _LOOK_SECONDS = 1.0
 # A look that is later than this comes after a time in which nothing could be read: nobody was slow then.

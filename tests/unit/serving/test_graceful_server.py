@@ -13,10 +13,10 @@ import uvicorn
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from extender_service.connections import ConnectionLimits, Connections
-from extender_service.graceful_server import GracefulServer
-from extender_service.refusals import Refusals
-from extender_service.shutdown import Shutdown
+from extender_service.serving.connections import ConnectionLimits, Connections
+from extender_service.serving.graceful_server import GracefulServer
+from extender_service.serving.refusals import Refusals
+from extender_service.serving.shutdown import Shutdown
 
 REQUEST = b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"
 

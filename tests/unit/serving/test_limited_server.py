@@ -10,10 +10,10 @@ import pytest
 import trustme
 import uvloop
 
-from extender_service.connections import ConnectionLimits, Connections
-from extender_service.limited_server import Acceptor
-from extender_service.refusals import Refusals
-from extender_service.serving_tls import ServingCertificates, TLSFiles
+from extender_service.serving.connections import ConnectionLimits, Connections
+from extender_service.serving.limited_server import Acceptor
+from extender_service.serving.refusals import Refusals
+from extender_service.serving.tls import ServingCertificates, TLSFiles
 from tests.certificates import client_context, issue, overwrite, pem_files
 
 Run = Callable[[Coroutine[Any, Any, None]], None]
@@ -119,7 +119,7 @@ def test_handshakes_that_hang_make_room_for_those_who_prove_themselves(run: Run,
 def test_without_files_left_it_waits_a_moment(
     run: Run, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("extender_service.limited_server._PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr("extender_service.serving.limited_server._PAUSE_SECONDS", 0.05)
 
     class Exhausted:
         """A listener that cannot accept once."""

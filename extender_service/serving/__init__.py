@@ -1,0 +1,1 @@
+"""The HTTP server: uvicorn within limits, over TLS, and the way out."""
