@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from extender_service.cluster.cluster import Cluster
-from extender_service.cluster.storage import StorageObject
+from extender_service.cluster.volumes.storage import StorageObject
 from extender_service.kube.decoding import Decoder
 from extender_service.kube.objects import (
     Node,

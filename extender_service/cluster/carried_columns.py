@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from extender_service.cluster.nodes import NodeTable
 from extender_service.cluster.own_worlds import Carried, RowChanges
 from extender_service.cluster.pods import PodTable
-from extender_service.cluster.ranks import rank_in_group
 from extender_service.cluster.resources import HostPort
+from extender_service.cluster.structures.ranks import rank_in_group
 
 # From pods' slots to how much each of them has of something.
 Measure = Callable[[NDArray[np.intp]], NDArray[np.int64]]

@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.events import ClusterEvent, ClusterEvents
-from extender_service.cluster.held_volumes import HeldVolumes
 from extender_service.cluster.nodes import NodeTable
 from extender_service.cluster.nominations import Nomination, Nominations
 from extender_service.cluster.occupancy import Occupancy
@@ -15,8 +14,9 @@ from extender_service.cluster.placements import Placements
 from extender_service.cluster.pod_counts import PodCounts
 from extender_service.cluster.pod_entries import PodEntry, pod_entry
 from extender_service.cluster.pods import NO_ROW, PodFacts, PodKey, PodTable
-from extender_service.cluster.storage import Storage, StorageObject
 from extender_service.cluster.view import NodeView
+from extender_service.cluster.volumes.held_volumes import HeldVolumes
+from extender_service.cluster.volumes.storage import Storage, StorageObject
 from extender_service.cluster.workloads import Workloads
 from extender_service.kube.objects import Node, Pod
 from extender_service.kube.resources import Key, key_of

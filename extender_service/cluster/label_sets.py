@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.interning import Interner, shared
+from extender_service.cluster.structures.interning import Interner, shared
 from extender_service.kube.decoding import Decoder
 from extender_service.kube.objects import Object
 from extender_service.kube.selectors import Operator, Requirement, Selector

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.interning import Interner
+from extender_service.cluster.structures.interning import Interner
 from extender_service.kube.selectors import parse_label_integer
 
 ABSENT = -1

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from extender_service.cluster.dimensions import POD_COUNT, Dimensions
 from extender_service.cluster.images import Images
-from extender_service.cluster.interning import Interner
-from extender_service.cluster.kept_columns import KeptColumns
 from extender_service.cluster.labels import LabelColumn, LabelColumns
-from extender_service.cluster.remembered import Remembered
 from extender_service.cluster.resources import HostPort, node_allocatable
+from extender_service.cluster.structures.interning import Interner
+from extender_service.cluster.structures.kept_columns import KeptColumns
+from extender_service.cluster.structures.remembered import Remembered
 from extender_service.cluster.volume_support import VolumeSupport, volume_support
 from extender_service.kube.objects import Node, Taint
 from extender_service.kube.storage import CSINode

@@ -2,8 +2,8 @@
 
 import msgspec
 
-from extender_service.cluster.change_log import ChangeLog
 from extender_service.cluster.label_sets import LabelSet
+from extender_service.cluster.structures.change_log import ChangeLog
 
 
 class PodChange(msgspec.Struct, frozen=True, gc=False):

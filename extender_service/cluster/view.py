@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from extender_service.cluster.carried_columns import Added, Measure, PortsInUse, Requested
 from extender_service.cluster.images import Image
-from extender_service.cluster.kept_columns import KeptColumns
 from extender_service.cluster.label_sets import PodSelector
 from extender_service.cluster.labels import LabelColumn
 from extender_service.cluster.nodes import NodeTable
 from extender_service.cluster.own_worlds import OwnWorlds, RowChanges
 from extender_service.cluster.pods import PodTable
-from extender_service.cluster.remembered import Remembered, read_only
 from extender_service.cluster.resources import HostPort
+from extender_service.cluster.structures.kept_columns import KeptColumns
+from extender_service.cluster.structures.remembered import Remembered, read_only
 from extender_service.cluster.volume_support import VolumeSupport
 from extender_service.kube.objects import Node, Taint
 

@@ -3,7 +3,7 @@
 import msgspec
 
 from extender_service.cluster.pod_volumes import ClaimUse, PodVolumes
-from extender_service.cluster.storage import Storage
+from extender_service.cluster.volumes.storage import Storage
 from extender_service.framework.interface import PluginError
 from extender_service.kube.selectors import Operator
 from extender_service.kube.storage import PersistentVolume, PersistentVolumeClaim

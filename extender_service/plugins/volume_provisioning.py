@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.storage import Storage
 from extender_service.cluster.view import NodeView
+from extender_service.cluster.volumes.storage import Storage
 from extender_service.framework.interface import PluginError
 from extender_service.kube.objects import LabelSelector, SelectorRequirement
 from extender_service.kube.quantity import parse_quantity, whole_value

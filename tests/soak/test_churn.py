@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from extender_service.cluster.api_server import NodeStore, PodStore, StorageStore, WorkloadStore
-from extender_service.cluster.change_log import MOST_CHANGES
 from extender_service.cluster.placements import SPARE_DEADLINES
-from extender_service.cluster.storage import STORAGE
+from extender_service.cluster.structures.change_log import MOST_CHANGES
+from extender_service.cluster.volumes.storage import STORAGE
 from extender_service.cluster.workloads import MOST_ANSWERS, WORKLOADS
 from extender_service.kube.reflector import Store
 from extender_service.kube.resources import NODES, PODS, Resource, key_of

@@ -8,9 +8,9 @@ import pytest
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.events import ClusterEvent
 from extender_service.cluster.own_worlds import RowChanges
-from extender_service.cluster.storage import StorageObject
 from extender_service.cluster.view import NodeView
 from extender_service.cluster.volume_support import VolumeSupport
+from extender_service.cluster.volumes.storage import StorageObject
 from extender_service.kube.objects import LabelSelector
 from extender_service.kube.storage import CSINode
 from tests.unit.cluster.objects import make_node, make_pod

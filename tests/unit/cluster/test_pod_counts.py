@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from msgspec import structs
 from numpy.typing import NDArray
 
-from extender_service.cluster.change_log import MOST_CHANGES
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.label_sets import PodSelector
 from extender_service.cluster.labels import ABSENT
 from extender_service.cluster.pod_counts import PodCounts, PodQuery
+from extender_service.cluster.structures.change_log import MOST_CHANGES
 from extender_service.kube.objects import ObjectMeta, Pod, PodSpec
 from extender_service.kube.selectors import label_set_selector
 from tests.unit.cluster import selectors as random_selectors

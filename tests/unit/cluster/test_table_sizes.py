@@ -6,8 +6,8 @@ import pytest
 
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.placements import SPARE_DEADLINES
-from extender_service.cluster.storage import StorageObject
 from extender_service.cluster.table_sizes import table_sizes
+from extender_service.cluster.volumes.storage import StorageObject
 from extender_service.kube.objects import LabelSelector, ObjectMeta
 from extender_service.kube.resources import key_of
 from extender_service.kube.storage import ClaimReference, CSISource, PersistentVolume, PersistentVolumeSpec

@@ -6,8 +6,8 @@ import numpy as np
 
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.cluster_file import ClusterFile
-from extender_service.cluster.storage import StorageObject
 from extender_service.cluster.view import NodeView
+from extender_service.cluster.volumes.storage import StorageObject
 from extender_service.framework.interface import CycleState, Filter, Handle
 from extender_service.framework.status import Status
 from extender_service.kube.objects import Node, Pod

@@ -3,7 +3,7 @@ from collections.abc import Callable
 import pytest
 from msgspec import structs
 
-from extender_service.cluster.storage import OutOfSyncError, Storage
+from extender_service.cluster.volumes.storage import OutOfSyncError, Storage
 from extender_service.kube.objects import LabelSelector, SelectorRequirement
 from extender_service.kube.quantity import QuantityError
 from extender_service.kube.storage import ClaimReference, CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim

@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from extender_service.cluster.change_log import MOST_CHANGES
-from extender_service.cluster.kept_columns import KeptColumns
-from extender_service.cluster.remembered import Remembered
+from extender_service.cluster.structures.change_log import MOST_CHANGES
+from extender_service.cluster.structures.kept_columns import KeptColumns
+from extender_service.cluster.structures.remembered import Remembered
 
 
 class Squares:

@@ -9,8 +9,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.change_log import ChangeLog
-from extender_service.cluster.remembered import Remembered
+from extender_service.cluster.structures.change_log import ChangeLog
+from extender_service.cluster.structures.remembered import Remembered
 
 V = TypeVar("V", bound=np.generic)
 

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from extender_service.cluster.free_volumes import FreeVolumes, free_volume, reach_of
+from extender_service.cluster.volumes.free_volumes import FreeVolumes, free_volume, reach_of
 from extender_service.kube.storage import ClaimReference, PersistentVolume
 from tests.unit.cluster.storage_objects import make_volume
 

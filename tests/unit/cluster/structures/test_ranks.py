@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender_service.cluster.ranks import order_by, rank_in_group
+from extender_service.cluster.structures.ranks import order_by, rank_in_group
 
 numbers = st.one_of(
     st.integers(-3, 3), st.integers(-(2**40), 2**40), st.sampled_from([-(2**63), 2**63 - 1, 2**16, 2**32])

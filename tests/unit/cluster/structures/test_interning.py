@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender_service.cluster.interning import Interner
+from extender_service.cluster.structures.interning import Interner
 
 
 def test_equal_values_share_a_number() -> None:

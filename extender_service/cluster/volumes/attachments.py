@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import msgspec
 
 from extender_service.cluster.pod_volumes import InTreeUse, PodVolumes
-from extender_service.cluster.storage import Storage
+from extender_service.cluster.volumes.storage import Storage
 from extender_service.kube.csi_migration import (
     DRIVERS,
     FOLLOWED,

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender_service.cluster.slot_index import SlotIndex
+from extender_service.cluster.structures.slot_index import SlotIndex
 
 steps = st.lists(st.tuples(st.booleans(), st.sampled_from("abc"), st.integers(0, 3)))
 

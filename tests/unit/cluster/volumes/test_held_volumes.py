@@ -5,10 +5,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extender_service.cluster.attachments import Attachment, attachments
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.pod_volumes import disk_uses
 from extender_service.cluster.volume_support import limit_key
+from extender_service.cluster.volumes.attachments import Attachment, attachments
 from extender_service.kube.objects import ISCSI, AWSElasticBlockStore, PersistentVolumeClaimSource, Pod, Volume
 from extender_service.kube.storage import (
     CSISource,

@@ -1,4 +1,4 @@
-from extender_service.cluster.change_log import MOST_CHANGES, ChangeLog
+from extender_service.cluster.structures.change_log import MOST_CHANGES, ChangeLog
 
 
 def test_changes_are_told_from_a_point_on() -> None:

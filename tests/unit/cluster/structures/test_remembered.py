@@ -7,7 +7,7 @@ import pytest
 from bench import synthetic
 from bench.decision import default_profile
 from extender_service.cluster.cluster import Cluster
-from extender_service.cluster.remembered import Remembered
+from extender_service.cluster.structures.remembered import Remembered
 from extender_service.framework.runtime import decide
 from tests.unit.cluster.objects import make_node, make_pod
 

@@ -1,6 +1,6 @@
 import numpy as np
 
-from extender_service.cluster.growing_counts import GrowingCounts
+from extender_service.cluster.structures.growing_counts import GrowingCounts
 
 
 def test_what_was_never_counted_is_zero() -> None:
