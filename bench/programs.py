@@ -39,8 +39,7 @@ class Server:
     @property
     def cpu_seconds(self) -> float:
         """The processor time that it has taken so far."""
-        user, system = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
-        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+        return cpu_seconds(self.pid)
 
     @property
     def resident_mib(self) -> float:
@@ -143,6 +142,12 @@ class Peers:
     @staticmethod
     def _program(name: str) -> Path:
         return go_programs.build(PEERS / name)
+
+
+def cpu_seconds(pid: int) -> float:
+    """The processor time that a process has taken so far."""
+    user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 def resident_mib(pid: int) -> float:

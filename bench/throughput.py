@@ -1,25 +1,28 @@
 """Pods bound a second by a real kube-scheduler on a real API server: python -m bench.throughput.
 
+All programs share the machine, so with it goes how much processor time each of them takes for a pod.
+
 Four ways to decide, in turn on the same workloads: kube-scheduler's own plugins; an extender that answers one node
 without thinking (`goextender /canned/1`), which nothing can beat; this service in place of the plugins; and the same as
 deploy/second-scheduler has it, where the service binds and kube-scheduler filters by resources besides.
 """
 
 import asyncio
+import os
 import statistics
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
 from bench.figures import Row, alternately, at_least
-from bench.programs import service
+from bench.programs import cpu_seconds, service
 from bench.run import NEEDS_GO, Run, main
 from bench.workloads import NAMESPACE, PRIORITY_CLASS, Workload, churn, nodes, workloads
 from extender_service.kube.client import KubeClient
@@ -44,8 +47,26 @@ _OF_STOCK = {  # least share of stock's pods a second that is aimed at, with 5,0
 }
 
 
+class Pace(NamedTuple):
+    """Pods bound a second, and the milliseconds of processor time that each program took for one of them meanwhile."""
+
+    pods_a_second: float
+    milliseconds: Mapping[str, float]
+
+
+class _Moment(NamedTuple):
+    """A time, and the processor time that each program had taken by then."""
+
+    at: float
+    cpu_seconds: Mapping[str, float]
+
+    @classmethod
+    def now(cls, programs: Mapping[str, int]) -> "_Moment":
+        return cls(time.perf_counter(), {name: cpu_seconds(pid) for name, pid in programs.items()})
+
+
 def run(the: Run) -> None:
-    """Print two tables for each size of the cluster: pods a second, and how they compare."""
+    """Print three tables for each size of the cluster: pods a second, how they compare, and who took processor time."""
     if the.peers is None:
         the.report.note("throughput", NEEDS_GO)
         return
@@ -61,87 +82,133 @@ def _measure(the: Run, node_count: int, pod_count: int) -> None:
         control_plane = stack.enter_context(ControlPlane(go_programs.build(_CONTROL_PLANE), files))
         control_plane.api.create(PRIORITY_CLASS, *nodes(node_count))
         options = [f"--kubeconfig={control_plane.kubeconfig}", "--mode=replace"]
-        decider = stack.enter_context(service(the.directory, *options)).url
-        canned = stack.enter_context(the.peers.canned()).url
-        rates: dict[str, dict[str, float | None]] = {}
+        decider = stack.enter_context(service(the.directory, *options))
+        canned = stack.enter_context(the.peers.canned())
+        programs = {
+            "API server": control_plane.api_server.pid,
+            "etcd": control_plane.etcd.pid,
+            "one node": canned.pid,
+            "service": decider.pid,
+            "bench": os.getpid(),
+        }
+        paces: dict[str, dict[str, Pace | None]] = {}
         for workload in workloads(node_count, pod_count):
             if workload.preempts and node_count > 1000:
                 continue  # scheduler_perf has it with 500 nodes only: at 5,000 stock does not come to an end
             the.report.progress("throughput", f"{node_count} nodes, {workload.name}")
             sides = {
                 STOCK: _scheduler(),
-                ONE_NODE: _extended(canned + "/canned/1"),
-                REPLACE: _extended(decider, keeps_resources=workload.preempts),
-                DEPLOYED: _as_deployed(decider),
+                ONE_NODE: _extended(canned.url + "/canned/1"),
+                REPLACE: _extended(decider.url, keeps_resources=workload.preempts),
+                DEPLOYED: _as_deployed(decider.url),
             }
             if workload.preempts:
                 del sides[ONE_NODE]  # nothing is ever full for it
             rounds = alternately(
                 min(the.rounds, 3),
-                *(partial(_pods_a_second, control_plane, workload, side) for side in sides.values()),
+                *(partial(_pace, control_plane, workload, side, programs) for side in sides.values()),
             )
-            rates[workload.name] = {name: _median(found) for name, found in zip(sides, rounds, strict=True)}
+            paces[workload.name] = {name: _median(found) for name, found in zip(sides, rounds, strict=True)}
     title = f"{node_count} nodes, {pod_count} pods: pods bound a second"
+    rates = {
+        name: {side: pace.pods_a_second if pace else None for side, pace in of.items()} for name, of in paces.items()
+    }
     sides_of: list[Row] = [
         {"workload": name, **{side: of_sides.get(side) for side in (STOCK, ONE_NODE, REPLACE, DEPLOYED)}}
         for name, of_sides in rates.items()
     ]
     the.report.table("throughput", title, sides_of)
     the.report.table("throughput", f"{node_count} nodes: how they compare", [*_compared(node_count, rates)])
+    the.report.table("throughput", f"{node_count} nodes: processor time a pod", [*_taken(paces)])
 
 
 def _compared(node_count: int, rates: Mapping[str, Mapping[str, float | None]]) -> Iterator[Row]:
+    """`replace` is what there are aims for."""
     for name, of_sides in rates.items():
         for side in (REPLACE, DEPLOYED):
             for peer, target in ((ONE_NODE, 0.85), (STOCK, _OF_STOCK.get(name) if node_count == 5000 else None)):
                 mine, theirs = of_sides.get(side), of_sides.get(peer)
                 if theirs is not None:
                     ratio = None if mine is None else mine / theirs
-                    yield {"workload": name, "of": f"{side} / {peer}", **at_least("ratio", ratio, target)}
+                    aim = target if side == REPLACE else None
+                    yield {"workload": name, "of": f"{side} / {peer}", **at_least("ratio", ratio, aim)}
 
 
-def _median(rates: list[float | None]) -> float | None:
-    known = [rate for rate in rates if rate is not None]
-    return statistics.median(known) if len(known) == len(rates) else None
+def _taken(paces: Mapping[str, Mapping[str, Pace | None]]) -> Iterator[Row]:
+    for name, of_sides in paces.items():
+        for side, pace in of_sides.items():
+            if pace is not None:
+                yield {"workload": name, "with": side, **pace.milliseconds, "all": sum(pace.milliseconds.values())}
 
 
-def _pods_a_second(control_plane: ControlPlane, workload: Workload, scheduler: Object) -> float | None:
-    """Let kube-scheduler find a backlog; returns its pace between the first and the last pod, None if it never ends."""
+def _median(paces: Sequence[Pace | None]) -> Pace | None:
+    known = [pace for pace in paces if pace is not None]
+    if len(known) < len(paces):
+        return None
+    programs = known[0].milliseconds
+    return Pace(
+        statistics.median(pace.pods_a_second for pace in known),
+        {program: statistics.median(pace.milliseconds[program] for pace in known) for program in programs},
+    )
+
+
+def _pace(
+    control_plane: ControlPlane, workload: Workload, scheduler: Object, programs: Mapping[str, int]
+) -> Pace | None:
+    """Let kube-scheduler find a backlog; returns its pace between the first and the last pod, None if it never ends.
+
+    `programs` are the ids of the others that take processor time.
+    """
     api = control_plane.api
     api.create(*workload.running)
     api.create(*workload.hopeless)
     api.create(*workload.measured)
     try:
-        return asyncio.run(_watch_bindings(control_plane, workload, scheduler))
+        return asyncio.run(_watch_bindings(control_plane, workload, scheduler, programs))
     finally:
         api.delete(*api.list_all("Pod", namespace=NAMESPACE))
 
 
-async def _watch_bindings(control_plane: ControlPlane, workload: Workload, scheduler: Object) -> float | None:
+async def _watch_bindings(
+    control_plane: ControlPlane, workload: Workload, scheduler: Object, programs: Mapping[str, int]
+) -> Pace | None:
     pods = control_plane.api.path("Pod", NAMESPACE)
     version = control_plane.api.request("GET", pods, parameters={"limit": "1"})["metadata"]["resourceVersion"]
     waiting = {pod["metadata"]["name"] for pod in workload.measured}
-    times: list[float] = []
-    async with (
-        KubeClient(load_credentials(control_plane.kubeconfig)) as client,
-        client.watch(PODS, version, field_selector="spec.nodeName!=", timeout_seconds=900) as events,
-    ):
+    count = len(waiting) - 1  # all but the first, with which the time begins
+    async with KubeClient(load_credentials(control_plane.kubeconfig)) as client:
         process = control_plane.start_scheduler(scheduler, verbosity=2)
+        running = {"kube-scheduler": process.pid, **programs}
+        begin = end = _Moment.now(running)
         try:
             with _churning(control_plane) if workload.churns else nullcontext():
                 async with asyncio.timeout(_LIMIT_SECONDS):
-                    async for event in events:
-                        if event.type == "ADDED" and event.object.metadata.name in waiting:
-                            waiting.remove(event.object.metadata.name)
-                            times.append(time.perf_counter())
+                    async for name in _bound(client, version):
+                        if name not in waiting:
+                            continue
+                        waiting.remove(name)
+                        if len(waiting) == count:
+                            begin = _Moment.now(running)
                         if not waiting:
+                            end = _Moment.now(running)
                             break
         except TimeoutError:
             process.require_running()
             return None
         finally:
             process.kill()
-    return (len(times) - 1) / (times[-1] - times[0])
+    taken = {name: end.cpu_seconds[name] - begin.cpu_seconds[name] for name in running}
+    return Pace(count / (end.at - begin.at), {name: 1000 * seconds / count for name, seconds in taken.items()})
+
+
+async def _bound(client: KubeClient, version: str) -> AsyncIterator[str]:
+    """Yield the name of each pod that is bound after `version`; the API server ends the watch of a slow reader."""
+    while True:
+        async with client.watch(PODS, version, field_selector="spec.nodeName!=", timeout_seconds=900) as events:
+            async for event in events:
+                version = event.object.metadata.resource_version
+                if event.type == "ADDED":
+                    yield event.object.metadata.name
 
 
 @contextmanager

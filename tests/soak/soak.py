@@ -38,8 +38,8 @@ class Size(NamedTuple):
 
     @property
     def settled_seconds(self) -> float:
-        """When memory should have settled: after two minutes, or a fifth of a shorter soak."""
-        return min(120.0, self.minutes * 60 / 5)
+        """When memory has settled, look-ups of fixed size full: after four minutes, or 2/5 of a shorter soak."""
+        return min(240.0, self.minutes * 60 * 2 / 5)
 
     @property
     def window_seconds(self) -> float:
