@@ -1,7 +1,12 @@
-"""For tests of plugins: tries one on a small cluster, without a server."""
+"""The door for tests of plugins: `Trial` runs one plugin on a small cluster, without a server.
 
-from collections.abc import Iterable
+`extender-service serve` never loads this module. Stable are the names in `__all__`, as `extender_service.plugin_api`
+says. Of `trial.cluster`, a test may also call `apply_node`, `remove_node`, `apply_pod` and `remove_pod`.
+"""
+
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from msgspec import structs
@@ -11,20 +16,68 @@ from extender_service.cluster.cluster_file import ClusterFile
 from extender_service.framework.binding import BindingCycle
 from extender_service.framework.interface import Bind, CycleState, Handle, Plugin, extension_points
 from extender_service.framework.profile import Profile
-from extender_service.framework.runtime import run_filter, run_pre_filter, run_pre_score, run_score
+from extender_service.framework.runtime import CycleError, run_filter, run_pre_filter, run_pre_score, run_score
 from extender_service.framework.verdicts import Verdicts
-from extender_service.kube.objects import Node, Pod
+from extender_service.kube.manifests import ManifestError
+from extender_service.kube.objects import (
+    Container,
+    Node,
+    NodeStatus,
+    ObjectMeta,
+    Pod,
+    PodSpec,
+    RawQuantity,
+    ResourceRequirements,
+)
+
+T = TypeVar("T")
+
+__all__ = ["CycleError", "ManifestError", "Trial", "make_node", "make_pod"]
+
+
+def make_node(
+    name: str,
+    allocatable: Mapping[str, RawQuantity] | None = None,
+    *,
+    labels: Mapping[str, str] | None = None,
+) -> Node:
+    """Return a node that offers these amounts, as in `{"cpu": "4", "nvidia.com/gpu": 8}`."""
+    metadata = ObjectMeta(name=name, labels=dict(labels or {}))
+    return Node(metadata, status=NodeStatus(allocatable=dict(allocatable or {})))
+
+
+def make_pod(
+    name: str,
+    requests: Mapping[str, RawQuantity] | None = None,
+    *,
+    namespace: str = "default",
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    node_name: str = "",
+) -> Pod:
+    """Return a pod of one container with these requests; with a `node_name` it is bound. Its UID is NAMESPACE/NAME."""
+    metadata = ObjectMeta(
+        name=name,
+        namespace=namespace,
+        uid=f"{namespace}/{name}",
+        labels=dict(labels or {}),
+        annotations=dict(annotations or {}),
+    )
+    container = Container(resources=ResourceRequirements(requests=dict(requests or {})))
+    return Pod(metadata, PodSpec(node_name=node_name, containers=(container,)))
 
 
 class Trial:
     """A cluster of the objects given and of those in cluster files, for plugins made with `handle`.
 
-    `pods` are those of the files by namespace/name. Raises ManifestError for a file that cannot be read.
+    `pods` are those of the files by namespace/name. Raises ManifestError for a file that cannot be read, and TypeError
+    where an argument is not a list of what its name says.
     """
 
     def __init__(self, nodes: Iterable[Node] = (), pods: Iterable[Pod] = (), *, files: Iterable[Path] = ()) -> None:
+        nodes, pods = _all_of(Node, nodes, "nodes"), _all_of(Pod, pods, "pods")
         self.cluster = Cluster()
-        cluster_file = ClusterFile(self.cluster, list(files))
+        cluster_file = ClusterFile(self.cluster, _all_of(Path, files, "files"))
         cluster_file.load()
         self.handle = Handle(self.cluster, cluster_file)
         self.pods = {f"{pod.metadata.namespace}/{pod.metadata.name}": pod for pod in cluster_file.pods}
@@ -58,6 +111,14 @@ class Trial:
         weighted = run_score(profile, state, pod, nodes).weighted
         return dict(zip(nodes.names, weighted[plugin.name].tolist(), strict=True)) if weighted else {}
 
+    def expect(self, pod: Pod, node_name: str) -> None:
+        """Count a pod on the node that filter chose for it, as `--mode replace` does until the pod is bound."""
+        self.cluster.placements.expect(pod, pod_uid(pod), node_name)
+
+    def assume(self, pod: Pod, node_name: str) -> None:
+        """Count a pod on the node that it is being bound to, as the bind verb does until the pod is bound."""
+        self.cluster.placements.assume(pod, pod_uid(pod), node_name)
+
     async def bind(self, plugin: Plugin, pod: Pod, node_name: str) -> None:
         """Bind a pod to a node, whatever the plugin says of that node.
 
@@ -75,6 +136,17 @@ class Trial:
             self.cluster.drop_placement(pod_uid(pod))
             raise
         cycle.finish()
+
+
+def _all_of(kind: type[T], given: Iterable[T], argument: str) -> list[T]:
+    takes = "Trial takes a list of nodes, a list of pods and a list of paths: Trial([node], [pod], files=[path])"
+    if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
+        raise TypeError(f"{takes}; {argument} is a {type(given).__name__}")
+    listed = list(given)
+    for item in listed:
+        if not isinstance(item, kind):
+            raise TypeError(f"{takes}; {argument} contains a {type(item).__name__}")
+    return listed
 
 
 class _Binder(Bind):

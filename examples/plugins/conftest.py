@@ -1,10 +1,21 @@
-"""A web server of the tests' own, on 127.0.0.1."""
+"""What several tests use: a clock, and a web server on 127.0.0.1."""
 
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+
+
+class Clock:
+    """Seconds that pass when a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        """Return the time in seconds."""
+        return self.now
 
 
 class WebServer:
@@ -47,6 +58,12 @@ class WebServer:
                 """Keep quiet."""
 
         return Handler
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """Return a clock for plugins that take one."""
+    return Clock()
 
 
 @pytest.fixture

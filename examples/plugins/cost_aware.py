@@ -16,11 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from extender_service.cluster.view import NodeView
-from extender_service.config.model import Model
-from extender_service.framework.interface import MAX_NODE_SCORE, CycleState, Handle, PreScore, Score
-from extender_service.framework.status import SKIP, Status
-from extender_service.kube.objects import Pod
+from extender_service.plugin_api import (
+    MAX_NODE_SCORE,
+    SKIP,
+    CycleState,
+    Handle,
+    Model,
+    NodeView,
+    Pod,
+    PreScore,
+    Score,
+    Status,
+)
 
 log = logging.getLogger(__name__)
 

@@ -6,15 +6,24 @@ from typing import Annotated, NamedTuple
 
 from pydantic import Field
 
-from extender_service.cluster.label_sets import PodSelector
-from extender_service.cluster.placements import Placement
-from extender_service.cluster.pod_counts import PodQuery
-from extender_service.config.model import Model
-from extender_service.framework.interface import CycleState, Handle, Permit, PreFilter, Reserve
-from extender_service.framework.status import Code, Status, unresolvable
-from extender_service.framework.waiting_pods import MAX_WAIT_SECONDS, WaitingPod
-from extender_service.kube.objects import Pod
-from extender_service.kube.selectors import label_set_selector
+from extender_service.plugin_api import (
+    MAX_WAIT_SECONDS,
+    Code,
+    CycleState,
+    Handle,
+    Model,
+    Permit,
+    Placement,
+    Pod,
+    PodQuery,
+    PodSelector,
+    PreFilter,
+    Reserve,
+    Status,
+    WaitingPod,
+    label_set_selector,
+    unresolvable,
+)
 
 GANG, SIZE = "example.com/gang", "example.com/gang-size"
 
@@ -94,13 +103,12 @@ class Gang(PreFilter, Reserve, Permit):
         """Count the pods of the gang that run, or will unless something fails."""
         cluster = self.handle.cluster
         selector = PodSelector(frozenset({gang.namespace}), label_set_selector({GANG: gang.name}))
-        placed = cluster.pod_counts.by_row(PodQuery((selector,), with_terminating=False), cluster.nodes.size).sum()
-        return int(placed) - sum(
+        return cluster.count_pods(PodQuery((selector,), with_terminating=False)) - sum(
             self._may_be_lost(placement) for placement in cluster.placements if _gang_of(placement.pod) == gang
         )
 
     def _may_be_lost(self, placement: Placement) -> bool:
-        """Tell whether the pod was given its place, but did not come to Permit, or is about to lose it again."""
+        """Return whether the pod was given its place, but did not reach Permit, or is about to lose it again."""
         waiting = self.handle.waiting_pods.get(placement.uid)
         return not placement.assumed or (waiting is not None and waiting.is_rejected)
 

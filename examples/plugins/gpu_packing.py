@@ -13,12 +13,20 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from extender_service.cluster.resources import pod_requests
-from extender_service.cluster.view import NodeView
-from extender_service.config.model import Many, Model
-from extender_service.framework.interface import MAX_NODE_SCORE, CycleState, Handle, PreScore, Score
-from extender_service.framework.status import SKIP, Status
-from extender_service.kube.objects import Pod
+from extender_service.plugin_api import (
+    MAX_NODE_SCORE,
+    SKIP,
+    CycleState,
+    Handle,
+    Many,
+    Model,
+    NodeView,
+    Pod,
+    PreScore,
+    Score,
+    Status,
+    pod_requests,
+)
 
 # How much of the score is for GPUs that stay usable; the rest is for full nodes, which decide where that is equal.
 USABLE_SHARE = 0.9

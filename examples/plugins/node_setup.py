@@ -7,10 +7,7 @@ import httpx
 from prometheus_client import Counter
 from pydantic import Field
 
-from extender_service.config.model import Model
-from extender_service.framework.interface import CycleState, Handle, PreBind
-from extender_service.framework.status import Code, Status, unschedulable
-from extender_service.kube.objects import Pod
+from extender_service.plugin_api import Code, CycleState, Handle, Model, Pod, PreBind, Status, unschedulable
 
 SETUP = "example.com/setup"
 

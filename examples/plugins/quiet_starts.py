@@ -13,15 +13,21 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from extender_service.cluster.cluster import pod_uid
-from extender_service.cluster.node_info import NodeInfo
-from extender_service.cluster.view import NodeView
-from extender_service.config.model import Model
-from extender_service.framework.interface import CycleState, Handle, PreScore, Reserve
-from extender_service.framework.per_node import ScoreNode
-from extender_service.framework.status import SKIP, Status
-from extender_service.kube.objects import Pod
-from extender_service.plugins.normalization import scale_to_max
+from extender_service.plugin_api import (
+    SKIP,
+    CycleState,
+    Handle,
+    Model,
+    NodeInfo,
+    NodeView,
+    Pod,
+    PreScore,
+    Reserve,
+    ScoreNode,
+    Status,
+    pod_uid,
+    scale_to_max,
+)
 
 
 class QuietStartsArgs(Model):

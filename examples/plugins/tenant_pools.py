@@ -3,13 +3,24 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.events import ClusterEvent
-from extender_service.cluster.labels import ABSENT
-from extender_service.cluster.node_info import node_named
-from extender_service.cluster.view import NodeView
-from extender_service.framework.interface import MAX_NODE_SCORE, CycleState, Filter, PreBind, PreFilter, PreScore, Score
-from extender_service.framework.status import SKIP, Rejections, Status, unresolvable
-from extender_service.kube.objects import Pod
+from extender_service.plugin_api import (
+    ABSENT,
+    MAX_NODE_SCORE,
+    SKIP,
+    ClusterEvent,
+    CycleState,
+    Filter,
+    NodeView,
+    Pod,
+    PreBind,
+    PreFilter,
+    PreScore,
+    Rejections,
+    Score,
+    Status,
+    node_named,
+    unresolvable,
+)
 
 TENANT = "example.com/tenant"
 OTHER_TENANT = unresolvable("node(s) belonged to another tenant")

@@ -4,28 +4,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from examples.plugins.conftest import WebServer
+from examples.plugins.conftest import Clock, WebServer
 from examples.plugins.cost_aware import CostAware, CostAwareArgs, CostFeed
-from extender_service.kube.objects import Node, ObjectMeta, Pod
-from extender_service.testing import Trial
+from extender_service.plugin_api import Pod
+from extender_service.testing import Trial, make_node
 
 ZONE, COST = "topology.kubernetes.io/zone", "example.com/cost"
-ZONES = Trial(Node(ObjectMeta(name=name, labels={ZONE: f"zone-{name}"})) for name in ("a", "b", "c"))
-
-
-class Clock:
-    """Seconds that pass when a test says so."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
+ZONES = Trial(make_node(name, labels={ZONE: f"zone-{name}"}) for name in ("a", "b", "c"))
 
 
 @pytest.fixture
@@ -50,9 +35,7 @@ def working(web: WebServer) -> Iterator[CostAware]:
 
 def test_nodes_are_scored_by_their_own_cost() -> None:
     costs = {"cheap": "0.10", "dear": "0.90", "middling": "0.30", "odd": "free", "huge": "1e999", "silent": None}
-    trial = Trial(
-        Node(ObjectMeta(name=name, labels={} if cost is None else {COST: cost})) for name, cost in costs.items()
-    )
+    trial = Trial(make_node(name, labels={} if cost is None else {COST: cost}) for name, cost in costs.items())
     scores = trial.scores(CostAware(CostAwareArgs(), trial.handle), Pod())
     assert scores == {"cheap": 100, "dear": 0, "middling": 75, "odd": 50, "huge": 50, "silent": 50}
 
@@ -66,8 +49,8 @@ def test_costs_by_zone_come_from_a_url(web: WebServer, plugin: CostAware) -> Non
 def test_a_nodes_own_cost_counts_before_that_of_its_zone(web: WebServer, plugin: CostAware) -> None:
     trial = Trial(
         [
-            Node(ObjectMeta(name="a", labels={ZONE: "zone-a"})),
-            Node(ObjectMeta(name="reserved", labels={ZONE: "zone-a", COST: "0"})),
+            make_node("a", labels={ZONE: "zone-a"}),
+            make_node("reserved", labels={ZONE: "zone-a", COST: "0"}),
         ]
     )
     web.body = b'{"zone-a": 250}'

@@ -4,32 +4,15 @@ from typing import Any
 
 import pytest
 
+from examples.plugins.conftest import Clock
 from examples.plugins.gang import GANG, SIZE, Gang, GangArgs
-from extender_service.framework.interface import CycleState
-from extender_service.framework.runtime import CycleError
-from extender_service.framework.status import Code
-from extender_service.kube.objects import Node, ObjectMeta, Pod, PodSpec
-from extender_service.testing import Trial
-
-
-class Clock:
-    """Seconds that pass when a test says so."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
+from extender_service.plugin_api import Code, CycleState, Pod
+from extender_service.testing import CycleError, Trial, make_node, make_pod
 
 
 @pytest.fixture
 def trial() -> Trial:
-    return Trial(Node(ObjectMeta(name=name)) for name in ("a", "b", "c"))
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
+    return Trial(make_node(name) for name in ("a", "b", "c"))
 
 
 @pytest.fixture
@@ -39,7 +22,7 @@ def plugin(trial: Trial, clock: Clock) -> Gang:
 
 def pod(name: str, gang: str, size: str = "", *, namespace: str = "default", node_name: str = "") -> Pod:
     labels = {GANG: gang, SIZE: size} if size else {GANG: gang}
-    return Pod(ObjectMeta(name=name, namespace=namespace, uid=name, labels=labels), PodSpec(node_name=node_name))
+    return make_pod(name, labels=labels, namespace=namespace, node_name=node_name)
 
 
 class Way:
@@ -67,7 +50,7 @@ class Way:
             await self._tasks[name]
         except CycleError as error:
             return str(error)
-        facts = self._trial.cluster.pod(name)
+        facts = self._trial.cluster.pod(f"default/{name}")
         assert facts is not None
         assert facts.node_name
         return ""
@@ -92,7 +75,7 @@ def test_a_gang_is_bound_once_it_is_whole(trial: Trial, plugin: Gang) -> None:
 
 def test_a_pod_of_no_gang_does_not_wait(trial: Trial, plugin: Gang) -> None:
     async def scenario(way: Way) -> None:
-        await way.send(Pod(ObjectMeta(name="web", namespace="default", uid="web")), "a")
+        await way.send(make_pod("web"), "a")
         assert await way.end_of("web") == ""
 
     run(scenario, trial, plugin)
@@ -135,7 +118,7 @@ def test_when_one_is_deleted_those_that_wait_lose_their_places(trial: Trial, plu
 
 def test_a_pod_that_was_only_given_a_place_is_not_there_yet(trial: Trial, plugin: Gang) -> None:
     async def scenario(way: Way) -> None:
-        trial.cluster.placements.expect(pod("2", "pair"), "2", "b")
+        trial.expect(pod("2", "pair"), "b")
         await way.send(pod("1", "pair"), "a")
         assert way.waiting == {"1"}
 
@@ -149,7 +132,7 @@ def test_a_pod_whose_time_has_just_run_out_is_not_there_any_more(trial: Trial, p
         waiting.reject("Gang", "time is up")
         # Its binding has had no turn yet to give the place back.
         second = pod("2", "pair")
-        trial.cluster.placements.assume(second, "2", "b")
+        trial.assume(second, "b")
         status, _ = plugin.permit(CycleState(second), second, "b")
         assert status is not None
         assert status.code == Code.WAIT
@@ -171,7 +154,7 @@ def test_a_gang_that_gave_up_gives_way_for_a_while(trial: Trial, plugin: Gang, c
     plugin.unreserve(CycleState(pod("1", "pair")), pod("1", "pair"), "a")
     assert trial.refusals(plugin, pod("1", "pair")) == {}  # there is nobody to give way to
 
-    trial.cluster.placements.expect(pod("other", "another"), "other", "a")
+    trial.expect(pod("other", "another"), "a")
     assert set(trial.refusals(plugin, pod("1", "pair")).values()) == {"another gang has precedence"}
     assert trial.refusals(plugin, pod("mate", "another")) == {}
     assert trial.refusals(plugin, pod("new", "third")) == {}

@@ -5,28 +5,18 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from examples.plugins.gpu_packing import GpuPacking, GpuPackingArgs, RequestSize
-from extender_service.kube.objects import (
-    Container,
-    Node,
-    NodeStatus,
-    ObjectMeta,
-    Pod,
-    PodSpec,
-    ResourceRequirements,
-)
-from extender_service.testing import Trial
+from extender_service.plugin_api import Node, Pod
+from extender_service.testing import Trial, make_node, make_pod
 
 GPU = "nvidia.com/gpu"
 
 
 def node(name: str, gpus: int = 8) -> Node:
-    return Node(ObjectMeta(name=name), status=NodeStatus({"cpu": "64", "pods": "110", GPU: str(gpus)}))
+    return make_node(name, {"cpu": "64", "pods": "110", GPU: gpus})
 
 
 def pod(name: str, gpus: int, node_name: str = "") -> Pod:
-    requests = ResourceRequirements({GPU: str(gpus)} if gpus else {"cpu": "1"})
-    metadata = ObjectMeta(name=name, namespace="ml", uid=name)
-    return Pod(metadata, PodSpec(node_name, containers=(Container(resources=requests),)))
+    return make_pod(name, {GPU: gpus} if gpus else {"cpu": "1"}, namespace="ml", node_name=node_name)
 
 
 def with_free(**free: int) -> Trial:

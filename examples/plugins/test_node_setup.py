@@ -7,13 +7,11 @@ from prometheus_client import REGISTRY
 
 from examples.plugins.conftest import WebServer
 from examples.plugins.node_setup import SETUP, NodeSetup, NodeSetupArgs
-from extender_service.framework.interface import CycleState
-from extender_service.framework.status import Code, Status
-from extender_service.kube.objects import ObjectMeta, Pod
-from extender_service.testing import Trial
+from extender_service.plugin_api import Code, CycleState, Pod, Status
+from extender_service.testing import Trial, make_pod
 
-WARM_CACHE = Pod(ObjectMeta(name="train", namespace="ml", uid="1", annotations={SETUP: "warm-cache"}))
-PLAIN = Pod(ObjectMeta(name="web", namespace="default", uid="2"))
+WARM_CACHE = make_pod("train", namespace="ml", annotations={SETUP: "warm-cache"})
+PLAIN = make_pod("web")
 
 
 def pre_bind(url: str, pod: Pod, timeout_seconds: float = 10.0) -> Status | None:
@@ -23,7 +21,7 @@ def pre_bind(url: str, pod: Pod, timeout_seconds: float = 10.0) -> Status | None
 
 def test_the_service_is_told_what_to_set_up_where(web: WebServer) -> None:
     assert pre_bind(web.url, WARM_CACHE) is None
-    expected = {"setup": "warm-cache", "namespace": "ml", "pod": "train", "uid": "1", "node": "gpu-1"}
+    expected = {"setup": "warm-cache", "namespace": "ml", "pod": "train", "uid": "ml/train", "node": "gpu-1"}
     assert [json.loads(body) for body in web.received] == [expected]
 
 

@@ -1,29 +1,14 @@
 import pytest
 
+from examples.plugins.conftest import Clock
 from examples.plugins.quiet_starts import QuietStarts, QuietStartsArgs
-from extender_service.framework.interface import CycleState
-from extender_service.kube.objects import Node, ObjectMeta, Pod
-from extender_service.testing import Trial
-
-
-class Clock:
-    """Seconds that pass when a test says so."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
+from extender_service.plugin_api import CycleState
+from extender_service.testing import Trial, make_node, make_pod
 
 
 @pytest.fixture
 def trial() -> Trial:
-    return Trial(Node(ObjectMeta(name=name)) for name in ("a", "b", "c"))
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
+    return Trial(make_node(name) for name in ("a", "b", "c"))
 
 
 @pytest.fixture
@@ -31,25 +16,23 @@ def plugin(trial: Trial, clock: Clock) -> QuietStarts:
     return QuietStarts(QuietStartsArgs(busy_seconds=30), trial.handle, clock)
 
 
-def pod(name: str) -> Pod:
-    return Pod(ObjectMeta(name=name, namespace="default", uid=name))
-
-
 def reserve(plugin: QuietStarts, name: str, node_name: str) -> None:
-    plugin.reserve(CycleState(pod(name)), pod(name), node_name)
+    pod = make_pod(name)
+    plugin.reserve(CycleState(pod), pod, node_name)
 
 
 def unreserve(plugin: QuietStarts, name: str, node_name: str) -> None:
-    plugin.unreserve(CycleState(pod(name)), pod(name), node_name)
+    pod = make_pod(name)
+    plugin.unreserve(CycleState(pod), pod, node_name)
 
 
 def test_the_next_pod_rather_goes_where_fewer_are_starting(trial: Trial, plugin: QuietStarts) -> None:
-    assert trial.scores(plugin, pod("next")) == {}
+    assert trial.scores(plugin, make_pod("next")) == {}
 
     for name, node_name in ("1", "a"), ("2", "a"), ("3", "b"):
         reserve(plugin, name, node_name)
 
-    assert trial.scores(plugin, pod("next")) == {"a": 0, "b": 50, "c": 100}
+    assert trial.scores(plugin, make_pod("next")) == {"a": 0, "b": 50, "c": 100}
 
 
 def test_a_start_is_over_after_a_while(trial: Trial, plugin: QuietStarts, clock: Clock) -> None:
@@ -57,9 +40,9 @@ def test_a_start_is_over_after_a_while(trial: Trial, plugin: QuietStarts, clock:
     clock.now += 20
     reserve(plugin, "2", "b")
     clock.now += 10
-    assert trial.scores(plugin, pod("next")) == {"a": 100, "b": 0, "c": 100}
+    assert trial.scores(plugin, make_pod("next")) == {"a": 100, "b": 0, "c": 100}
     clock.now += 20
-    assert trial.scores(plugin, pod("next")) == {}
+    assert trial.scores(plugin, make_pod("next")) == {}
 
 
 def test_a_placement_that_came_to_nothing_does_not_count(trial: Trial, plugin: QuietStarts) -> None:
@@ -67,10 +50,10 @@ def test_a_placement_that_came_to_nothing_does_not_count(trial: Trial, plugin: Q
     reserve(plugin, "1", "a")
     unreserve(plugin, "1", "a")
     unreserve(plugin, "1", "a")  # and once more
-    assert trial.scores(plugin, pod("next")) == {}
+    assert trial.scores(plugin, make_pod("next")) == {}
 
 
 def test_a_pod_that_is_given_another_node_starts_there_only(trial: Trial, plugin: QuietStarts) -> None:
     reserve(plugin, "1", "a")
     reserve(plugin, "1", "b")
-    assert trial.scores(plugin, pod("next")) == {"a": 100, "b": 0, "c": 100}
+    assert trial.scores(plugin, make_pod("next")) == {"a": 100, "b": 0, "c": 100}

@@ -3,19 +3,18 @@ import asyncio
 import pytest
 
 from examples.plugins.tenant_pools import OTHER_TENANT, TENANT, TenantPools
-from extender_service.framework.interface import CycleState
-from extender_service.kube.objects import Node, ObjectMeta, Pod
-from extender_service.testing import Trial
+from extender_service.plugin_api import CycleState, Node, Pod
+from extender_service.testing import Trial, make_node, make_pod
 
 REFUSED = "node(s) belonged to another tenant"
 
 
 def node(name: str, tenant: str = "") -> Node:
-    return Node(ObjectMeta(name=name, labels={TENANT: tenant} if tenant else {}))
+    return make_node(name, labels={TENANT: tenant} if tenant else {})
 
 
 def pod(tenant: str = "") -> Pod:
-    return Pod(ObjectMeta(name="web", namespace="default", labels={TENANT: tenant} if tenant else {}))
+    return make_pod("web", labels={TENANT: tenant} if tenant else {})
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from extender_service.cluster.nodes import NodeTable
 from extender_service.cluster.nominations import Nomination, Nominations
 from extender_service.cluster.occupancy import Occupancy
 from extender_service.cluster.placements import Placements
-from extender_service.cluster.pod_counts import PodCounts
+from extender_service.cluster.pod_counts import PodCounts, PodQuery
 from extender_service.cluster.pod_entries import PodEntry, pod_entry
 from extender_service.cluster.pods import NO_ROW, PodFacts, PodKey, PodTable
 from extender_service.cluster.view import NodeView
@@ -172,6 +172,10 @@ class Cluster:
         """What the watch says of a pod."""
         slot = self._slot_by_uid.get(uid)
         return None if slot is None else self.pods[slot]
+
+    def count_pods(self, query: PodQuery) -> int:
+        """Return how many pods of the query count on a node, as a fact or as a placement."""
+        return int(self.pod_counts.by_row(query, self.nodes.size).sum())
 
     def slot_on(self, uid: str, node_name: str) -> int | None:
         """Return the slot of a pod if it counts on this node, as a fact or as a placement."""

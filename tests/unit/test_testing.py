@@ -1,8 +1,12 @@
 import asyncio
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from extender_service.cluster.node_info import node_named
 from extender_service.config.plugin_args import NodeAffinityArgs
 from extender_service.framework.interface import CycleState, PreBind, Reserve
 from extender_service.framework.runtime import CycleError
@@ -13,6 +17,8 @@ from extender_service.plugins.node_affinity import NodeAffinity
 from extender_service.plugins.node_unschedulable import NodeUnschedulable
 from extender_service.plugins.taint_toleration import TaintToleration
 from extender_service.testing import Trial
+from extender_service.testing import make_node as simple_node
+from extender_service.testing import make_pod as simple_pod
 from tests.unit.cluster.objects import make_node, make_pod
 
 NODES = [
@@ -86,6 +92,58 @@ class Doorkeeper(Reserve, PreBind):
     async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         self.calls.append("pre_bind")
         return self._answer
+
+
+def test_a_pod_counts_where_it_is_expected_or_assumed() -> None:
+    trial = Trial([simple_node("a"), simple_node("b")])
+    web, db = simple_pod("web", {"cpu": "2"}), simple_pod("db", {"cpu": 1})
+
+    trial.expect(web, "a")
+    trial.assume(db, "b")
+
+    nodes = trial.cluster.view(None)
+    assert nodes.requested(nodes.dimension("cpu")).tolist() == [2000, 1000]
+    assert [(placement.uid, placement.assumed) for placement in trial.cluster.placements] == [
+        ("default/web", False),
+        ("default/db", True),
+    ]
+
+
+def test_builders_make_nodes_and_pods() -> None:
+    node = simple_node("a", {"cpu": 4, "nvidia.com/gpu": "8"}, labels={"zone": "z"})
+    pod = simple_pod(
+        "web", {"cpu": "500m"}, namespace="shop", labels={"app": "web"}, annotations={"note": "x"}, node_name="a"
+    )
+    trial = Trial([node], [pod])
+    info = node_named(trial.cluster, "a")
+    assert info is not None
+    assert (info.free("cpu"), info.free("nvidia.com/gpu"), info.pod_count) == (3500, 8, 1)
+    assert info.labels == {"zone": "z"}
+    facts = trial.cluster.pod("shop/web")
+    assert facts is not None
+    assert (facts.namespace, facts.name, facts.node_name) == ("shop", "web", "a")
+    assert (pod.metadata.labels, pod.metadata.annotations) == ({"app": "web"}, {"note": "x"})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "mistake"),
+    [
+        ({"nodes": [make_node("a"), make_pod("web")]}, "nodes contains a Pod"),
+        ({"nodes": [make_node("a")], "pods": [make_node("b")]}, "pods contains a Node"),
+        ({"nodes": make_node("a")}, "nodes is a Node"),
+        ({"pods": {"default/web": make_pod("web")}}, "pods is a dict"),
+        ({"files": "cluster.yaml"}, "files is a str"),
+        ({"files": ["cluster.yaml"]}, "files contains a str"),
+    ],
+)
+def test_arguments_that_are_mixed_up_are_named(arguments: dict[str, Any], mistake: str) -> None:
+    with pytest.raises(TypeError, match=f"^Trial takes a list of nodes, .*; {mistake}$"):
+        Trial(**arguments)
+
+
+def test_serving_does_not_load_what_is_for_tests() -> None:
+    program = "import sys; from extender_service import cli, serve; print('extender_service.testing' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", program], text=True) == "False\n"
 
 
 def test_the_cluster_and_the_pods_may_come_from_a_file(tmp_path: Path) -> None:

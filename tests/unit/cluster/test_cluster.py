@@ -5,8 +5,11 @@ from msgspec import structs
 
 from extender_service.cluster.cluster import Cluster, pod_uid
 from extender_service.cluster.events import ClusterEvent
+from extender_service.cluster.label_sets import PodSelector
+from extender_service.cluster.pod_counts import PodQuery
 from extender_service.kube.objects import Node, Pod
 from extender_service.kube.quantity import QuantityError
+from extender_service.kube.selectors import EVERYTHING
 from tests.unit.cluster.clock import Clock
 from tests.unit.cluster.objects import make_node, make_pod
 
@@ -178,6 +181,19 @@ def test_malformed_quantities_change_nothing(cluster: Cluster) -> None:
         cluster.apply_node(make_node("a", {"cpu": "lots"}))
     assert (requested(cluster, "a"), cluster.pod_count, cluster.node_count) == (1000, 1, 1)
     assert cluster.view(None).allocatable(0).tolist() == [4000]
+
+
+def test_pods_of_a_query_are_counted_where_they_run_and_where_they_are_expected(cluster: Recorded) -> None:
+    cluster.apply_node(make_node("a"))
+    for name, node_name in ("one", "a"), ("two", "a"), ("pending", ""), ("elsewhere", "unknown"):
+        cluster.apply_pod(make_pod(name, node_name))
+    cluster.expect(make_pod("next"), "a")
+
+    in_default = PodQuery((PodSelector(frozenset({"default"}), EVERYTHING),))
+    in_other = PodQuery((PodSelector(frozenset({"other"}), EVERYTHING),))
+
+    assert cluster.count_pods(in_default) == 4
+    assert cluster.count_pods(in_other) == 0
 
 
 def test_the_slot_of_a_pod_is_told_for_the_node_that_it_counts_on(cluster: Recorded) -> None:

@@ -1,0 +1,223 @@
+"""The door for authors of plugins: all that a plugin imports from this package, and most of what its test does.
+
+    from extender_service.plugin_api import Filter, NodeView, Rejections, unschedulable
+
+A test may also import from `extender_service.testing`. Every other module is internal: it may move, change or go away
+in any release. Code of this package imports from the modules themselves, never from here.
+
+**What is stable.** A name in `__all__` keeps its meaning until the next major version; before 1.0, until the next minor
+version. So do the public attributes and methods of its class. The service alone makes `Cluster`, `Handle`,
+`LabelColumn`, `NodeInfo`, `NodeView`, `Placement`, `PodFacts`, `QueuedPod`, `Verdicts` and `WaitingPod`, so their
+constructors may change. Of these classes only what is listed here is stable:
+
+- Of `Handle`: `handle.cluster`, `.waiting_pods`, and `.pods` with `pods.get_pod` and `pods.bind_pod`. You can iterate
+  over `waiting_pods`, and `waiting_pods.get(uid)` finds one pod.
+- Of `Cluster`, which is `handle.cluster`:
+    - `cluster.node_count` and `.node_names()`; `.view(None)` is a `NodeView` of all nodes
+    - `cluster.pod_count`, `.count_pods(query)`, and `.pod(uid)`, a `PodFacts`; `.slot_on(uid, node_name)` is the pod's
+      slot, for `RowChanges` and `PostFilterResult`
+    - `cluster.placements`, the pods that count on a node before the watch shows them there. You can iterate over them,
+      and `placements.get(uid)` finds one
+    - `cluster.workloads`: `workloads.of(kind)` maps (namespace, name) to object, `.get(kind, namespace, name)` finds
+      one, `.namespace_labels(namespace)` are the labels of a namespace
+    - `cluster.storage`: `storage.of(kind)`, as above; by name `.claim(namespace, name)`, `.volume(name)`,
+      `.storage_class(name)` and `.driver(name)`
+    - `cluster.version`, equal as long as nothing changes that a decision depends on, except for nominated pods
+- Of `NodeView`, besides `len(nodes)`:
+    - `nodes.names`, `.name_at`, `.names_at`, `.is_named`, `.position_of`, `.positions_of`, `.objects`, `.exists`
+    - `nodes.label`, `.unschedulable`, `.taint_set`, `.taint_sets`, `.port_sets`, `.image`, `.has_image`
+    - `nodes.dimension`, `.allocatable`, `.requested`, `.allocatable_of`, `.requested_of`
+    - `nodes.at`, `.changed`, `.cluster_size`, `.kept_by_facts`, `.kept_by_room`, `.remembered`
+- Of `LabelColumn`: `column.integers`, and `column.values`, where `values.values` are the texts by number (None where a
+  number is unused) and `values.number_of(text)` is the number of a text (-1 if no node has it).
+- Of `Verdicts`: `verdicts.view`, `.passing`, `.groups` and `.rejected_with`.
+- Of `CycleState`: `state[key]`, `key in state`, `state.read`, `.require_time`, `.pod`, `.deadline`, and
+  `.request_shape`, which is for `pod_requests`. A test may make one: `CycleState(pod)`.
+- Of `PodFacts`: `facts.namespace`, `.name`, `.uid`, `.node_name` and `.nominated_node_name`.
+- Of `Placement`: `placement.pod`, `.uid`, `.node_name` and `.assumed`, true once the pod is being bound, and false
+  while the service only expects kube-scheduler to bind it.
+
+API types have the fields that scheduling reads, in no stable order: pass them by keyword. Only `metadata`, `spec` and
+`status` of `Node` and `Pod` stay in this order.
+"""
+
+from extender_service.cluster.cluster import Cluster, pod_uid
+from extender_service.cluster.events import ClusterEvent
+from extender_service.cluster.label_sets import PodSelector
+from extender_service.cluster.labels import ABSENT, LabelColumn
+from extender_service.cluster.node_info import NodeInfo, node_named
+from extender_service.cluster.own_worlds import RowChanges
+from extender_service.cluster.placements import Placement
+from extender_service.cluster.pod_counts import PodQuery
+from extender_service.cluster.pods import PodFacts
+from extender_service.cluster.resources import pod_requests
+from extender_service.cluster.view import NodeView
+from extender_service.config.model import Many, Model
+from extender_service.framework.interface import (
+    MAX_NODE_SCORE,
+    MIN_NODE_SCORE,
+    Bind,
+    CycleState,
+    Filter,
+    FilterAgain,
+    Handle,
+    NoTimeLeftError,
+    Permit,
+    Plugin,
+    PluginError,
+    PostBind,
+    PostFilter,
+    PostFilterResult,
+    PreBind,
+    PreEnqueue,
+    PreFilter,
+    PreScore,
+    QueuedPod,
+    QueueSort,
+    Reserve,
+    Score,
+)
+from extender_service.framework.per_node import FilterNode, ScoreNode
+from extender_service.framework.status import SKIP, Code, Rejections, Status, unresolvable, unschedulable
+from extender_service.framework.verdicts import Verdicts
+from extender_service.framework.waiting_pods import MAX_WAIT_SECONDS, WaitingPod
+from extender_service.kube.api_errors import KubeError
+from extender_service.kube.objects import (
+    Affinity,
+    Container,
+    ContainerImage,
+    ContainerPort,
+    LabelSelector,
+    Node,
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorTerm,
+    NodeSpec,
+    NodeStatus,
+    ObjectMeta,
+    OwnerReference,
+    PersistentVolumeClaimSource,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    PodCondition,
+    PodSchedulingGate,
+    PodSpec,
+    PodStatus,
+    PreferredSchedulingTerm,
+    ResourceRequirements,
+    SelectorRequirement,
+    Taint,
+    Toleration,
+    TopologySpreadConstraint,
+    Volume,
+    WeightedPodAffinityTerm,
+)
+from extender_service.kube.policy import PodDisruptionBudget
+from extender_service.kube.selectors import label_set_selector
+from extender_service.kube.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
+from extender_service.kube.workloads import Namespace, ReplicaSet, ReplicationController, Service, StatefulSet
+from extender_service.plugins.normalization import scale_to_max
+
+__all__ = [
+    "ABSENT",
+    "MAX_NODE_SCORE",
+    "MAX_WAIT_SECONDS",
+    "MIN_NODE_SCORE",
+    "SKIP",
+    "Affinity",
+    "Bind",
+    "CSIDriver",
+    "CSINode",
+    "CSIStorageCapacity",
+    "Cluster",
+    "ClusterEvent",
+    "Code",
+    "Container",
+    "ContainerImage",
+    "ContainerPort",
+    "CycleState",
+    "Filter",
+    "FilterAgain",
+    "FilterNode",
+    "Handle",
+    "KubeError",
+    "LabelColumn",
+    "LabelSelector",
+    "Many",
+    "Model",
+    "Namespace",
+    "NoTimeLeftError",
+    "Node",
+    "NodeAffinity",
+    "NodeInfo",
+    "NodeSelector",
+    "NodeSelectorTerm",
+    "NodeSpec",
+    "NodeStatus",
+    "NodeView",
+    "ObjectMeta",
+    "OwnerReference",
+    "Permit",
+    "PersistentVolume",
+    "PersistentVolumeClaim",
+    "PersistentVolumeClaimSource",
+    "Placement",
+    "Plugin",
+    "PluginError",
+    "Pod",
+    "PodAffinity",
+    "PodAffinityTerm",
+    "PodCondition",
+    "PodDisruptionBudget",
+    "PodFacts",
+    "PodQuery",
+    "PodSchedulingGate",
+    "PodSelector",
+    "PodSpec",
+    "PodStatus",
+    "PostBind",
+    "PostFilter",
+    "PostFilterResult",
+    "PreBind",
+    "PreEnqueue",
+    "PreFilter",
+    "PreScore",
+    "PreferredSchedulingTerm",
+    "QueueSort",
+    "QueuedPod",
+    "Rejections",
+    "ReplicaSet",
+    "ReplicationController",
+    "Reserve",
+    "ResourceRequirements",
+    "RowChanges",
+    "Score",
+    "ScoreNode",
+    "SelectorRequirement",
+    "Service",
+    "StatefulSet",
+    "Status",
+    "StorageClass",
+    "Taint",
+    "Toleration",
+    "TopologySpreadConstraint",
+    "Verdicts",
+    "Volume",
+    "WaitingPod",
+    "WeightedPodAffinityTerm",
+    "label_set_selector",
+    "node_named",
+    "pod_requests",
+    "pod_uid",
+    "scale_to_max",
+    "unresolvable",
+    "unschedulable",
+]
