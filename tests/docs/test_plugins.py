@@ -1,21 +1,21 @@
-"""docs/plugins.md says of each plugin what kube-scheduler v1.31.1 says, and of NodeLabel what the code says."""
+"""docs/plugins.md says of each plugin what kube-scheduler v1.31.1 says, and of others what the code says."""
 
 import json
 import re
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel
 
 from extender_service.config.defaults import DEFAULT_PLUGINS
-from extender_service.config.plugin_args import ARGS_TYPES
 from extender_service.framework.interface import EXTENSION_POINTS, extension_points
 from extender_service.plugins.default_plugins import IN_TREE
-from extender_service.plugins.node_label import NodeLabel
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "plugins.md").read_text()
 [REFERENCE] = json.loads((ROOT / "tests" / "unit" / "config" / "golden" / "extension_points.json").read_text())
-POINTS_OF = {**REFERENCE, NodeLabel.name: extension_points(NodeLabel)}
+POINTS_OF = {plugin.name: extension_points(plugin) for plugin in IN_TREE} | REFERENCE
+ARGS_TYPES = {plugin.name: plugin.args_type for plugin in IN_TREE}
 WEIGHTS = {plugin.name: plugin.weight or 1 for plugin in DEFAULT_PLUGINS}
 
 
@@ -38,7 +38,8 @@ def test_what_is_said_of_a_plugin_is_so(name: str) -> None:
     _, points, weight, args = PLUGINS[name]
     assert points == ", ".join(point for point in EXTENSION_POINTS if point in POINTS_OF[name])
     assert weight == (str(WEIGHTS[name]) if name in WEIGHTS and "score" in POINTS_OF[name] else "")
-    fields = ARGS_TYPES[name].model_fields.values() if name in ARGS_TYPES else ()
+    args_type = ARGS_TYPES[name]
+    fields = args_type.model_fields.values() if args_type is not None and issubclass(args_type, BaseModel) else ()
     names = [str(field.alias) for field in fields if field.alias not in ("apiVersion", "kind")]
     assert args == ", ".join(f"`{field}`" for field in names)
 
