@@ -1,6 +1,6 @@
-"""CostAware: prefers nodes that cost little, in money or in carbon, whatever the numbers stand for.
+"""CostAware: prefers nodes that cost little, in money, in carbon or in any other unit.
 
-The cost of a node is in a label of its own, or comes by zone from a URL that answers {"zone-a": 0.12, "zone-b": 230.5}.
+A label of the node has its cost, or a URL answers with the costs by zone: {"zone-a": 0.12, "zone-b": 230.5}.
 """
 
 import logging
@@ -36,9 +36,9 @@ _UNKNOWN = math.nan
 
 
 class CostAwareArgs(Model):
-    """Where costs come from: `costLabel` has a node's own, which counts before that of its zone, told by `zoneLabel`.
+    """Where costs come from. The label `costLabel` of a node comes first, then the cost of its zone (`zoneLabel`).
 
-    Without `url` only labels count. Costs older than `maxAgeSeconds` are not used.
+    Without `url`, only `costLabel` counts. Costs older than `maxAgeSeconds` do not count.
     """
 
     cost_label: str = "example.com/cost"
@@ -49,9 +49,9 @@ class CostAwareArgs(Model):
 
 
 class CostFeed:
-    """Costs by zone, fetched by a thread of its own: a decision reads the last answer and never waits.
+    """Costs by zone. A thread fetches them, so that a decision reads the last answer and never waits.
 
-    An answer replaces the one before it as a whole, by one assignment, so that no lock is needed.
+    One assignment replaces the whole answer, so no lock is needed.
     """
 
     def __init__(self, args: CostAwareArgs, clock: Callable[[], float] = time.monotonic) -> None:
@@ -69,12 +69,12 @@ class CostFeed:
         self._stopped.set()
 
     def costs(self) -> Mapping[str, float]:
-        """Return the last costs by zone; nothing if they are stale."""
+        """Return the last costs by zone; empty if they are stale."""
         fetched, costs = self._latest
         return costs if self._clock() - fetched <= self._args.max_age_seconds else {}
 
     def refresh(self) -> None:
-        """Fetch once. A failure is logged, and the last answer stays until it is stale."""
+        """Fetch once. Log a failure, and keep the last answer until it is stale."""
         try:
             answer = httpx.get(self._args.url, timeout=FETCH_TIMEOUT_SECONDS).raise_for_status()
             costs = msgspec.json.decode(answer.content, type=dict[str, float])
@@ -90,9 +90,9 @@ class CostFeed:
 
 
 class CostAware(PreScore, Score):
-    """Gives the cheapest node the most points and the dearest none; a node of unknown cost has half.
+    """Gives the cheapest node the most points and the most expensive none. A node of unknown cost gets half.
 
-    Where nothing is known of any node, as at the start or when the costs are stale, it has no say.
+    Skips if the cost of no node is known, as after a start or when the costs are stale.
     """
 
     name = "CostAware"
@@ -117,7 +117,7 @@ class CostAware(PreScore, Score):
         return None
 
     def score(self, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
-        """Score from the cheapest to the dearest of the nodes that the pod can go to."""
+        """Score the nodes that passed the filters, from the cheapest to the most expensive."""
         costs: NDArray[np.float64] = state[self]
         lowest, highest = np.nanmin(costs), np.nanmax(costs)
         dearness = (costs - lowest) / max(highest - lowest, np.finfo(np.float64).tiny)
@@ -127,7 +127,7 @@ class CostAware(PreScore, Score):
 
 
 def _look_up(nodes: NodeView, label: str, cost_of: Callable[[str], float]) -> NDArray[np.float64]:
-    """Return a cost for each node by the value of a label, worked out once per distinct value."""
+    """Return a cost for each node by the value of a label, computed once per distinct value."""
     numbers, column = nodes.label(label)
     by_value = [_UNKNOWN if value is None else cost_of(value) for value in column.values.values]
     # Nodes without the label have the number -1, which picks the last entry.

@@ -1,4 +1,4 @@
-"""Gang: pods that are of use only together run together or not at all. The first ones wait in Permit for the others."""
+"""Gang: binds pods that need each other together or not at all. The first ones wait in Permit for the others."""
 
 import time
 from collections.abc import Callable
@@ -41,10 +41,10 @@ class _Gang(NamedTuple):
 
 class Gang(PreFilter, Reserve, Permit):
     """Binds pods of one namespace with the same label `example.com/gang` only once `example.com/gang-size` of them (2
-    if they do not say) hold a place. If one of them loses its place, or time runs out, those that wait lose theirs.
+    without the label) hold a place. If one of them loses its place, or time runs out, those that wait lose theirs.
 
-    A gang that is whole lets a pod in the place of one that ended go on at once. Needs `--mode replace` and the bind
-    verb: only then is a place held from the moment that it is chosen.
+    In a complete gang, a pod that replaces one that ended is bound at once. Needs `--mode replace` and the bind verb:
+    only then does the service hold a place from the moment that it chooses it.
     """
 
     name = "Gang"
@@ -57,8 +57,8 @@ class Gang(PreFilter, Reserve, Permit):
         self._gives_way_until: dict[_Gang, float] = {}
 
     def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:
-        """Let a gang that has just given up give way to others. Else, where two gangs hold half of what each needs,
-        their next pods take what they gave up, and so on for ever."""
+        """Let a gang that has just given up give way to others. Otherwise, two gangs that each hold half of what they
+        need would take each other's places for ever."""
         gang = _gang_of(pod)
         if gang is None:
             return None
@@ -71,10 +71,10 @@ class Gang(PreFilter, Reserve, Permit):
         return None
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Do nothing: the place is held by the service itself, as for every pod."""
+        """Do nothing: the service itself holds the place, as for every pod."""
 
     def permit(self, state: CycleState, pod: Pod, node_name: str) -> tuple[Status | None, float]:
-        """Let the gang go if this is the last that was missing."""
+        """Allow the whole gang if this was the last pod missing."""
         gang = _gang_of(pod)
         if gang is None:
             return None, 0.0
@@ -86,7 +86,7 @@ class Gang(PreFilter, Reserve, Permit):
         return None, 0.0
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Let those go that wait for this pod, so that their places are free for others."""
+        """Reject the pods that wait for this one, so that their places are free for others."""
         gang = _gang_of(pod)
         if gang is None:
             return
@@ -100,7 +100,7 @@ class Gang(PreFilter, Reserve, Permit):
         return [waiting for waiting in self.handle.waiting_pods if _gang_of(waiting.pod) == gang]
 
     def _count(self, gang: _Gang) -> int:
-        """Count the pods of the gang that run, or will unless something fails."""
+        """Count the pods of the gang that run, or will run unless something fails."""
         cluster = self.handle.cluster
         selector = PodSelector(frozenset({gang.namespace}), label_set_selector({GANG: gang.name}))
         return cluster.count_pods(PodQuery((selector,), with_terminating=False)) - sum(

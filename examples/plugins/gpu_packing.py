@@ -1,10 +1,10 @@
 """GpuPacking: packs GPU pods so that the GPUs left over stay usable. Columnar: one pass over arrays for all nodes.
 
-Five free GPUs on a node hold a job of four, and one GPU is left over; in a cluster that mostly runs jobs of eight they
-hold nothing at all. What a node's free GPUs are worth depends on what pods ask for. So this plugin is told the usual
-requests, and reckons how many GPUs would be left over on average if the node were filled up with pods of one size. Best
-is the node where the pod lowers that number most: a pod of one GPU goes where one is left over, and breaks up eight
-last. This is the idea of "Beware of Fragmentation" (Weng et al., USENIX ATC 2023), for whole GPUs.
+Five free GPUs on a node hold a job of four, and one GPU is left over. In a cluster that mostly runs jobs of eight, they
+hold no job at all. So the value of a node's free GPUs depends on what pods request. The arguments of this plugin list
+the usual requests. It computes how many GPUs would be left over on average if pods of one size filled the node. The
+best node is the one where the pod lowers that number most: a pod of one GPU goes where one is left over, and last to a
+node with eight free GPUs. This is the idea of "Beware of Fragmentation" (Weng et al., USENIX ATC 2023), for whole GPUs.
 """
 
 from typing import Annotated
@@ -33,7 +33,7 @@ USABLE_SHARE = 0.9
 
 
 class RequestSize(Model):
-    """A number of GPUs that pods request, and how common that is beside the others."""
+    """A number of GPUs that pods request, and how common that is compared with the others."""
 
     gpus: Annotated[int, Field(gt=0)]
     weight: Annotated[float, Field(gt=0)] = 1.0
@@ -49,7 +49,7 @@ class GpuPackingArgs(Model):
 
 
 class GpuPacking(PreScore, Score):
-    """Scores nodes by how usable their free GPUs stay, then by how few are left. Leaves other pods alone."""
+    """Scores nodes by how usable their free GPUs stay, then by how few are left. Skips pods that request none."""
 
     name = "GpuPacking"
     treats_alike = True
@@ -63,7 +63,7 @@ class GpuPacking(PreScore, Score):
         self._shares = weights / weights.sum()
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeView) -> Status | None:
-        """Find out how many GPUs the pod requests."""
+        """Read how many GPUs the pod requests."""
         requested = dict(pod_requests(state.request_shape).amounts).get(self.args.resource, 0)
         if requested == 0:
             return SKIP
@@ -71,10 +71,10 @@ class GpuPacking(PreScore, Score):
         return None
 
     def score(self, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
-        """Compare the nodes as they would be with the pod."""
+        """Compare the nodes as they would be with the pod on them."""
         dimension = nodes.dimension(self.args.resource)
         free = nodes.allocatable(dimension) - nodes.requested(dimension)
-        # Without NodeResourcesFit, a pod may come to where there is no room for it.
+        # Without NodeResourcesFit, the pod may not fit on the node.
         left = np.maximum(free - state[self], 0)
         newly_stranded = self.stranded(left) - self.stranded(np.maximum(free, 0))
         cost = USABLE_SHARE * _from_0_to_1(newly_stranded) + (1 - USABLE_SHARE) * _from_0_to_1(left)

@@ -11,7 +11,7 @@ from extender_service.plugin_api import Code, CycleState, Handle, Model, Pod, Pr
 
 SETUP = "example.com/setup"
 
-# What is defined so is on /metrics. Once per module: each profile that has the plugin makes one of its own.
+# Such metrics are on /metrics. Define them once per module: each profile makes its own object of the plugin.
 ANSWERS = Counter("node_setup_answers", "Answers of the setup service by their status code.", ["code"])
 
 
@@ -26,8 +26,8 @@ class NodeSetup(PreBind):
     """Before a pod with the annotation `example.com/setup` is bound, posts the annotation, the pod and its node to
     `url`: to warm up a cache, to attach a licence, to wake a machine.
 
-    Any 2xx answer lets the pod go on. 409 means that this node cannot be set up now. Anything else is an error. Either
-    way kube-scheduler tries again later.
+    The pod goes on after any 2xx answer. 409 rejects the pod: this node cannot be set up now. Any other answer is an
+    error. In both cases kube-scheduler tries again later.
     """
 
     name = "NodeSetup"
@@ -36,15 +36,15 @@ class NodeSetup(PreBind):
 
     def __init__(self, args: NodeSetupArgs, handle: Handle) -> None:
         super().__init__(args, handle)
-        # To load the certificates takes long enough to hold up other calls: once, not for each pod.
+        # Loading the certificates takes long enough to delay other calls: do it once, not for each pod.
         self._tls = ssl.create_default_context()
 
     async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        """Ask; while the answer is on its way, other calls go on."""
+        """Ask, and let other calls go on until the answer is there."""
         setup = pod.metadata.annotations.get(SETUP)
         if setup is None:
             return None
-        # The UID lets the other side recognise a pod that it is asked about twice.
+        # With the UID, the other side recognises a pod that it is asked about twice.
         wanted = {
             "setup": setup,
             "namespace": pod.metadata.namespace,

@@ -1,7 +1,7 @@
-"""QuietStarts: keeps state between decisions. Written node by node, which is short, and costs a Python call per node.
+"""QuietStarts: keeps state between decisions. It is written node by node: short, at the cost of a Python call per node.
 
-A pod that starts pulls its image, and takes more than it will later. Pods that are created together are spread by this
-plugin over nodes where nothing is starting, which requests and limits say nothing about.
+A pod that starts pulls its image and takes more than later. Requests and limits do not show that. This plugin spreads
+pods that are created together over nodes where no other pod is starting.
 """
 
 import time
@@ -31,7 +31,7 @@ from extender_service.plugin_api import (
 
 
 class QuietStartsArgs(Model):
-    """How long a node counts as busy with a pod that was given to it."""
+    """How long a node counts as busy after a pod was placed on it."""
 
     busy_seconds: Annotated[float, Field(gt=0)] = 60.0
 
@@ -42,10 +42,10 @@ class _Start(NamedTuple):
 
 
 class QuietStarts(Reserve, PreScore, ScoreNode):
-    """Prefers nodes that were given the fewest pods in the last `busySeconds`.
+    """Prefers nodes where the fewest pods were placed in the last `busySeconds`.
 
-    All of this happens in one thread, so that the state needs no lock. It is lost when the service starts anew, and
-    each replica has its own: what must not be lost belongs into the cluster, say, into an annotation.
+    The state needs no lock, because one thread does all of this. A restart loses it, and each replica has its own. Keep
+    what must not be lost in the cluster, for example in an annotation.
     """
 
     name = "QuietStarts"
@@ -59,17 +59,17 @@ class QuietStarts(Reserve, PreScore, ScoreNode):
         self._starting_on: Counter[str] = Counter()
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Note the node that the pod was given; a pod that is decided about again has one start, the last."""
+        """Note the node that was chosen. A pod that is placed again has one start, the last."""
         self.unreserve(state, pod, node_name)
         self._starts[pod_uid(pod)] = _Start(node_name, self._clock() + self.args.busy_seconds)
         self._starting_on[node_name] += 1
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Forget it. May be called without a `reserve` before it, and more than once."""
+        """Forget the start. The service may call this without `reserve`, and more than once."""
         self._forget(pod_uid(pod))
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeView) -> Status | None:
-        """Forget starts that are over, once for all nodes. They are in the order of time, so the oldest come first."""
+        """Forget starts that are over, once for all nodes. They are in order of time, the oldest first."""
         now = self._clock()
         while self._starts:
             uid, oldest = next(iter(self._starts.items()))
@@ -90,6 +90,6 @@ class QuietStarts(Reserve, PreScore, ScoreNode):
         start = self._starts.pop(uid, None)
         if start is not None:
             self._starting_on[start.node_name] -= 1
-            # A counter keeps zeros: without this it would grow by every node there ever was.
+            # A Counter keeps zeros: without this it would have an entry for every node that ever existed.
             if not self._starting_on[start.node_name]:
                 del self._starting_on[start.node_name]

@@ -1,4 +1,4 @@
-"""TenantPools: several extension points in one class, which tell each other what they found."""
+"""TenantPools: several extension points in one class, which share what they found in the cycle state."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ OTHER_TENANT = unresolvable("node(s) belonged to another tenant")
 class TenantPools(PreFilter, Filter, PreScore, Score, PreBind):
     """Nodes with the label `example.com/tenant` are that tenant's own, all others are shared.
 
-    A pod with the same label goes to its tenant's nodes, and to shared ones where these are full; any other pod goes to
+    A pod with the same label goes to its tenant's nodes, and to shared ones when these are full. Any other pod goes to
     shared nodes.
     """
 
@@ -38,7 +38,7 @@ class TenantPools(PreFilter, Filter, PreScore, Score, PreBind):
     retry_on = ClusterEvent.NODE
 
     def pre_filter(self, state: CycleState, pod: Pod) -> None:
-        """Find out whose pod it is, once for the whole decision. The plugin itself is a key nobody else uses."""
+        """Read the pod's tenant, once for the whole decision. The plugin itself is a key that no other plugin uses."""
         state[self] = pod.metadata.labels.get(TENANT, "")
 
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
@@ -49,16 +49,16 @@ class TenantPools(PreFilter, Filter, PreScore, Score, PreBind):
         return Rejections.where(others, OTHER_TENANT) if others.any() else None
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeView) -> Status | None:
-        """Leave pods of no tenant alone: all nodes left are shared, so there is nothing to choose."""
+        """Skip pods of no tenant: all nodes left are shared."""
         return None if state[self] else SKIP
 
     def score(self, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
-        """Prefer the tenant's own nodes; of those that passed the filter, only these have the label."""
+        """Prefer the tenant's own nodes: only they, of those that passed the filter, have the label."""
         numbers, _ = nodes.label(TENANT)
         return np.where(numbers != ABSENT, MAX_NODE_SCORE, 0)
 
     async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        """Look again before the pod is bound: the node may have changed hands since the decision."""
+        """Check again before the pod is bound: the node may have a new tenant since the decision."""
         node = node_named(self.handle.cluster, node_name)
         owner = node.labels.get(TENANT, "") if node is not None else ""
         return OTHER_TENANT if owner not in ("", pod.metadata.labels.get(TENANT, "")) else None

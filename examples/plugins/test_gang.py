@@ -152,7 +152,7 @@ def test_a_pod_in_the_place_of_one_that_ended_does_not_wait(trial: Trial, plugin
 
 def test_a_gang_that_gave_up_gives_way_for_a_while(trial: Trial, plugin: Gang, clock: Clock) -> None:
     plugin.unreserve(CycleState(pod("1", "pair")), pod("1", "pair"), "a")
-    assert trial.refusals(plugin, pod("1", "pair")) == {}  # there is nobody to give way to
+    assert trial.refusals(plugin, pod("1", "pair")) == {}  # no other gang is being placed
 
     trial.expect(pod("other", "another"), "a")
     assert set(trial.refusals(plugin, pod("1", "pair")).values()) == {"another gang has precedence"}
