@@ -23,10 +23,13 @@ from extender_service.cluster.view import NodeView
 from extender_service.config.load import default_config
 from extender_service.framework.interface import CycleState, Handle
 from extender_service.framework.profile import Profile
+from extender_service.framework.profiles import Profiles
 from extender_service.framework.registry import Registry
-from extender_service.framework.runtime import decide, run_pre_filter, run_pre_score
+from extender_service.framework.runtime import run_pre_filter, run_pre_score
 from extender_service.kube.objects import Pod
 from extender_service.plugins.default_plugins import IN_TREE
+from extender_service.scheduling.engine import Engine
+from extender_service.scheduling.question import Question
 
 _TARGETS = {  # times faster than kube-scheduler, by number of nodes: for plain pods, and for others
     100: (1 / 2, 1.0),
@@ -44,9 +47,10 @@ def run(the: Run) -> None:
         the.report.progress("decision", f"{nodes} nodes")
         size = ClusterSize(nodes, images=_IMAGES)
         cluster = clusters.load(the.peers, size)
-        profile = default_profile(cluster)
+        engine = default_engine(cluster)
+        [profile] = engine.profiles
         pods = {name: clusters.pending_pod(the.peers, name) for name in synthetic.CLASSES}
-        _compare(the, size, cluster, profile, pods)
+        _compare(the, size, engine, pods)
         for pod in pods.values():
             for name, milliseconds in plugin_times(profile, cluster, pod):
                 of_sizes = by_plugin.setdefault(name, {})
@@ -63,11 +67,11 @@ def run(the: Run) -> None:
     )
 
 
-def _compare(the: Run, size: ClusterSize, cluster: Cluster, profile: Profile, pods: dict[str, Pod]) -> None:
+def _compare(the: Run, size: ClusterSize, engine: Engine, pods: dict[str, Pod]) -> None:
     budget = 0.1 if the.quick else 0.5
 
     def ours() -> dict[str, Times]:
-        return {name: Times.of(decisions(profile, cluster, pod, budget)) for name, pod in pods.items()}
+        return {name: Times.of(decisions(engine, pod, budget)) for name, pod in pods.items()}
 
     def theirs() -> dict[str, Times]:
         if the.peers is None:
@@ -76,7 +80,8 @@ def _compare(the: Run, size: ClusterSize, cluster: Cluster, profile: Profile, po
         return {row["class"]: Times(row["p50_ms"], row["p99_ms"]) for row in rows}
 
     service, peer = (over_rounds(rounds) for rounds in alternately(the.rounds, ours, theirs))
-    title = f"{size.nodes} nodes, {cluster.pod_count} pods; the service in process, kube-scheduler's cycle in process"
+    pod_count = engine.cluster.pod_count
+    title = f"{size.nodes} nodes, {pod_count} pods; the service in process, kube-scheduler's cycle in process"
     the.report.table(
         "decision",
         title,
@@ -98,7 +103,7 @@ def _target(nodes: int, pod_class: str) -> float | None:
 
 def _with_volumes(the: Run, nodes: int) -> None:
     cluster = synthetic.cluster(nodes, 10)
-    times = Times.of(decisions(default_profile(cluster), cluster, synthetic.pending_pod("volumes"), 0.3))
+    times = Times.of(decisions(default_engine(cluster), synthetic.pending_pod("volumes"), 0.3))
     the.report.table(
         "decision",
         f"{nodes} nodes, of which each has a pod with a volume",
@@ -106,28 +111,34 @@ def _with_volumes(the: Run, nodes: int) -> None:
     )
 
 
+def default_engine(cluster: Cluster) -> Engine:
+    """The engine with the default profile over a cluster."""
+    files = ClusterFile(cluster, [])
+    return Engine(cluster, Profiles(Registry(IN_TREE).profiles(default_config(), Handle(cluster, files))), files)
+
+
 def default_profile(cluster: Cluster) -> Profile:
     """The default profile over a cluster."""
-    handle = Handle(cluster, ClusterFile(cluster, []))
-    return Registry(IN_TREE).profiles(default_config(), handle)["default-scheduler"]
+    [profile] = default_engine(cluster).profiles
+    return profile
 
 
-def decisions(profile: Profile, cluster: Cluster, pod: Pod, budget_seconds: float) -> list[float]:
+def decisions(engine: Engine, pod: Pod, budget_seconds: float) -> list[float]:
     """Decide again and again, placing the pod each time; returns the milliseconds of each but the first three.
 
     As many as `kubecycle` makes: 20 to 300, within the budget. The cluster is in the end as it was before.
     """
+    cluster = engine.cluster
     times: list[float] = []
     placed: deque[Pod] = deque()
     most_placed = min(20, cluster.node_count // 10 + 1)
     begun = time.perf_counter()
     while len(times) < 303 and (len(times) < 23 or time.perf_counter() - begun < budget_seconds):
         started = time.perf_counter()
-        nodes = cluster.view(None)
-        decision = decide(profile, pod, nodes, nodes.exists, score=True)
-        chosen = decision.choose()
+        decision = engine.decide(Question(pod, engine.nodes.all()))
+        chosen = decision.verdicts.view.name_at(decision.choose())
         times.append((time.perf_counter() - started) * 1000)
-        placed.append(_placed(pod, len(times), nodes.names[chosen]))
+        placed.append(_placed(pod, len(times), chosen))
         cluster.apply_pod(placed[-1])
         if len(placed) > most_placed:
             cluster.remove_pod(_key(placed.popleft()))

@@ -20,7 +20,7 @@ from extender_service.cluster.cluster import Cluster
 from extender_service.framework.candidates import best_candidates
 from extender_service.framework.preemption import dry_run
 from extender_service.framework.profile import Profile
-from extender_service.framework.runtime import decide, filter_again
+from extender_service.framework.runtime import filter_again
 from extender_service.framework.status import Code
 from extender_service.kube.objects import (
     Container,
@@ -33,6 +33,9 @@ from extender_service.kube.objects import (
     PodStatus,
     ResourceRequirements,
 )
+from extender_service.scheduling.asked_nodes import AllNodes
+from extender_service.scheduling.decision import decide
+from extender_service.scheduling.question import Question
 
 
 def run(the: Run) -> None:
@@ -67,7 +70,7 @@ def run(the: Run) -> None:
 def _search(profile: Profile, cluster: Cluster, pod: Pod) -> tuple[float, int]:
     """The milliseconds from where no node fits to the best victims, and the number of nodes where there are some."""
     nodes = cluster.view(None)
-    decision = decide(profile, pod, nodes, nodes.exists, score=False)
+    decision = decide(profile, Question(pod, AllNodes(nodes), must_score=False))
     assert not len(decision.feasible)
     started = time.perf_counter()
     hopeful = np.flatnonzero(decision.verdicts.rejected_with(Code.UNSCHEDULABLE))

@@ -12,33 +12,33 @@ from typing import Any
 
 from extender_service import cli
 from extender_service.cluster.cluster import Cluster
-from extender_service.cluster.placements import Placements
 from extender_service.extender import app, candidates, node_names
-from extender_service.extender.decider import Decider
-from extender_service.framework import runtime
 from extender_service.observability import observer
 from extender_service.observability.metrics import Metrics
+from extender_service.scheduling import decision
+from extender_service.scheduling.ahead import DecidingAhead
+from extender_service.scheduling.engine import Engine
 from extender_service.serving.limited_http import LimitedHTTP
 from extender_service.serving.whole_answers import WholeAnswers
 
 _READING = "reading what has come"
-_EXPECTING = "  expecting the pod"
+_EXPECTING = "  placing the pod"
 # What is timed, in the order in which a call comes to it. Some are parts of others.
 STAGES: tuple[tuple[str, Any, str], ...] = (
     (_READING, LimitedHTTP, "data_received"),
     ("the call, until it is answered", app._Endpoint, "__call__"),  # noqa: SLF001 - what is timed need not be public
     ("  decoding", node_names.ExtenderArgsDecoder, "decode"),
-    ("  deciding, or finding what was decided ahead", Decider, "decide"),
-    ("    finding the nodes", candidates.CandidateFinder, "find"),
-    ("  choosing one of the best nodes", runtime.Decision, "choose"),
-    (_EXPECTING, Placements, "expect"),
+    ("  deciding, or finding what was decided ahead", Engine, "decide"),
+    ("    finding the nodes", candidates.RequestedNodes, "find"),
+    ("  choosing one of the best nodes", decision.Decision, "choose"),
+    (_EXPECTING, Engine, "place"),
     ("  answering", app, "answer"),
     ("    writing", WholeAnswers, "on_response_complete"),
-    ("deciding ahead, after the answer", Decider, "decide_ahead"),
-    ("  PreFilter", runtime, "run_pre_filter"),
-    ("  Filter", runtime, "run_filter"),
-    ("  PreScore", runtime, "run_pre_score"),
-    ("  Score", runtime, "run_score"),
+    ("deciding ahead, after the answer", DecidingAhead, "prepare"),
+    ("  PreFilter", decision, "run_pre_filter"),
+    ("  Filter", decision, "run_filter"),
+    ("  PreScore", decision, "run_pre_score"),
+    ("  Score", decision, "run_score"),
     ("metrics", Metrics, "observe"),
     ("log", observer, "log_decision"),
     ("catching up, where nothing was decided ahead", Cluster, "catch_up"),

@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 from bench import clusters, synthetic
-from bench.decision import decisions, default_profile
+from bench.decision import decisions, default_engine
 from bench.figures import Row
 from bench.programs import resident_mib
 from bench.run import Run, main
@@ -41,11 +41,11 @@ def measure(nodes: int, *, unique: bool) -> dict[str, float]:
     """Memory in MiB and median milliseconds of a decision."""
     before = resident_mib(os.getpid())
     cluster = synthetic.cluster(nodes, _PODS_PER_NODE, unique_labels=unique)
-    profile = default_profile(cluster)
+    engine = default_engine(cluster)
     clusters.settle()
     figures = {"memory of the cluster, MiB": resident_mib(os.getpid()) - before}
     for pod_class in CLASSES:
-        times = decisions(profile, cluster, synthetic.pending_pod(pod_class), 0.5)
+        times = decisions(engine, synthetic.pending_pod(pod_class), 0.5)
         figures[f"{pod_class}, ms"] = statistics.median(times)
     return figures
 

@@ -23,10 +23,12 @@ from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.cluster_file import ClusterFile
 from extender_service.cluster.debugger import compare, dump
 from extender_service.extender.app import create_app
-from extender_service.extender.bind import Binder
+from extender_service.extender.expectations import Expectations
+from extender_service.extender.extender import Extender
 from extender_service.extender.leadership import Leadership
 from extender_service.extender.load import Load
-from extender_service.extender.service import ExtenderService
+from extender_service.extender.trust import Trust
+from extender_service.framework.profiles import Profiles
 from extender_service.kube.api_errors import KubeError
 from extender_service.kube.client import KubeClient
 from extender_service.kube.credentials import load_credentials
@@ -41,6 +43,7 @@ from extender_service.observability.metrics import Metrics
 from extender_service.observability.observer import CallObserver
 from extender_service.observability.operations import operations_routes
 from extender_service.options import ServeOptions
+from extender_service.scheduling.engine import Engine
 from extender_service.serving import open_files
 from extender_service.serving.connections import ConnectionLimits
 from extender_service.serving.graceful_server import GracefulServer
@@ -107,14 +110,14 @@ async def _serve_files(
     log.info("listening", extra={**listeners.urls, "nodes": cluster.node_count, "pods": cluster.pod_count})
     text = welcome(listeners.url, files.nodes, files.pods, shows_certificate=options.client_ca_file is not None)
     print(text, flush=True)  # noqa: T201 - for whoever tries the service
-    service = ExtenderService(cluster, setup.profiles(cluster, files), mode=options.mode, is_live=False)
-    binder = Binder(service, files)
+    engine = Engine(cluster, Profiles(setup.profiles(cluster, files)), files)
+    extender = Extender(engine, mode=options.mode, is_live=False)
     metrics = Metrics(version("extender-service"), cluster, {}, refusals=listeners.refusals)
     health = Health({})
     with shutdown.signals(health.drain):
         async with asyncio.TaskGroup() as tasks:
             background = [tasks.create_task(files.follow()), tasks.create_task(_debug_on_signal(cluster, None))]
-            await _answer(options, service, binder, metrics, health, listeners, shutdown)
+            await _answer(options, extender, metrics, health, listeners, shutdown)
             for task in background:
                 task.cancel()
 
@@ -138,23 +141,19 @@ async def _serve_api_server(
         leadership = None
         if options.leader_lease is not None:
             leadership = Leadership(partial(lease_holder, client, *options.leader_lease), socket.gethostname())
-        service = ExtenderService(
-            cluster,
-            setup.profiles(cluster, api_server),
-            mode=options.mode,
-            is_live=True,
-            distrust=trust_check(api_server.states, stale_limit_seconds=options.stale_limit_seconds),
-            leadership=leadership,
-        )
+        trust = Trust(trust_check(api_server.states, stale_limit_seconds=options.stale_limit_seconds), leadership)
+        profiles = Profiles(setup.profiles(cluster, api_server))
+        engine = Engine(cluster, profiles, api_server, may_bind=trust.require_lead)
         events = EventRecorder(client, "extender-service")
-        binder = Binder(service, api_server, record=events.record)
+        extender = Extender(engine, mode=options.mode, is_live=True, trust=trust, record=events.record)
         metrics = Metrics(
             version("extender-service"),
             cluster,
             api_server.states,
             events.counts,
             listeners.refusals,
-            service.decider.ahead_counts,
+            engine.ahead.counts,
+            extender.expectations.table_sizes,
         )
         health = Health(watches)
         with shutdown.signals(health.drain):
@@ -163,13 +162,13 @@ async def _serve_api_server(
                     tasks.create_task(api_server.follow()),
                     tasks.create_task(_tell_when_synced(cluster, api_server, watches)),
                     tasks.create_task(events.run()),
-                    tasks.create_task(_expire(cluster)),
+                    tasks.create_task(_expire(extender.expectations)),
                     tasks.create_task(_debug_on_signal(cluster, api_server)),
                 ]
                 if leadership is not None:
-                    on_lost = partial(binder.give_up, "the lease has gone to another scheduler")
+                    on_lost = partial(extender.give_up, "the lease has gone to another scheduler")
                     background.append(tasks.create_task(leadership.follow(on_lost)))
-                await _answer(options, service, binder, metrics, health, listeners, shutdown)
+                await _answer(options, extender, metrics, health, listeners, shutdown)
                 await events.drain(shutdown.events_left)
                 for task in background:
                     task.cancel()
@@ -178,19 +177,18 @@ async def _serve_api_server(
 
 async def _answer(
     options: ServeOptions,
-    service: ExtenderService,
-    binder: Binder,
+    extender: Extender,
     metrics: Metrics,
     health: Health,
     listeners: Listeners,
     shutdown: Shutdown,
 ) -> None:
     """Answer until the service is told to stop; then finish the calls and bindings under way, or undo them."""
-    for profile in service.profiles.values():
+    for profile in extender.engine.profiles:
         profile.recorder = metrics.framework
     load = Load(options.calls)
     observe = CallObserver(metrics)
-    app = create_app(service, binder, observe, load)
+    app = create_app(extender, observe, load)
     operations = operations_routes(health, observe.exposition)
     if listeners.probes is None:
         app.router.routes.extend(operations)
@@ -210,7 +208,7 @@ async def _answer(
                 server = GracefulServer(config, connections, shutdown)
                 load.tasks = server.server_state.tasks
                 await server.serve(sockets=[listeners.calls])
-                await binder.close(shutdown.work_left)
+                await extender.close(shutdown.work_left)
                 await server.hang_up()
 
 
@@ -288,10 +286,10 @@ def _keep_from_garbage_collector() -> None:
     gc.freeze()
 
 
-async def _expire(cluster: Cluster) -> None:
+async def _expire(expectations: Expectations) -> None:
     while True:
         await asyncio.sleep(EXPIRY_SECONDS)
-        cluster.expire()
+        expectations.expire()
 
 
 async def _debug_on_signal(cluster: Cluster, api_server: ApiServer | None) -> None:

@@ -8,16 +8,15 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
-import numpy as np
 from msgspec import structs
 
 from extender_service.cluster.cluster import Cluster, pod_uid
 from extender_service.cluster.cluster_file import ClusterFile
-from extender_service.framework.binding import BindingCycle
+from extender_service.framework.guard import CycleError
 from extender_service.framework.interface import Bind, CycleState, Handle, Plugin, extension_points
 from extender_service.framework.profile import Profile
-from extender_service.framework.runtime import CycleError, run_filter, run_pre_filter, run_pre_score, run_score
-from extender_service.framework.verdicts import Verdicts
+from extender_service.framework.profiles import Profiles
+from extender_service.kube.defaults import DEFAULT_SCHEDULER_NAME
 from extender_service.kube.manifests import ManifestError
 from extender_service.kube.objects import (
     Container,
@@ -29,8 +28,13 @@ from extender_service.kube.objects import (
     RawQuantity,
     ResourceRequirements,
 )
+from extender_service.scheduling.binder import BindError
+from extender_service.scheduling.decision import Decision
+from extender_service.scheduling.engine import Engine
+from extender_service.scheduling.question import Question
 
 T = TypeVar("T")
+_Points = Mapping[str, list[tuple[Plugin, int]]]
 
 __all__ = ["CycleError", "ManifestError", "Trial", "make_node", "make_pod"]
 
@@ -77,10 +81,10 @@ class Trial:
     def __init__(self, nodes: Iterable[Node] = (), pods: Iterable[Pod] = (), *, files: Iterable[Path] = ()) -> None:
         nodes, pods = _all_of(Node, nodes, "nodes"), _all_of(Pod, pods, "pods")
         self.cluster = Cluster()
-        cluster_file = ClusterFile(self.cluster, _all_of(Path, files, "files"))
-        cluster_file.load()
-        self.handle = Handle(self.cluster, cluster_file)
-        self.pods = {f"{pod.metadata.namespace}/{pod.metadata.name}": pod for pod in cluster_file.pods}
+        self._files = ClusterFile(self.cluster, _all_of(Path, files, "files"))
+        self._files.load()
+        self.handle = Handle(self.cluster, self._files)
+        self.pods = {f"{pod.metadata.namespace}/{pod.metadata.name}": pod for pod in self._files.pods}
         for node in nodes:
             self.cluster.apply_node(node)
         for pod in pods:
@@ -91,12 +95,11 @@ class Trial:
 
         Runs PreFilter and Filter. Raises CycleError where the plugin fails.
         """
-        verdicts = _filter(self.cluster, _alone(plugin), CycleState(pod))
-        names = verdicts.view.names
+        verdicts = self._decide(plugin, pod).verdicts
         return {
-            names[position]: status.message
+            name: status.message
             for status, positions in verdicts.groups()
-            for position in positions.tolist()
+            for name in verdicts.view.names_at(positions)
         }
 
     def scores(self, plugin: Plugin, pod: Pod) -> dict[str, int]:
@@ -104,20 +107,19 @@ class Trial:
 
         Runs PreFilter, Filter, PreScore and Score. Raises CycleError where the plugin fails.
         """
-        profile, state = _alone(plugin), CycleState(pod)
-        verdicts = _filter(self.cluster, profile, state)
-        nodes = verdicts.view.at(np.flatnonzero(verdicts.passing))
-        run_pre_score(profile, state, pod, nodes)
-        weighted = run_score(profile, state, pod, nodes).weighted
-        return dict(zip(nodes.names, weighted[plugin.name].tolist(), strict=True)) if weighted else {}
+        engine = self._engine(_points(plugin))
+        decision = engine.decide(Question(pod, engine.nodes.all()))
+        names = decision.verdicts.view.names_at(decision.feasible)
+        scores = engine.score(Question(pod, engine.nodes.named(names)), decision.state).weighted
+        return dict(zip(names, scores[plugin.name].tolist(), strict=True)) if scores else {}
 
     def expect(self, pod: Pod, node_name: str) -> None:
         """Count a pod on the node that filter chose for it, as `--mode replace` does until the pod is bound."""
-        self.cluster.placements.expect(pod, pod_uid(pod), node_name)
+        self.cluster.placements.place(pod, pod_uid(pod), node_name)
 
     def assume(self, pod: Pod, node_name: str) -> None:
         """Count a pod on the node that it is being bound to, as the bind verb does until the pod is bound."""
-        self.cluster.placements.assume(pod, pod_uid(pod), node_name)
+        self.cluster.placements.place(pod, pod_uid(pod), node_name).assumed = True
 
     async def bind(self, plugin: Plugin, pod: Pod, node_name: str) -> None:
         """Bind a pod to a node, whatever the plugin says of that node.
@@ -125,17 +127,20 @@ class Trial:
         Runs Reserve, Permit, PreBind and PostBind. Raises CycleError, with all that was reserved given back, where the
         plugin refuses or fails.
         """
-        binder: dict[str, list[tuple[Plugin, int]]] = {"bind": [(_Binder(None, self.handle), 1)]}
-        profile = Profile("default-scheduler", binder | _points(plugin), self.handle.waiting_pods)
-        cycle = BindingCycle(profile, CycleState(pod), pod, node_name)
-        cycle.reserve()
-        self.cluster.placements.assume(pod, pod_uid(pod), node_name, cycle.unreserve, cycle)
+        engine = self._engine({"bind": [(_Binder(None, self.handle), 1)], **_points(plugin)})
+        placement = engine.place(pod, node_name)
         try:
-            await cycle.run()
-        except BaseException:
-            self.cluster.drop_placement(pod_uid(pod))
-            raise
-        cycle.finish()
+            await engine.bind(placement)
+        except BindError as error:
+            raise CycleError(str(error)) from error
+
+    def _decide(self, plugin: Plugin, pod: Pod) -> Decision:
+        engine = self._engine(_points(plugin))
+        return engine.decide(Question(pod, engine.nodes.all()))
+
+    def _engine(self, points: _Points) -> Engine:
+        profile = Profile(DEFAULT_SCHEDULER_NAME, points, self.handle.waiting_pods)
+        return Engine(self.cluster, Profiles({profile.scheduler_name: profile}), self._files)
 
 
 def _all_of(kind: type[T], given: Iterable[T], argument: str) -> list[T]:
@@ -150,7 +155,7 @@ def _all_of(kind: type[T], given: Iterable[T], argument: str) -> list[T]:
 
 
 class _Binder(Bind):
-    """Lets the cluster know at once that a pod is bound."""
+    """Shows the cluster at once that a pod is bound."""
 
     name = "Binder"
 
@@ -161,13 +166,3 @@ class _Binder(Bind):
 
 def _points(plugin: Plugin) -> dict[str, list[tuple[Plugin, int]]]:
     return {point: [(plugin, 1)] for point in extension_points(type(plugin))}
-
-
-def _alone(plugin: Plugin) -> Profile:
-    return Profile("default-scheduler", _points(plugin))
-
-
-def _filter(cluster: Cluster, profile: Profile, state: CycleState) -> Verdicts:
-    nodes = cluster.view(None)
-    found = run_pre_filter(profile, state, state.pod)
-    return run_filter(profile, state, state.pod, nodes, nodes.exists, found)

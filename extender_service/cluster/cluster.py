@@ -1,7 +1,6 @@
 """What the scheduler knows of the cluster: nodes, pods, and the placements that are ahead of the watch."""
 
-import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Container, Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,9 +29,6 @@ from extender_service.kube.storage import (
 )
 from extender_service.kube.watched_pods import AnyPod
 
-# kube-scheduler's default bindTimeoutSeconds.
-EXPECTED_SECONDS = 600.0
-
 _STORAGE_EVENTS: dict[type, ClusterEvent] = {
     PersistentVolume: ClusterEvent.VOLUME,
     PersistentVolumeClaim: ClusterEvent.CLAIM,
@@ -59,9 +55,7 @@ class Cluster:
     Like kube-scheduler's cache it leaves out pods that have succeeded or failed.
     """
 
-    def __init__(
-        self, *, clock: Callable[[], float] = time.monotonic, expected_seconds: float = EXPECTED_SECONDS
-    ) -> None:
+    def __init__(self) -> None:
         self._occupancy = Occupancy()
         self._slot_by_uid: dict[str, int] = {}
         self._slot_by_key: dict[PodKey, int] = {}
@@ -69,7 +63,7 @@ class Cluster:
         self.pod_counts = PodCounts(self._occupancy.pods)
         self.workloads = Workloads()
         self.nominations = Nominations()
-        self.placements = Placements(self._occupancy, self._slot_by_uid.__contains__, clock, expected_seconds)
+        self.placements = Placements(self._occupancy)
 
     @property
     def nodes(self) -> NodeTable:
@@ -186,25 +180,14 @@ class Cluster:
                 return slot
         return None
 
-    def nominated_for(self, pod: Pod, scheduler_names: Collection[str]) -> list[Nomination]:
+    def nominated_for(self, pod: Pod, scheduler_names: Container[str]) -> list[Nomination]:
         """Return the nominated pods that count when a pod is judged, but for those that count on a node already."""
         weighing = self.nominations.weighing_on(pod_uid(pod), pod.spec.priority, scheduler_names)
         return [nomination for nomination in weighing if self.placements.get(nomination.uid) is None]
 
     def drop_placement(self, uid: str) -> None:
-        """Drop what is expected of a pod."""
+        """End a placement that came to nothing; its room is free again."""
         if self.placements.drop(uid) is not None:
-            self.events.notify(ClusterEvent.POD_REMOVED)
-
-    def drop_expectations(self) -> None:
-        """Drop what is expected of any pod; one that is being bound, or was, goes on to count."""
-        for placement in list(self.placements):
-            if not placement.assumed:
-                self.drop_placement(placement.uid)
-
-    def expire(self) -> None:
-        """Drop expectations whose time is up."""
-        if self.placements.expire():
             self.events.notify(ClusterEvent.POD_REMOVED)
 
     def apply_storage(self, item: StorageObject) -> None:

@@ -1,6 +1,6 @@
 """Pods that preemption has made room for, and that are still on their way (internal/queue, nominator)."""
 
-from collections.abc import Collection
+from collections.abc import Container
 
 import msgspec
 
@@ -38,7 +38,7 @@ class Nominations:
         """Forget a pod."""
         self._by_uid.pop(uid, None)
 
-    def weighing_on(self, uid: str, priority: int, scheduler_names: Collection[str]) -> list[Nomination]:
+    def weighing_on(self, uid: str, priority: int, scheduler_names: Container[str]) -> list[Nomination]:
         """Return those that count when a pod is judged: others of its priority or more, of these schedulers."""
         return [
             nomination

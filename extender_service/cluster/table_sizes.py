@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from extender_service.cluster.cluster import Cluster
-from extender_service.cluster.placements import SPARE_DEADLINES
 from extender_service.cluster.workloads import MOST_ANSWERS, MOST_SELECTIONS
 
 
@@ -49,8 +48,6 @@ def table_sizes(cluster: Cluster) -> Iterator[TableSize]:
     yield TableSize("affinity_sums", pods.affinity.sum_count, pods.affinity.limit)
     yield TableSize("known_pods", cluster.pod_count)
     yield TableSize("placements", len(cluster.placements))
-    deadlines = 2 * len(cluster.placements) + SPARE_DEADLINES
-    yield TableSize("placement_deadlines", cluster.placements.deadline_count, deadlines)
     yield TableSize("nominations", len(cluster.nominations))
     yield from (TableSize(f"storage_{name}", entries) for name, entries in cluster.storage.sizes().items())
     yield from (TableSize(f"volumes_{name}", entries) for name, entries in cluster.held_volumes.sizes().items())

@@ -11,18 +11,14 @@ from msgspec import structs
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from extender_service.extender.bind import Binder, BindError
 from extender_service.extender.calls import Answer, Body, Call, HungUpError, answer
 from extender_service.extender.description import describe
-from extender_service.extender.filter import filter_nodes
+from extender_service.extender.extender import Extender
 from extender_service.extender.load import Limit, LimitError, Load
 from extender_service.extender.moderation import LONGEST_NAME, ORDINARY_BYTES, require_moderate_pod
 from extender_service.extender.node_names import ExtenderArgsDecoder
 from extender_service.extender.observation import Observation, Observer, Verb
-from extender_service.extender.preempt import preempt
 from extender_service.extender.priorities import PrioritiesEncoder
-from extender_service.extender.prioritize import prioritize
-from extender_service.extender.service import ExtenderService, pod_name
 from extender_service.extender.whole_nodes import encode_with_nodes
 from extender_service.extender.wire import (
     ArgsDecoder,
@@ -34,11 +30,12 @@ from extender_service.extender.wire import (
     ExtenderPreemptionArgs,
     error_text,
 )
-from extender_service.framework.runtime import CycleError, OutOfTimeError, require_time
+from extender_service.framework.guard import CycleError, OutOfTimeError, require_time
 from extender_service.kube.decoding import DecodeError
 from extender_service.kube.defaults import DEFAULT_NAMESPACE
-from extender_service.kube.objects import Pod
+from extender_service.kube.objects import Pod, pod_name
 from extender_service.kube.quantity import QuantityError
+from extender_service.scheduling.binder import BindError
 
 log = logging.getLogger(__name__)
 
@@ -50,9 +47,9 @@ VerbHandler = Callable[[Body, Call, Observation], Awaitable[Answer]]
 Failure = Callable[[str], tuple[int, object]]
 
 
-def create_app(service: ExtenderService, binder: Binder, observe: Observer, load: Load) -> FastAPI:
+def create_app(extender: Extender, observe: Observer, load: Load) -> FastAPI:
     """Make the application that answers kube-scheduler."""
-    verbs = _Verbs(service, binder)
+    verbs = _Verbs(extender)
     handlers: dict[Verb, tuple[VerbHandler, Failure]] = {
         "filter": (verbs.filter, lambda error: (200, ExtenderFilterResult(error=error))),
         # These two answers have no room for an error; kube-scheduler reads only the status.
@@ -60,11 +57,7 @@ def create_app(service: ExtenderService, binder: Binder, observe: Observer, load
         "preempt": (verbs.preempt, lambda error: (400, ErrorResult(error))),
         "bind": (verbs.bind, lambda error: (200, ExtenderBindingResult(error))),
     }
-
-    def prepare() -> None:
-        service.decider.decide_ahead()
-        service.cluster.catch_up()
-
+    prepare = extender.engine.prepare
     return _Application(
         {
             f"/{verb}": _Endpoint(verb, handler, failed, prepare, observe, load)
@@ -148,9 +141,11 @@ def _limit(error: Exception) -> Limit:
 class _Verbs:
     """The verbs, from a request body to an answer."""
 
-    def __init__(self, service: ExtenderService, binder: Binder) -> None:
-        self._service = service
-        self._binder = binder
+    def __init__(self, extender: Extender) -> None:
+        self._filter = extender.filter
+        self._prioritize = extender.prioritize
+        self._preempt = extender.preempt
+        self._bind = extender.bind
         self._nodes_args = ExtenderArgsDecoder()
         self._priorities = PrioritiesEncoder()
         self._preemption_args = ArgsDecoder(ExtenderPreemptionArgs)
@@ -161,7 +156,7 @@ class _Verbs:
         args = self._nodes_args.decode(body)
         pod = _required_pod(args.pod, observation)
         _require_nodes(args)
-        outcome = await filter_nodes(self._service, self._binder, pod, args, call.has_hung_up, call.deadline)
+        outcome = await self._filter(pod, args, call.has_hung_up, call.deadline)
         observation.asked = outcome.asked
         observation.passed = outcome.passed
         observation.reasons = outcome.reasons
@@ -177,7 +172,7 @@ class _Verbs:
         args = self._nodes_args.decode(body)
         pod = _required_pod(args.pod, observation)
         _require_nodes(args)
-        priorities = prioritize(self._service, pod, args, call.deadline)
+        priorities = self._prioritize(pod, args, call.deadline)
         observation.asked = observation.passed = len(priorities.names)
         return (self._priorities.encode(priorities),)
 
@@ -187,7 +182,7 @@ class _Verbs:
         pod = _required_pod(args.pod, observation)
         if len(body) > ORDINARY_BYTES:
             require_moderate_pod(pod)
-        result = preempt(self._service, pod, args, call.deadline)
+        result = self._preempt(pod, args, call.deadline)
         observation.asked = len(args.node_name_to_meta_victims or args.node_name_to_victims or ())
         observation.passed = len(result.node_name_to_meta_victims)
         return (_encode(result),)
@@ -207,7 +202,7 @@ class _Verbs:
         observation.pod = f"{args.pod_namespace}/{args.pod_name}"
         observation.node_name = args.node
         with call.load.binding():
-            await self._binder.bind(args, call.has_hung_up)
+            await self._bind(args, call.has_hung_up)
         observation.asked = observation.passed = 1
         return (_encode(ExtenderBindingResult()),)
 

@@ -1,9 +1,13 @@
-"""How long a call may wait for the watch before it refuses every node.
+"""The second look: before filter refuses every node, it waits a moment for the watch.
 
 kube-scheduler asks because of an event that our watch may not have seen yet, and a refusal can cost the pod minutes.
 """
 
 from collections.abc import Callable
+
+from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.events import ClusterEvent
+from extender_service.scheduling.decision import Decision
 
 # The longest that one call waits.
 PATIENCE_SECONDS = 0.025
@@ -30,3 +34,47 @@ class WaitBudget:
     def spend(self, seconds: float) -> None:
         """Account for a wait."""
         self._left -= seconds
+
+
+class SecondLook:
+    """Decides again once the watch has shown a change that could help."""
+
+    def __init__(self, cluster: Cluster, clock: Callable[[], float]) -> None:
+        self._cluster = cluster
+        self._clock = clock
+        self._budget = WaitBudget(clock)
+
+    async def decide(self, refused: Decision, decide: Callable[[], Decision], deadline: float) -> tuple[Decision, bool]:
+        """Return the last decision, and whether any wait came before it; `decide` decides again, about all nodes."""
+        if not _is_worthwhile(refused):
+            return refused, False
+        clock = self._clock
+        give_up_at = clock() + min(self._budget.allowance(), deadline - clock())
+        decision, looked_again = refused, False
+        while not len(decision.feasible):
+            started = clock()
+            if started >= give_up_at:
+                break
+            looked_again = True
+            came = await self._cluster.events.wait(_helpful(decision), give_up_at - started)
+            self._budget.spend(clock() - started)
+            if not came:
+                break
+            decision = decide()
+        return decision, looked_again
+
+
+def _is_worthwhile(refused: Decision) -> bool:
+    names = refused.question.nodes.names
+    asks_only_nominated = len(names) == 1 and names[0] == refused.question.pod.status.nominated_node_name
+    return len(names) > 0 and not asks_only_nominated
+
+
+def _helpful(decision: Decision) -> ClusterEvent:
+    """Return the changes that could make one of the plugins that refused pass a node."""
+    events = ClusterEvent.NODE_ADDED if decision.question.nodes.unknown else ClusterEvent(0)
+    refusing = decision.verdicts.rejecting_plugins()
+    for plugin in decision.profile.filter:
+        if plugin.name in refusing:
+            events |= plugin.retry_on
+    return events or ClusterEvent.ANY

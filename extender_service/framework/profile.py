@@ -64,6 +64,11 @@ class Profile:
         return all(plugin.treats_alike for plugin in (*self.pre_filter, *self.filter, *self.pre_score, *scoring))
 
     @property
+    def sets_aside(self) -> bool:
+        """Whether plugins act between the decision and Bind, for which they need what they saw of the node."""
+        return bool(self.reserve or self.permit or self.pre_bind)
+
+    @property
     def max_total(self) -> int:
         """The highest total that a node can be given."""
         return 100 * sum(weight for _, weight in self.score)

@@ -1,14 +1,9 @@
-"""Runs a profile's plugins: one decision about one pod.
+"""Runs the plugins of a profile, one extension point at a time.
 
 Statuses, their merging and their texts follow kube-scheduler (framework/runtime/framework.go, schedule_one.go).
 """
 
-import logging
-import math
-import random
-import time
-from collections.abc import Callable, Collection, Sequence
-from typing import TypeVar
+from collections.abc import Collection, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,41 +12,20 @@ from extender_service.cluster.nominations import Nomination
 from extender_service.cluster.own_worlds import RowChanges
 from extender_service.cluster.view import NodeView
 from extender_service.framework.answers import wrong_names, wrong_rejections, wrong_scores, wrong_status
+from extender_service.framework.guard import CycleError, call, guarded, require_answer, running
 from extender_service.framework.interface import (
     MAX_NODE_SCORE,
     MIN_NODE_SCORE,
     CycleState,
     FilterAgain,
-    NoTimeLeftError,
-    Plugin,
-    PluginError,
     PostFilterResult,
     Score,
 )
 from extender_service.framework.profile import Profile
-from extender_service.framework.recording import extension_point, sample
+from extender_service.framework.recording import extension_point
 from extender_service.framework.status import Code, Rejections, Status, unresolvable, unschedulable
 from extender_service.framework.verdicts import Verdicts
 from extender_service.kube.objects import Pod
-from extender_service.kube.quantity import QuantityError
-
-log = logging.getLogger(__name__)
-
-T = TypeVar("T")
-
-
-class CycleError(Exception):
-    """The cycle ended because something went wrong, not because the pod does not fit; says what, in which plugin."""
-
-
-class OutOfTimeError(CycleError):
-    """The decision took longer than whoever asked would wait; says which plugin ran, or would have been next."""
-
-
-def require_time(deadline: float, doing: str) -> None:
-    """Raise OutOfTimeError after a deadline in seconds of time.monotonic."""
-    if time.monotonic() > deadline:
-        raise OutOfTimeError(f"{doing}: {NoTimeLeftError()}")
 
 
 class PreFilterOutcome:
@@ -87,66 +61,10 @@ class Scores:
         return self._weights @ self._scores
 
 
-class Decision:
-    """What was decided about a pod: `verdicts` on all nodes, `totals` of the `feasible` ones, given by position.
-
-    `state` is what the plugins noted on the way.
-    """
-
-    def __init__(
-        self, state: CycleState, verdicts: Verdicts, feasible: NDArray[np.intp], totals: NDArray[np.int64] | None
-    ) -> None:
-        self.state = state
-        self.verdicts = verdicts
-        self.feasible = feasible
-        self.totals = totals
-        self._best: NDArray[np.intp] | None = None
-
-    @property
-    def best(self) -> NDArray[np.intp]:
-        """The positions of the feasible nodes with the highest total; of all feasible ones where none was needed."""
-        if self._best is None:
-            self._best = self.feasible if self.totals is None else self.feasible[self.totals == self.totals.max()]
-        return self._best
-
-    def choose(self) -> int:
-        """Return one of the best positions, any of them with the same chance."""
-        best = self.best
-        return int(best[random.randrange(len(best))])  # noqa: S311 - balances load, keeps no secret
-
-
-def decide(
-    profile: Profile,
-    pod: Pod,
-    nodes: NodeView,
-    asked: NDArray[np.bool_],
-    *,
-    score: bool,
-    nominated: Sequence[Nomination] = (),
-    deadline: float = math.inf,
-) -> Decision:
-    """Decide about a pod: every asked node gets a verdict and, if `score`, every feasible one a total.
-
-    A node must be feasible with and without the `nominated` pods on it.
-
-    Raises CycleError where kube-scheduler would end the cycle with an error, OutOfTimeError after the `deadline` in
-    seconds of time.monotonic.
-    """
-    state = CycleState(pod, sample(profile), deadline)
-    found = run_pre_filter(profile, state, pod)
-    verdicts = run_filter(profile, state, pod, nodes, asked, found, nominated)
-    feasible = np.flatnonzero(verdicts.passing)
-    if not score or len(feasible) < 2 or not profile.score:
-        return Decision(state, verdicts, feasible, None)
-    candidates = nodes if len(feasible) == len(nodes) else nodes.at(feasible)
-    run_pre_score(profile, state, pod, candidates)
-    return Decision(state, verdicts, feasible, run_score(profile, state, pod, candidates).totals)
-
-
 def run_pre_enqueue(profile: Profile, pod: Pod) -> Status | None:
     """Run PreEnqueue: return why the pod may not be queued, by the first plugin that says so, or None."""
     for plugin in profile.pre_enqueue:
-        status = _guarded(plugin, "PreEnqueue", plugin.pre_enqueue, pod)
+        status = guarded(plugin, "PreEnqueue", plugin.pre_enqueue, pod)
         if status is not None:
             return status.given_by(plugin.name)
     return None
@@ -163,18 +81,18 @@ def run_pre_filter(profile: Profile, state: CycleState, pod: Pod) -> PreFilterOu
     restricting: list[str] = []
     rejection: Status | None = None
     for plugin in profile.pre_filter:
-        answer = _call(state, plugin, "PreFilter", plugin.pre_filter, state, pod)
+        answer = call(state, plugin, "PreFilter", plugin.pre_filter, state, pod)
         if isinstance(answer, Status):
             if answer.code == Code.SKIP:
                 state.skipped_filters.add(plugin.name)
                 continue
             if not answer.is_rejection:
-                raise CycleError(f"{_doing(plugin, 'PreFilter')}: {answer.message}")
+                raise CycleError(f"{running(plugin, 'PreFilter')}: {answer.message}")
             rejection = answer.given_by(plugin.name)
             if answer.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
                 return PreFilterOutcome(rejection, None, restricting)
         elif answer is not None:
-            _require_answer(plugin, "PreFilter", wrong_names(answer))
+            require_answer(plugin, "PreFilter", wrong_names(answer))
             restricting.append(plugin.name)
             names = set(answer) if names is None else names & set(answer)
             if not names:
@@ -255,9 +173,9 @@ def _run_filters(profile: Profile, state: CycleState, pod: Pod, verdicts: Verdic
         if plugin.name in state.skipped_filters:
             continue
         nodes = verdicts.remaining
-        rejections = _call(state, plugin, "Filter", plugin.filter, state, pod, nodes)
+        rejections = call(state, plugin, "Filter", plugin.filter, state, pod, nodes)
         if rejections is not None:
-            _require_answer(plugin, "Filter", wrong_rejections(rejections, len(nodes)))
+            require_answer(plugin, "Filter", wrong_rejections(rejections, len(nodes)))
             verdicts.reject(plugin.name, rejections)
 
 
@@ -282,7 +200,7 @@ def run_post_filter(
     reasons: list[str] = []
     for plugin in profile.post_filter:
         again = filter_again(profile, state, pod, nominated)
-        result = _call(state, plugin, "PostFilter", plugin.post_filter, state, pod, verdicts, again)
+        result = call(state, plugin, "PostFilter", plugin.post_filter, state, pod, verdicts, again)
         if result.status.code == Code.SUCCESS:
             return result
         if result.status.code != Code.UNSCHEDULABLE:
@@ -296,11 +214,11 @@ def run_post_filter(
 def run_pre_score(profile: Profile, state: CycleState, pod: Pod, nodes: NodeView) -> None:
     """Run PreScore on feasible nodes; a plugin that skips has its Score skipped (RunPreScorePlugins)."""
     for plugin in profile.pre_score:
-        status = _call(state, plugin, "PreScore", plugin.pre_score, state, pod, nodes)
+        status = call(state, plugin, "PreScore", plugin.pre_score, state, pod, nodes)
         if status is not None:
-            _require_answer(plugin, "PreScore", wrong_status(status))
+            require_answer(plugin, "PreScore", wrong_status(status))
             if status.code != Code.SKIP:
-                raise CycleError(f"{_doing(plugin, 'PreScore')}: {status.message}")
+                raise CycleError(f"{running(plugin, 'PreScore')}: {status.message}")
             state.skipped_scores.add(plugin.name)
 
 
@@ -313,12 +231,12 @@ def run_score(profile: Profile, state: CycleState, pod: Pod, nodes: NodeView) ->
     for plugin, weight in profile.score:
         if plugin.name in state.skipped_scores:
             continue
-        raw = _call(state, plugin, "Score", plugin.score, state, pod, nodes)
-        _require_answer(plugin, "Score", wrong_scores(raw, len(nodes)))
+        raw = call(state, plugin, "Score", plugin.score, state, pod, nodes)
+        require_answer(plugin, "Score", wrong_scores(raw, len(nodes)))
         normalized = raw
         if type(plugin).normalize is not Score.normalize:
-            normalized = _call(state, plugin, "ScoreExtensionNormalize", plugin.normalize, state, pod, nodes, raw)
-            _require_answer(plugin, "ScoreExtensionNormalize", wrong_scores(normalized, len(nodes)))
+            normalized = call(state, plugin, "ScoreExtensionNormalize", plugin.normalize, state, pod, nodes, raw)
+            require_answer(plugin, "ScoreExtensionNormalize", wrong_scores(normalized, len(nodes)))
         plugins.append(plugin.name)
         weights.append(weight)
         scores.append(normalized)
@@ -326,69 +244,6 @@ def run_score(profile: Profile, state: CycleState, pod: Pod, nodes: NodeView) ->
     by_plugin = np.array(scores, np.int64).reshape(len(plugins), len(nodes))
     _require_range(plugins, by_plugin)
     return Scores(plugins, weights, by_plugin)
-
-
-# What a plugin failed at, by the extension point as metrics name it.
-_DOING = {
-    "PreEnqueue": 'running PreEnqueue plugin "{}"',
-    "PreFilter": 'running PreFilter plugin "{}"',
-    "Filter": 'running "{}" filter plugin',
-    "PostFilter": 'running PostFilter plugin "{}"',
-    "PreScore": 'running PreScore plugin "{}"',
-    "Score": 'running Score plugins: plugin "{}" failed with',
-    "ScoreExtensionNormalize": 'running Normalize on Score plugins: plugin "{}" failed with',
-}
-
-
-def _call(state: CycleState, plugin: Plugin, point: str, method: Callable[..., T], *args: object) -> T:
-    """Call a plugin if there is time; what it raises becomes a CycleError that says what it failed at."""
-    if time.monotonic() > state.deadline:
-        require_time(state.deadline, _doing(plugin, point))
-    recorder = state.recorder
-    if recorder is None:
-        try:
-            return method(*args)
-        except OutOfTimeError:
-            raise
-        except Exception as error:
-            raise _failure(plugin, point, error) from error
-    started = time.perf_counter()
-    code = Code.ERROR
-    try:
-        answer = _guarded(plugin, point, method, *args)
-        code = answer.code if isinstance(answer, Status) else Code.SUCCESS
-        return answer
-    finally:
-        recorder.record_plugin(plugin.name, point, code.label, time.perf_counter() - started)
-
-
-def _guarded(plugin: Plugin, point: str, method: Callable[..., T], *args: object) -> T:
-    try:
-        return method(*args)
-    except OutOfTimeError:
-        raise  # by a plugin that had others run
-    except Exception as error:
-        raise _failure(plugin, point, error) from error
-
-
-def _failure(plugin: Plugin, point: str, error: Exception) -> CycleError:
-    """Return what to raise for what a plugin raised; an error that is its own is logged."""
-    doing = _doing(plugin, point)
-    if isinstance(error, NoTimeLeftError):
-        return OutOfTimeError(f"{doing}: {error}")
-    if isinstance(error, PluginError | QuantityError):
-        return CycleError(f"{doing}: {error}")  # the pod's fault, not the plugin's
-    log.error("a plugin failed", exc_info=error, extra={"doing": doing})
-    return CycleError(f"{doing}: {type(error).__name__}: {error}")
-
-
-def _doing(plugin: Plugin, point: str) -> str:
-    return _DOING[point].format(plugin.name)
-
-
-def _require_answer(plugin: Plugin, point: str, wrong: str | None) -> None:
-    if wrong is not None:
-        raise CycleError(f"{_doing(plugin, point)}: it returned {wrong}")
 
 
 def _require_range(plugins: list[str], scores: NDArray[np.int64]) -> None:

@@ -335,3 +335,8 @@ class Node(Object):
     metadata: ObjectMeta = ObjectMeta()
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
+
+
+def pod_name(pod: Pod) -> str:
+    """Return namespace/name."""
+    return f"{pod.metadata.namespace}/{pod.metadata.name}"

@@ -5,7 +5,7 @@ has a value that a caller can choose.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Literal, NamedTuple, get_args
 
@@ -15,6 +15,7 @@ from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST as OPEN
 from prometheus_client.openmetrics.exposition import generate_latest as encode_openmetrics
 
 from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.table_sizes import TableSize
 from extender_service.extender.load import Limit
 from extender_service.extender.observation import Observation, Verb
 from extender_service.kube.reflector import WatchState
@@ -42,8 +43,8 @@ class Metrics:
     """All metrics of one service, and those of the process.
 
     `watches` are by resource, such as nodes; `events` counts events for users by what became of them, `refusals`
-    connections by why they were refused, `decisions_ahead` decisions made ahead by what became of them. `framework` is
-    to be attached to the profiles.
+    connections by why they were refused, `decisions_ahead` decisions made ahead by what became of them. `own_tables`
+    returns the sizes of a program's own tables. `framework` is to be attached to the profiles.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class Metrics:
         events: Mapping[str, int] = MappingProxyType({}),
         refusals: Mapping[str, int] = MappingProxyType({}),
         decisions_ahead: Mapping[str, int] = MappingProxyType({}),
+        own_tables: Callable[[], Iterable[TableSize]] = tuple,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -100,7 +102,7 @@ class Metrics:
             (verb, limit): limited.labels(verb, limit) for verb in get_args(Verb) for limit in get_args(Limit) if limit
         }
         self.framework = FrameworkMetrics(registry)
-        registry.register(ClusterCollector(cluster))
+        registry.register(ClusterCollector(cluster, own_tables))
         registry.register(WatchCollector(watches, clock))
         registry.register(
             CountCollector(

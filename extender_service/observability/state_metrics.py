@@ -1,21 +1,22 @@
 """Metrics that are read from the state of the service when somebody asks for them."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.dimensions import POD_COUNT
-from extender_service.cluster.table_sizes import table_sizes
+from extender_service.cluster.table_sizes import TableSize, table_sizes
 from extender_service.kube.reflector import WatchState
 
 
 class ClusterCollector(Collector):
-    """Sizes of what is known of the cluster."""
+    """Sizes of what is known of the cluster, and of a program's `own_tables`."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, own_tables: Callable[[], Iterable[TableSize]] = tuple) -> None:
         self._cluster = cluster
+        self._own_tables = own_tables
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics as they are now."""
@@ -47,7 +48,7 @@ class ClusterCollector(Collector):
         limits = GaugeMetricFamily(
             "extender_service_table_limit", "The most entries of tables that have a limit.", labels=["table"]
         )
-        for table in table_sizes(cluster):
+        for table in (*table_sizes(cluster), *self._own_tables()):
             entries.add_metric([table.name], table.entries)
             if table.limit is not None:
                 limits.add_metric([table.name], table.limit)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from extender_service.cluster.view import NodeView
 from extender_service.config.plugin_args import DefaultPreemptionArgs
 from extender_service.framework.candidates import NO_CANDIDATES, Candidates, best_candidates, sampled
+from extender_service.framework.guard import CycleError
 from extender_service.framework.interface import (
     CycleState,
     FilterAgain,
@@ -24,7 +25,6 @@ from extender_service.framework.preemption import (
     fit_error,
     ineligible,
 )
-from extender_service.framework.runtime import CycleError
 from extender_service.framework.status import Code, Status, unschedulable
 from extender_service.framework.verdicts import Verdicts
 from extender_service.kube.objects import Object, Pod

@@ -13,11 +13,11 @@ from extender_service.cluster.volumes.storage import STORAGE
 from extender_service.cluster.workloads import WORKLOADS
 from extender_service.config.load import default_config, parse_config
 from extender_service.config.types import KubeSchedulerConfiguration
+from extender_service.framework.guard import CycleError
 from extender_service.framework.interface import CycleState, Handle
 from extender_service.framework.profile import Profile
 from extender_service.framework.registry import Registry
 from extender_service.framework.runtime import (
-    CycleError,
     PreFilterOutcome,
     filter_nodes,
     run_pre_enqueue,

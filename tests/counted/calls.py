@@ -15,11 +15,13 @@ from bench.decision import default_profile
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.cluster_file import ClusterFile
 from extender_service.extender.app import create_app
-from extender_service.extender.bind import Binder
+from extender_service.extender.extender import Extender
 from extender_service.extender.load import CallLimits, Load
 from extender_service.extender.observation import Verb
-from extender_service.extender.service import ExtenderService, Mode
+from extender_service.extender.policy import Mode
+from extender_service.framework.profiles import Profiles
 from extender_service.kube.objects import Pod
+from extender_service.scheduling.engine import Engine
 from tests.counted.bytecodes import executed, finish, typical
 from tests.counted.pods import PODS_PER_NODE, numbered, placed
 
@@ -54,8 +56,8 @@ def _calls(mode: Mode, verb: Verb, order: Order, nodes: int, *, alike: bool = Fa
 
 def _app(cluster: Cluster, mode: Mode) -> ASGIApp:
     profile = default_profile(cluster)
-    service = ExtenderService(cluster, {profile.scheduler_name: profile}, mode=mode, is_live=True)
-    return create_app(service, Binder(service, ClusterFile(cluster, [])), lambda _: None, Load(CallLimits()))
+    engine = Engine(cluster, Profiles({profile.scheduler_name: profile}), ClusterFile(cluster, []))
+    return create_app(Extender(engine, mode=mode, is_live=True), lambda _: None, Load(CallLimits()))
 
 
 async def _call(app: ASGIApp, verb: Verb, body: bytes) -> tuple[int, bytes]:

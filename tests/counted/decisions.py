@@ -7,11 +7,14 @@ import numpy as np
 
 from bench import preemption, synthetic
 from bench.decision import default_profile
-from extender_service.extender.service import pod_name
 from extender_service.framework.candidates import best_candidates
 from extender_service.framework.preemption import dry_run
-from extender_service.framework.runtime import decide, filter_again
+from extender_service.framework.runtime import filter_again
 from extender_service.framework.status import Code
+from extender_service.kube.objects import pod_name
+from extender_service.scheduling.asked_nodes import AllNodes
+from extender_service.scheduling.decision import decide
+from extender_service.scheduling.question import Question
 from tests.counted.bytecodes import executed, typical
 from tests.counted.pods import PODS_PER_NODE, numbered, placed
 
@@ -36,7 +39,7 @@ def _decisions(pod_class: str, nodes: int) -> Iterator[tuple[int, int]]:
 
         def decide_about_all() -> None:
             view = cluster.view(None)
-            decision = decide(profile, pod, view, view.exists, score=True)  # noqa: B023 - is called at once
+            decision = decide(profile, Question(pod, AllNodes(view)))  # noqa: B023 - is called at once
             if len(decision.feasible):
                 chosen.append(view.names[decision.choose()])
 
@@ -53,7 +56,7 @@ def dry_run_of_preemption(victims: int, nodes: int) -> int:
     pod = preemption.pending_pod(victims)
     profile = default_profile(cluster)
     view = cluster.view(None)
-    decision = decide(profile, pod, view, view.exists, score=False)
+    decision = decide(profile, Question(pod, AllNodes(view), must_score=False))
     hopeful = view.at(np.flatnonzero(decision.verdicts.rejected_with(Code.UNSCHEDULABLE)))
     again = filter_again(profile, decision.state, pod, [])
 

@@ -52,7 +52,7 @@ def _bound_as_expected(cluster: Cluster, reflector: Reflector[WatchedPod]) -> in
     _applying(reflector, WATCHED_PODS, "ADDED", created)
     for pod, manifest in zip(created, bound, strict=True):
         expected = msgspec.convert(pod, Pod)
-        cluster.placements.expect(expected, pod_uid(expected), manifest["spec"]["nodeName"])
+        cluster.placements.place(expected, pod_uid(expected), manifest["spec"]["nodeName"])
     count = _applying(reflector, WATCHED_PODS, "MODIFIED", bound)
     _applying(reflector, WATCHED_PODS, "DELETED", bound)
     return count

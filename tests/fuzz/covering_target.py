@@ -17,12 +17,13 @@ with atheris.instrument_imports(include=["extender_service"]):
     from extender_service.cluster.cluster_file import ClusterFile
     from extender_service.config.load import default_config
     from extender_service.extender.app import create_app
-    from extender_service.extender.bind import Binder
+    from extender_service.extender.extender import Extender
     from extender_service.extender.load import CallLimits, Load
-    from extender_service.extender.service import ExtenderService
     from extender_service.framework.interface import Handle
+    from extender_service.framework.profiles import Profiles
     from extender_service.framework.registry import Registry
     from extender_service.plugins.default_plugins import IN_TREE
+    from extender_service.scheduling.engine import Engine
 
 import logging
 from pathlib import Path
@@ -43,8 +44,8 @@ class Target:
         files = ClusterFile(cluster, [cluster_file])
         files.load()
         profiles = Registry(IN_TREE).profiles(default_config(), Handle(cluster, files))
-        service = ExtenderService(cluster, profiles, mode="replace", is_live=False)
-        self._app = create_app(service, Binder(service, files), lambda _: None, Load(CallLimits()))
+        extender = Extender(Engine(cluster, Profiles(profiles), files), mode="replace", is_live=False)
+        self._app = create_app(extender, lambda _: None, Load(CallLimits()))
         self._loop = asyncio.new_event_loop()
 
     def call(self, data: bytes) -> None:

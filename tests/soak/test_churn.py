@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 from extender_service.cluster.api_server import NodeStore, PodStore, StorageStore, WorkloadStore
-from extender_service.cluster.placements import SPARE_DEADLINES
 from extender_service.cluster.structures.change_log import MOST_CHANGES
 from extender_service.cluster.volumes.storage import STORAGE
 from extender_service.cluster.workloads import MOST_ANSWERS, WORKLOADS
+from extender_service.extender.expectations import SPARE_DEADLINES
 from extender_service.kube.reflector import Store
 from extender_service.kube.resources import NODES, PODS, Resource, key_of
 from tests.soak.churn import Churn, Event
@@ -35,7 +35,7 @@ _LIMITS = {
 # What is in these follows from nothing but which few they are.
 _LAST_FEW = ("._recent[]", "._changes[]", "._deadlines[]")
 # The last pod that was placed, the one before, and what was decided about the next.
-_LAST_PODS = ("decider._last[]", "decider._before[]", "decider._known_kind[]", "decider._ahead[]")
+_LAST_PODS = ("_last_placed[]", "ahead._before[]", "ahead._known_kind[]", "ahead._ahead[]")
 # Room for what comes next is as much as was needed at one time, and arrays have an entry for what there is room for.
 _ROOM = ("._free", "._holders", ".values", ".facts", ".objects", "._labels", ARRAY)
 # It may be needed at another time by a few more.
@@ -77,7 +77,7 @@ class Follower:
         return bool(answer["NodeNames"])
 
     def sizes(self) -> Counter[str]:
-        return container_sizes("service", (self.world.service, self.world.binder))
+        return container_sizes("extender", (self.world.extender,))
 
 
 def _decoded(resource: Resource[Any], manifest: dict[str, Any]) -> Any:
@@ -95,7 +95,7 @@ async def _live(follower: Follower) -> Counter[str]:
     assert placed[True] > _STEPS / 20 > placed[False]
     for event in follower.churn.clear():
         follower.see(event)
-    follower.world.cluster.expire()
+    follower.world.extender.expectations.expire()
     return follower.sizes()
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from extender_service.cluster.node_info import node_named
 from extender_service.config.plugin_args import NodeAffinityArgs
+from extender_service.framework.guard import CycleError
 from extender_service.framework.interface import CycleState, PreBind, Reserve
-from extender_service.framework.runtime import CycleError
 from extender_service.framework.status import Status, unschedulable
 from extender_service.kube.manifests import ManifestError
 from extender_service.kube.objects import Pod, Taint

@@ -10,8 +10,10 @@ from bench import clusters, programs, synthetic
 from bench.decision import default_profile
 from bench.programs import ClusterSize, Peers
 from extender_service.cluster.cluster import Cluster
-from extender_service.framework.runtime import decide
 from extender_service.kube.objects import Pod
+from extender_service.scheduling.asked_nodes import AllNodes
+from extender_service.scheduling.decision import decide
+from extender_service.scheduling.question import Question
 
 SIZE = ClusterSize(120, pods_per_node=10, images=5)
 
@@ -31,7 +33,7 @@ def theirs(peers: Peers) -> Cluster:
 def totals(cluster: Cluster, pod: Pod) -> dict[str, int]:
     """The score of each node where the pod fits."""
     nodes = cluster.view(None)
-    decision = decide(default_profile(cluster), pod, nodes, nodes.exists, score=True)
+    decision = decide(default_profile(cluster), Question(pod, AllNodes(nodes)))
     found = np.zeros(len(decision.feasible), np.int64) if decision.totals is None else decision.totals
     return {nodes.names[at]: int(total) for at, total in zip(decision.feasible, found, strict=True)}
 

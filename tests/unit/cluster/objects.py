@@ -1,6 +1,6 @@
 """Short ways to write nodes and pods in tests."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -66,6 +66,21 @@ def make_pod(
         PodSpec(node_name=node, containers=(make_container(requests, ports=ports),)),
         PodStatus(phase=phase, nominated_node_name=nominated),
     )
+
+
+class Undo:
+    """A reservation of which a test sees that it was given back."""
+
+    has_reached_bind = False
+
+    def __init__(self, undo: Callable[[], None]) -> None:
+        self.unreserve = undo
+
+    async def run(self, may_bind: Callable[[], None]) -> None:
+        raise AssertionError("no test binds what is only reserved")
+
+    def finish(self) -> None:
+        raise AssertionError("no test binds what is only reserved")
 
 
 def watched(pod: Pod) -> WatchedPod:

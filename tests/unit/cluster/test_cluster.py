@@ -10,8 +10,7 @@ from extender_service.cluster.pod_counts import PodQuery
 from extender_service.kube.objects import Node, Pod
 from extender_service.kube.quantity import QuantityError
 from extender_service.kube.selectors import EVERYTHING
-from tests.unit.cluster.clock import Clock
-from tests.unit.cluster.objects import make_node, make_pod
+from tests.unit.cluster.objects import Undo, make_node, make_pod
 
 GPU = "nvidia.com/gpu"
 
@@ -20,8 +19,7 @@ class Recorded(Cluster):
     """A cluster that notes what it would have woken waiting decisions for."""
 
     def __init__(self) -> None:
-        self.clock = Clock()
-        super().__init__(clock=self.clock)
+        super().__init__()
         self.seen = ClusterEvent(0)
         self.events.notify = self._note  # type: ignore[method-assign]
 
@@ -39,7 +37,7 @@ class Recorded(Cluster):
         return self.seen
 
     def expect(self, pod: Pod, node_name: str) -> None:
-        self.placements.expect(pod, pod_uid(pod), node_name)
+        self.placements.place(pod, pod_uid(pod), node_name)
 
 
 @pytest.fixture
@@ -224,20 +222,21 @@ class TestPlacements:
     def test_an_expected_pod_counts_once_when_the_watch_shows_it_bound_there(self, cluster: Recorded) -> None:
         undone: list[str] = []
         cluster.apply_pod(WEB)
-        cluster.placements.expect(WEB, "uid-of-web", "a", lambda: undone.append("web"))
+        cluster.placements.place(WEB, "uid-of-web", "a", Undo(lambda: undone.append("web")))
         assert requested(cluster, "a") == 1000
         cluster.apply_pod(WEB_ON_A)
         assert (requested(cluster, "a"), len(cluster.placements), undone) == (1000, 0, [])
 
     @pytest.mark.parametrize("is_known", [True, False])
-    @pytest.mark.parametrize("kind", ["expect", "assume"])
+    @pytest.mark.parametrize("assumed", [False, True])
     def test_there_is_nothing_to_catch_up_with_when_a_pod_is_bound_where_it_is_placed(
-        self, cluster: Recorded, kind: str, is_known: bool
+        self, cluster: Recorded, assumed: bool, is_known: bool
     ) -> None:
         undone: list[str] = []
         if is_known:
             cluster.apply_pod(WEB)
-        getattr(cluster.placements, kind)(WEB, "uid-of-web", "a", lambda: undone.append("web"))
+        undo = Undo(lambda: undone.append("web"))
+        cluster.placements.place(WEB, "uid-of-web", "a", undo).assumed = assumed
         slot = cluster.slot_on("uid-of-web", "a")
         before = (cluster.nodes.by_room.changes.count, cluster.pods.changes.count)
         assert cluster.events_of_pod(WEB_ON_A) == ClusterEvent.POD_ADDED
@@ -249,7 +248,7 @@ class TestPlacements:
 
     def test_a_pod_that_is_bound_where_it_is_placed_has_what_the_watch_says_else(self, cluster: Recorded) -> None:
         cluster.apply_pod(make_pod("web", requests={"cpu": "1"}, nominated="b"))
-        cluster.placements.expect(make_pod("web", requests={"cpu": "1"}, nominated="b"), "uid-of-web", "a")
+        cluster.placements.place(make_pod("web", requests={"cpu": "1"}, nominated="b"), "uid-of-web", "a")
         started = structs.replace(WEB_ON_A.status, start_time="1970-01-01T00:00:01Z")
         cluster.apply_pod(structs.replace(WEB_ON_A, spec=structs.replace(WEB_ON_A.spec, priority=7), status=started))
         slot = cluster.slot_on("uid-of-web", "a")
@@ -261,7 +260,7 @@ class TestPlacements:
 
     def test_a_pod_that_was_changed_before_it_was_bound_counts_as_it_is(self, cluster: Recorded) -> None:
         undone: list[str] = []
-        cluster.placements.expect(WEB, "uid-of-web", "a", lambda: undone.append("web"))
+        cluster.placements.place(WEB, "uid-of-web", "a", Undo(lambda: undone.append("web")))
         cluster.apply_pod(make_pod("web", "a", requests={"cpu": "2"}))
         assert (requested(cluster, "a"), len(cluster.placements), len(cluster.pods), undone) == (2000, 0, 1, [])
 
@@ -281,26 +280,9 @@ class TestPlacements:
 
     def test_an_expected_pod_that_is_bound_elsewhere_counts_there(self, cluster: Recorded) -> None:
         undone: list[str] = []
-        cluster.placements.expect(WEB, "uid-of-web", "b", lambda: undone.append("web"))
+        cluster.placements.place(WEB, "uid-of-web", "b", Undo(lambda: undone.append("web")))
         assert cluster.events_of_pod(WEB_ON_A) == ClusterEvent.POD_ADDED | ClusterEvent.POD_REMOVED
         assert (requested(cluster, "a"), requested(cluster, "b"), undone) == (1000, 0, ["web"])
-
-    def test_a_pending_pod_that_the_watch_shows_stays_expected(self, cluster: Recorded) -> None:
-        cluster.expect(WEB, "a")
-        cluster.apply_pod(WEB)
-        cluster.clock.pass_seconds(10)
-        cluster.expire()
-        assert (requested(cluster, "a"), cluster.pod_count, is_expected(cluster, WEB)) == (1000, 1, True)
-
-    def test_a_pod_that_the_watch_never_shows_is_expected_for_five_seconds(self, cluster: Recorded) -> None:
-        cluster.expect(WEB, "a")
-        cluster.seen = NOTHING
-        cluster.clock.pass_seconds(4.9)
-        cluster.expire()
-        assert (requested(cluster, "a"), cluster.seen) == (1000, NOTHING)
-        cluster.clock.pass_seconds(0.1)
-        cluster.expire()
-        assert (requested(cluster, "a"), cluster.seen) == (0, ClusterEvent.POD_REMOVED)
 
     def test_dropping_a_placement_makes_room(self, cluster: Recorded) -> None:
         cluster.expect(WEB, "a")
@@ -320,13 +302,13 @@ class TestPlacements:
         assert cluster.seen == ClusterEvent.POD_REMOVED
 
     def test_an_assumed_pod_that_has_ended_before_the_watch_showed_it_counts_no_more(self, cluster: Recorded) -> None:
-        cluster.placements.assume(WEB, "uid-of-web", "a")
+        cluster.placements.place(WEB, "uid-of-web", "a").assumed = True
         assert cluster.events_of_pod(make_pod("web", "a", phase="Succeeded")) == ClusterEvent.POD_REMOVED
         assert (requested(cluster, "a"), len(cluster.placements)) == (0, 0)
 
     def test_an_assumed_pod_whose_name_another_pod_has_taken_counts_no_more(self, cluster: Recorded) -> None:
         cluster.apply_pod(make_pod("web-0", uid="old"))
-        cluster.placements.assume(make_pod("web-0", uid="old", requests={"cpu": "1"}), "old", "a")
+        cluster.placements.place(make_pod("web-0", uid="old", requests={"cpu": "1"}), "old", "a").assumed = True
         assert cluster.events_of_pod(make_pod("web-0", uid="new")) == ClusterEvent.POD_REMOVED
         assert (requested(cluster, "a"), len(cluster.placements)) == (0, 0)
 
@@ -334,7 +316,7 @@ class TestPlacements:
         self, cluster: Recorded
     ) -> None:
         cluster.apply_pod(WEB_ON_A)
-        cluster.placements.assume(WEB, "uid-of-web", "a")
+        cluster.placements.place(WEB, "uid-of-web", "a").assumed = True
         cluster.apply_pod(WEB_ON_A)
         assert (requested(cluster, "a"), len(cluster.placements)) == (1000, 0)
 
@@ -385,14 +367,6 @@ class TestEvents:
     def test_a_pod_that_shrinks_leaves_room(self, cluster: Recorded) -> None:
         cluster.apply_pod(WEB_ON_A)
         assert ClusterEvent.POD_REMOVED in cluster.events_of_pod(make_pod("web", "a", requests={"cpu": "500m"}))
-
-
-def test_all_expectations_are_dropped_at_once_and_pods_that_are_being_bound_stay(cluster: Recorded) -> None:
-    cluster.expect(WEB, "a")
-    cluster.expect(make_pod("cache"), "b")
-    cluster.placements.assume(make_pod("db"), "uid-of-db", "b")
-    cluster.drop_expectations()
-    assert [placement.uid for placement in cluster.placements] == ["uid-of-db"]
 
 
 def test_waiting_decisions_are_woken() -> None:

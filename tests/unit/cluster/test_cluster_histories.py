@@ -13,7 +13,7 @@ from msgspec import structs
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.labels import ABSENT
 from extender_service.cluster.nodes import NodeTable
-from extender_service.cluster.placements import UNKNOWN_SECONDS
+from extender_service.extender.expectations import UNKNOWN_SECONDS, Expectations
 from extender_service.kube.objects import (
     Affinity,
     AWSElasticBlockStore,
@@ -27,7 +27,7 @@ from extender_service.kube.objects import (
 )
 from tests.unit.cluster.clock import Clock
 from tests.unit.cluster.from_scratch import amounts_of, matrix_of, ports_of, taken_by
-from tests.unit.cluster.objects import make_node, make_pod, watched
+from tests.unit.cluster.objects import Undo, make_node, make_pod, watched
 from tests.unit.cluster.portrait import portrait
 
 EXPECTED_SECONDS = 60.0
@@ -96,7 +96,8 @@ class ClusterHistories(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.clock = Clock()
-        self.cluster = Cluster(clock=self.clock, expected_seconds=EXPECTED_SECONDS)
+        self.cluster = Cluster()
+        self.expectations = Expectations(self.cluster, clock=self.clock, expected_seconds=EXPECTED_SECONDS)
         self.nodes: dict[str, Node] = {}
         self.pods: dict[str, Pod] = {}
         self.placed: dict[str, Placed] = {}
@@ -161,9 +162,8 @@ class ClusterHistories(RuleBasedStateMachine):
         if not self.is_bound(pod):
             self.forget_placement(pod.metadata.uid)
             self.placed[pod.metadata.uid] = Placed(pod, node, assumed=False, made_at=self.clock.now)
-            self.cluster.placements.expect(
-                pod, pod.metadata.uid, node, lambda: self.told_of_drops.append(pod.metadata.uid)
-            )
+            undo = Undo(lambda: self.told_of_drops.append(pod.metadata.uid))
+            self.expectations.expect(self.cluster.placements.place(pod, pod.metadata.uid, node, undo))
 
     @rule(name=pod_names, uid=uids, facts=pod_facts, node=node_names)
     def binding_begins(self, name: str, uid: str, facts: dict, node: str) -> None:  # type: ignore[type-arg]
@@ -172,10 +172,13 @@ class ClusterHistories(RuleBasedStateMachine):
             placed = self.placed.get(pod.metadata.uid)
             if placed is not None and placed.node_name == node:
                 placed.assumed = True
-            else:
-                self.forget_placement(pod.metadata.uid)
-                self.placed[pod.metadata.uid] = Placed(pod, node, assumed=True, made_at=self.clock.now)
-            self.cluster.placements.assume(pod, pod.metadata.uid, node)
+                placement = self.cluster.placements.get(pod.metadata.uid)
+                assert placement is not None
+                placement.assumed = True
+                return
+            self.forget_placement(pod.metadata.uid)
+            self.placed[pod.metadata.uid] = Placed(pod, node, assumed=True, made_at=self.clock.now)
+            self.cluster.placements.place(pod, pod.metadata.uid, node).assumed = True
 
     @precondition(lambda self: self.placed)
     @rule(data=st.data())
@@ -195,7 +198,7 @@ class ClusterHistories(RuleBasedStateMachine):
             placed.was_known = placed.was_known or uid in known
             if not placed.was_known or age >= EXPECTED_SECONDS:
                 self.forget_placement(uid)
-        self.cluster.expire()
+        self.expectations.expire()
 
     @rule(key=st.sampled_from(LABEL_KEYS))
     def label_is_asked_for(self, key: str) -> None:
@@ -242,8 +245,7 @@ class ClusterHistories(RuleBasedStateMachine):
         for pod in self.pods.values():
             told.apply_pod(pod)
         for uid, placed in self.placed.items():
-            place = told.placements.assume if placed.assumed else told.placements.expect
-            place(placed.pod, uid, placed.node_name)
+            told.placements.place(placed.pod, uid, placed.node_name).assumed = placed.assumed
         assert portrait(self.cluster) == portrait(told)
 
     @invariant()

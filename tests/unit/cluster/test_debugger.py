@@ -138,11 +138,11 @@ def test_other_facts_of_nodes_are_compared_too() -> None:
 
 def test_a_placement_ahead_of_the_watch_is_no_difference() -> None:
     cluster = cluster_of([make_node("a")], [WEB])
-    cluster.placements.expect(WEB, "uid-of-web", "a")
+    cluster.placements.place(WEB, "uid-of-web", "a")
     assert not compare(cluster, cluster_of([make_node("a")], [WEB]))
     assert not compare(cluster, cluster_of([make_node("a")], [WEB_ON_A]))
     cluster.remove_pod(("default", "web"))
-    cluster.placements.assume(WEB, "uid-of-web", "a")
+    cluster.placements.place(WEB, "uid-of-web", "a").assumed = True
     assert not compare(cluster, cluster_of([make_node("a")], [WEB_ON_A]))
     assert not compare(cluster, cluster_of([make_node("a")]))
 
@@ -150,7 +150,7 @@ def test_a_placement_ahead_of_the_watch_is_no_difference() -> None:
 def test_a_placement_on_another_node_than_the_list_shows_is_a_difference() -> None:
     nodes = [make_node("a"), make_node("b")]
     cluster = cluster_of(nodes, [WEB])
-    cluster.placements.expect(WEB, "uid-of-web", "b")
+    cluster.placements.place(WEB, "uid-of-web", "b")
     differences = compare(cluster, cluster_of(nodes, [WEB_ON_A]))
     assert differences.misplaced_pods == ["default/web (uid-of-web) is on no node, listed on a"]
     assert {difference.node_name for difference in differences.nodes} == {"a", "b"}
@@ -184,8 +184,8 @@ def test_a_dump_shows_nodes_placements_and_table_sizes() -> None:
         [make_node("a", {"cpu": "4", "x/gpu": "1"}), make_node("idle", {})],
         [make_pod("db", "a", requests={"cpu": "1500m", "memory": "0"}, ports=[80]), make_pod("early", "gone"), WEB],
     )
-    cluster.placements.expect(WEB, "uid-of-web", "a")
-    cluster.placements.assume(make_pod("job", requests={"cpu": "0", "memory": "0"}), "uid-of-job", "a")
+    cluster.placements.place(WEB, "uid-of-web", "a")
+    cluster.placements.place(make_pod("job", requests={"cpu": "0", "memory": "0"}), "uid-of-job", "a").assumed = True
     lines = list(dump(cluster))
     assert lines[:5] == [
         "node a: cpu_milli 2500/4000, pods 3/0, nonzero_cpu_milli 2500/0, nonzero_memory_bytes 209715200/0, x/gpu 0/1",

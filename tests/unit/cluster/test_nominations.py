@@ -63,5 +63,5 @@ def test_a_nomination_ends_when_the_pod_is_bound_renominated_or_gone(cluster: Cl
 def test_a_nominated_pod_that_counts_on_a_node_already_does_not_count_twice(cluster: Cluster) -> None:
     pod = nominated("web")
     cluster.apply_pod(pod)
-    cluster.placements.expect(pod, pod.metadata.uid, "a")
+    cluster.placements.place(pod, pod.metadata.uid, "a")
     assert names_for(cluster, judged()) == []

@@ -86,7 +86,7 @@ def test_counts_follow_changes_of_labels_deletion_and_place(cluster: Cluster) ->
     assert cluster.pod_counts.by_row(LIVE_WEB, 2).tolist() == [1, 0]
     cluster.apply_pod(make_pod("web-1", "a", labels={"app": "web"}, deleted=True))
     assert cluster.pod_counts.by_row(LIVE_WEB, 2).tolist() == [0, 0]
-    cluster.placements.expect(make_pod("web-2", "", labels={"app": "web"}), "shop-web-2", "b")
+    cluster.placements.place(make_pod("web-2", "", labels={"app": "web"}), "shop-web-2", "b")
     assert cluster.pod_counts.by_row(LIVE_WEB, 2).tolist() == [0, 1]
     cluster.drop_placement("shop-web-2")
     assert cluster.pod_counts.by_row(LIVE_WEB, 2).tolist() == [0, 0]

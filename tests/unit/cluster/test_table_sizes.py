@@ -5,7 +5,6 @@ from collections.abc import Iterable
 import pytest
 
 from extender_service.cluster.cluster import Cluster
-from extender_service.cluster.placements import SPARE_DEADLINES
 from extender_service.cluster.table_sizes import table_sizes
 from extender_service.cluster.volumes.storage import StorageObject
 from extender_service.kube.objects import LabelSelector, ObjectMeta
@@ -86,9 +85,9 @@ def test_every_table_is_told_by_its_name_which_is_a_label_of_a_metric() -> None:
     cluster.apply_node(make_node("a"))
     web = make_pod("web", requests={"example.com/gpu": "1"})
     cluster.apply_pod(web)
-    cluster.placements.expect(web, "uid-of-web", "a")
+    cluster.placements.place(web, "uid-of-web", "a")
     one = {"node_rows", "taint_sets", "node_port_sets", "volume_supports", "request_sets", "pod_port_sets"}
-    one |= {"label_sets", "namespaces", "term_sets", "known_pods", "placements", "placement_deadlines"}
+    one |= {"label_sets", "namespaces", "term_sets", "known_pods", "placements"}
     none = {"images", "node_label_keys", "node_label_values", "kept_by_facts", "kept_by_room", "pod_label_keys"}
     none |= {"pod_counts", "anti_affinity_terms", "affinity_terms", "nominations", "namespace_selections"}
     none |= {"workload_answers", "remembered", "anti_affinity_sums", "affinity_sums"}
@@ -105,7 +104,7 @@ def test_the_limits_of_tables_are_told_with_them() -> None:
     cluster.apply_node(make_node("a"))
     cluster.apply_node(make_node("b"))
     for name in ("p", "q"):
-        cluster.placements.expect(make_pod(name), f"uid-of-{name}", "a")
+        cluster.placements.place(make_pod(name), f"uid-of-{name}", "a")
     assert {size.name: size.limit for size in table_sizes(cluster) if size.limit is not None} == {
         "node_label_keys": 256,
         "node_label_values": 2 * 256,
@@ -116,7 +115,6 @@ def test_the_limits_of_tables_are_told_with_them() -> None:
         "affinity_sums": 128,
         "pod_label_keys": 256,
         "pod_counts": 512,
-        "placement_deadlines": 2 * 2 + SPARE_DEADLINES,
         "namespace_selections": 256,
         "workload_answers": 64,
     }

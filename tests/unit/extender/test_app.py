@@ -108,7 +108,7 @@ class Fails(Filter):
 def test_an_error_holds_no_percent_sign() -> None:
     """kube-scheduler uses the text as a format string."""
     world = World(make_node("a"), plugins={})
-    world.service.profiles["default-scheduler"].filter = (Fails(None, Handle(world.cluster, world.pods)),)
+    world.profile.filter = (Fails(None, Handle(world.cluster, world.pods)),)
     answer = asyncio.run(world.call("filter", {"Pod": WEB, "NodeNames": ["a"]}))
     assert answer["Error"] == 'running "Fails" filter plugin: ZeroDivisionError: 100(percent) broken, (percent)d'
     assert world.observations[0].error == answer["Error"]
@@ -125,7 +125,7 @@ class SaysTooMuch(Filter):
 def test_reasons_that_nobody_can_read_are_an_error() -> None:
     nodes = [make_node(f"node-{number}") for number in range(100)]
     world = World(*nodes, plugins={})
-    world.service.profiles["default-scheduler"].filter = (SaysTooMuch(None, Handle(world.cluster, world.pods)),)
+    world.profile.filter = (SaysTooMuch(None, Handle(world.cluster, world.pods)),)
     names = [node.metadata.name for node in nodes]
     answer = asyncio.run(world.call("filter", {"Pod": WEB, "NodeNames": names}))
     assert answer["Error"].startswith("the reasons against 100 nodes have 400000 characters for each, too many")
@@ -213,8 +213,9 @@ def test_a_fault_of_our_own_is_an_error_too(verb: Verb, monkeypatch: pytest.Monk
     def broken(*_: object) -> None:
         raise AssertionError("50% of it")
 
-    monkeypatch.setattr(world.service, "profile_for", broken)
-    monkeypatch.setattr(world.binder, "bind", broken)
+    for name in ("decide", "score", "dry_run"):
+        monkeypatch.setattr(world.engine, name, broken)
+    monkeypatch.setattr(world.engine.binder, "read", broken)
     body = {"Pod": WEB, "NodeNames": ["a"], "PodName": "p", "PodNamespace": "n", "PodUID": "u", "Node": "a"}
     victims = {"NodeNameToMetaVictims": {"a": {"Pods": [{"UID": "uid-of-old"}]}}}
     world.cluster.apply_node(make_node("a"))
@@ -317,7 +318,7 @@ class Slow(Filter):
 @pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
 def test_nothing_is_expected_for_a_caller_that_hung_up_meanwhile(run: Callable[..., None]) -> None:
     world = World(make_node("a"), mode="replace", plugins={})
-    world.service.profiles["default-scheduler"].filter = (Slow(None, Handle(world.cluster, world.pods)),)
+    world.profile.filter = (Slow(None, Handle(world.cluster, world.pods)),)
     body = {"Pod": {"metadata": {"name": "web", "uid": "uid-of-web"}}, "NodeNames": ["a"]}
 
     async def calls() -> None:

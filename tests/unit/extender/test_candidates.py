@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender_service.cluster.cluster import Cluster
-from extender_service.extender.candidates import CandidateFinder, Candidates
+from extender_service.extender.candidates import RequestedNodes
 from extender_service.extender.wire import ExtenderArgs, NodeList
 from extender_service.kube.decoding import DecodeError
 from extender_service.kube.quantity import QuantityError
+from extender_service.scheduling.asked_nodes import AskedNodes, NodeFinder
 from tests.unit.cluster.objects import make_node, make_pod
 
 
@@ -22,9 +23,13 @@ def cluster_of(*names: str) -> Cluster:
     return cluster
 
 
-def find(args: ExtenderArgs) -> Candidates:
+def requested(cluster: Cluster) -> RequestedNodes:
+    return RequestedNodes(cluster, NodeFinder(cluster))
+
+
+def find(args: ExtenderArgs) -> AskedNodes:
     """Find nodes in an empty cluster."""
-    return CandidateFinder(cluster_of()).find(args)
+    return requested(cluster_of()).find(args)
 
 
 def whole(*nodes: object) -> ExtenderArgs:
@@ -45,7 +50,7 @@ def test_every_name_finds_its_node(known: list[str], asked: list[str], removed: 
     args = ExtenderArgs(node_names=asked)
     if come_whole:
         args = whole(*({"metadata": {"name": name}} for name in asked))
-    found = CandidateFinder(cluster).find(args)
+    found = requested(cluster).find(args)
     exists = set(asked) if come_whole else set(known) - set(removed)
     names = found.view.names
     assert found.names == asked
@@ -59,7 +64,7 @@ def test_every_name_finds_its_node(known: list[str], asked: list[str], removed: 
 
 
 def test_a_node_that_is_named_twice_is_judged_once() -> None:
-    finder = CandidateFinder(cluster_of(*"abcdefghijkl"))
+    finder = requested(cluster_of(*"abcdefghijkl"))
     found = finder.find(ExtenderArgs(node_names=["c", "a", "c", "z"]))
     assert sorted(found.view.names) == ["a", "c"]
     assert [found.view.names[position] for position in found.positions[:3]] == ["c", "a", "c"]
@@ -68,7 +73,7 @@ def test_a_node_that_is_named_twice_is_judged_once() -> None:
 
 def test_whole_nodes_leave_the_table_of_the_cluster_alone() -> None:
     cluster = cluster_of("a")
-    found = CandidateFinder(cluster).find(whole({"metadata": {"name": "a"}, "spec": {"unschedulable": True}}))
+    found = requested(cluster).find(whole({"metadata": {"name": "a"}, "spec": {"unschedulable": True}}))
     assert found.view.unschedulable.tolist() == [True]
     assert cluster.view(None).unschedulable.tolist() == [False]
 
@@ -76,9 +81,9 @@ def test_whole_nodes_leave_the_table_of_the_cluster_alone() -> None:
 def test_nodes_that_the_cache_has_in_this_version_cost_no_copy() -> None:
     cluster = cluster_of("a", "b")
     nodes: list[Any] = [{"metadata": {"name": name, "resourceVersion": "1"}} for name in ("b", "a")]
-    assert CandidateFinder(cluster).find(whole(*nodes)).view._table is cluster.nodes
+    assert requested(cluster).find(whole(*nodes)).view._table is cluster.nodes
     nodes[1]["metadata"]["resourceVersion"] = "2"
-    assert CandidateFinder(cluster).find(whole(*nodes)).view._table is not cluster.nodes
+    assert requested(cluster).find(whole(*nodes)).view._table is not cluster.nodes
 
 
 @pytest.mark.parametrize("node", [5, [], {"metadata": 5}, {"metadata": {"name": "b"}, "spec": {"taints": 5}}])
@@ -99,7 +104,7 @@ def test_a_malformed_quantity_is_refused() -> None:
 
 def test_a_list_that_came_before_is_found_again_until_nodes_come_or_go() -> None:
     cluster = cluster_of("a", "b")
-    finder = CandidateFinder(cluster)
+    finder = requested(cluster)
     args = ExtenderArgs(node_names=["b", "c", "a"])
     first = finder.find(args)
     assert finder.find(args).positions is first.positions
@@ -113,7 +118,7 @@ def test_a_node_as_go_writes_it_is_known_by_its_beginning() -> None:
     cluster = cluster_of("a", "b")
     begun = '{"metadata":{"name":"%s","uid":"0f-1","resourceVersion":"%d","labels":{}},"spec":{"unschedulable":true}}'
     nodes = tuple(msgspec.Raw((begun % of).encode()) for of in (("b", 1), ("a", 2)))
-    found = CandidateFinder(cluster).find(ExtenderArgs(nodes=NodeList(nodes)))
+    found = requested(cluster).find(ExtenderArgs(nodes=NodeList(nodes)))
     assert found.names == ["b", "a"]
     # What the cache has in this version is not read again.
     assert found.view.unschedulable[found.positions].tolist() == [False, True]

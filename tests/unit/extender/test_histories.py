@@ -9,18 +9,20 @@ import numpy as np
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from extender_service.cluster.cluster import EXPECTED_SECONDS, Cluster
+from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.debugger import compare
-from extender_service.cluster.placements import UNKNOWN_SECONDS
 from extender_service.config.load import default_config
 from extender_service.extender.app import create_app
-from extender_service.extender.bind import CONFIRM_SECONDS, Binder
+from extender_service.extender.expectations import EXPECTED_SECONDS, UNKNOWN_SECONDS
+from extender_service.extender.extender import Extender
 from extender_service.extender.load import CallLimits, Load
-from extender_service.extender.service import ExtenderService
 from extender_service.framework.interface import Handle
+from extender_service.framework.profiles import Profiles
 from extender_service.framework.registry import Registry
 from extender_service.kube.objects import Pod, ResourceList
 from extender_service.plugins.default_plugins import IN_TREE
+from extender_service.scheduling.binder import CONFIRM_SECONDS
+from extender_service.scheduling.engine import Engine
 from tests.unit.cluster.clock import Clock
 from tests.unit.cluster.from_scratch import matrix_of, ports_of, taken_by
 from tests.unit.cluster.objects import make_node, make_pod
@@ -59,7 +61,7 @@ class ServiceHistories(RuleBasedStateMachine):
         self.loop = TimedLoop(self.clock)
         self.complaints: list[dict[str, Any]] = []
         self.loop.set_exception_handler(lambda _, context: self.complaints.append(context))
-        self.cluster = Cluster(clock=self.clock)
+        self.cluster = Cluster()
         self.api = SlowApiServer(self.cluster, self.pod_is_gone)
         handle = Handle(self.cluster, self.api)
         self.profiles = Registry(IN_TREE).profiles(default_config(), handle)
@@ -68,9 +70,9 @@ class ServiceHistories(RuleBasedStateMachine):
         self.profile.reserve += (self.seats,)
         self.profile.permit += (Doorman(None, handle),)
         self.profile.pre_bind += (Errand(None, handle),)
-        self.service = ExtenderService(self.cluster, self.profiles, mode="replace", is_live=True, clock=self.clock)
-        self.binder = Binder(self.service, self.api)
-        self.app = create_app(self.service, self.binder, lambda _: None, Load(CallLimits()))
+        engine = Engine(self.cluster, Profiles(self.profiles), self.api)
+        self.extender = Extender(engine, mode="replace", is_live=True, clock=self.clock)
+        self.app = create_app(self.extender, lambda _: None, Load(CallLimits()))
         self.calls: list[Call] = []
         self.callers: list[asyncio.Task[None]] = []
         self.pods: list[Pod] = []  # all that there ever were, as they were made
@@ -194,7 +196,7 @@ class ServiceHistories(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([LATE_SECONDS, UNKNOWN_SECONDS, WAIT_SECONDS, CONFIRM_SECONDS, EXPECTED_SECONDS]))
     def time_passes(self, seconds: float) -> None:
         self.clock.pass_seconds(seconds)
-        self.cluster.expire()
+        self.extender.expectations.expire()
         self.run()
 
     # What must hold then.

@@ -28,7 +28,7 @@ class Lease:
         self.world = World(make_node("a"), mode="replace")
         times = LeaseTimes(read_seconds=0.0, good_seconds=2.0, patience_seconds=patience_seconds)
         self.leadership = Leadership(self._read, "pair-a", times=times, clock=self.clock)
-        self.world.service.leadership = self.leadership
+        self.world.trust._leadership = self.leadership
         self.world.pods.put(WEB)
 
     async def read(self, holder: str | None = None) -> str | None:
@@ -42,7 +42,7 @@ class Lease:
 
     def _on_lost(self) -> None:
         self.lost += 1
-        self.world.binder.give_up("the lease is gone")
+        self.world.extender.give_up("the lease is gone")
 
     async def _read(self) -> str:
         if self.error is not None:
@@ -195,7 +195,7 @@ def test_a_binding_on_its_way_to_the_api_server_runs_to_its_end() -> None:
 async def waiting(lease: Lease) -> tuple[asyncio.Task[str], WaitingPod]:
     """A pod whose binding waits in Permit."""
     world = lease.world
-    profile = world.service.profiles["default-scheduler"]
+    profile = world.profile
     profile.permit = (Doorman(None, Handle(world.cluster, world.pods)),)
     waits = world.pods.put(make_pod("waits", requests={"cpu": "1"}))
     binding = asyncio.create_task(world.bind(waits, "a"))

@@ -5,7 +5,7 @@ import msgspec
 import pytest
 
 from extender_service.cluster.cluster import Cluster
-from extender_service.extender.candidates import CandidateFinder
+from extender_service.extender.candidates import RequestedNodes
 from extender_service.extender.moderation import (
     MOST_ITEMS,
     MOST_NODES,
@@ -18,6 +18,7 @@ from extender_service.extender.node_names import ExtenderArgsDecoder
 from extender_service.extender.wire import ArgsDecoder, ExtenderPreemptionArgs
 from extender_service.kube.decoding import DecodeError, Decoder
 from extender_service.kube.objects import Pod
+from extender_service.scheduling.asked_nodes import NodeFinder
 
 decoder = ExtenderArgsDecoder()
 
@@ -128,7 +129,8 @@ def test_a_body_of_values_alone_is_refused_before_it_is_decoded() -> None:
 
 
 def test_more_nodes_than_any_cluster_has_are_refused() -> None:
-    finder = CandidateFinder(Cluster())
+    cluster = Cluster()
+    finder = RequestedNodes(cluster, NodeFinder(cluster))
     with pytest.raises(DecodeError, match=f"^Nodes.items has {MOST_NODES + 1} items"):
         finder.find(decoder.decode(json.dumps({"Pod": pod(), "Nodes": {"items": [{}] * (MOST_NODES + 1)}}).encode()))
     nodes = {"items": [{"metadata": {"name": "a"}}, {"metadata": {"name": "b"}, "unknown": 5_000_000 * "x"}]}

@@ -22,7 +22,7 @@ class Caller:
 
     def __init__(self, world: World) -> None:
         self.is_gone = False
-        self.call = asyncio.ensure_future(world.binder.bind(ARGS, self.hung_up))
+        self.call = asyncio.ensure_future(world.extender.bind(ARGS, self.hung_up))
 
     def hung_up(self) -> bool:
         return self.is_gone
@@ -93,7 +93,7 @@ def test_a_call_that_the_server_cancelled_hears_nothing() -> None:
         await hold.arrived.wait()
         caller.call.cancel()
         await end(hold, caller)
-        await world.binder.close(1.0)
+        await world.extender.close(1.0)
 
     assert events_of(scenario) == [SCHEDULED]
 
@@ -134,7 +134,7 @@ def test_a_binding_that_a_stop_cut_short_is_told() -> None:
         caller = Caller(world)
         await hold.arrived.wait()
         caller.is_gone = True
-        await world.binder.close(0.0)
+        await world.extender.close(0.0)
         await asyncio.gather(caller.call, return_exceptions=True)
 
     assert events_of(scenario) == [failed_scheduling("binding default/web to a: extender-service was stopped")]

@@ -11,12 +11,14 @@ from extender_service.cluster.cluster import Cluster, pod_uid
 from extender_service.cluster.dimensions import CPU_MILLI
 from extender_service.config.load import default_config
 from extender_service.extender.app import create_app
-from extender_service.extender.bind import Binder
+from extender_service.extender.extender import Extender
 from extender_service.extender.load import CallLimits, Load
 from extender_service.extender.observation import Observation
-from extender_service.extender.service import ExtenderService, Mode
+from extender_service.extender.policy import Mode
+from extender_service.extender.trust import Trust
 from extender_service.framework.interface import Handle, Plugin
 from extender_service.framework.profile import Profile
+from extender_service.framework.profiles import Profiles
 from extender_service.framework.registry import Registry
 from extender_service.kube.api_errors import ApiError, KubeError, Status
 from extender_service.kube.events import Occurrence
@@ -24,6 +26,7 @@ from extender_service.kube.objects import Node, Pod
 from extender_service.kube.storage import PersistentVolume, PersistentVolumeClaim
 from extender_service.plugins.default_binder import DefaultBinder
 from extender_service.plugins.default_plugins import IN_TREE
+from extender_service.scheduling.engine import Engine
 from tests.unit.cluster.clock import Clock
 
 
@@ -107,7 +110,7 @@ class World:
         limits: CallLimits = CallLimits(),  # noqa: B008 - it cannot be changed
     ) -> None:
         self.clock = Clock()
-        self.cluster = Cluster(clock=self.clock)
+        self.cluster = Cluster()
         self.pods = Pods()
         handle = Handle(self.cluster, self.pods)
         profiles = (
@@ -119,14 +122,29 @@ class World:
                 )
             }
         )
-        self.service = ExtenderService(self.cluster, profiles, mode=mode, is_live=is_live, clock=self.clock)
         self.events: list[Occurrence] = []
-        self.binder = Binder(self.service, self.pods, confirm_seconds=confirm_seconds, record=self.events.append)
+        self.engine = Engine(
+            self.cluster,
+            Profiles(profiles),
+            self.pods,
+            may_bind=lambda: self.trust.require_lead(),
+            confirm_seconds=confirm_seconds,
+        )
+        self.trust = Trust()
+        self.extender = Extender(
+            self.engine, mode=mode, is_live=is_live, trust=self.trust, record=self.events.append, clock=self.clock
+        )
         self.observations: list[Observation] = []
         self.load = Load(limits)
-        self.app = create_app(self.service, self.binder, self.observations.append, self.load)
+        self.app = create_app(self.extender, self.observations.append, self.load)
         for node in nodes:
             self.cluster.apply_node(node)
+
+    @property
+    def profile(self) -> Profile:
+        """The only profile."""
+        [profile] = self.engine.profiles
+        return profile
 
     async def post(self, verb: str, body: bytes | Mapping[str, object]) -> httpx.Response:
         """Call a verb as kube-scheduler does."""

@@ -9,9 +9,11 @@ from extender_service.cluster.cluster_file import ClusterFile
 from extender_service.config.load import default_config
 from extender_service.framework.interface import Handle
 from extender_service.framework.registry import Registry
-from extender_service.framework.runtime import Decision, decide
 from extender_service.kube.objects import Affinity, LabelSelector, Pod, PodAffinity, PodAffinityTerm
 from extender_service.plugins.default_plugins import IN_TREE
+from extender_service.scheduling.asked_nodes import AllNodes
+from extender_service.scheduling.decision import Decision, decide
+from extender_service.scheduling.question import Question
 from tests.unit.cluster.objects import make_node, make_pod
 
 HOSTNAME = "kubernetes.io/hostname"
@@ -25,7 +27,7 @@ def decided(cluster: Cluster, pod: Pod, *, score: bool = False) -> Decision:
     profile = Registry(IN_TREE).profiles(default_config(), Handle(cluster, ClusterFile(cluster, [])))
     nodes = cluster.view(None)
     nominated = cluster.nominated_for(pod, profile)
-    return decide(profile["default-scheduler"], pod, nodes, nodes.exists, score=score, nominated=nominated)
+    return decide(profile["default-scheduler"], Question(pod, AllNodes(nodes), must_score=score), nominated=nominated)
 
 
 def feasible(cluster: Cluster, pod: Pod) -> set[str]:

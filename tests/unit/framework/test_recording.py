@@ -7,11 +7,14 @@ from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.cluster_file import ClusterFile
 from extender_service.cluster.view import NodeView
 from extender_service.framework import recording
+from extender_service.framework.guard import CycleError
 from extender_service.framework.interface import CycleState, Filter, Handle, PluginError, PreFilter, Score
 from extender_service.framework.profile import Profile
-from extender_service.framework.runtime import CycleError, decide
 from extender_service.framework.status import SKIP, Status
 from extender_service.kube.objects import Node, ObjectMeta, Pod
+from extender_service.scheduling.asked_nodes import AllNodes
+from extender_service.scheduling.decision import decide
+from extender_service.scheduling.question import Question
 
 
 class Recorder:
@@ -58,7 +61,7 @@ def decided(**attributes: object) -> Recorder:
     profile.recorder = recorder = Recorder()
     view = cluster.view(None)
     try:
-        decide(profile, Pod(), view, view.exists, score=True)
+        decide(profile, Question(Pod(), AllNodes(view)))
     except CycleError:
         recorder.points.append(("cycle", "Error"))
     return recorder

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from extender_service.framework.guard import CycleError, OutOfTimeError
 from extender_service.framework.interface import (
     CycleState,
     FilterAgain,
@@ -17,10 +18,6 @@ from extender_service.framework.interface import (
 )
 from extender_service.framework.profile import Profile
 from extender_service.framework.runtime import (
-    CycleError,
-    Decision,
-    OutOfTimeError,
-    decide,
     filter_nodes,
     run_post_filter,
     run_pre_enqueue,
@@ -32,6 +29,9 @@ from extender_service.framework.status import SKIP, Code, Status, unresolvable, 
 from extender_service.framework.verdicts import Verdicts
 from extender_service.kube.objects import Pod
 from extender_service.kube.quantity import QuantityError
+from extender_service.scheduling.asked_nodes import AllNodes, NodeFinder
+from extender_service.scheduling.decision import Decision, decide
+from extender_service.scheduling.question import Question
 from tests.unit.cluster.clock import Clock
 from tests.unit.framework.stubs import POD, Stub, fails, make_cluster, make_handle, make_profile
 
@@ -46,8 +46,7 @@ INVALID_SCORE = (
 
 def decision(profile: Profile, *names: str, score: bool = True, others: int = 0) -> Decision:
     cluster = make_cluster(*names, *(f"other-{number}" for number in range(others)))
-    view = cluster.view(None)
-    return decide(profile, POD, view, np.array([name in names for name in view.names]), score=score)
+    return decide(profile, Question(POD, NodeFinder(cluster).named(names), must_score=score))
 
 
 def statuses(decided: Decision) -> dict[str, Status]:
@@ -353,8 +352,8 @@ def test_the_outcome_is_that_of_asking_node_by_node(size: int, data: st.DataObje
         if by is not None:
             expected[name] = rejections[by][name].given_by(f"P{by}")
 
-    view = make_cluster(*names).view(None)
-    decided = decide(make_profile(*plugins), POD, view, np.array([name in asked for name in names]), score=True)
+    in_order = [name for name in names if name in asked]
+    decided = decide(make_profile(*plugins), Question(POD, NodeFinder(make_cluster(*names)).named(in_order)))
     assert statuses(decided) == expected
     fit = [name for name in names if name in asked and name not in expected]
     assert feasible(decided) == fit
@@ -422,7 +421,7 @@ def test_no_plugin_is_asked_when_time_is_up(slow: str, running: str, clock: Cloc
     profile = make_profile(Stub("A", **takes_long), Stub("B"))
     view = make_cluster("a", "b").view(None)
     with pytest.raises(OutOfTimeError) as raised:
-        decide(profile, POD, view, view.exists, score=True, deadline=clock() + 1)
+        decide(profile, Question(POD, AllNodes(view), clock() + 1))
     assert str(raised.value) == f"running {running}: the time for this decision is over (--decision-timeout)"
 
 

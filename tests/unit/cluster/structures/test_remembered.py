@@ -8,7 +8,9 @@ from bench import synthetic
 from bench.decision import default_profile
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.structures.remembered import Remembered
-from extender_service.framework.runtime import decide
+from extender_service.scheduling.asked_nodes import AllNodes
+from extender_service.scheduling.decision import decide
+from extender_service.scheduling.question import Question
 from tests.unit.cluster.objects import make_node, make_pod
 
 HOSTNAME = "kubernetes.io/hostname"
@@ -152,7 +154,7 @@ def test_a_pod_that_is_expected_keeps_nothing_that_is_remembered() -> None:
     for kind in (*synthetic.CLASSES, "volumes"):
         pod = synthetic.pending_pod(kind)
         nodes = cluster.view(None)
-        decision = decide(profile, pod, nodes, nodes.exists, score=True)
+        decision = decide(profile, Question(pod, AllNodes(nodes)))
         remembered = weakref.ref(nodes.label(HOSTNAME)[0])
         del nodes
         state = decision.state

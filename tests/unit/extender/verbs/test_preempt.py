@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from extender_service.extender.service import Mode
+from extender_service.extender.policy import Mode
 from extender_service.kube.objects import LabelSelector, ObjectMeta, Pod, Taint
 from extender_service.kube.policy import PodDisruptionBudget, PodDisruptionBudgetSpec
 from tests.unit.cluster.objects import make_node, make_pod
@@ -84,7 +84,7 @@ def test_a_node_that_is_gone_is_dropped() -> None:
 def test_expected_pods_on_the_node_count() -> None:
     world = world_with_pods(a=["a1"])
     expected = make_pod("expected", requests={"cpu": "1"})
-    world.cluster.placements.expect(expected, "uid-of-expected", "a")
+    world.cluster.placements.place(expected, "uid-of-expected", "a")
     assert preempt(world, {"a": meta("a1")}) == {}
     assert preempt(world, {"a": meta("a1", "expected")}) == {"a": meta("a1", "expected")}
 

@@ -6,7 +6,7 @@ import pytest
 from numpy.typing import NDArray
 
 from extender_service.cluster.view import NodeView
-from extender_service.extender.service import Mode
+from extender_service.extender.policy import Mode
 from extender_service.framework.interface import CycleState, Handle, PreFilter, Score
 from extender_service.framework.status import unresolvable
 from extender_service.kube.objects import Pod, Taint
@@ -35,7 +35,7 @@ def prioritize(world: World, names: list[str], pod: Pod = WEB) -> list[tuple[str
 def numbered(*numbers: int, mode: Mode, weight: int = 1) -> World:
     world = World(*(make_node(f"n-{number}") for number in numbers), mode=mode, plugins={})
     plugin = ByNumber(None, Handle(world.cluster, world.pods))
-    profile = world.service.profiles["default-scheduler"]
+    profile = world.profile
     profile.score = ((plugin, weight),)
     return world
 
@@ -122,7 +122,7 @@ class Refuses(PreFilter):
 def test_what_prefilter_refused_is_scored_all_the_same() -> None:
     """kube-scheduler asks about nodes that passed: to refuse them was for the filter verb."""
     world = numbered(50, mode="replace")
-    world.service.profiles["default-scheduler"].pre_filter = (Refuses(None, Handle(world.cluster, world.pods)),)
+    world.profile.pre_filter = (Refuses(None, Handle(world.cluster, world.pods)),)
     assert prioritize(world, ["n-50"]) == [("n-50", 50)]
 
 

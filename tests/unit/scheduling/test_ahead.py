@@ -8,16 +8,17 @@ from msgspec import structs
 from extender_service.cluster.cluster import Cluster, pod_uid
 from extender_service.cluster.cluster_file import ClusterFile
 from extender_service.config.load import default_config
-from extender_service.extender.candidates import CandidateFinder
-from extender_service.extender.decider import Decided, Decider
-from extender_service.extender.wire import ExtenderArgs
 from extender_service.framework.interface import CycleState, Handle, NoTimeLeftError, PreFilter
 from extender_service.framework.profile import Profile
+from extender_service.framework.profiles import Profiles
 from extender_service.framework.registry import Registry
-from extender_service.framework.runtime import decide
 from extender_service.kube.objects import LabelSelector, OwnerReference, Pod, Volume
 from extender_service.kube.workloads import ReplicaSet, ReplicaSetSpec, Service, ServiceSpec
 from extender_service.plugins.default_plugins import IN_TREE
+from extender_service.scheduling.asked_nodes import AllNodes
+from extender_service.scheduling.decision import Decision, decide
+from extender_service.scheduling.engine import Engine
+from extender_service.scheduling.question import Question
 from tests.unit.cluster.objects import make_node, make_pod
 from tests.unit.cluster.storage_objects import make_claim, with_claims
 
@@ -54,29 +55,27 @@ class Placing:
         for name in NAMES:
             self.cluster.apply_node(make_node(name, labels={"kubernetes.io/hostname": name}))
         self.cluster.workloads.apply(replica_set("1"))
-        handle = Handle(self.cluster, ClusterFile(self.cluster, []))
-        self.profiles = Registry(IN_TREE).profiles(default_config(), handle)
-        (self.profile,) = self.profiles.values()
-        self.decider = Decider(self.cluster, self.profiles, CandidateFinder(self.cluster), must_score=True)
+        files = ClusterFile(self.cluster, [])
+        profiles = Registry(IN_TREE).profiles(default_config(), Handle(self.cluster, files))
+        (self.profile,) = profiles.values()
+        self.engine = Engine(self.cluster, Profiles({**profiles, "other": Profile("other", {})}), files)
         self.made = 0
-        monkeypatch.setattr("extender_service.extender.decider.decide", self._counted)
+        for module in ("ahead", "engine"):
+            monkeypatch.setattr(f"extender_service.scheduling.{module}.decide", self._counted)
 
     def _counted(self, *args: Any, **options: Any) -> Any:
         self.made += 1
         return decide(*args, **options)
 
-    def ask(self, pod: Pod, names: Sequence[str] = NAMES, profile: Profile | None = None) -> Decided:
-        args = ExtenderArgs(pod, None, list(names))
-        return self.decider.decide(profile or self.profile, pod, args, math.inf)
+    def ask(self, pod: Pod, names: Sequence[str] = NAMES, deadline: float = math.inf) -> Decision:
+        return self.engine.decide(Question(pod, self.engine.nodes.named(list(names)), deadline))
 
-    def place(self, pod: Pod) -> Decided:
+    def place(self, pod: Pod) -> Decision:
         self.cluster.drop_placement(pod_uid(pod))
-        decided = self.ask(pod)
-        node_name = decided.found.view.name_at(decided.decision.choose())
-        self.cluster.placements.expect(pod, pod_uid(pod), node_name)
-        self.decider.note_placed(self.profile, pod, ExtenderArgs(pod, None, list(NAMES)))
-        self.decider.decide_ahead()
-        return decided
+        decision = self.ask(pod)
+        self.engine.place(pod, decision.verdicts.view.name_at(decision.choose()), decision)
+        self.engine.prepare()
+        return decision
 
     def node_of(self, pod: Pod) -> str:
         placement = self.cluster.placements.get(pod_uid(pod))
@@ -101,20 +100,19 @@ def ready(placing: Placing) -> Placing:
 def anew(placing: Placing, pod: Pod) -> dict[str, int]:
     """What is decided about a pod now, whatever was decided before: totals by name."""
     view = placing.cluster.view(None)
-    decision = decide(placing.profile, pod, view, view.exists, score=True)
+    decision = decide(placing.profile, Question(pod, AllNodes(view)))
     assert decision.totals is not None
     return dict(zip(view.names_at(decision.feasible), decision.totals.tolist(), strict=True))
 
 
-def totals(decided: Decided) -> dict[str, int]:
-    decision = decided.decision
+def totals(decision: Decision) -> dict[str, int]:
     assert decision.totals is not None
-    return dict(zip(decided.found.view.names_at(decision.feasible), decision.totals.tolist(), strict=True))
+    return dict(zip(decision.verdicts.view.names_at(decision.feasible), decision.totals.tolist(), strict=True))
 
 
 def test_the_third_pod_alike_is_decided_about_before_it_is_asked_for(placing: Placing) -> None:
-    assert [placing.place(replica(number)).ahead for number in range(6)] == [False, False, True, True, True, True]
-    assert placing.decider.ahead_counts == {"used": 4, "unused": 0}
+    assert [placing.place(replica(number)).is_ahead for number in range(6)] == [False, False, True, True, True, True]
+    assert placing.engine.ahead.counts == {"used": 4, "unused": 0}
     spread = [placing.node_of(replica(number)) for number in range(6)]
     assert sorted(spread[:3]) == sorted(spread[3:]) == NAMES
 
@@ -122,17 +120,17 @@ def test_the_third_pod_alike_is_decided_about_before_it_is_asked_for(placing: Pl
 def test_it_is_the_decision_that_would_have_been_made(ready: Placing) -> None:
     expected = anew(ready, replica(2))
     decided = ready.ask(replica(2))
-    assert decided.ahead
+    assert decided.is_ahead
     assert totals(decided) == expected
     assert len(set(expected.values())) == 2  # one node is left without a pod of the ReplicaSet
 
 
 def test_what_plugins_noted_is_about_the_pod_that_came(ready: Placing) -> None:
     pod = replica(2)
-    decided = ready.decider.decide(ready.profile, pod, ExtenderArgs(pod, None, NAMES), 12345.0)
-    assert decided.ahead
-    assert decided.decision.state.pod is pod
-    assert decided.decision.state.deadline == 12345.0
+    decided = ready.ask(pod, deadline=12345.0)
+    assert decided.is_ahead
+    assert decided.state.pod is pod
+    assert decided.state.deadline == 12345.0
 
 
 def confirm(placing: Placing) -> None:
@@ -157,14 +155,14 @@ def test_it_holds_while_nothing_changes_that_counts(ready: Placing, change: Call
     change(ready)
     expected = anew(ready, replica(2))
     decided = ready.ask(replica(2))
-    assert decided.ahead
+    assert decided.is_ahead
     assert totals(decided) == expected
 
 
 def test_nodes_may_be_named_in_another_order(ready: Placing) -> None:
     decided = ready.ask(replica(2), ["c", "a", "b"])
-    assert decided.ahead
-    assert decided.found.names == ["c", "a", "b"]
+    assert decided.is_ahead
+    assert decided.question.nodes.names == ["c", "a", "b"]
 
 
 CHANGES: dict[str, Callable[[Placing], object]] = {
@@ -172,7 +170,7 @@ CHANGES: dict[str, Callable[[Placing], object]] = {
     "a node comes": lambda placing: placing.cluster.apply_node(make_node("d")),
     "a node goes": lambda placing: placing.cluster.remove_node("a"),
     "a pod comes to a node": lambda placing: placing.cluster.apply_pod(make_pod("other", "a")),
-    "a pod is placed": lambda placing: placing.cluster.placements.expect(make_pod("other"), "uid-of-other", "a"),
+    "a pod is placed": lambda placing: placing.cluster.placements.place(make_pod("other"), "uid-of-other", "a"),
     "a pod that was placed is not bound": lambda placing: placing.cluster.drop_placement(pod_uid(replica(0))),
     "a pod is placed elsewhere": lambda placing: placing.cluster.apply_pod(
         make_pod("web-1", "d", uid=pod_uid(replica(1)))
@@ -189,9 +187,9 @@ CHANGES: dict[str, Callable[[Placing], object]] = {
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_it_is_made_again_after_a_change(ready: Placing, change: Callable[[Placing], object]) -> None:
     change(ready)
-    assert not ready.ask(replica(2)).ahead
+    assert not ready.ask(replica(2)).is_ahead
     assert ready.made == 4
-    assert ready.decider.ahead_counts == {"used": 0, "unused": 1}
+    assert ready.engine.ahead.counts == {"used": 0, "unused": 1}
 
 
 OTHERS = {
@@ -205,19 +203,21 @@ OTHERS = {
 
 @pytest.mark.parametrize("pod", OTHERS.values(), ids=OTHERS)
 def test_a_pod_that_is_not_alike_is_decided_about_by_itself(ready: Placing, pod: Pod) -> None:
-    assert not ready.ask(pod).ahead
+    assert not ready.ask(pod).is_ahead
 
 
 def test_fewer_nodes_are_decided_about_by_themselves(ready: Placing) -> None:
-    assert not ready.ask(replica(2), ["a", "b"]).ahead
+    assert not ready.ask(replica(2), ["a", "b"]).is_ahead
 
 
 def test_another_profile_decides_by_itself(ready: Placing) -> None:
-    assert not ready.ask(replica(2), profile=Profile("other", {})).ahead
+    pod = replica(2)
+    others = structs.replace(pod, spec=structs.replace(pod.spec, scheduler_name="other"))
+    assert not ready.ask(others).is_ahead
 
 
 def test_it_is_used_once(ready: Placing) -> None:
-    assert [ready.ask(replica(2)).ahead, ready.ask(replica(2)).ahead] == [True, False]
+    assert [ready.ask(replica(2)).is_ahead, ready.ask(replica(2)).is_ahead] == [True, False]
 
 
 @pytest.mark.parametrize(
@@ -232,11 +232,12 @@ def test_it_is_used_once(ready: Placing) -> None:
 )
 def test_nothing_is_decided_ahead_for(placing: Placing, pods: list[Pod]) -> None:
     placing.cluster.apply_storage(make_claim("data"))
+    placing.profile.reserve = ()  # the claim cannot be bound
     for pod in pods:
-        args = ExtenderArgs(pod, None, NAMES)
-        placing.decider.note_placed(placing.profile, pod, args)
-        placing.decider.decide_ahead()
-    assert placing.made == 0
+        placing.cluster.drop_placement(pod_uid(pod))
+        placing.engine.place(pod, "a", placing.ask(pod))
+        placing.engine.prepare()
+    assert placing.made == len(pods)
 
 
 class ByName(PreFilter):
@@ -250,17 +251,17 @@ class ByName(PreFilter):
 
 def test_a_plugin_that_may_tell_pods_apart_is_asked_about_each(placing: Placing) -> None:
     placing.profile.pre_filter += (ByName(None, None),)  # type: ignore[arg-type]
-    assert not any(placing.place(replica(number)).ahead for number in range(4))
+    assert not any(placing.place(replica(number)).is_ahead for number in range(4))
 
 
 def test_pods_that_find_no_room_are_decided_about_by_themselves(placing: Placing) -> None:
     """So the decision is as late as it can be, and every refusal has its reasons."""
     for name in NAMES:
         placing.cluster.apply_node(make_node(name, {"cpu": "4", "memory": "8Gi", "pods": "1" if name != "a" else "0"}))
-    assert [placing.place(replica(number)).ahead for number in range(2)] == [False, False]
+    assert [placing.place(replica(number)).is_ahead for number in range(2)] == [False, False]
     decided = placing.ask(replica(2))
-    assert not decided.ahead
-    assert not len(decided.decision.feasible)
+    assert not decided.is_ahead
+    assert not len(decided.feasible)
 
 
 def test_the_more_was_decided_in_vain_the_less_is(placing: Placing) -> None:
@@ -271,8 +272,8 @@ def test_the_more_was_decided_in_vain_the_less_is(placing: Placing) -> None:
         placing.cluster.apply_node(
             structs.replace(node, metadata=structs.replace(node.metadata, labels={"n": str(number)}))
         )
-    assert placing.decider.ahead_counts["used"] == 0
-    assert 7 <= placing.decider.ahead_counts["unused"] <= 14
+    assert placing.engine.ahead.counts["used"] == 0
+    assert 7 <= placing.engine.ahead.counts["unused"] <= 14
 
 
 class Slow(PreFilter):
@@ -294,7 +295,7 @@ def test_decisions_that_take_long_are_seldom_tried_ahead(placing: Placing) -> No
     for number in range(100):
         placing.place(replica(number % 10))
     assert 106 <= slow.asked <= 108
-    assert placing.decider.ahead_counts == {"used": 0, "unused": 0}
+    assert placing.engine.ahead.counts == {"used": 0, "unused": 0}
 
 
 def test_a_plugin_that_fails_does_so_when_it_is_asked(ready: Placing, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -302,8 +303,9 @@ def test_a_plugin_that_fails_does_so_when_it_is_asked(ready: Placing, monkeypatc
         raise ValueError("no")
 
     monkeypatch.setattr(type(ready.profile.score[0][0]), "score", failing)
-    assert ready.ask(replica(2)).ahead
-    ready.decider.note_placed(ready.profile, replica(2), ExtenderArgs(replica(2), None, NAMES))
-    ready.decider.decide_ahead()
+    decided = ready.ask(replica(2))
+    assert decided.is_ahead
+    ready.engine.place(replica(2), "a", decided)
+    ready.engine.prepare()
     with pytest.raises(Exception, match="failed with: ValueError: no"):
         ready.ask(replica(3))

@@ -1,14 +1,14 @@
 """From the chosen node to the bound pod: Reserve, Permit, PreBind, Bind and PostBind (schedule_one.go)."""
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from extender_service.cluster.cluster import pod_uid
-from extender_service.framework.interface import CycleState, PluginError
+from extender_service.framework.guard import CycleError, awaited, guarded, running
+from extender_service.framework.interface import CycleState
 from extender_service.framework.profile import Profile
 from extender_service.framework.recording import Recorder, extension_point
-from extender_service.framework.runtime import CycleError
-from extender_service.framework.status import Code, Status
+from extender_service.framework.status import Code
 from extender_service.framework.waiting_pods import MAX_WAIT_SECONDS, WaitingPod
 from extender_service.kube.api_errors import KubeError
 from extender_service.kube.objects import Pod
@@ -19,13 +19,13 @@ log = logging.getLogger(__name__)
 class BindingCycle:
     """The rest of a pod's way once a node was chosen. Its steps raise CycleError where a plugin refuses or fails.
 
-    Whoever gives up after `reserve` calls `unreserve`, more than once if in doubt.
+    A caller that gives up after `reserve` calls `unreserve`, more than once if in doubt.
     """
 
     def __init__(self, profile: Profile, state: CycleState, pod: Pod, node_name: str) -> None:
         self.node_name = node_name
-        # From then on nobody knows whether the pod is bound until Bind ends.
-        self.has_come_to_bind = False
+        # From then on only the API server knows whether the pod is bound, until Bind ends.
+        self.has_reached_bind = False
         self._profile = profile
         self._state = state
         self._pod = pod
@@ -37,22 +37,21 @@ class BindingCycle:
 
     @property
     def recorder(self) -> Recorder | None:
-        """Who wants to know how long the steps take."""
+        """Where the durations of the steps are recorded."""
         return self._profile.recorder
 
     @extension_point("Reserve")
     def reserve(self) -> None:
         """Run Reserve; a refusal undoes all reservations."""
         for plugin in self._profile.reserve:
-            doing = f'running Reserve plugin "{plugin.name}"'
             try:
-                status = plugin.reserve(self._state, self._pod, self.node_name)
-            except Exception as error:
+                status = guarded(plugin, "Reserve", plugin.reserve, self._state, self._pod, self.node_name)
+            except CycleError:
                 self.unreserve()
-                raise _failure(doing, error) from error
+                raise
             if status is not None:
                 self.unreserve()
-                raise CycleError(f"{doing}: {status.message}")
+                raise CycleError(f"{running(plugin, 'Reserve')}: {status.message}")
 
     @extension_point("Unreserve")
     def unreserve(self) -> None:
@@ -72,18 +71,17 @@ class BindingCycle:
     async def run(self, may_bind: Callable[[], None] = lambda: None) -> None:
         """Run Permit, wait if it says so, then PreBind and Bind, unless `may_bind` raises CycleError then.
 
-        Raises KubeError from Bind: then nobody knows whether the pod is bound.
+        Raises KubeError from Bind: then only the API server knows whether the pod is bound.
         """
-        self.has_come_to_bind = False  # nor does it matter that it had, once it is tried again
+        self.has_reached_bind = False  # nor does it matter that it had, once it is tried again
         await self._permit()
         for plugin in self._profile.pre_bind:
-            doing = f'running PreBind plugin "{plugin.name}"'
             try:
-                status = await _guarded(doing, plugin.pre_bind(self._state, self._pod, self.node_name))
+                status = await awaited(plugin, "PreBind", plugin.pre_bind(self._state, self._pod, self.node_name))
             except KubeError as error:
-                raise CycleError(f"{doing}: {error}") from error
+                raise CycleError(f"{running(plugin, 'PreBind')}: {error}") from error
             if status is not None:
-                raise CycleError(f"{doing}: {status.message}")
+                raise CycleError(f"{running(plugin, 'PreBind')}: {status.message}")
         may_bind()
         await self._bind()
 
@@ -99,15 +97,11 @@ class BindingCycle:
     async def _permit(self) -> None:
         waits: dict[str, float] = {}
         for plugin in self._profile.permit:
-            doing = f'running Permit plugin "{plugin.name}"'
-            try:
-                status, seconds = plugin.permit(self._state, self._pod, self.node_name)
-            except Exception as error:
-                raise _failure(doing, error) from error
+            status, seconds = guarded(plugin, "Permit", plugin.permit, self._state, self._pod, self.node_name)
             if status is None:
                 continue
             if status.code != Code.WAIT:
-                raise CycleError(f"{doing}: {status.message}")
+                raise CycleError(f"{running(plugin, 'Permit')}: {status.message}")
             waits[plugin.name] = min(seconds, MAX_WAIT_SECONDS)
         if not waits:
             return
@@ -118,28 +112,11 @@ class BindingCycle:
             raise CycleError(f'waiting on Permit plugin "{refused.plugin}": {refused.message}')
 
     async def _bind(self) -> None:
-        self.has_come_to_bind = True
+        self.has_reached_bind = True
         for plugin in self._profile.bind:
-            doing = f'running Bind plugin "{plugin.name}"'
-            status = await _guarded(doing, plugin.bind(self._state, self._pod, self.node_name))
+            status = await awaited(plugin, "Bind", plugin.bind(self._state, self._pod, self.node_name))
             if status is None:
                 return
             if status.code != Code.SKIP:
-                raise CycleError(f"{doing}: {status.message}")
+                raise CycleError(f"{running(plugin, 'Bind')}: {status.message}")
         raise CycleError("no Bind plugin took the pod")
-
-
-async def _guarded(doing: str, call: Awaitable[Status | None]) -> Status | None:
-    try:
-        return await call
-    except KubeError:
-        raise
-    except Exception as error:
-        raise _failure(doing, error) from error
-
-
-def _failure(doing: str, error: Exception) -> CycleError:
-    if isinstance(error, PluginError):
-        return CycleError(f"{doing}: {error}")
-    log.error("a plugin failed", exc_info=error, extra={"doing": doing})
-    return CycleError(f"{doing}: {type(error).__name__}: {error}")

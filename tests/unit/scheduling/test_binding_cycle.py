@@ -6,7 +6,7 @@ import pytest
 
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.cluster_file import ClusterFile
-from extender_service.framework.binding import BindingCycle
+from extender_service.framework.guard import CycleError
 from extender_service.framework.interface import (
     Bind,
     CycleState,
@@ -18,9 +18,9 @@ from extender_service.framework.interface import (
     Reserve,
 )
 from extender_service.framework.profile import Profile
-from extender_service.framework.runtime import CycleError
 from extender_service.framework.status import SKIP, Code, Status, unschedulable
 from extender_service.kube.objects import ObjectMeta, Pod
+from extender_service.scheduling.binding_cycle import BindingCycle
 
 POD = Pod(ObjectMeta(name="web", namespace="default", uid="uid"))
 

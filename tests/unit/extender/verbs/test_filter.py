@@ -6,12 +6,14 @@ from typing import Any
 import pytest
 
 from extender_service.cluster.events import ClusterEvent
-from extender_service.extender.filter import UNKNOWN_NODE, filter_nodes
+from extender_service.extender.policy import Mode
+from extender_service.extender.verbs.filter import UNKNOWN_NODE
 from extender_service.extender.wire import ExtenderArgs
+from extender_service.framework.guard import CycleError
 from extender_service.framework.interface import CycleState, Permit, Reserve
-from extender_service.framework.runtime import CycleError, decide
 from extender_service.framework.status import Code, Status
 from extender_service.kube.objects import Pod, Taint
+from extender_service.scheduling.decision import decide
 from extender_service.testing import Trial
 from tests.unit.cluster.objects import make_node, make_pod
 from tests.unit.extender.world import Hold, World
@@ -312,10 +314,10 @@ def test_a_pod_that_the_watch_knows_stays_expected() -> None:
     world.cluster.apply_pod(WEB)
     run(world, WEB, names=["a"])
     world.clock.pass_seconds(590)
-    world.cluster.expire()
+    world.extender.expectations.expire()
     assert world.expected_on(WEB) == "a"
     world.clock.pass_seconds(10)
-    world.cluster.expire()
+    world.extender.expectations.expire()
     assert world.expected_on(WEB) is None
 
 
@@ -342,7 +344,7 @@ def test_nothing_is_expected_for_a_caller_that_hung_up() -> None:
     world = World(small_node("a"), mode="replace")
 
     args = ExtenderArgs(WEB, node_names=["a"])
-    asyncio.run(filter_nodes(world.service, world.binder, WEB, args, lambda: True))
+    asyncio.run(world.extender.filter(WEB, args, lambda: True))
     assert world.expected_on(WEB) is None
 
 
@@ -423,7 +425,7 @@ class Wakes:
             self.decisions += 1
             return decide(*args, **options)
 
-        monkeypatch.setattr("extender_service.extender.decider.decide", counting)
+        monkeypatch.setattr("extender_service.scheduling.engine.decide", counting)
 
 
 @pytest.mark.usefixtures("patient")
@@ -456,7 +458,9 @@ def test_pods_that_go_do_not_help_where_the_node_is_tainted(monkeypatch: pytest.
 
 def test_no_call_waits_once_the_budget_is_spent() -> None:
     world = World(small_node("a", "500m"))
-    world.service.wait_budget.spend(0.24)
+    second_look = world.extender.filter._second_look
+    assert second_look is not None
+    second_look._budget.spend(0.24)
     run(world, WEB, names=["a"])
     assert not world.observations[-1].looked_again
     world.clock.pass_seconds(0.4)  # earns 20 ms: 30 ms are left
@@ -622,7 +626,7 @@ def test_where_that_node_is_not_asked_for_a_binding_that_waits_is_undone() -> No
     async def calls() -> tuple[str, Any]:
         await world.filter(WEB, ["small"])
         binding = asyncio.create_task(world.bind(WEB, "small"))
-        while not len(world.service.profiles["default-scheduler"].waiting_pods):
+        while not len(world.profile.waiting_pods):
             await asyncio.sleep(0)
         answer = await world.filter(WEB, ["large"])
         return await binding, answer
@@ -640,4 +644,16 @@ def test_cycle_errors_are_raised_to_callers_in_the_process() -> None:
     pod = make_pod("web", requests={"cpu": "many"})
     args = ExtenderArgs(pod, node_names=["a"])
     with pytest.raises(CycleError, match="NodeResourcesFit"):
-        asyncio.run(filter_nodes(world.service, world.binder, pod, args, lambda: False))
+        asyncio.run(world.extender.filter(pod, args, lambda: False))
+
+
+@pytest.mark.parametrize(
+    ("mode", "is_live", "warnings"), [("beside", True, 1), ("replace", True, 0), ("beside", False, 0)]
+)
+def test_whole_nodes_beside_kube_scheduler_are_warned_of_once(
+    mode: Mode, is_live: bool, warnings: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World(mode=mode, is_live=is_live)
+    for _ in range(3):
+        asyncio.run(world.call("filter", {"Pod": WEB, "Nodes": {"items": []}}))
+    assert sum("nodeCacheCapable" in record.message for record in caplog.records) == warnings

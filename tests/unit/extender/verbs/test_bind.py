@@ -4,11 +4,11 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from extender_service.extender.bind import BindError
 from extender_service.framework.interface import CycleState, Handle, Reserve
 from extender_service.framework.status import Status, unschedulable
 from extender_service.kube.api_errors import KubeError, UnreachableError
 from extender_service.kube.objects import Pod
+from extender_service.scheduling.binder import BindError
 from tests.unit.cluster.objects import make_node, make_pod
 from tests.unit.extender.world import Hold, World
 
@@ -64,7 +64,7 @@ def test_an_assumed_pod_does_not_expire() -> None:
     world = world_with()
     bind(world, "a")
     world.clock.pass_seconds(10_000)
-    world.cluster.expire()
+    world.extender.expectations.expire()
     assert world.expected_on(WEB) == "a"
 
 
@@ -99,7 +99,7 @@ class OneSlot(Reserve):
 def test_what_was_set_aside_on_the_expected_node_is_free_on_another() -> None:
     world = world_with()
     slot = OneSlot(None, Handle(world.cluster, world.pods))
-    world.service.profiles["default-scheduler"].reserve = (slot,)
+    world.profile.reserve = (slot,)
 
     async def calls() -> None:
         await world.filter(WEB, ["a"])
@@ -185,7 +185,7 @@ def test_a_write_whose_answer_was_lost_is_found_by_reading() -> None:
 
 
 def test_while_nobody_can_tell_the_pod_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("extender_service.extender.bind.RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("extender_service.scheduling.binder.RETRY_SECONDS", 0.01)
     world = world_with()
 
     async def calls() -> None:
@@ -232,7 +232,7 @@ def test_nor_is_it_where_the_pod_was_being_read_when_that_began() -> None:
         await world.filter(WEB, ["a"])
         assert "the connection was lost" in await world.bind(WEB, "a")
         world.pods.read_hold = being_read = Hold()
-        settling = asyncio.create_task(world.binder.settle(UID))
+        settling = asyncio.create_task(world.engine.binder.settle(UID))
         await being_read.arrived.wait()
         world.pods.read_hold = Hold()
         binding = asyncio.create_task(world.bind(WEB, "a"))
@@ -267,7 +267,7 @@ def test_what_is_older_than_what_the_watch_has_shown_does_not_count() -> None:
 
     async def calls() -> None:
         assert await world.bind(WEB, "a") == ""
-        read = asyncio.create_task(world.binder.settle(UID))
+        read = asyncio.create_task(world.engine.binder.settle(UID))
         world.pods.read_hold = Hold()
         await world.pods.read_hold.arrived.wait()
         world.cluster.apply_pod(world.pods.pods["default", "web"])
@@ -316,7 +316,7 @@ def test_a_binding_that_came_to_nothing_is_settled_by_reading(
 def test_an_api_server_that_is_silent_too_is_asked_until_it_answers(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("extender_service.extender.bind.RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("extender_service.scheduling.binder.RETRY_SECONDS", 0.01)
     world = world_with(confirm_seconds=0.01)
 
     async def calls() -> None:
@@ -422,7 +422,7 @@ def test_closing_waits_for_bindings_under_way() -> None:
 
     async def calls() -> str:
         binding, hold = await begin(world, "a")
-        closing = asyncio.create_task(world.binder.close(1.0))
+        closing = asyncio.create_task(world.extender.close(1.0))
         await asyncio.sleep(0.01)
         assert not closing.done()
         hold.go_on.set()
@@ -441,7 +441,7 @@ def test_closing_undoes_what_does_not_finish_and_what_is_expected() -> None:
         binding, _ = await begin(world, "a")
         await world.filter(later, ["b"])
         assert world.expected_on(later) == "b"
-        await world.binder.close(0.01)
+        await world.extender.close(0.01)
         return await binding
 
     assert asyncio.run(calls()) == "binding default/web to a: extender-service was stopped"
@@ -491,7 +491,7 @@ def test_settling_goes_by_what_the_api_server_says(
 
     async def calls() -> str | None:
         await before(world)
-        return await world.binder.settle(UID)
+        return await world.engine.binder.settle(UID)
 
     assert asyncio.run(calls()) == settled_on
     assert world.expected_on(WEB) == counts_on
@@ -504,7 +504,7 @@ def test_what_cannot_be_settled_is_an_error() -> None:
         await _bound(world)
         world.pods.read_errors = [LOST]
         with pytest.raises(BindError, match="reading pod default/web: the connection was lost"):
-            await world.binder.settle(UID)
+            await world.engine.binder.settle(UID)
 
     asyncio.run(calls())
     assert world.expected_on(WEB) == "a"

@@ -1,0 +1,75 @@
+"""Expected placements: filter has chosen a node in `replace`, and kube-scheduler is about to have the pod bound there.
+
+An expectation ends when the pod's binding begins (then it is assumed), when the watch shows the pod on a node, when
+the pod is deleted or asked about again, or here, by time: after UNKNOWN_SECONDS if the watch does not know the pod by
+then, and after `expected_seconds` in any case.
+"""
+
+import heapq
+import itertools
+import time
+from collections.abc import Callable, Iterator
+
+from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.placements import Placement
+from extender_service.cluster.table_sizes import TableSize
+
+# kube-scheduler's default bindTimeoutSeconds.
+EXPECTED_SECONDS = 600.0
+# kube-scheduler asks about a pod as soon as its own watch shows it; ours is never this much later.
+UNKNOWN_SECONDS = 5.0
+# Most expectations end long before their deadlines. So many deadlines are kept beyond twice those that still count.
+SPARE_DEADLINES = 64
+
+
+class Expectations:
+    """The ends by time of expected placements. `clock` gives seconds that only grow."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        expected_seconds: float = EXPECTED_SECONDS,
+    ) -> None:
+        self._cluster = cluster
+        self._clock = clock
+        self._expected_seconds = expected_seconds
+        self._deadlines: list[tuple[float, int, bool, Placement]] = []
+        self._order = itertools.count()
+
+    def expect(self, placement: Placement) -> None:
+        """Drop the placement in time, unless its binding has begun by then."""
+        seconds = min(UNKNOWN_SECONDS, self._expected_seconds)
+        is_last = seconds == self._expected_seconds
+        heapq.heappush(self._deadlines, (self._clock() + seconds, next(self._order), is_last, placement))
+
+    def expire(self) -> None:
+        """Drop the expectations whose time is up."""
+        now = self._clock()
+        while self._deadlines and self._deadlines[0][0] <= now:
+            made_after, order, is_last, placement = heapq.heappop(self._deadlines)
+            if not self._is_expected(placement):
+                continue
+            if is_last or self._cluster.pod(placement.uid) is None:
+                self._cluster.drop_placement(placement.uid)
+            else:
+                rest = self._expected_seconds - UNKNOWN_SECONDS
+                heapq.heappush(self._deadlines, (made_after + rest, order, True, placement))
+        if len(self._deadlines) > 2 * len(self._cluster.placements) + SPARE_DEADLINES:
+            self._deadlines = [deadline for deadline in self._deadlines if self._is_expected(deadline[3])]
+            heapq.heapify(self._deadlines)
+
+    def drop_all(self) -> None:
+        """Drop what is expected of any pod; one that is being bound, or was, goes on to count."""
+        for placement in list(self._cluster.placements):
+            if not placement.assumed:
+                self._cluster.drop_placement(placement.uid)
+
+    def table_sizes(self) -> Iterator[TableSize]:
+        """Yield how many deadlines are kept, also of expectations that have ended before."""
+        limit = 2 * len(self._cluster.placements) + SPARE_DEADLINES
+        yield TableSize("placement_deadlines", len(self._deadlines), limit)
+
+    def _is_expected(self, placement: Placement) -> bool:
+        return not placement.assumed and self._cluster.placements.get(placement.uid) is placement

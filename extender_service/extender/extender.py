@@ -1,0 +1,56 @@
+"""The extender: its verbs over one engine, wired once."""
+
+import time
+from collections.abc import Callable
+
+from extender_service.extender.candidates import RequestedNodes
+from extender_service.extender.expectations import EXPECTED_SECONDS, Expectations
+from extender_service.extender.policy import POLICIES, Mode
+from extender_service.extender.second_look import SecondLook
+from extender_service.extender.trust import Trust
+from extender_service.extender.unheard import Record, discard
+from extender_service.extender.verbs.bind import BindVerb
+from extender_service.extender.verbs.filter import FilterVerb
+from extender_service.extender.verbs.preempt import PreemptVerb
+from extender_service.extender.verbs.prioritize import PrioritizeVerb
+from extender_service.scheduling.engine import Engine
+
+
+class Extender:
+    """The verbs, and what only an extender needs.
+
+    With `is_live`, the cluster follows an API server; otherwise it is a file, where nothing happens by itself.
+    `record` takes events about bindings that no caller has waited for.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        mode: Mode,
+        is_live: bool,
+        trust: Trust | None = None,
+        record: Record = discard,
+        clock: Callable[[], float] = time.monotonic,
+        expected_seconds: float = EXPECTED_SECONDS,
+    ) -> None:
+        policy = POLICIES[mode]
+        trust = Trust() if trust is None else trust
+        nodes = RequestedNodes(engine.cluster, engine.nodes)
+        second_look = SecondLook(engine.cluster, clock) if is_live else None
+        self.engine = engine
+        self.expectations = Expectations(engine.cluster, clock=clock, expected_seconds=expected_seconds)
+        self.filter = FilterVerb(engine, nodes, trust, self.expectations, policy, second_look=second_look, clock=clock)
+        self.prioritize = PrioritizeVerb(engine, nodes, trust, self.expectations, policy)
+        self.preempt = PreemptVerb(engine, trust, self.expectations, policy)
+        self.bind = BindVerb(engine, trust, record)
+
+    def give_up(self, why: str) -> None:
+        """Undo all bindings that wait, and what is expected of other pods."""
+        self.engine.binder.undo_all(why)
+        self.expectations.drop_all()
+
+    async def close(self, grace_seconds: float) -> None:
+        """Let bindings under way finish; undo those that take longer, and what is expected."""
+        await self.engine.binder.close(grace_seconds)
+        self.expectations.drop_all()

@@ -1,0 +1,48 @@
+"""What the two modes do differently. A policy is chosen once, when the service starts."""
+
+from collections.abc import Callable, Mapping
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Mode = Literal["beside", "replace"]
+
+# The range that kube-scheduler expects beside its own scores (MaxExtenderPriority in extender/v1/types.go).
+MAX_PRIORITY = 10
+
+Totals = NDArray[np.int64]
+
+
+class Policy(NamedTuple):
+    """How a mode answers.
+
+    - `chooses_node`: filter answers the one node that was chosen, so feasible nodes are scored
+    - `agrees_on_victims`: the victims that kube-scheduler proposes go, since its own plugins need it, and more only
+      where this service's plugins need more
+    - `priorities`: the scores that prioritize answers, from the totals of the framework and the highest possible one
+    """
+
+    chooses_node: bool
+    agrees_on_victims: bool
+    priorities: Callable[[Totals, int], Totals]
+
+
+def _scaled(totals: Totals, max_total: int) -> Totals:
+    """Scale totals from 0..max_total to 0..10, rounded to the nearest."""
+    highest = max(max_total, 1)
+    scaled: Totals = (2 * MAX_PRIORITY * totals + highest) // (2 * highest)
+    return scaled
+
+
+def _as_they_are(totals: Totals, _max_total: int) -> Totals:
+    """Return the totals: there are no other scores to add them to, and they distinguish more nodes than 0..10 does."""
+    return totals
+
+
+POLICIES: Mapping[Mode, Policy] = {
+    # kube-scheduler keeps its plugins: the service adds verdicts, scores and victims of its own.
+    "beside": Policy(chooses_node=False, agrees_on_victims=True, priorities=_scaled),
+    # This service decides alone.
+    "replace": Policy(chooses_node=True, agrees_on_victims=False, priorities=_as_they_are),
+}

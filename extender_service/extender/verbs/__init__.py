@@ -1,0 +1,1 @@
+"""The verbs of the extender API, each as phases over the engine."""

@@ -1,0 +1,124 @@
+"""The bind verb: binds a pod to the node that was chosen for it."""
+
+import asyncio
+
+from extender_service.cluster.cluster import pod_uid
+from extender_service.extender.calls import HungUp
+from extender_service.extender.trust import Trust
+from extender_service.extender.unheard import Record, failed_scheduling, scheduled
+from extender_service.extender.wire import ExtenderBindingArgs
+from extender_service.framework.guard import CycleError
+from extender_service.kube.objects import Pod
+from extender_service.scheduling.binder import BindError
+from extender_service.scheduling.decision import Decision
+from extender_service.scheduling.engine import Engine
+from extender_service.scheduling.question import Question
+
+
+class BindVerb:
+    """Binds pods by name. Callers that ask for a binding under way join it.
+
+    An event about a binding that no caller has waited for goes to `record`.
+    """
+
+    def __init__(self, engine: Engine, trust: Trust, record: Record) -> None:
+        self._engine = engine
+        self._cluster = engine.cluster
+        self._binder = engine.binder
+        self._trust = trust
+        self._record = record
+        self._callers: dict[str, list[HungUp]] = {}
+
+    async def __call__(self, args: ExtenderBindingArgs, hung_up: HungUp) -> None:
+        """Bind a pod, or join the binding of it that is under way. Raises BindError, or CycleError."""
+        self._trust.require_lead()
+        uid = args.pod_uid
+        under_way = self._binder.under_way(uid)
+        if under_way is not None and under_way.node_name != args.node:
+            raise BindError(f"pod {_name(args)} is being bound to {under_way.node_name}")
+        if under_way is None:
+            self._callers[uid] = []
+            under_way = self._binder.start(uid, args.node, self._bind_and_report(args, self._callers[uid]))
+            under_way.task.add_done_callback(lambda _: self._callers.pop(uid, None))
+        callers = self._callers[uid]
+        callers.append(hung_up)
+        try:
+            await asyncio.shield(under_way.task)
+        finally:
+            callers.remove(hung_up)  # a call can also be cancelled
+
+    async def _bind_and_report(self, args: ExtenderBindingArgs, callers: list[HungUp]) -> None:
+        try:
+            has_bound = await self._bind(args)
+        except (BindError, asyncio.CancelledError) as error:
+            failed = error if isinstance(error, BindError) else BindError(f"{_doing(args)}: {error}")
+            if _are_gone(callers):
+                self._record(failed_scheduling(args, str(failed)))
+            raise failed from error
+        if has_bound and _are_gone(callers):
+            self._record(scheduled(args))
+
+    async def _bind(self, args: ExtenderBindingArgs) -> bool:
+        """Bind the pod; returns False if it was bound to that node already."""
+        pod = await self._unbound(args)
+        if pod is None:
+            return False
+        placement = self._cluster.placements.get(args.pod_uid)
+        if placement is None or placement.node_name != args.node or placement.reservation is None:
+            try:
+                placement = self._engine.place(pod, args.node, self._judged(pod, args.node))
+            except CycleError as error:
+                raise BindError(str(error)) from error
+        await self._engine.bind(placement)
+        return True
+
+    async def _unbound(self, args: ExtenderBindingArgs) -> Pod | None:
+        """Return the pod that is to be bound, None if it is bound to that node already."""
+        uid = args.pod_uid
+        placement = self._cluster.placements.get(uid)
+        bound_to = self._binder.shown_on(uid)
+        if placement is not None and placement.assumed:
+            # Bound before, as far as is known here. If it is not, its room must not be given away before it is.
+            bound_to = await self._binder.read_back(placement)
+            placement = self._cluster.placements.get(uid)
+        if bound_to is None:
+            pod = placement.pod if placement is not None else await self._wanted(args)
+            # While it was read, the watch may have shown more.
+            bound_to = pod.spec.node_name or self._binder.shown_on(uid)
+            if not bound_to:
+                return pod
+        if bound_to != args.node:
+            raise BindError(f"pod {_name(args)} is already bound to {bound_to}")
+        return None
+
+    def _judged(self, pod: Pod, node_name: str) -> Decision | None:
+        """Let the plugins look at the node that was chosen elsewhere, if some act on what they saw.
+
+        The pod's placement on another node ends first, as what it took there is free again, for this pod, too.
+        """
+        self._cluster.drop_placement(pod_uid(pod))
+        if not self._engine.profiles.of(pod).sets_aside:
+            return None
+        nodes = self._engine.nodes.named([node_name])
+        return self._engine.decide(Question(pod, nodes, chosen_elsewhere=True))
+
+    async def _wanted(self, args: ExtenderBindingArgs) -> Pod:
+        """Read the pod by name: the caller sends nothing else of it."""
+        pod = await self._binder.read(args.pod_namespace, args.pod_name)
+        if pod is None:
+            raise BindError(f"pod {_name(args)} does not exist")
+        if pod_uid(pod) != args.pod_uid:
+            raise BindError(f"pod {_name(args)} is another one now: its UID is {pod_uid(pod)}, not {args.pod_uid}")
+        return pod
+
+
+def _are_gone(callers: list[HungUp]) -> bool:
+    return all(hung_up() for hung_up in callers)
+
+
+def _doing(args: ExtenderBindingArgs) -> str:
+    return f"binding {_name(args)} to {args.node}"
+
+
+def _name(args: ExtenderBindingArgs) -> str:
+    return f"{args.pod_namespace}/{args.pod_name}"

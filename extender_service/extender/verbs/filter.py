@@ -1,0 +1,212 @@
+"""The filter verb: which nodes a pod may go to; in `replace` mode, the one it is to go to."""
+
+import asyncio
+import logging
+import math
+from collections import Counter
+from collections.abc import Callable
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from extender_service.cluster.cluster import pod_uid
+from extender_service.extender.calls import HungUp
+from extender_service.extender.candidates import RequestedNodes, WholeNodes
+from extender_service.extender.expectations import Expectations
+from extender_service.extender.policy import Policy
+from extender_service.extender.second_look import SecondLook
+from extender_service.extender.trust import Trust
+from extender_service.extender.wire import ExtenderArgs, ExtenderFilterResult, ResultNodeList
+from extender_service.framework.guard import CycleError, OutOfTimeError
+from extender_service.framework.interface import NoTimeLeftError
+from extender_service.framework.status import Code
+from extender_service.kube.objects import Pod, pod_name
+from extender_service.scheduling.asked_nodes import AskedNodes
+from extender_service.scheduling.decision import Decision
+from extender_service.scheduling.engine import Engine
+from extender_service.scheduling.question import Question
+
+log = logging.getLogger(__name__)
+
+UNKNOWN_NODE = "node(s) not known to extender-service yet"
+# Of one answer. kube-scheduler keeps such texts, too; they quote what the pod asks for, once for each node.
+_MOST_REASON_CHARACTERS = 32 << 20
+
+
+class FilterOutcome(msgspec.Struct):
+    """The answer, and what to report about it.
+
+    `passing` are the indexes of the whole nodes in the answer, where all that pass are in it.
+    """
+
+    result: ExtenderFilterResult
+    asked: int
+    passed: int
+    reasons: Counter[str]
+    node_name: str = ""
+    looked_again: bool = False
+    ahead: bool = False
+    passing: NDArray[np.intp] | None = None
+
+
+class FilterVerb:
+    """Answers which nodes pass; if the policy chooses a node, which one.
+
+    Where the cluster is a file, nothing happens by itself: `second_look` is None, and no pod is expected.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        nodes: RequestedNodes,
+        trust: Trust,
+        expectations: Expectations,
+        policy: Policy,
+        *,
+        second_look: SecondLook | None,
+        clock: Callable[[], float],
+    ) -> None:
+        self._engine = engine
+        self._cluster = engine.cluster
+        self._nodes = nodes
+        self._trust = trust
+        self._expectations = expectations
+        self._policy = policy
+        self._second_look = second_look
+        self._clock = clock
+        # kube-scheduler makes whole nodes again from the answer, which matters to its own Score plugins alone.
+        self._warns_of_whole_nodes = second_look is not None and not policy.chooses_node
+
+    async def __call__(
+        self, pod: Pod, args: ExtenderArgs, hung_up: HungUp, deadline: float = math.inf
+    ) -> FilterOutcome:
+        """Decide, and in `replace` reserve the chosen node; the pod is expected there unless the caller has hung up.
+
+        Raises CycleError, DecodeError or QuantityError for what cannot be decided by the `deadline`.
+        """
+        await self._trust.wait()
+        self._trust.require()
+        self._expectations.expire()
+        if args.nodes is not None:
+            self._warn_of_whole_nodes()
+        bound_to = await self._held_by_binding(pod, args, deadline)
+        if bound_to is not None:
+            return bound_to
+        self._cluster.drop_placement(pod_uid(pod))
+        decision, looked_again = await self._decide(pod, args, deadline)
+        self._require_last_call(pod)
+        if self._policy.chooses_node and len(decision.feasible):
+            outcome = self._chosen(pod, decision, hung_up)
+        else:
+            outcome = _all_passing(decision)
+        outcome.looked_again = looked_again
+        outcome.ahead = decision.is_ahead
+        return outcome
+
+    async def _held_by_binding(self, pod: Pod, args: ExtenderArgs, deadline: float) -> FilterOutcome | None:
+        """Answer with the node that the pod is being bound to, or was bound to without our watch showing it yet.
+
+        Where that node is not among those asked, the binding must come to nothing first. Raises CycleError if it did
+        not.
+        """
+        uid, binder = pod_uid(pod), self._engine.binder
+        placement = self._cluster.placements.get(uid)
+        if placement is None or not placement.assumed:
+            if binder.under_way(uid) is not None:
+                raise CycleError(f"pod {pod_name(pod)} is being bound")
+            return None
+        asked = self._nodes.find(args)
+        position = asked.view.position_of(placement.node_name)
+        if position >= 0 and asked.asked[position]:
+            return _one(asked, position, 1)
+        binder.undo(uid, "the pod was asked about on other nodes")
+        try:
+            async with asyncio.timeout(None if deadline == math.inf else deadline - self._clock()):
+                bound_to = await binder.settle(uid)
+        except TimeoutError as error:
+            raise OutOfTimeError(f"finding out whether pod {pod_name(pod)} is bound: {NoTimeLeftError()}") from error
+        if bound_to is not None:
+            raise CycleError(f"pod {pod_name(pod)} is already bound to {bound_to}")
+        self._require_last_call(pod)
+        return None
+
+    def _require_last_call(self, pod: Pod) -> None:
+        """Raise CycleError if another call about the pod came while this one waited: what that one did counts."""
+        uid = pod_uid(pod)
+        if self._cluster.placements.get(uid) is not None or self._engine.binder.under_way(uid) is not None:
+            raise CycleError(f"pod {pod_name(pod)} was asked about again in the meantime")
+
+    async def _decide(self, pod: Pod, args: ExtenderArgs, deadline: float) -> tuple[Decision, bool]:
+        """Decide; before refusing every node, wait a moment for the watch. Returns whether it waited."""
+
+        def decide() -> Decision:
+            return self._engine.decide(Question(pod, self._nodes.find(args), deadline, self._policy.chooses_node))
+
+        decision = decide()
+        if len(decision.feasible) or self._second_look is None:
+            return decision, False
+        return await self._second_look.decide(decision, decide, deadline)
+
+    def _chosen(self, pod: Pod, decision: Decision, hung_up: HungUp) -> FilterOutcome:
+        """Answer with one of the best nodes, and place the pod there.
+
+        Nothing is awaited from the decision on: another call must not be given the same room.
+        """
+        outcome = _one(decision.question.nodes, decision.choose(), len(decision.feasible))
+        if self._second_look is not None and not self._is_bound(pod) and not hung_up():
+            self._expectations.expect(self._engine.place(pod, outcome.node_name, decision))
+        return outcome
+
+    def _is_bound(self, pod: Pod) -> bool:
+        known = self._cluster.pod(pod_uid(pod))
+        return known is not None and bool(known.node_name)
+
+    def _warn_of_whole_nodes(self) -> None:
+        """Warn once where kube-scheduler sends whole nodes beside its own Score plugins."""
+        if self._warns_of_whole_nodes:
+            self._warns_of_whole_nodes = False
+            log.warning(
+                "kube-scheduler sends whole nodes: it makes them again from the answer, without their pods, so its own "
+                "Score plugins take them for empty; set nodeCacheCapable: true"
+            )
+
+
+def _one(asked: AskedNodes, position: int, passed: int) -> FilterOutcome:
+    name = asked.view.name_at(position)
+    if isinstance(asked, WholeNodes):
+        result = ExtenderFilterResult(nodes=ResultNodeList([asked.items[asked.index_of(position)]]))
+    else:
+        result = ExtenderFilterResult(node_names=[name])
+    return FilterOutcome(result, len(asked.names), passed, Counter(), name)
+
+
+def _all_passing(decision: Decision) -> FilterOutcome:
+    asked, verdicts = decision.question.nodes, decision.verdicts
+    failed: dict[str, str] = {}
+    unresolvable = dict.fromkeys(asked.unknown, UNKNOWN_NODE)
+    reasons: Counter[str] = Counter()
+    if unresolvable:
+        reasons[UNKNOWN_NODE] = len(unresolvable)
+    characters = 0
+    for status, positions in verdicts.groups():
+        message = status.message
+        characters += len(message) * len(positions)
+        if characters > _MOST_REASON_CHARACTERS:
+            raise CycleError(
+                f"the reasons against {len(positions)} nodes have {len(message)} characters for each, too many "
+                f"to answer: {message[:200]}…"
+            )
+        into = unresolvable if status.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE else failed
+        into.update(dict.fromkeys(asked.view.names_at(positions), message))
+        for reason in status.reasons:
+            reasons[reason] += len(positions)
+    passing = asked.passing(verdicts.passing)
+    items = asked.items if isinstance(asked, WholeNodes) else None
+    result = ExtenderFilterResult(
+        nodes=None if items is None else ResultNodeList([items[index] for index in passing.tolist()]),
+        node_names=asked.view.names_at(asked.positions[passing]) if items is None else None,
+        failed_nodes=failed,
+        failed_and_unresolvable_nodes=unresolvable,
+    )
+    return FilterOutcome(result, len(asked.names), len(passing), reasons, passing=None if items is None else passing)

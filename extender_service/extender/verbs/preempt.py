@@ -1,0 +1,124 @@
+"""The preempt verb: on which nodes deleting pods makes room."""
+
+import logging
+import math
+from collections.abc import Mapping
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from extender_service.cluster.own_worlds import RowChanges
+from extender_service.extender.expectations import Expectations
+from extender_service.extender.policy import Policy
+from extender_service.extender.trust import Trust
+from extender_service.extender.wire import ExtenderPreemptionArgs, ExtenderPreemptionResult, MetaPod, MetaVictims
+from extender_service.framework.candidates import Candidate
+from extender_service.framework.guard import require_time
+from extender_service.kube.objects import Pod, pod_name
+from extender_service.scheduling.engine import DryRunOutcome, Engine
+from extender_service.scheduling.question import Question
+
+log = logging.getLogger(__name__)
+
+
+class Proposal(msgspec.Struct):
+    """What kube-scheduler proposes for a node, and which of it is there: UIDs and slots of pods that count on it."""
+
+    proposed: MetaVictims
+    there: dict[str, int]
+
+    @property
+    def is_current(self) -> bool:
+        """Whether all of the proposed victims are there."""
+        return {victim.uid for victim in self.proposed.pods} == self.there.keys()
+
+
+class PreemptVerb:
+    """Answers on which of the proposed nodes the pod fits once which pods are gone."""
+
+    def __init__(self, engine: Engine, trust: Trust, expectations: Expectations, policy: Policy) -> None:
+        self._engine = engine
+        self._cluster = engine.cluster
+        self._trust = trust
+        self._expectations = expectations
+        self._policy = policy
+
+    def __call__(self, pod: Pod, args: ExtenderPreemptionArgs, deadline: float = math.inf) -> ExtenderPreemptionResult:
+        """Answer with the nodes where it helps, and the victims there.
+
+        `beside`, the proposed victims go, since kube-scheduler's own plugins need it, and more only where this
+        service's plugins need more; in `replace`, what these need. The proposed victims go where these need none.
+        Nodes where nothing helps are dropped, and those without victims: kube-scheduler takes a UID that it does not
+        find on a node for an error, and an empty list for a crash. Raises CycleError, also after the `deadline`.
+        """
+        self._trust.require()
+        self._expectations.expire()
+        proposals = self._present(pod, _proposed(args))
+        if not proposals:
+            return ExtenderPreemptionResult({})
+        asked = self._engine.nodes.named(list(proposals))
+        question = Question(pod, asked, deadline)
+        agreed = _agreed(proposals, asked.positions) if self._policy.agrees_on_victims else None
+        outcome = self._engine.dry_run(question, agreed)
+        return ExtenderPreemptionResult(self._victims(question, proposals, outcome))
+
+    def _present(self, pod: Pod, proposed: Mapping[str, MetaVictims]) -> dict[str, Proposal]:
+        """Find what is proposed in the cluster; nodes that are not there, or none of whose victims is, are left out."""
+        proposals: dict[str, Proposal] = {}
+        for name, victims in proposed.items():
+            # By UID: a pod that is proposed twice can be taken off its node only once.
+            slots = {victim.uid: self._cluster.slot_on(victim.uid, name) for victim in victims.pods}
+            proposal = Proposal(victims, {uid: slot for uid, slot in slots.items() if slot is not None})
+            if not proposal.is_current:
+                log.info(
+                    "some of the proposed victims are not on their node",
+                    extra={
+                        "pod": pod_name(pod),
+                        "node": name,
+                        "uids": " ".join(uid for uid in slots if uid not in proposal.there),
+                    },
+                )
+            if proposal.there and self._cluster.nodes.is_node(name):
+                proposals[name] = proposal
+        return proposals
+
+    def _victims(
+        self, question: Question, proposals: Mapping[str, Proposal], outcome: DryRunOutcome
+    ) -> dict[str, MetaVictims]:
+        candidates = {candidate.node_name: candidate for candidate in outcome.candidates}
+        kept: dict[str, MetaVictims] = {}
+        for position, (name, proposal) in enumerate(proposals.items()):
+            require_time(question.deadline, "settling the victims")
+            passes = outcome.passing[question.nodes.positions[position]]
+            if passes and proposal.is_current:
+                # Each once, as it is on the node.
+                victims = [MetaPod(uid) for uid in proposal.there]
+                kept[name] = MetaVictims(victims, proposal.proposed.num_pdb_violations)
+                continue
+            candidate = candidates.get(name)
+            if passes:
+                candidate = self._engine.given_candidate(question.pod, name, proposal.there.values())
+            if candidate is not None:
+                kept[name] = self._in_uids(candidate)
+        return kept
+
+    def _in_uids(self, candidate: Candidate) -> MetaVictims:
+        victims = [MetaPod(self._cluster.pods[slot].uid) for slot in candidate.victims]
+        return MetaVictims(victims, candidate.pdb_violations)
+
+
+def _agreed(proposals: Mapping[str, Proposal], positions: NDArray[np.intp]) -> RowChanges:
+    """Return the proposed victims as changes of their nodes."""
+    at_nodes = zip(positions.tolist(), proposals.values(), strict=True)
+    gone = [(at, slot) for at, proposal in at_nodes for slot in proposal.there.values()]
+    return RowChanges([at for at, _ in gone], [slot for _, slot in gone], [-1] * len(gone))
+
+
+def _proposed(args: ExtenderPreemptionArgs) -> Mapping[str, MetaVictims]:
+    if args.node_name_to_meta_victims is not None:
+        return args.node_name_to_meta_victims
+    return {
+        name: MetaVictims([MetaPod(victim.metadata.uid) for victim in victims.pods], victims.num_pdb_violations)
+        for name, victims in (args.node_name_to_victims or {}).items()
+    }

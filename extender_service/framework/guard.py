@@ -1,0 +1,109 @@
+"""Calls of plugins: what a plugin raises ends the cycle with an error that names the plugin and its extension point."""
+
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from extender_service.framework.interface import CycleState, NoTimeLeftError, Plugin, PluginError
+from extender_service.framework.status import Code, Status
+from extender_service.kube.api_errors import KubeError
+from extender_service.kube.quantity import QuantityError
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class CycleError(Exception):
+    """The cycle ended because something went wrong, not because the pod does not fit; says what, in which plugin."""
+
+
+class OutOfTimeError(CycleError):
+    """The decision took longer than the caller waits; names the plugin that ran, or that was next."""
+
+
+def require_time(deadline: float, doing: str) -> None:
+    """Raise OutOfTimeError after a deadline in seconds of time.monotonic."""
+    if time.monotonic() > deadline:
+        raise OutOfTimeError(f"{doing}: {NoTimeLeftError()}")
+
+
+# How kube-scheduler words the failure of a plugin, by the extension point as metrics name it (runtime/framework.go).
+_RUNNING = {
+    "PreEnqueue": 'running PreEnqueue plugin "{}"',
+    "PreFilter": 'running PreFilter plugin "{}"',
+    "Filter": 'running "{}" filter plugin',
+    "PostFilter": 'running PostFilter plugin "{}"',
+    "PreScore": 'running PreScore plugin "{}"',
+    "Score": 'running Score plugins: plugin "{}" failed with',
+    "ScoreExtensionNormalize": 'running Normalize on Score plugins: plugin "{}" failed with',
+    "Reserve": 'running Reserve plugin "{}"',
+    "Permit": 'running Permit plugin "{}"',
+    "PreBind": 'running PreBind plugin "{}"',
+    "Bind": 'running Bind plugin "{}"',
+}
+
+
+def running(plugin: Plugin, point: str) -> str:
+    """Return how kube-scheduler begins the text of an error of this plugin at this extension point."""
+    return _RUNNING[point].format(plugin.name)
+
+
+def call(state: CycleState, plugin: Plugin, point: str, method: Callable[..., T], *args: object) -> T:
+    """Call a plugin if there is time, and record how long it takes. Raises CycleError, OutOfTimeError."""
+    if time.monotonic() > state.deadline:
+        require_time(state.deadline, running(plugin, point))
+    recorder = state.recorder
+    if recorder is None:
+        try:
+            return method(*args)
+        except OutOfTimeError:
+            raise
+        except Exception as error:
+            raise _failure(plugin, point, error) from error
+    started = time.perf_counter()
+    code = Code.ERROR
+    try:
+        answer = guarded(plugin, point, method, *args)
+        code = answer.code if isinstance(answer, Status) else Code.SUCCESS
+        return answer
+    finally:
+        recorder.record_plugin(plugin.name, point, code.label, time.perf_counter() - started)
+
+
+def guarded(plugin: Plugin, point: str, method: Callable[..., T], *args: object) -> T:
+    """Call a plugin, however long it takes. Raises CycleError."""
+    try:
+        return method(*args)
+    except OutOfTimeError:
+        raise  # by a plugin that had others run
+    except Exception as error:
+        raise _failure(plugin, point, error) from error
+
+
+async def awaited(plugin: Plugin, point: str, answer: Awaitable[T]) -> T:
+    """Await a plugin's answer. Raises CycleError; KubeError passes, since the caller may have to read what holds."""
+    try:
+        return await answer
+    except KubeError:
+        raise
+    except Exception as error:
+        raise _failure(plugin, point, error) from error
+
+
+def require_answer(plugin: Plugin, point: str, wrong: str | None) -> None:
+    """Raise CycleError if something is wrong with a plugin's answer."""
+    if wrong is not None:
+        raise CycleError(f"{running(plugin, point)}: it returned {wrong}")
+
+
+def _failure(plugin: Plugin, point: str, error: Exception) -> CycleError:
+    """Return the CycleError for what a plugin raised, and log an error that is the plugin's own."""
+    doing = running(plugin, point)
+    if isinstance(error, NoTimeLeftError):
+        return OutOfTimeError(f"{doing}: {error}")
+    if isinstance(error, PluginError | QuantityError):
+        return CycleError(f"{doing}: {error}")  # the pod's fault, not the plugin's
+    log.error("a plugin failed", exc_info=error, extra={"doing": doing})
+    return CycleError(f"{doing}: {type(error).__name__}: {error}")

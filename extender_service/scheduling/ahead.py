@@ -1,0 +1,135 @@
+"""Deciding ahead: the decision about the next of many pods alike is made before it is asked for.
+
+The pods of a ReplicaSet or a Job are asked about one after the other, and between an answer and the next question
+the caller has work of its own. A decision that was made in that time is the answer only if nothing has changed since.
+"""
+
+import time
+from typing import Any, NamedTuple
+
+from msgspec import structs
+
+from extender_service.cluster.cluster import Cluster, pod_uid
+from extender_service.cluster.nominations import Nomination
+from extender_service.cluster.pod_volumes import NO_VOLUMES, pod_volumes
+from extender_service.framework.guard import CycleError
+from extender_service.framework.profile import Profile
+from extender_service.kube.objects import Pod
+from extender_service.kube.quantity import QuantityError
+from extender_service.scheduling.asked_nodes import AskedNodes
+from extender_service.scheduling.decision import Decision, decide
+from extender_service.scheduling.question import Question
+
+# A caller that asks for something else should not wait longer for an answer that may never be asked for.
+_MOST_SECONDS = 0.1
+# After a decision in vain, so many pods at most are placed before the next attempt.
+_LONGEST_PAUSE = 64
+
+
+Kind = tuple[Any, ...]
+
+
+class _Ahead(NamedTuple):
+    """A decision about any pod of a kind, and all that it follows from."""
+
+    kind: Kind
+    nominated: list[Nomination]
+    version: tuple[int, ...]
+    decision: Decision
+
+
+class DecidingAhead:
+    """Keeps the decision that was made ahead, if there is one.
+
+    `counts` are the decisions made ahead that were used, and those that were not.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        # The UID and kind of the pod that was placed before the last.
+        self._before: tuple[str, Kind | None] = ("", None)
+        # The last pod whose kind was asked for, and that.
+        self._known_kind: tuple[Pod | None, Kind | None] = (None, None)
+        self._ahead: _Ahead | None = None
+        self._in_vain = 0  # in a row
+        self._pause = 0
+        self.counts = {"used": 0, "unused": 0}
+
+    def take(self, profile: Profile, question: Question, nominated: list[Nomination]) -> Decision | None:
+        """Return the decision that was made ahead if it is the answer to this question; it is used up either way."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is None:
+            return None
+        decision = ahead.decision
+        if (
+            ahead.version == self._cluster.version
+            and decision.profile is profile
+            and ahead.nominated == nominated
+            and decision.question.nodes.asks_the_same(question.nodes)
+            and ahead.kind == self._kind(question.pod)
+        ):
+            self._in_vain = 0
+            self.counts["used"] += 1
+            decision.question = question
+            decision.state.pod = question.pod
+            decision.state.deadline = question.deadline
+            return decision
+        self.counts["unused"] += 1
+        self._pause_longer()
+        return None
+
+    def is_worthwhile(self, profile: Profile, pod: Pod) -> bool:
+        """Return whether to decide about one more pod like this one, which was placed: it was like the one before."""
+        uid, kind = pod_uid(pod), self._kind(pod)
+        (uid_before, kind_before), self._before = self._before, (uid, kind)
+        if kind is None or kind != kind_before or uid == uid_before or not profile.treats_alike:
+            return False
+        if self._pause:
+            self._pause -= 1
+            return False
+        return True
+
+    def question(self, pod: Pod, nodes: AskedNodes) -> Question:
+        """Return the question about one more pod like this one: it may not take long."""
+        return Question(pod, nodes, time.monotonic() + _MOST_SECONDS)
+
+    def prepare(self, profile: Profile, question: Question, nominated: list[Nomination]) -> None:
+        """Make the decision about one more pod like that of `question`."""
+        try:
+            decision = decide(profile, question, nominated)
+        except (CycleError, QuantityError):
+            self._pause_longer()
+            return  # the caller that asks gets the error
+        if len(decision.best):
+            decision.is_ahead = True
+            kind = self._kind(question.pod)
+            assert kind is not None
+            self._ahead = _Ahead(kind, nominated, self._cluster.version, decision)
+
+    def _pause_longer(self) -> None:
+        self._in_vain += 1
+        self._pause = min(1 << (self._in_vain - 1), _LONGEST_PAUSE) - 1
+
+    def _kind(self, pod: Pod) -> Kind | None:
+        known, kind = self._known_kind
+        if known is not pod:
+            kind = _kind_of(pod)
+            self._known_kind = (pod, kind)
+        return kind
+
+
+def _kind_of(pod: Pod) -> Kind | None:
+    """Return what plugins that treat pods alike may depend on; None for a pod with volumes, mostly its own."""
+    if pod_volumes(pod) != NO_VOLUMES:
+        return None
+    metadata = pod.metadata
+    return (
+        metadata.namespace,
+        metadata.labels,
+        metadata.annotations,
+        metadata.owner_references,
+        metadata.deletion_timestamp,
+        # The token of a service account is mounted from a volume with a name of its own for each pod.
+        structs.replace(pod.spec, volumes=()),
+        pod.status,
+    )

@@ -1,0 +1,138 @@
+"""The nodes that a question asks about: names turned into rows of the node table."""
+
+from collections import deque
+from collections.abc import Sequence
+from functools import cached_property
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.nodes import NodeTable
+from extender_service.cluster.view import NodeView
+
+# Filter and prioritize ask about different nodes, and so do several kube-schedulers.
+_RECENT = 4
+
+
+class FoundRows(msgspec.Struct):
+    """Where names were found in a node table.
+
+    - `rows` that a view needs, or None for the whole table
+    - `positions`: the position in that view by index of the name, -1 for a node that is not known
+    - `asked`: which positions of the view are asked about
+    - `unknown`: the indexes of the names that the table does not have
+    """
+
+    rows: NDArray[np.intp] | None
+    positions: NDArray[np.intp]
+    asked: NDArray[np.bool_]
+    unknown: list[int]
+
+
+class AskedNodes:
+    """Nodes by name, in the caller's order, and where each is in `view`; `positions` and `asked` as in FoundRows.
+
+    `by_name`: they are the cluster's own nodes, as opposed to some that a caller has described.
+    """
+
+    by_name = True
+
+    def __init__(self, names: Sequence[str], view: NodeView, found: FoundRows) -> None:
+        self.names = names
+        self.view = view
+        self.positions = found.positions
+        self.asked = found.asked
+        self.found = found
+
+    @property
+    def unknown(self) -> list[str]:
+        """Names of nodes that the cache does not have."""
+        return [self.names[index] for index in self.found.unknown]
+
+    def passing(self, chosen: NDArray[np.bool_]) -> NDArray[np.intp]:
+        """Return the indexes, in the caller's order, of the nodes whose positions are marked."""
+        if not self.found.unknown:
+            return np.flatnonzero(chosen[self.positions])
+        known = np.flatnonzero(self.positions >= 0)
+        return known[chosen[self.positions[known]]]
+
+    def asks_the_same(self, others: "AskedNodes") -> bool:
+        """Return whether the same nodes are asked about, in any order, given that none has come or gone since."""
+        if self.found is others.found:
+            return True
+        of_all = self.found.rows is None and others.found.rows is None
+        return of_all and self.by_name and others.by_name and np.array_equal(self.asked, others.asked)
+
+    def index_of(self, position: int) -> int:
+        """Return the index among the names of the node at a position."""
+        return int(np.flatnonzero(self.positions == position)[0])
+
+
+class AllNodes(AskedNodes):
+    """All nodes of a view that exist, in its order."""
+
+    def __init__(self, view: NodeView) -> None:
+        asked = view.exists
+        self.view = view
+        self.positions = np.flatnonzero(asked)
+        self.asked = asked
+        self.found = FoundRows(None, self.positions, asked, [])
+
+    @cached_property
+    def names(self) -> Sequence[str]:  # type: ignore[override]  # made when it is asked for
+        """The names of the nodes."""
+        return self.view.names_at(self.positions)
+
+
+class NodeFinder:
+    """Finds nodes of the cluster by name, and remembers where those of the last few lists of names were."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._recent: deque[tuple[Sequence[str], int, FoundRows]] = deque(maxlen=_RECENT)
+
+    def all(self) -> AskedNodes:
+        """Return all nodes of the cluster."""
+        return AllNodes(self._cluster.view(None))
+
+    def named(self, names: Sequence[str]) -> AskedNodes:
+        """Find nodes by name. A list that came before, the same object, is not looked up again."""
+        found = self._rows(names)
+        return AskedNodes(names, self._cluster.view(found.rows), found)
+
+    def again(self, nodes: AskedNodes) -> AskedNodes:
+        """Find the same nodes again, as they are now."""
+        return self.all() if isinstance(nodes, AllNodes) else self.named(nodes.names)
+
+    def _rows(self, names: Sequence[str]) -> FoundRows:
+        table = self._cluster.nodes
+        for of_names, membership, found in self._recent:
+            if of_names is names and membership == table.membership:
+                return found
+        found = find_rows(table, names)
+        self._recent.append((names, table.membership, found))
+        return found
+
+
+def find_rows(table: NodeTable, names: Sequence[str]) -> FoundRows:
+    """Look names up in a node table."""
+    rows = table.rows_named(names)
+    is_known = rows >= 0
+    unknown: list[int] = np.flatnonzero(~is_known).tolist()
+    # Where most of the table is asked for, judging all of it costs less than copying columns.
+    if 2 * len(rows) >= table.size:
+        asked = np.zeros(table.size, np.bool_)
+        asked[rows[is_known]] = True
+        return FoundRows(None, rows, asked, unknown)
+    known = rows[is_known]
+    places: NDArray[np.intp] = np.arange(len(known))
+    marks = np.zeros(table.size, np.bool_)
+    marks[known] = True
+    if np.count_nonzero(marks) < len(known):
+        # A node that is named twice has one place: what comes to a node, such as a nominated pod, comes to its place.
+        known, places = np.unique(known, return_inverse=True)
+    positions = np.full(len(rows), -1, np.intp)
+    positions[is_known] = places
+    return FoundRows(known, positions, np.ones(len(known), np.bool_), unknown)

@@ -1,0 +1,206 @@
+"""Bindings under way: from a placement to a pod that the API server has bound.
+
+A binding that has begun runs to its end, whether or not a caller waits for it. From its begin the pod is assumed on
+its node, until the watch confirms it, or reading the pod shows otherwise.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from extender_service.cluster.cluster import TERMINAL_PHASES, Cluster, pod_uid
+from extender_service.cluster.placements import Placement
+from extender_service.framework.guard import CycleError
+from extender_service.framework.interface import Pods
+from extender_service.kube.api_errors import KubeError
+from extender_service.kube.objects import Pod, pod_name
+
+log = logging.getLogger(__name__)
+
+# How long the watch may take to show a pod bound before the pod is read, and how soon that is tried again on failure.
+CONFIRM_SECONDS = 30.0
+RETRY_SECONDS = 5.0
+
+
+class BindError(Exception):
+    """The pod was not bound to that node; says why."""
+
+
+class UnderWay(msgspec.Struct, eq=False, frozen=True):
+    """A pod's way to a node that has begun: the task ends with it."""
+
+    node_name: str
+    task: asyncio.Task[None]
+
+
+class Binder:
+    """Binds placed pods, and finds out what became of bindings whose outcome is not known.
+
+    `may_bind` raises CycleError where this process may not bind any more; it is asked right before Bind.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        pods: Pods,
+        *,
+        may_bind: Callable[[], None] = lambda: None,
+        confirm_seconds: float = CONFIRM_SECONDS,
+    ) -> None:
+        self._cluster = cluster
+        self._pods = pods
+        self._may_bind = may_bind
+        self._confirm_seconds = confirm_seconds
+        self._under_way: dict[str, UnderWay] = {}
+        self._confirming: dict[str, asyncio.Task[None]] = {}
+
+    def start(self, uid: str, node_name: str, binding: Coroutine[Any, Any, None]) -> UnderWay:
+        """Begin a pod's way to a node: what `binding` does, `bind` included, is under way until it ends."""
+        under_way = UnderWay(node_name, asyncio.create_task(binding))
+        self._under_way[uid] = under_way
+        under_way.task.add_done_callback(lambda _: self._under_way.pop(uid, None))
+        return under_way
+
+    def under_way(self, uid: str) -> UnderWay | None:
+        """Return what is under way with a pod, assumed or not."""
+        return self._under_way.get(uid)
+
+    async def bind(self, placement: Placement) -> None:
+        """Run Permit, PreBind, Bind and PostBind for a placed pod; it is assumed on its node from now on.
+
+        Raises BindError, with the placement dropped unless the pod may be bound all the same.
+        """
+        reservation = placement.reservation
+        assert reservation is not None, "a placement without a reservation cannot be bound"
+        placement.assumed = True
+        try:
+            await reservation.run(self._may_bind)
+        except KubeError as error:
+            await self._resolve(placement, error)
+        except CycleError as error:
+            self._cluster.drop_placement(placement.uid)
+            raise BindError(str(error)) from error
+        except asyncio.CancelledError:
+            self._cluster.drop_placement(placement.uid)
+            raise
+        reservation.finish()
+        self._confirm(placement.uid, self._confirm_seconds)
+
+    def undo(self, uid: str, why: str) -> None:
+        """Undo a binding that waits in Permit or PreBind, which may be for minutes; Bind itself runs to its end."""
+        under_way = self._under_way.get(uid)
+        placement = self._cluster.placements.get(uid)
+        reservation = None if placement is None else placement.reservation
+        if under_way is not None and reservation is not None and not reservation.has_reached_bind:
+            under_way.task.cancel(why)
+
+    def undo_all(self, why: str) -> None:
+        """Undo all bindings that wait."""
+        for uid in self._under_way:
+            self.undo(uid, why)
+
+    async def settle(self, uid: str) -> str | None:
+        """Find out where a pod is bound whose binding the watch has not confirmed; returns its node, if any.
+
+        Waits for what is under way with the pod, then reads it. Raises BindError if it cannot be read.
+        """
+        under_way = self._under_way.get(uid)
+        if under_way is not None:
+            await asyncio.wait([under_way.task])
+        placement = self._cluster.placements.get(uid)
+        if placement is None or not placement.assumed:
+            return self.shown_on(uid)
+        return await self.read_back(placement)
+
+    async def read_back(self, placement: Placement) -> str | None:
+        """Read a pod that is assumed on a node; returns the node that it is bound to, if any.
+
+        If that is the same node, or none and it is being bound there again, it goes on to count there. Only the watch
+        makes facts: what is read may be older than what it has shown, or newer than what it shows next.
+        Raises BindError if the pod cannot be read.
+        """
+        metadata = placement.pod.metadata
+        pod = await self.read(metadata.namespace, metadata.name)
+        if self._cluster.placements.get(placement.uid) is not placement:
+            return self.shown_on(placement.uid)
+        is_there = pod is not None and pod_uid(pod) == placement.uid and pod.status.phase not in TERMINAL_PHASES
+        bound_to = pod.spec.node_name if pod is not None and is_there else ""
+        under_way = self._under_way.get(placement.uid)
+        is_tried_again = under_way is not None and under_way.node_name == placement.node_name
+        waits = is_there and not bound_to and is_tried_again
+        if bound_to != placement.node_name and not waits:
+            extra = {"pod": pod_name(placement.pod), "node": placement.node_name}
+            log.warning("a pod that was to be bound is not", extra=extra)
+            self._cluster.drop_placement(placement.uid)
+        return bound_to or None
+
+    def shown_on(self, uid: str) -> str | None:
+        """Return the node on which the watch shows the pod."""
+        known = self._cluster.pod(uid)
+        return known.node_name or None if known is not None else None
+
+    async def read(self, namespace: str, name: str) -> Pod | None:
+        """Read a pod, None if there is none. Raises BindError if it cannot be read."""
+        try:
+            return await self._pods.get_pod(namespace, name)
+        except KubeError as error:
+            raise BindError(f"reading pod {namespace}/{name}: {error}") from error
+
+    async def close(self, grace_seconds: float) -> None:
+        """Let bindings under way finish, undo those that take longer, and stop confirming."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(grace_seconds):
+                while self._under_way:
+                    await asyncio.wait([under_way.task for under_way in self._under_way.values()])
+        unfinished = [under_way.task for under_way in self._under_way.values()]
+        for task in unfinished:
+            task.cancel("extender-service was stopped")
+        await asyncio.gather(*unfinished, return_exceptions=True)
+        for task in list(self._confirming.values()):
+            task.cancel()
+
+    async def _resolve(self, placement: Placement, error: KubeError) -> None:
+        """Find out what became of a binding that failed: it may have been applied before the answer was lost.
+
+        Returns if the pod is bound to its node. Raises BindError.
+        """
+        metadata = placement.pod.metadata
+        name = pod_name(placement.pod)
+        failed = BindError(f"binding {name} to {placement.node_name}: {error}")
+        try:
+            pod = await self.read(metadata.namespace, metadata.name)
+        except BindError:
+            # The pod keeps counting on the node until it can be read.
+            self._confirm(placement.uid, RETRY_SECONDS)
+            raise failed from error
+        bound_to = pod.spec.node_name if pod is not None and pod_uid(pod) == placement.uid else ""
+        if bound_to == placement.node_name:
+            return
+        self._cluster.drop_placement(placement.uid)
+        if bound_to:
+            raise BindError(f"pod {name} is already bound to {bound_to}")
+        raise failed from error
+
+    def _confirm(self, uid: str, seconds: float) -> None:
+        if self._cluster.placements.get(uid) is not None and uid not in self._confirming:
+            task = asyncio.create_task(self._settle_in_time(uid, seconds))
+            self._confirming[uid] = task
+            task.add_done_callback(lambda _: self._confirming.pop(uid, None))
+
+    async def _settle_in_time(self, uid: str, seconds: float) -> None:
+        """Settle a binding that the watch does not confirm in time, as often as it takes."""
+        while True:
+            await asyncio.sleep(seconds)
+            placement = self._cluster.placements.get(uid)
+            if placement is None or not placement.assumed:
+                return
+            seconds = self._confirm_seconds
+            try:
+                await self.settle(uid)
+            except BindError as error:
+                log.warning("cannot find out whether a pod is bound: %s", error)
+                seconds = RETRY_SECONDS

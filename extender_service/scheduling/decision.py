@@ -1,0 +1,76 @@
+"""One decision about a pod: PreFilter and Filter on the asked nodes, PreScore and Score on those that pass."""
+
+import random
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from extender_service.cluster.nominations import Nomination
+from extender_service.framework.interface import CycleState
+from extender_service.framework.profile import Profile
+from extender_service.framework.recording import sample
+from extender_service.framework.runtime import Scores, run_filter, run_pre_filter, run_pre_score, run_score
+from extender_service.framework.verdicts import Verdicts
+from extender_service.scheduling.question import Question
+
+
+class Decision:
+    """What `profile` decided about the pod of `question`.
+
+    - `state`: what its plugins noted on the way
+    - `verdicts`: on each node of the view
+    - `feasible`: the positions in the view of the nodes that pass
+    - `scores`: of the feasible nodes, in their order; None where no score was needed
+    - `is_ahead`: the decision was made before it was asked for
+    """
+
+    def __init__(
+        self,
+        profile: Profile,
+        question: Question,
+        state: CycleState,
+        verdicts: Verdicts,
+        feasible: NDArray[np.intp],
+        scores: Scores | None = None,
+    ) -> None:
+        self.profile = profile
+        self.question = question
+        self.state = state
+        self.verdicts = verdicts
+        self.feasible = feasible
+        self.scores = scores
+        self.totals = None if scores is None else scores.totals
+        self.is_ahead = False
+        self._best: NDArray[np.intp] | None = None
+
+    @property
+    def best(self) -> NDArray[np.intp]:
+        """The positions of the feasible nodes with the highest total; all feasible ones where no score was needed."""
+        if self._best is None:
+            self._best = self.feasible if self.totals is None else self.feasible[self.totals == self.totals.max()]
+        return self._best
+
+    def choose(self) -> int:
+        """Return one of the best positions, each with the same chance."""
+        best = self.best
+        return int(best[random.randrange(len(best))])  # noqa: S311 - balances load, keeps no secret
+
+
+def decide(profile: Profile, question: Question, nominated: Sequence[Nomination] = ()) -> Decision:
+    """Decide about a pod: every asked node gets a verdict and, where there is a choice, every feasible one a score.
+
+    A node must be feasible with and without the `nominated` pods on it.
+
+    Raises CycleError where kube-scheduler would end the cycle with an error, OutOfTimeError after the deadline.
+    """
+    pod, nodes = question.pod, question.nodes.view
+    state = CycleState(pod, sample(profile), question.deadline)
+    found = run_pre_filter(profile, state, pod)
+    verdicts = run_filter(profile, state, pod, nodes, question.nodes.asked, found, nominated)
+    feasible = np.flatnonzero(verdicts.passing)
+    if not question.must_score or len(feasible) < 2 or not profile.score:
+        return Decision(profile, question, state, verdicts, feasible)
+    candidates = nodes if len(feasible) == len(nodes) else nodes.at(feasible)
+    run_pre_score(profile, state, pod, candidates)
+    return Decision(profile, question, state, verdicts, feasible, run_score(profile, state, pod, candidates))

@@ -1,0 +1,164 @@
+"""The engine: decides about pods, places them and binds them. Every program asks it, and nothing beneath it."""
+
+from collections.abc import Callable, Collection
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from extender_service.cluster.cluster import Cluster, pod_uid
+from extender_service.cluster.nominations import Nomination
+from extender_service.cluster.own_worlds import RowChanges
+from extender_service.cluster.placements import Placement
+from extender_service.framework.candidates import Candidate, Candidates
+from extender_service.framework.interface import CycleState, Pods, PostFilterResult
+from extender_service.framework.preemption import dry_run, given_candidate
+from extender_service.framework.profiles import Profiles
+from extender_service.framework.recording import sample
+from extender_service.framework.runtime import (
+    Scores,
+    filter_again,
+    filter_nodes,
+    run_post_filter,
+    run_pre_filter,
+    run_pre_score,
+    run_score,
+)
+from extender_service.framework.status import Code
+from extender_service.kube.objects import Pod
+from extender_service.scheduling.ahead import DecidingAhead
+from extender_service.scheduling.asked_nodes import NodeFinder
+from extender_service.scheduling.binder import CONFIRM_SECONDS, Binder
+from extender_service.scheduling.binding_cycle import BindingCycle
+from extender_service.scheduling.decision import Decision, decide
+from extender_service.scheduling.question import Question
+
+
+class DryRunOutcome(NamedTuple):
+    """What taking pods off nodes showed: the nodes that pass without it, by position, and where it helps."""
+
+    passing: NDArray[np.bool_]
+    candidates: Candidates
+
+
+class Engine:
+    """The decision making of kube-scheduler over a cluster.
+
+    `may_bind` raises CycleError where this process may not bind any more. One thread: nothing else changes the cluster
+    between a decision and the placement after it.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        profiles: Profiles,
+        pods: Pods,
+        *,
+        may_bind: Callable[[], None] = lambda: None,
+        confirm_seconds: float = CONFIRM_SECONDS,
+    ) -> None:
+        self.cluster = cluster
+        self.profiles = profiles
+        self.nodes = NodeFinder(cluster)
+        self.binder = Binder(cluster, pods, may_bind=may_bind, confirm_seconds=confirm_seconds)
+        self.ahead = DecidingAhead(cluster)
+        self._last_placed: Decision | None = None
+
+    def decide(self, question: Question) -> Decision:
+        """Decide about a pod; nothing changes by it.
+
+        Raises CycleError or QuantityError for what cannot be decided, OutOfTimeError after the deadline.
+        """
+        profile = self.profiles.of(question.pod)
+        if question.chosen_elsewhere:
+            return decide(profile, question)
+        nominated = self._nominated(question)
+        decision = self.ahead.take(profile, question, nominated)
+        return decide(profile, question, nominated) if decision is None else decision
+
+    def score(self, question: Question, state: CycleState | None = None) -> Scores:
+        """Score the asked nodes without Filter: they are known to be feasible. Entries are in the order of the view.
+
+        `state` is that of the decision that found them feasible, if there was one: PreFilter has run then.
+        Raises CycleError or QuantityError, OutOfTimeError after the deadline.
+        """
+        pod, asked = question.pod, question.nodes
+        profile = self.profiles.of(pod)
+        if state is None:
+            state = CycleState(pod, sample(profile), question.deadline)
+            run_pre_filter(profile, state, pod)
+        positions = np.flatnonzero(asked.asked)
+        nodes = asked.view if len(positions) == len(asked.view) else asked.view.at(positions)
+        if not len(nodes):
+            return Scores([], [], np.empty((0, 0), np.int64))
+        run_pre_score(profile, state, pod, nodes)
+        return run_score(profile, state, pod, nodes)
+
+    def make_room(self, question: Question, decision: Decision) -> PostFilterResult:
+        """Run PostFilter for a pod that fits on none of all nodes of the cluster. Raises CycleError."""
+        nominated = self._nominated(question)
+        return run_post_filter(decision.profile, decision.state, question.pod, decision.verdicts, nominated)
+
+    def dry_run(self, question: Question, agreed: RowChanges | None = None) -> DryRunOutcome:
+        """Try on which of the asked nodes taking pods of lower priority off makes room, as DefaultPreemption does.
+
+        The `agreed` victims are gone in any case: nodes are judged without them first.
+        Raises CycleError, OutOfTimeError after the deadline.
+        """
+        pod, nodes = question.pod, question.nodes.view
+        profile = self.profiles.of(pod)
+        state = CycleState(pod, sample(profile), question.deadline)
+        found = run_pre_filter(profile, state, pod)
+        nominated = self._nominated(question)
+        judged = nodes if agreed is None else nodes.changed(agreed)
+        verdicts = filter_nodes(profile, state, pod, judged, question.nodes.asked, found, nominated)
+        hopeful = np.flatnonzero(verdicts.rejected_with(Code.UNSCHEDULABLE))
+        again = filter_again(profile, state, pod, nominated)
+        tried = dry_run(self.cluster, pod, nodes.at(hopeful), again, () if agreed is None else agreed.slots)
+        return DryRunOutcome(verdicts.passing, tried.candidates)
+
+    def given_candidate(self, pod: Pod, node_name: str, victims: Collection[int]) -> Candidate:
+        """Return a node whose victims, by slot, are settled: in order, and with the budgets that they violate."""
+        node = self.cluster.view(self.cluster.nodes.rows_named([node_name]))
+        return given_candidate(self.cluster, pod, node, victims)
+
+    def place(self, pod: Pod, node_name: str, decision: Decision | None = None) -> Placement:
+        """Reserve a node for a pod, whether it was chosen here or elsewhere; the pod counts there from now on.
+
+        Without a `decision`, plugins have noted nothing about the pod: enough unless the profile `sets_aside`.
+        Raises CycleError where Reserve refuses; then the pod counts nowhere.
+        """
+        uid = pod_uid(pod)
+        self.cluster.drop_placement(uid)  # what is set aside on another node is free again, for this pod, too
+        if decision is None:
+            cycle = BindingCycle(self.profiles.of(pod), CycleState(pod), pod, node_name)
+        else:
+            cycle = BindingCycle(decision.profile, decision.state, pod, node_name)
+        cycle.reserve()
+        placement = self.cluster.placements.place(pod, uid, node_name, cycle)
+        self._last_placed = decision
+        return placement
+
+    async def bind(self, placement: Placement) -> None:
+        """Run Permit, PreBind, Bind and PostBind. Raises BindError; see Binder.bind."""
+        await self.binder.bind(placement)
+
+    def undo(self, placement: Placement, why: str) -> None:
+        """End a placement whose pod has not reached Bind: its binding is cancelled, its room is free again."""
+        if self.binder.under_way(placement.uid) is None:
+            self.cluster.drop_placement(placement.uid)
+        else:
+            self.binder.undo(placement.uid, why)
+
+    def prepare(self) -> None:
+        """Do while no caller waits what the next question needs: decide ahead, and bring columns up to date."""
+        placed, self._last_placed = self._last_placed, None
+        if placed is not None and not placed.question.chosen_elsewhere:
+            pod, nodes = placed.question.pod, placed.question.nodes
+            if self.ahead.is_worthwhile(placed.profile, pod) and nodes.by_name:
+                question = self.ahead.question(pod, self.nodes.again(nodes))
+                self.ahead.prepare(placed.profile, question, self._nominated(question))
+        self.cluster.catch_up()
+
+    def _nominated(self, question: Question) -> list[Nomination]:
+        return self.cluster.nominated_for(question.pod, self.profiles.names)

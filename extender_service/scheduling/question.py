@@ -1,0 +1,22 @@
+"""A question to the engine."""
+
+import math
+
+import msgspec
+
+from extender_service.kube.objects import Pod
+from extender_service.scheduling.asked_nodes import AskedNodes
+
+
+class Question(msgspec.Struct, frozen=True, gc=False):
+    """May `pod` run on `nodes`, and if it `must_score`, how good is each of them?
+
+    After the `deadline`, in seconds of time.monotonic, the answer is an error. Nominated pods count on their nodes,
+    except where the node was `chosen_elsewhere`: another scheduler has judged it then, nominated pods included.
+    """
+
+    pod: Pod
+    nodes: AskedNodes
+    deadline: float = math.inf
+    must_score: bool = True
+    chosen_elsewhere: bool = False
