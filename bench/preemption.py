@@ -22,7 +22,7 @@ from extender_service.framework.preemption import dry_run
 from extender_service.framework.profile import Profile
 from extender_service.framework.runtime import filter_again
 from extender_service.framework.status import Code
-from extender_service.kube.objects import (
+from extender_service.kube.types.core import (
     Container,
     ContainerPort,
     Node,

@@ -12,7 +12,7 @@ import msgspec
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.volumes.storage import StorageObject
 from extender_service.kube.decoding import Decoder
-from extender_service.kube.objects import (
+from extender_service.kube.types.core import (
     Node,
     NodeSelector,
     NodeSelectorTerm,
@@ -21,7 +21,7 @@ from extender_service.kube.objects import (
     ResourceRequirements,
     SelectorRequirement,
 )
-from extender_service.kube.storage import (
+from extender_service.kube.types.storage import (
     ClaimReference,
     CSINode,
     CSINodeDriver,
@@ -36,7 +36,7 @@ from extender_service.kube.storage import (
     VolumeNodeAffinity,
     VolumeNodeResources,
 )
-from extender_service.kube.workloads import ReplicaSet
+from extender_service.kube.types.workloads import ReplicaSet
 
 APPS = 100
 # Of pods that wait for a node; besides these, `pending_pod` makes one with `volumes`.

@@ -82,7 +82,8 @@ from extender_service.framework.status import SKIP, Code, Rejections, Status, un
 from extender_service.framework.verdicts import Verdicts
 from extender_service.framework.waiting_pods import MAX_WAIT_SECONDS, WaitingPod
 from extender_service.kube.api_errors import KubeError
-from extender_service.kube.objects import (
+from extender_service.kube.selectors import label_set_selector
+from extender_service.kube.types.core import (
     Affinity,
     Container,
     ContainerImage,
@@ -113,9 +114,8 @@ from extender_service.kube.objects import (
     Volume,
     WeightedPodAffinityTerm,
 )
-from extender_service.kube.policy import PodDisruptionBudget
-from extender_service.kube.selectors import label_set_selector
-from extender_service.kube.storage import (
+from extender_service.kube.types.policy import PodDisruptionBudget
+from extender_service.kube.types.storage import (
     CSIDriver,
     CSINode,
     CSIStorageCapacity,
@@ -123,7 +123,7 @@ from extender_service.kube.storage import (
     PersistentVolumeClaim,
     StorageClass,
 )
-from extender_service.kube.workloads import Namespace, ReplicaSet, ReplicationController, Service, StatefulSet
+from extender_service.kube.types.workloads import Namespace, ReplicaSet, ReplicationController, Service, StatefulSet
 from extender_service.plugins.normalization import scale_to_max
 
 __all__ = [

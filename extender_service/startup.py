@@ -11,8 +11,8 @@ from extender_service.framework.discovery import PluginLoadError, discover_plugi
 from extender_service.framework.interface import API, Handle
 from extender_service.framework.profile import Profile
 from extender_service.framework.registry import Registry
-from extender_service.kube.objects import Object
-from extender_service.kube.policy import PodDisruptionBudget
+from extender_service.kube.types.core import Object
+from extender_service.kube.types.policy import PodDisruptionBudget
 from extender_service.plugins.default_plugins import IN_TREE
 
 

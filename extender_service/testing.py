@@ -18,7 +18,7 @@ from extender_service.framework.profile import Profile
 from extender_service.framework.profiles import Profiles
 from extender_service.kube.defaults import DEFAULT_SCHEDULER_NAME
 from extender_service.kube.manifests import ManifestError
-from extender_service.kube.objects import (
+from extender_service.kube.types.core import (
     Container,
     Node,
     NodeStatus,

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from extender_service.kube.objects import Node, Pod
+from extender_service.kube.types.core import Node, Pod
 
 _SHOWN_PODS = 2
 

@@ -14,7 +14,6 @@ from extender_service.kube.api_errors import ApiError, KubeError
 from extender_service.kube.client import KubeClient
 from extender_service.kube.credentials_error import CredentialsError
 from extender_service.kube.decoding import DecodeError
-from extender_service.kube.objects import Node, Object, Pod
 from extender_service.kube.quantity import QuantityError
 from extender_service.kube.reflector import Reflector, Store, WatchState
 from extender_service.kube.resources import (
@@ -37,8 +36,9 @@ from extender_service.kube.resources import (
     Resource,
     key_of,
 )
-from extender_service.kube.storage import ClaimReference, PersistentVolume, PersistentVolumeClaim
-from extender_service.kube.watched_pods import AnyPod
+from extender_service.kube.types.core import Node, Object, Pod
+from extender_service.kube.types.storage import ClaimReference, PersistentVolume, PersistentVolumeClaim
+from extender_service.kube.types.watched_pods import AnyPod
 
 log = logging.getLogger(__name__)
 

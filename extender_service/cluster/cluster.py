@@ -17,9 +17,9 @@ from extender_service.cluster.view import NodeView
 from extender_service.cluster.volumes.held_volumes import HeldVolumes
 from extender_service.cluster.volumes.storage import Storage, StorageObject
 from extender_service.cluster.workloads import Workloads
-from extender_service.kube.objects import Node, Pod
 from extender_service.kube.resources import Key, key_of
-from extender_service.kube.storage import (
+from extender_service.kube.types.core import Node, Pod
+from extender_service.kube.types.storage import (
     CSIDriver,
     CSINode,
     CSIStorageCapacity,
@@ -27,7 +27,7 @@ from extender_service.kube.storage import (
     PersistentVolumeClaim,
     StorageClass,
 )
-from extender_service.kube.watched_pods import AnyPod
+from extender_service.kube.types.watched_pods import AnyPod
 
 _STORAGE_EVENTS: dict[type, ClusterEvent] = {
     PersistentVolume: ClusterEvent.VOLUME,

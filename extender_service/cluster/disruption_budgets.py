@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from extender_service.cluster.label_sets import LabelSet, PodSelector
 from extender_service.cluster.pods import PodTable
 from extender_service.cluster.structures.ranks import order_by, rank_in_group
-from extender_service.kube.policy import PodDisruptionBudget
 from extender_service.kube.selectors import EVERYTHING, SelectorError, parse_label_selector
+from extender_service.kube.types.policy import PodDisruptionBudget
 
 
 class DisruptionBudget(msgspec.Struct, frozen=True):

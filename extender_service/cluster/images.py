@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.kube.objects import ContainerImage
+from extender_service.kube.types.core import ContainerImage
 
 
 class Image(msgspec.Struct, frozen=True, gc=False):

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from extender_service.cluster.structures.interning import Interner, shared
 from extender_service.kube.decoding import Decoder
-from extender_service.kube.objects import Object
 from extender_service.kube.selectors import Operator, Requirement, Selector
+from extender_service.kube.types.core import Object
 
 _FIRST_CAPACITY = 64
 # Of a label's value as the API server takes it; longer ones come from callers alone.

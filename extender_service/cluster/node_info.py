@@ -7,7 +7,7 @@ import numpy as np
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.dimensions import POD_COUNT
 from extender_service.cluster.view import NodeView
-from extender_service.kube.objects import Node, Taint
+from extender_service.kube.types.core import Node, Taint
 
 
 class NodeInfo:

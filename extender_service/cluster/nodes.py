@@ -17,8 +17,8 @@ from extender_service.cluster.structures.interning import Interner
 from extender_service.cluster.structures.kept_columns import KeptColumns
 from extender_service.cluster.structures.remembered import Remembered
 from extender_service.cluster.volume_support import VolumeSupport, volume_support
-from extender_service.kube.objects import Node, Taint
-from extender_service.kube.storage import CSINode
+from extender_service.kube.types.core import Node, Taint
+from extender_service.kube.types.storage import CSINode
 
 _FIRST_CAPACITY = 64
 _NO_LABELS: Mapping[str, str] = {}

@@ -4,7 +4,7 @@ from collections.abc import Container
 
 import msgspec
 
-from extender_service.kube.watched_pods import AnyPod
+from extender_service.kube.types.watched_pods import AnyPod
 
 
 class Nomination(msgspec.Struct, frozen=True):

@@ -21,7 +21,7 @@ import msgspec
 
 from extender_service.cluster.occupancy import Occupancy
 from extender_service.cluster.pod_entries import pod_entry
-from extender_service.kube.objects import Pod
+from extender_service.kube.types.core import Pod
 
 
 class Reservation(Protocol):

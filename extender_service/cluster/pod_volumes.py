@@ -6,10 +6,10 @@ import msgspec
 from msgspec import structs
 
 from extender_service.kube.csi_migration import FOLLOWED, CSIVolume, TranslationError, in_tree_plugin, translate
-from extender_service.kube.objects import Volume
 from extender_service.kube.resources import Key
-from extender_service.kube.storage import PersistentVolumeClaim
-from extender_service.kube.watched_pods import AnyPod
+from extender_service.kube.types.core import Volume
+from extender_service.kube.types.storage import PersistentVolumeClaim
+from extender_service.kube.types.watched_pods import AnyPod
 
 
 class DiskUse(NamedTuple):

@@ -10,10 +10,10 @@ from functools import lru_cache
 import msgspec
 
 from extender_service.kube.decoding import Decoder
-from extender_service.kube.objects import PodSpec, RawQuantity, ResourceList
 from extender_service.kube.quantity import milli_value, parse_quantity, whole_value
 from extender_service.kube.resource_names import is_scalar_resource
-from extender_service.kube.watched_pods import WatchedPodSpec
+from extender_service.kube.types.core import PodSpec, RawQuantity, ResourceList
+from extender_service.kube.types.watched_pods import WatchedPodSpec
 
 CPU = "cpu"
 MEMORY = "memory"

@@ -19,7 +19,7 @@ from extender_service.cluster.resources import HostPort
 from extender_service.cluster.structures.kept_columns import KeptColumns
 from extender_service.cluster.structures.remembered import Remembered, read_only
 from extender_service.cluster.volume_support import VolumeSupport
-from extender_service.kube.objects import Node, Taint
+from extender_service.kube.types.core import Node, Taint
 
 V = TypeVar("V", bound=np.generic)
 T = TypeVar("T")

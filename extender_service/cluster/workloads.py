@@ -7,10 +7,10 @@ from msgspec import structs
 
 from extender_service.cluster.disruption_budgets import DisruptionBudget, disruption_budget
 from extender_service.cluster.selector_index import SelectorIndex
-from extender_service.kube.policy import PodDisruptionBudget
 from extender_service.kube.resources import Key, key_of
 from extender_service.kube.selectors import Selector, label_set_selector
-from extender_service.kube.workloads import Namespace, ReplicaSet, ReplicationController, Service, StatefulSet
+from extender_service.kube.types.policy import PodDisruptionBudget
+from extender_service.kube.types.workloads import Namespace, ReplicaSet, ReplicationController, Service, StatefulSet
 
 R = TypeVar("R")
 T = TypeVar("T", Service, ReplicaSet, StatefulSet, ReplicationController, Namespace, PodDisruptionBudget)

@@ -16,8 +16,8 @@ from extender_service.config.plugin_args import (
     UtilizationShapePoint,
     VolumeBindingArgs,
 )
-from extender_service.kube import objects
 from extender_service.kube.selectors import SelectorError, parse_preferred_terms
+from extender_service.kube.types import core as objects
 from extender_service.kube.validation import label_key_faults
 
 _RATIO = "RequestedToCapacityRatio"

@@ -8,7 +8,7 @@ from pydantic import PlainSerializer, PlainValidator
 from extender_service.config import core_types
 from extender_service.config.core_types import TopologySpreadConstraint
 from extender_service.config.model import Int32, Int64, Many, Model, OmitEmpty, OmitMissing, OptionalText, zero_means
-from extender_service.kube import objects
+from extender_service.kube.types import core as objects
 
 ApiVersion = Literal["kubescheduler.config.k8s.io/v1"]
 API_VERSION: ApiVersion = "kubescheduler.config.k8s.io/v1"

@@ -33,8 +33,8 @@ from extender_service.extender.wire import (
 from extender_service.framework.guard import CycleError, OutOfTimeError, require_time
 from extender_service.kube.decoding import DecodeError
 from extender_service.kube.defaults import DEFAULT_NAMESPACE
-from extender_service.kube.objects import Pod, pod_name
 from extender_service.kube.quantity import QuantityError
+from extender_service.kube.types.core import Pod, pod_name
 from extender_service.scheduling.binder import BindError
 
 log = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import structs
 
 from extender_service.kube.decoding import DecodeError
-from extender_service.kube.objects import Pod
+from extender_service.kube.types.core import Pod
 
 # A body without the names of nodes that has no more is not looked at closely.
 ORDINARY_BYTES = 16 << 10

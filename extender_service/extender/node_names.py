@@ -17,7 +17,7 @@ from extender_service.extender.moderation import (
 )
 from extender_service.extender.wire import Args, ArgsDecoder, ExtenderArgs, NodeList
 from extender_service.kube.decoding import DecodeError, Decoder
-from extender_service.kube.objects import Pod
+from extender_service.kube.types.core import Pod
 
 # Several kube-schedulers, or a pod that some nodes are not asked for, make for more than one list.
 _RECENT = 4

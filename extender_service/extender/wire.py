@@ -11,7 +11,7 @@ from msgspec import inspect
 
 from extender_service.extender.moderation import LARGE_BODY_BYTES, require_moderate_arguments
 from extender_service.kube.decoding import DecodeError, Decoder
-from extender_service.kube.objects import Int64, Object, ObjectMeta, Pod
+from extender_service.kube.types.core import Int64, Object, ObjectMeta, Pod
 
 
 class NodeList(Object):

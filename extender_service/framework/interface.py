@@ -25,8 +25,8 @@ from extender_service.framework.recording import Recorder
 from extender_service.framework.status import Rejections, Status
 from extender_service.framework.verdicts import Verdicts
 from extender_service.framework.waiting_pods import WaitingPods
-from extender_service.kube.objects import Object, Pod
-from extender_service.kube.storage import PersistentVolume, PersistentVolumeClaim
+from extender_service.kube.types.core import Object, Pod
+from extender_service.kube.types.storage import PersistentVolume, PersistentVolumeClaim
 
 MIN_NODE_SCORE = 0
 MAX_NODE_SCORE = 100

@@ -10,7 +10,7 @@ from extender_service.cluster.node_info import NodeInfo
 from extender_service.cluster.view import NodeView
 from extender_service.framework.interface import CycleState, Filter, Score
 from extender_service.framework.status import Rejections, Status
-from extender_service.kube.objects import Pod
+from extender_service.kube.types.core import Pod
 
 
 class FilterNode(Filter):

@@ -21,7 +21,7 @@ from extender_service.framework.candidates import NO_CANDIDATES, Candidate, Cand
 from extender_service.framework.interface import FilterAgain
 from extender_service.framework.status import Code, Status, unresolvable
 from extender_service.framework.verdicts import Verdicts
-from extender_service.kube.objects import Pod
+from extender_service.kube.types.core import Pod
 
 NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
 NOT_HELPFUL = unresolvable("Preemption is not helpful for scheduling")

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from extender_service.framework.profile import Profile
 from extender_service.kube.defaults import DEFAULT_SCHEDULER_NAME
-from extender_service.kube.objects import Pod
+from extender_service.kube.types.core import Pod
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from extender_service.config.profiles import EffectivePlugins, effective_profile
 from extender_service.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
 from extender_service.framework.interface import Handle, Plugin, extension_points
 from extender_service.framework.profile import Profile
-from extender_service.kube.objects import Object
+from extender_service.kube.types.core import Object
 
 log = logging.getLogger(__name__)
 

@@ -25,7 +25,7 @@ from extender_service.framework.profile import Profile
 from extender_service.framework.recording import extension_point
 from extender_service.framework.status import Code, Rejections, Status, unresolvable, unschedulable
 from extender_service.framework.verdicts import Verdicts
-from extender_service.kube.objects import Pod
+from extender_service.kube.types.core import Pod
 
 
 class PreFilterOutcome:

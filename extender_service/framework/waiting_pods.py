@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterator, Mapping
 
 from extender_service.framework.status import Status, unschedulable
-from extender_service.kube.objects import Pod
+from extender_service.kube.types.core import Pod
 
 # The longest that one plugin may make a pod wait.
 MAX_WAIT_SECONDS = 15 * 60.0

@@ -10,14 +10,14 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 from msgspec import structs
 
-from extender_service.kube.objects import (
+from extender_service.kube.types.core import (
     AzureDisk,
     InTreeSources,
     NodeSelector,
     NodeSelectorTerm,
     SelectorRequirement,
 )
-from extender_service.kube.storage import PersistentVolume
+from extender_service.kube.types.storage import PersistentVolume
 
 EBS = "kubernetes.io/aws-ebs"
 GCE_PD = "kubernetes.io/gce-pd"

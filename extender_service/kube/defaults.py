@@ -8,7 +8,8 @@ from msgspec import Raw, structs
 
 from extender_service.kube.decoding import DecodeError, Decoder
 from extender_service.kube.label_keys import merge_label_keys
-from extender_service.kube.objects import (
+from extender_service.kube.quantity import QuantityError, milli_value, parse_quantity
+from extender_service.kube.types.core import (
     AzureDisk,
     Container,
     ContainerPort,
@@ -21,9 +22,13 @@ from extender_service.kube.objects import (
     ResourceRequirements,
     Volume,
 )
-from extender_service.kube.quantity import QuantityError, milli_value, parse_quantity
-from extender_service.kube.storage import CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim, StorageClass
-from extender_service.kube.workloads import ReplicationController, ReplicationControllerSpec
+from extender_service.kube.types.storage import (
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
+from extender_service.kube.types.workloads import ReplicationController, ReplicationControllerSpec
 
 DEFAULT_NAMESPACE = "default"
 DEFAULT_SCHEDULER_NAME = "default-scheduler"

@@ -2,8 +2,8 @@
 
 from extender_service.kube.api_errors import ApiError
 from extender_service.kube.client import KubeClient
-from extender_service.kube.objects import Object, ObjectMeta
 from extender_service.kube.resources import Resource
+from extender_service.kube.types.core import Object, ObjectMeta
 
 
 class LeaseSpec(Object):

@@ -26,9 +26,9 @@ from extender_service.kube.defaults import (
     default_storage_capacity,
     default_storage_class,
 )
-from extender_service.kube.objects import Node, Object, Pod
-from extender_service.kube.policy import PodDisruptionBudget
-from extender_service.kube.storage import (
+from extender_service.kube.types.core import Node, Object, Pod
+from extender_service.kube.types.policy import PodDisruptionBudget
+from extender_service.kube.types.storage import (
     STORAGE_KINDS,
     CSIDriver,
     CSINode,
@@ -37,7 +37,7 @@ from extender_service.kube.storage import (
     PersistentVolumeClaim,
     StorageClass,
 )
-from extender_service.kube.workloads import Namespace, ReplicaSet, ReplicationController, Service, StatefulSet
+from extender_service.kube.types.workloads import Namespace, ReplicaSet, ReplicationController, Service, StatefulSet
 
 T = TypeVar("T", bound=Object)
 

@@ -7,7 +7,7 @@ milli or whole units only where kube-scheduler rounds.
 import re
 from functools import lru_cache
 
-from extender_service.kube.objects import RawQuantity
+from extender_service.kube.types.core import RawQuantity
 
 _MAX_INT64 = 2**63 - 1
 _NANOS_PER_UNIT = 10**9

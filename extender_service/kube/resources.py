@@ -8,9 +8,9 @@ from urllib.parse import quote
 import msgspec
 
 from extender_service.kube.decoding import Decoder
-from extender_service.kube.objects import Metadata, Node, Pod
-from extender_service.kube.policy import PodDisruptionBudget
-from extender_service.kube.storage import (
+from extender_service.kube.types.core import Metadata, Node, Pod
+from extender_service.kube.types.policy import PodDisruptionBudget
+from extender_service.kube.types.storage import (
     CSIDriver,
     CSINode,
     CSIStorageCapacity,
@@ -18,8 +18,8 @@ from extender_service.kube.storage import (
     PersistentVolumeClaim,
     StorageClass,
 )
-from extender_service.kube.watched_pods import WatchedPod
-from extender_service.kube.workloads import Namespace, ReplicaSet, ReplicationController, Service, StatefulSet
+from extender_service.kube.types.watched_pods import WatchedPod
+from extender_service.kube.types.workloads import Namespace, ReplicaSet, ReplicationController, Service, StatefulSet
 
 Key = tuple[str, str]
 """Namespace and name; the namespace of cluster-scoped objects is empty."""

@@ -13,7 +13,7 @@ from typing import Self
 
 import msgspec
 
-from extender_service.kube import objects
+from extender_service.kube.types import core as objects
 from extender_service.kube.validation import (
     aggregate,
     child,

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from extender_service.cluster.cluster import pod_uid
 from extender_service.framework.interface import Bind, CycleState
-from extender_service.kube.objects import Pod
+from extender_service.kube.types.core import Pod
 
 
 class DefaultBinder(Bind):

@@ -27,8 +27,8 @@ from extender_service.framework.preemption import (
 )
 from extender_service.framework.status import Code, Status, unschedulable
 from extender_service.framework.verdicts import Verdicts
-from extender_service.kube.objects import Object, Pod
-from extender_service.kube.policy import PodDisruptionBudget
+from extender_service.kube.types.core import Object, Pod
+from extender_service.kube.types.policy import PodDisruptionBudget
 
 
 class DefaultPreemption(PostFilter):

@@ -1,7 +1,6 @@
 """Which pods count as the same application, where a pod itself does not say (plugins/helper/spread.go)."""
 
 from extender_service.cluster.workloads import Workloads
-from extender_service.kube.objects import OwnerReference, Pod
 from extender_service.kube.selectors import (
     EVERYTHING,
     Selector,
@@ -9,7 +8,8 @@ from extender_service.kube.selectors import (
     label_set_selector,
     parse_label_selector,
 )
-from extender_service.kube.workloads import ReplicaSet, ReplicationController, StatefulSet
+from extender_service.kube.types.core import OwnerReference, Pod
+from extender_service.kube.types.workloads import ReplicaSet, ReplicationController, StatefulSet
 
 
 def default_selector(pod: Pod, workloads: Workloads) -> Selector:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from extender_service.cluster.images import Image
 from extender_service.cluster.view import NodeView
 from extender_service.framework.interface import MAX_NODE_SCORE, CycleState, Score
-from extender_service.kube.objects import Pod
+from extender_service.kube.types.core import Pod
 
 _MEBIBYTE = 1024 * 1024
 # Less than this is pulled in no time; of more than this, for each container, it does not matter how much it is.

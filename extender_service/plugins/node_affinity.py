@@ -11,7 +11,6 @@ from extender_service.cluster.view import NodeView
 from extender_service.config.plugin_args import NodeAffinityArgs
 from extender_service.framework.interface import CycleState, Filter, Handle, PluginError, PreFilter, PreScore, Score
 from extender_service.framework.status import SKIP, Rejections, Status, unresolvable
-from extender_service.kube.objects import NodeSelector, Pod
 from extender_service.kube.selectors import (
     NODE_NAME_FIELD,
     Operator,
@@ -21,6 +20,7 @@ from extender_service.kube.selectors import (
     parse_preferred_terms,
     required_node_affinity,
 )
+from extender_service.kube.types.core import NodeSelector, Pod
 from extender_service.plugins.node_matching import matches_affinity, matches_node_selector, preference
 from extender_service.plugins.normalization import scale_to_max
 

@@ -16,7 +16,7 @@ from extender_service.cluster.view import NodeView
 from extender_service.config.plugin_args import NodeLabelArgs
 from extender_service.framework.interface import MAX_NODE_SCORE, CycleState, Filter, Score
 from extender_service.framework.status import Rejections, unresolvable
-from extender_service.kube.objects import Pod
+from extender_service.kube.types.core import Pod
 
 OTHER_LABELS = unresolvable("node(s) didn't have the requested labels")
 

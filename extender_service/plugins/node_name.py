@@ -6,7 +6,7 @@ from extender_service.cluster.events import ClusterEvent
 from extender_service.cluster.view import NodeView
 from extender_service.framework.interface import CycleState, Filter
 from extender_service.framework.status import Rejections, unresolvable
-from extender_service.kube.objects import Pod
+from extender_service.kube.types.core import Pod
 
 OTHER_NODE = unresolvable("node(s) didn't match the requested node name")
 

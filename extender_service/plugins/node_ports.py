@@ -10,7 +10,7 @@ from extender_service.cluster.resources import EVERY_ADDRESS, HostPort, host_por
 from extender_service.cluster.view import NodeView
 from extender_service.framework.interface import CycleState, Filter, PreFilter
 from extender_service.framework.status import SKIP, Rejections, Status, unschedulable
-from extender_service.kube.objects import Pod
+from extender_service.kube.types.core import Pod
 
 PORTS_TAKEN = unschedulable("node(s) didn't have free ports for the requested pod ports")
 

@@ -14,8 +14,8 @@ from extender_service.cluster.volumes.attachments import Attachment, Fault, atta
 from extender_service.framework.interface import CycleState, Filter, PreFilter
 from extender_service.framework.status import SKIP, Code, Rejections, Status, unresolvable, unschedulable
 from extender_service.kube.csi_migration import PLUGINS
-from extender_service.kube.objects import Object, Pod
-from extender_service.kube.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
+from extender_service.kube.types.core import Object, Pod
+from extender_service.kube.types.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 
 TOO_MANY = unschedulable("node(s) exceed max volume count")
 

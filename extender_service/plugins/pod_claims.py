@@ -6,7 +6,7 @@ from extender_service.cluster.pod_volumes import ClaimUse, PodVolumes
 from extender_service.cluster.volumes.storage import Storage
 from extender_service.framework.interface import PluginError
 from extender_service.kube.selectors import Operator
-from extender_service.kube.storage import PersistentVolume, PersistentVolumeClaim
+from extender_service.kube.types.storage import PersistentVolume, PersistentVolumeClaim
 
 _HOSTNAME = "kubernetes.io/hostname"
 _WAIT = "WaitForFirstConsumer"

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from extender_service.framework.interface import PreEnqueue
 from extender_service.framework.status import Status, unresolvable
-from extender_service.kube.objects import Pod
+from extender_service.kube.types.core import Pod
 
 
 class SchedulingGates(PreEnqueue):

@@ -11,7 +11,6 @@ from extender_service.cluster.label_sets import LabelSet, PodSelector
 from extender_service.cluster.pod_counts import PodQuery
 from extender_service.cluster.view import NodeView
 from extender_service.cluster.workloads import Workloads
-from extender_service.kube.objects import Pod, Toleration, TopologySpreadConstraint
 from extender_service.kube.selectors import (
     EVERYTHING,
     RequiredNodeAffinity,
@@ -20,6 +19,7 @@ from extender_service.kube.selectors import (
     parse_label_selector,
     required_node_affinity,
 )
+from extender_service.kube.types.core import Pod, Toleration, TopologySpreadConstraint
 from extender_service.plugins.default_selector import default_selector
 from extender_service.plugins.node_matching import Mask, matches_affinity
 from extender_service.plugins.tolerations import first_untolerated

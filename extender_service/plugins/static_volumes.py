@@ -15,7 +15,7 @@ from extender_service.framework.interface import PluginError
 from extender_service.kube.quantity import parse_quantity
 from extender_service.kube.resources import key_of
 from extender_service.kube.selectors import Selector, SelectorError, parse_label_selector
-from extender_service.kube.storage import PersistentVolume, PersistentVolumeClaim
+from extender_service.kube.types.storage import PersistentVolume, PersistentVolumeClaim
 from extender_service.plugins.volume_reach import can_reach, lowest_ranks
 
 UNBOUND = -1

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from extender_service.kube.objects import Taint, Toleration
+from extender_service.kube.types.core import Taint, Toleration
 
 NO_SCHEDULE = "NoSchedule"
 PREFER_NO_SCHEDULE = "PreferNoSchedule"

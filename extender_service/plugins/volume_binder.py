@@ -12,9 +12,9 @@ from extender_service.cluster.cluster import Cluster, pod_uid
 from extender_service.cluster.events import ClusterEvent
 from extender_service.cluster.volumes.storage import A, Assumable, OutOfSyncError
 from extender_service.framework.interface import Handle, PluginError
-from extender_service.kube.objects import ObjectMeta, Pod
 from extender_service.kube.resources import key_of
-from extender_service.kube.storage import (
+from extender_service.kube.types.core import ObjectMeta, Pod
+from extender_service.kube.types.storage import (
     BOUND_BY_CONTROLLER_ANNOTATION,
     SELECTED_NODE_ANNOTATION,
     ClaimReference,

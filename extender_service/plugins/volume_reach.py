@@ -15,7 +15,7 @@ from extender_service.kube.csi_migration import (
     translated_affinity,
 )
 from extender_service.kube.selectors import Operator, Requirement, Selector, parse_node_selector
-from extender_service.kube.storage import PersistentVolume
+from extender_service.kube.types.storage import PersistentVolume
 from extender_service.plugins.node_matching import matches_selector
 from extender_service.plugins.volume_verdicts import VolumeVerdicts
 

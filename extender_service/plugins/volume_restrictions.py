@@ -11,8 +11,8 @@ from extender_service.cluster.pod_volumes import NO_VOLUMES, DiskUse
 from extender_service.cluster.view import NodeView
 from extender_service.framework.interface import CycleState, Filter, PluginError, PreFilter
 from extender_service.framework.status import SKIP, Rejections, Status, unresolvable, unschedulable
-from extender_service.kube.objects import Object, Pod
-from extender_service.kube.storage import PersistentVolumeClaim
+from extender_service.kube.types.core import Object, Pod
+from extender_service.kube.types.storage import PersistentVolumeClaim
 
 DISK_CONFLICT = unschedulable("node(s) had no available disk")
 CLAIM_CONFLICT = unschedulable(

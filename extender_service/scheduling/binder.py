@@ -17,7 +17,7 @@ from extender_service.cluster.placements import Placement
 from extender_service.framework.guard import CycleError
 from extender_service.framework.interface import Pods
 from extender_service.kube.api_errors import KubeError
-from extender_service.kube.objects import Pod, pod_name
+from extender_service.kube.types.core import Pod, pod_name
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from extender_service.framework.recording import Recorder, extension_point
 from extender_service.framework.status import Code
 from extender_service.framework.waiting_pods import MAX_WAIT_SECONDS, WaitingPod
 from extender_service.kube.api_errors import KubeError
-from extender_service.kube.objects import Pod
+from extender_service.kube.types.core import Pod
 
 log = logging.getLogger(__name__)
 

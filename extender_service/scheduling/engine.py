@@ -25,7 +25,7 @@ from extender_service.framework.runtime import (
     run_score,
 )
 from extender_service.framework.status import Code
-from extender_service.kube.objects import Pod
+from extender_service.kube.types.core import Pod
 from extender_service.scheduling.ahead import DecidingAhead
 from extender_service.scheduling.asked_nodes import NodeFinder
 from extender_service.scheduling.binder import CONFIRM_SECONDS, Binder

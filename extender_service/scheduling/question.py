@@ -4,7 +4,7 @@ import math
 
 import msgspec
 
-from extender_service.kube.objects import Pod
+from extender_service.kube.types.core import Pod
 from extender_service.scheduling.asked_nodes import AskedNodes
 
 

@@ -30,7 +30,7 @@ from extender_service.framework.verdicts import Verdicts
 from extender_service.kube.decoding import Decoder
 from extender_service.kube.defaults import default_metadata
 from extender_service.kube.manifests import CLUSTER_SCOPED, KINDS
-from extender_service.kube.objects import Node, Object, Pod
+from extender_service.kube.types.core import Node, Object, Pod
 from extender_service.plugins.default_plugins import IN_TREE
 from tests.conformance.cases import Case, Verdict
 from tests.conformance.preemption import preempted

@@ -14,7 +14,7 @@ from extender_service.framework.profile import Profile
 from extender_service.framework.runtime import filter_again, run_post_filter
 from extender_service.framework.status import Code
 from extender_service.framework.verdicts import Verdicts
-from extender_service.kube.objects import Pod
+from extender_service.kube.types.core import Pod
 from extender_service.plugins.default_preemption import DefaultPreemption
 
 

@@ -20,7 +20,7 @@ from extender_service.extender.load import CallLimits, Load
 from extender_service.extender.observation import Verb
 from extender_service.extender.policy import Mode
 from extender_service.framework.profiles import Profiles
-from extender_service.kube.objects import Pod
+from extender_service.kube.types.core import Pod
 from extender_service.scheduling.engine import Engine
 from tests.counted.bytecodes import executed, finish, typical
 from tests.counted.pods import PODS_PER_NODE, numbered, placed

@@ -11,7 +11,7 @@ from extender_service.framework.candidates import best_candidates
 from extender_service.framework.preemption import dry_run
 from extender_service.framework.runtime import filter_again
 from extender_service.framework.status import Code
-from extender_service.kube.objects import pod_name
+from extender_service.kube.types.core import pod_name
 from extender_service.scheduling.asked_nodes import AllNodes
 from extender_service.scheduling.decision import decide
 from extender_service.scheduling.question import Question

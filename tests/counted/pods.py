@@ -2,7 +2,7 @@
 
 from msgspec import structs
 
-from extender_service.kube.objects import Pod
+from extender_service.kube.types.core import Pod
 
 PODS_PER_NODE = 5
 

@@ -8,7 +8,7 @@ from extender_service.cluster.pods import NO_ROW
 from extender_service.config.model import Model
 from extender_service.framework.interface import CycleState, Reserve
 from extender_service.framework.status import Status
-from extender_service.kube.objects import Pod
+from extender_service.kube.types.core import Pod
 
 
 class Decision(msgspec.Struct):

@@ -6,7 +6,7 @@ from pathlib import Path
 from extender_service.config.model import Model
 from extender_service.framework.interface import CycleState, PreBind
 from extender_service.framework.status import Status, unschedulable
-from extender_service.kube.objects import Pod
+from extender_service.kube.types.core import Pod
 
 
 class HeldPreBindArgs(Model):

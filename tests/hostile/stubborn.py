@@ -6,7 +6,7 @@ from extender_service.cluster.node_info import NodeInfo
 from extender_service.framework.interface import CycleState
 from extender_service.framework.per_node import FilterNode
 from extender_service.framework.status import Status
-from extender_service.kube.objects import Pod
+from extender_service.kube.types.core import Pod
 
 
 class Stubborn(FilterNode):

@@ -12,7 +12,7 @@ from extender_service.framework.guard import CycleError
 from extender_service.framework.interface import CycleState, PreBind, Reserve
 from extender_service.framework.status import Status, unschedulable
 from extender_service.kube.manifests import ManifestError
-from extender_service.kube.objects import Pod, Taint
+from extender_service.kube.types.core import Pod, Taint
 from extender_service.plugins.node_affinity import NodeAffinity
 from extender_service.plugins.node_unschedulable import NodeUnschedulable
 from extender_service.plugins.taint_toleration import TaintToleration

@@ -14,7 +14,7 @@ from extender_service.kube.csi_migration import (
     translate_volume,
 )
 from extender_service.kube.resources import Key
-from extender_service.kube.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from extender_service.kube.types.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 
 # No driver calls a volume so: the handle of one that is not there yet.
 _TO_BE_MADE = "to be made for "

@@ -8,7 +8,7 @@ import msgspec
 from extender_service.kube.quantity import parse_quantity
 from extender_service.kube.resources import Key
 from extender_service.kube.selectors import NodeSelector, parse_node_selector
-from extender_service.kube.storage import STORAGE, PersistentVolume
+from extender_service.kube.types.storage import STORAGE, PersistentVolume
 
 _AVAILABLE = "Available"
 

@@ -9,7 +9,7 @@ from extender_service.cluster.volumes.free_volumes import FreeVolumes, free_volu
 from extender_service.kube.quantity import parse_quantity, whole_value
 from extender_service.kube.resources import Key, key_of
 from extender_service.kube.selectors import Selector, SelectorError, parse_label_selector
-from extender_service.kube.storage import (
+from extender_service.kube.types.storage import (
     CSIDriver,
     CSINode,
     CSIStorageCapacity,

@@ -8,7 +8,7 @@ from extender_service.extender.trust import Trust
 from extender_service.extender.unheard import Record, failed_scheduling, scheduled
 from extender_service.extender.wire import ExtenderBindingArgs
 from extender_service.framework.guard import CycleError
-from extender_service.kube.objects import Pod
+from extender_service.kube.types.core import Pod
 from extender_service.scheduling.binder import BindError
 from extender_service.scheduling.decision import Decision
 from extender_service.scheduling.engine import Engine

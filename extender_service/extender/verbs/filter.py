@@ -21,7 +21,7 @@ from extender_service.extender.wire import ExtenderArgs, ExtenderFilterResult, R
 from extender_service.framework.guard import CycleError, OutOfTimeError
 from extender_service.framework.interface import NoTimeLeftError
 from extender_service.framework.status import Code
-from extender_service.kube.objects import Pod, pod_name
+from extender_service.kube.types.core import Pod, pod_name
 from extender_service.scheduling.asked_nodes import AskedNodes
 from extender_service.scheduling.decision import Decision
 from extender_service.scheduling.engine import Engine

@@ -10,7 +10,7 @@ from extender_service.extender.policy import Policy
 from extender_service.extender.priorities import Priorities
 from extender_service.extender.trust import Trust
 from extender_service.extender.wire import ExtenderArgs
-from extender_service.kube.objects import Pod
+from extender_service.kube.types.core import Pod
 from extender_service.scheduling.engine import Engine
 from extender_service.scheduling.question import Question
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from extender_service.cluster.dimensions import NONZERO_CPU_MILLI, NONZERO_MEMORY_BYTES
 from extender_service.cluster.nodes import NodeTable
-from extender_service.kube.objects import Pod
+from extender_service.kube.types.core import Pod
 
 # The amounts of one node by resource, in scheduling's units.
 Amounts = Counter[str]

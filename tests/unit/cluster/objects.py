@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from extender_service.kube.objects import (
+from extender_service.kube.resources import WATCHED_PODS
+from extender_service.kube.types.core import (
     Container,
     ContainerPort,
     Node,
@@ -18,8 +19,7 @@ from extender_service.kube.objects import (
     ResourceRequirements,
     Taint,
 )
-from extender_service.kube.resources import WATCHED_PODS
-from extender_service.kube.watched_pods import WatchedPod
+from extender_service.kube.types.watched_pods import WatchedPod
 
 
 def make_node(

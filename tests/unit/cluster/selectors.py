@@ -2,8 +2,8 @@
 
 from hypothesis import strategies as st
 
-from extender_service.kube.objects import LabelSelector, SelectorRequirement
 from extender_service.kube.selectors import parse_label_selector
+from extender_service.kube.types.core import LabelSelector, SelectorRequirement
 
 KEYS = ("app", "tier", "pod")
 VALUES = ("a", "b", "c", "")

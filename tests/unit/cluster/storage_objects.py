@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from extender_service.kube.objects import (
+from extender_service.kube.types.core import (
     LabelSelector,
     NodeSelector,
     NodeSelectorTerm,
@@ -16,7 +16,7 @@ from extender_service.kube.objects import (
     Source,
     Volume,
 )
-from extender_service.kube.storage import (
+from extender_service.kube.types.storage import (
     ClaimReference,
     CSIDriver,
     CSIDriverSpec,

@@ -13,15 +13,15 @@ from extender_service.cluster.cluster import Cluster
 from extender_service.kube.api_errors import ApiError, KubeError
 from extender_service.kube.client import KubeClient
 from extender_service.kube.credentials import load_credentials
-from extender_service.kube.objects import ObjectMeta
 from extender_service.kube.resources import WATCHED_PODS
-from extender_service.kube.storage import (
+from extender_service.kube.types.core import ObjectMeta
+from extender_service.kube.types.storage import (
     ClaimReference,
     PersistentVolume,
     PersistentVolumeClaim,
     PersistentVolumeSpec,
 )
-from extender_service.kube.workloads import Namespace, ReplicaSet
+from extender_service.kube.types.workloads import Namespace, ReplicaSet
 from tests.unit.cluster.objects import make_node, make_pod
 from tests.unit.cluster.storage_objects import make_volume
 from tests.unit.kube.http_server import Request, Response, http_server

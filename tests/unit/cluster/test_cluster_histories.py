@@ -14,7 +14,7 @@ from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.labels import ABSENT
 from extender_service.cluster.nodes import NodeTable
 from extender_service.extender.expectations import UNKNOWN_SECONDS, Expectations
-from extender_service.kube.objects import (
+from extender_service.kube.types.core import (
     Affinity,
     AWSElasticBlockStore,
     LabelSelector,

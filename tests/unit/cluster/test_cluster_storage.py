@@ -11,8 +11,8 @@ from extender_service.cluster.own_worlds import RowChanges
 from extender_service.cluster.view import NodeView
 from extender_service.cluster.volume_support import VolumeSupport
 from extender_service.cluster.volumes.storage import StorageObject
-from extender_service.kube.objects import LabelSelector
-from extender_service.kube.storage import CSINode
+from extender_service.kube.types.core import LabelSelector
+from extender_service.kube.types.storage import CSINode
 from tests.unit.cluster.objects import make_node, make_pod
 from tests.unit.cluster.storage_objects import (
     make_capacity,

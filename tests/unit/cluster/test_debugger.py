@@ -5,7 +5,7 @@ import msgspec
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.debugger import compare, dump
 from extender_service.cluster.dimensions import CPU_MILLI
-from extender_service.kube.objects import (
+from extender_service.kube.types.core import (
     Affinity,
     Node,
     ObjectMeta,
@@ -15,7 +15,7 @@ from extender_service.kube.objects import (
     PodSpec,
     Taint,
 )
-from extender_service.kube.policy import PodDisruptionBudget
+from extender_service.kube.types.policy import PodDisruptionBudget
 from tests.unit.cluster.objects import make_node, make_pod
 from tests.unit.cluster.storage_objects import make_volume
 

@@ -7,8 +7,8 @@ from msgspec import structs
 
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.disruption_budgets import disruption_budget, violating
-from extender_service.kube.objects import LabelSelector, ObjectMeta, SelectorRequirement
-from extender_service.kube.policy import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
+from extender_service.kube.types.core import LabelSelector, ObjectMeta, SelectorRequirement
+from extender_service.kube.types.policy import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 from tests.unit.cluster.objects import make_node, make_pod
 
 UNTIERED = LabelSelector(match_expressions=(SelectorRequirement("tier", "DoesNotExist"),))

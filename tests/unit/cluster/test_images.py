@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender_service.cluster.images import Images
-from extender_service.kube.objects import ContainerImage
+from extender_service.kube.types.core import ContainerImage
 
 
 def image(*names: str, size: int = 1) -> ContainerImage:

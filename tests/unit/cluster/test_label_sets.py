@@ -2,8 +2,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender_service.cluster.label_sets import LabelSet, LabelSets, PodSelector, label_set
-from extender_service.kube.objects import LabelSelector, SelectorRequirement
 from extender_service.kube.selectors import EVERYTHING, NOTHING, label_set_selector, parse_label_selector
+from extender_service.kube.types.core import LabelSelector, SelectorRequirement
 from tests.unit.cluster import selectors as random_selectors
 
 pod_selectors = st.builds(PodSelector, random_selectors.namespace_sets, random_selectors.selectors)

@@ -2,7 +2,7 @@ import pytest
 from msgspec import structs
 
 from extender_service.cluster.cluster import Cluster
-from extender_service.kube.objects import Pod, PodSchedulingGate
+from extender_service.kube.types.core import Pod, PodSchedulingGate
 from tests.unit.cluster.objects import make_node, make_pod
 
 SCHEDULERS = ["default-scheduler"]

@@ -1,7 +1,7 @@
 from extender_service.cluster.dimensions import CPU_MILLI
 from extender_service.cluster.occupancy import Occupancy
 from extender_service.cluster.placements import Placements
-from extender_service.kube.objects import Pod
+from extender_service.kube.types.core import Pod
 from tests.unit.cluster.objects import Undo, make_node, make_pod
 
 WEB = make_pod("web", requests={"cpu": "1"})

@@ -1,6 +1,6 @@
 from extender_service.cluster.pod_volumes import NO_VOLUMES, ClaimUse, DiskUse, InTreeUse, disk_uses, pod_volumes
 from extender_service.kube.csi_migration import CSIVolume
-from extender_service.kube.objects import (
+from extender_service.kube.types.core import (
     ISCSI,
     RBD,
     AWSElasticBlockStore,

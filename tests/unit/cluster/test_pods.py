@@ -15,7 +15,8 @@ from extender_service.cluster.pod_entries import NOT_STARTED, PodEntry, pod_entr
 from extender_service.cluster.pods import NO_ROW, PodTable
 from extender_service.cluster.resources import DEFAULT_CPU_MILLI, DEFAULT_MEMORY_BYTES
 from extender_service.cluster.running_terms import RunningTerms
-from extender_service.kube.objects import (
+from extender_service.kube.quantity import QuantityError
+from extender_service.kube.types.core import (
     Affinity,
     LabelSelector,
     Pod,
@@ -26,7 +27,6 @@ from extender_service.kube.objects import (
     ResourceList,
     WeightedPodAffinityTerm,
 )
-from extender_service.kube.quantity import QuantityError
 from tests.unit.cluster.objects import make_pod
 
 GPU = "nvidia.com/gpu"

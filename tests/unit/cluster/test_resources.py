@@ -14,8 +14,8 @@ from extender_service.cluster.resources import (
     requests_and_ports,
     total_requests,
 )
-from extender_service.kube.objects import Container, ContainerPort, PodSpec, ResourceList
 from extender_service.kube.quantity import QuantityError
+from extender_service.kube.types.core import Container, ContainerPort, PodSpec, ResourceList
 from tests.unit.cluster.objects import make_container
 
 GI = 2**30

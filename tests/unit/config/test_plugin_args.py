@@ -8,7 +8,7 @@ from extender_service.config.plugin_args import (
     NodeResourcesFitArgs,
     ScoringStrategy,
 )
-from extender_service.kube import objects
+from extender_service.kube.types import core as objects
 
 AFFINITY = """
 apiVersion: kubescheduler.config.k8s.io/v1

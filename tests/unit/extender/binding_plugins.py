@@ -2,7 +2,7 @@
 
 from extender_service.framework.interface import CycleState, Handle, Permit, PreBind, Reserve
 from extender_service.framework.status import Code, Status, unschedulable
-from extender_service.kube.objects import Pod
+from extender_service.kube.types.core import Pod
 from tests.unit.extender.slow_api_server import SlowApiServer
 
 SEATS = 3

@@ -16,7 +16,7 @@ from extender_service.extender.load import CallLimits
 from extender_service.extender.observation import Verb
 from extender_service.framework.interface import CycleState, Filter, Handle
 from extender_service.framework.status import Rejections, unschedulable
-from extender_service.kube.objects import Pod
+from extender_service.kube.types.core import Pod
 from extender_service.serving.connections import ConnectionLimits, Connections
 from extender_service.serving.limited_server import LimitedServer
 from extender_service.serving.refusals import Refusals

@@ -4,7 +4,7 @@ from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.dimensions import CPU_MILLI
 from extender_service.cluster.events import ClusterEvent
 from extender_service.extender.expectations import SPARE_DEADLINES, UNKNOWN_SECONDS, Expectations
-from extender_service.kube.objects import Pod
+from extender_service.kube.types.core import Pod
 from tests.unit.cluster.clock import Clock
 from tests.unit.cluster.objects import Undo, make_node, make_pod
 

@@ -19,7 +19,7 @@ from extender_service.extender.load import CallLimits, Load
 from extender_service.framework.interface import Handle
 from extender_service.framework.profiles import Profiles
 from extender_service.framework.registry import Registry
-from extender_service.kube.objects import Pod, ResourceList
+from extender_service.kube.types.core import Pod, ResourceList
 from extender_service.plugins.default_plugins import IN_TREE
 from extender_service.scheduling.binder import CONFIRM_SECONDS
 from extender_service.scheduling.engine import Engine

@@ -12,7 +12,7 @@ from extender_service.cluster.view import NodeView
 from extender_service.framework.interface import CycleState, Filter, Handle, PreFilter, PreScore, Score
 from extender_service.framework.profile import Profile
 from extender_service.framework.status import Rejections, Status
-from extender_service.kube.objects import Pod
+from extender_service.kube.types.core import Pod
 from tests.unit.cluster.objects import make_node
 
 POD = Pod()

@@ -9,7 +9,7 @@ from extender_service.cluster.cluster_file import ClusterFile
 from extender_service.config.load import default_config
 from extender_service.framework.interface import Handle
 from extender_service.framework.registry import Registry
-from extender_service.kube.objects import Affinity, LabelSelector, Pod, PodAffinity, PodAffinityTerm
+from extender_service.kube.types.core import Affinity, LabelSelector, Pod, PodAffinity, PodAffinityTerm
 from extender_service.plugins.default_plugins import IN_TREE
 from extender_service.scheduling.asked_nodes import AllNodes
 from extender_service.scheduling.decision import Decision, decide

@@ -9,7 +9,7 @@ from extender_service.cluster.node_info import NodeInfo
 from extender_service.framework.interface import CycleState, Handle, NoTimeLeftError
 from extender_service.framework.per_node import FilterNode, ScoreNode
 from extender_service.framework.status import Code, Status, unschedulable
-from extender_service.kube.objects import (
+from extender_service.kube.types.core import (
     Container,
     Node,
     NodeStatus,

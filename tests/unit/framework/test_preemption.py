@@ -12,8 +12,8 @@ from extender_service.cluster.view import NodeView
 from extender_service.framework.preemption import DryRun, dry_run, fit_error
 from extender_service.framework.status import unschedulable
 from extender_service.framework.verdicts import Verdicts
-from extender_service.kube.objects import Pod
-from extender_service.kube.policy import PodDisruptionBudget
+from extender_service.kube.types.core import Pod
+from extender_service.kube.types.policy import PodDisruptionBudget
 from tests.unit.framework.preemption_worlds import budget, judging, make_cluster, preemptor, running
 
 

@@ -5,7 +5,7 @@ from msgspec import structs
 
 from extender_service.framework.profile import Profile
 from extender_service.framework.profiles import Profiles
-from extender_service.kube.objects import Pod
+from extender_service.kube.types.core import Pod
 from tests.unit.cluster.objects import make_pod
 
 

@@ -11,7 +11,7 @@ from extender_service.framework.guard import CycleError
 from extender_service.framework.interface import CycleState, Filter, Handle, PluginError, PreFilter, Score
 from extender_service.framework.profile import Profile
 from extender_service.framework.status import SKIP, Status
-from extender_service.kube.objects import Node, ObjectMeta, Pod
+from extender_service.kube.types.core import Node, ObjectMeta, Pod
 from extender_service.scheduling.asked_nodes import AllNodes
 from extender_service.scheduling.decision import decide
 from extender_service.scheduling.question import Question

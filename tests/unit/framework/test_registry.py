@@ -15,7 +15,7 @@ from extender_service.framework.interface import CycleState, Filter, Handle, Sco
 from extender_service.framework.profile import Profile
 from extender_service.framework.registry import Registry
 from extender_service.framework.status import Rejections
-from extender_service.kube.objects import Pod
+from extender_service.kube.types.core import Pod
 from extender_service.plugins.default_binder import DefaultBinder
 from extender_service.plugins.default_plugins import IN_TREE
 from extender_service.plugins.priority_sort import PrioritySort

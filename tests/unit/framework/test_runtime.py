@@ -27,8 +27,8 @@ from extender_service.framework.runtime import (
 )
 from extender_service.framework.status import SKIP, Code, Status, unresolvable, unschedulable
 from extender_service.framework.verdicts import Verdicts
-from extender_service.kube.objects import Pod
 from extender_service.kube.quantity import QuantityError
+from extender_service.kube.types.core import Pod
 from extender_service.scheduling.asked_nodes import AllNodes, NodeFinder
 from extender_service.scheduling.decision import Decision, decide
 from extender_service.scheduling.question import Question

@@ -16,7 +16,7 @@ from extender_service.kube.csi_migration import (
     translate_volume,
     translated_affinity,
 )
-from extender_service.kube.objects import (
+from extender_service.kube.types.core import (
     AWSElasticBlockStore,
     AzureDisk,
     GCEPersistentDisk,
@@ -28,7 +28,7 @@ from extender_service.kube.objects import (
     Source,
     VolumeID,
 )
-from extender_service.kube.storage import PersistentVolume, PersistentVolumeSpec, VolumeNodeAffinity
+from extender_service.kube.types.storage import PersistentVolume, PersistentVolumeSpec, VolumeNodeAffinity
 
 EBS_ZONE = "topology.ebs.csi.aws.com/zone"
 

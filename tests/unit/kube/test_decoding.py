@@ -2,7 +2,7 @@ import msgspec
 import pytest
 
 from extender_service.kube.decoding import DecodeError, Decoder
-from extender_service.kube.objects import (
+from extender_service.kube.types.core import (
     Container,
     LabelSelector,
     Node,

@@ -14,8 +14,8 @@ from extender_service.kube.defaults import (
     default_storage_capacity,
     default_storage_class,
 )
-from extender_service.kube.objects import AzureDisk, Node, ObjectMeta, Pod, ResourceRequirements
-from extender_service.kube.storage import (
+from extender_service.kube.types.core import AzureDisk, Node, ObjectMeta, Pod, ResourceRequirements
+from extender_service.kube.types.storage import (
     CSIStorageCapacity,
     PersistentVolume,
     PersistentVolumeClaim,
@@ -23,7 +23,7 @@ from extender_service.kube.storage import (
     PersistentVolumeSpec,
     StorageClass,
 )
-from extender_service.kube.workloads import ReplicationController
+from extender_service.kube.types.workloads import ReplicationController
 
 EMPTY = msgspec.Raw(b"{}")
 

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from extender_service.kube.defaults import default_pod
-from extender_service.kube.objects import LabelSelector, Pod, SelectorRequirement
+from extender_service.kube.types.core import LabelSelector, Pod, SelectorRequirement
 
 WEB = {"matchLabels": {"app": "web"}}
 ROLLOUT = {"topologyKey": "zone", "labelSelector": WEB, "matchLabelKeys": ["version", "absent"]}

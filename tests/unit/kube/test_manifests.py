@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from extender_service.kube.manifests import ManifestError, Manifests, read_manifests
-from extender_service.kube.objects import Node, Pod
+from extender_service.kube.types.core import Node, Pod
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 import pytest
 
-from extender_service.kube.objects import (
+from extender_service.kube.pod_affinity import NO_TERMS, PodAffinityTerms, pod_affinity_terms
+from extender_service.kube.types.core import (
     Affinity,
     LabelSelector,
     PodAffinity,
@@ -8,7 +9,6 @@ from extender_service.kube.objects import (
     SelectorRequirement,
     WeightedPodAffinityTerm,
 )
-from extender_service.kube.pod_affinity import NO_TERMS, PodAffinityTerms, pod_affinity_terms
 
 WEB = LabelSelector({"app": "web"})
 BROKEN = PodAffinityTerm("zone", LabelSelector(match_expressions=(SelectorRequirement("app", "Near"),)))

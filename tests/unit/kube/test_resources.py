@@ -1,5 +1,5 @@
-from extender_service.kube.objects import Node, ObjectMeta, Pod
 from extender_service.kube.resources import NODES, PODS, Resource, key_of
+from extender_service.kube.types.core import Node, ObjectMeta, Pod
 
 
 def test_paths_of_the_core_group() -> None:

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from extender_service.kube import objects
 from extender_service.kube.selectors import (
     EVERYTHING,
     NOTHING,
@@ -25,6 +24,7 @@ from extender_service.kube.selectors import (
     parse_preferred_terms,
     required_node_affinity,
 )
+from extender_service.kube.types import core as objects
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -8,7 +8,7 @@ from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.own_worlds import RowChanges
 from extender_service.cluster.view import NodeView
 from extender_service.framework.status import Rejections
-from extender_service.kube.objects import Affinity, Node, ObjectMeta, Pod, PodSpec
+from extender_service.kube.types.core import Affinity, Node, ObjectMeta, Pod, PodSpec
 
 DELETED_AT = "2024-01-01T00:00:00Z"
 NAMESPACES = ("shop", "bank")

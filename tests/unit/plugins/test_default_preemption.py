@@ -16,7 +16,7 @@ from extender_service.framework.interface import CycleState, Handle, PostFilterR
 from extender_service.framework.preemption import dry_run
 from extender_service.framework.status import Code
 from extender_service.framework.verdicts import Verdicts
-from extender_service.kube.objects import Pod
+from extender_service.kube.types.core import Pod
 from extender_service.plugins.default_preemption import DefaultPreemption
 from tests.unit.cluster.objects import make_node
 from tests.unit.framework.preemption_worlds import budget, judging, make_cluster, preemptor, running

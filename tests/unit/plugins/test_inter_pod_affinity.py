@@ -10,7 +10,8 @@ from extender_service.cluster.cluster_file import ClusterFile
 from extender_service.config.plugin_args import InterPodAffinityArgs
 from extender_service.framework.interface import CycleState, Handle, PluginError
 from extender_service.framework.status import SKIP, Code, Status
-from extender_service.kube.objects import (
+from extender_service.kube.pod_affinity import AffinityTerm, pod_affinity_terms
+from extender_service.kube.types.core import (
     Affinity,
     LabelSelector,
     ObjectMeta,
@@ -20,8 +21,7 @@ from extender_service.kube.objects import (
     SelectorRequirement,
     WeightedPodAffinityTerm,
 )
-from extender_service.kube.pod_affinity import AffinityTerm, pod_affinity_terms
-from extender_service.kube.workloads import Namespace
+from extender_service.kube.types.workloads import Namespace
 from extender_service.plugins.inter_pod_affinity import NOT_APART, NOT_NEAR, UNWANTED, InterPodAffinity
 from tests.unit.plugins.own_worlds import NAMESPACES, World, make_node, make_pod, reasons, worlds
 

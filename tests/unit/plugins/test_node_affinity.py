@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from extender_service.config.plugin_args import NodeAffinityArgs
 from extender_service.framework.interface import CycleState, PluginError
 from extender_service.framework.status import SKIP, Status, unresolvable
-from extender_service.kube import objects
-from extender_service.kube.objects import (
+from extender_service.kube.selectors import parse_node_selector, required_node_affinity
+from extender_service.kube.types import core as objects
+from extender_service.kube.types.core import (
     Affinity,
     NodeSelector,
     NodeSelectorTerm,
@@ -17,7 +18,6 @@ from extender_service.kube.objects import (
     PreferredSchedulingTerm,
     SelectorRequirement,
 )
-from extender_service.kube.selectors import parse_node_selector, required_node_affinity
 from extender_service.plugins.node_affinity import NodeAffinity
 from tests.unit.plugins.worlds import World, assert_equal_on_nodes, empty_world, existing, labels, rejected, worlds
 

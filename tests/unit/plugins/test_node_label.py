@@ -10,7 +10,7 @@ from extender_service.config.plugin_args import NodeLabelArgs
 from extender_service.framework.interface import CycleState
 from extender_service.framework.registry import Registry
 from extender_service.framework.status import Code
-from extender_service.kube.objects import Pod
+from extender_service.kube.types.core import Pod
 from extender_service.plugins.default_plugins import IN_TREE
 from extender_service.plugins.node_label import OTHER_LABELS, NodeLabel
 from extender_service.testing import Trial

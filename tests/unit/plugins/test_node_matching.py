@@ -3,7 +3,6 @@ import itertools
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extender_service.kube import objects
 from extender_service.kube.selectors import (
     NOTHING,
     Selector,
@@ -12,6 +11,7 @@ from extender_service.kube.selectors import (
     parse_preferred_terms,
     required_node_affinity,
 )
+from extender_service.kube.types import core as objects
 from extender_service.plugins.node_matching import (
     matches_affinity,
     matches_node_selector,

@@ -3,7 +3,7 @@ from hypothesis import strategies as st
 
 from extender_service.framework.interface import CycleState
 from extender_service.framework.status import unresolvable
-from extender_service.kube.objects import Pod, PodSpec, Toleration
+from extender_service.kube.types.core import Pod, PodSpec, Toleration
 from extender_service.plugins.node_unschedulable import NodeUnschedulable
 from tests.unit.plugins.worlds import World, assert_equal_on_nodes, existing, rejected, tolerations, worlds
 

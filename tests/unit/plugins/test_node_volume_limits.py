@@ -8,7 +8,7 @@ from extender_service.cluster.view import NodeView
 from extender_service.cluster.volumes.storage import StorageObject
 from extender_service.framework.interface import CycleState
 from extender_service.framework.status import SKIP, Code, Status, unresolvable
-from extender_service.kube.objects import AWSElasticBlockStore, Pod, ResourceList, Source, Volume
+from extender_service.kube.types.core import AWSElasticBlockStore, Pod, ResourceList, Source, Volume
 from extender_service.plugins.node_volume_limits import TOO_MANY, NodeVolumeLimits
 from tests.unit.cluster.objects import make_node
 from tests.unit.cluster.storage_objects import (

@@ -3,8 +3,8 @@ import pytest
 from extender_service.cluster.pod_volumes import pod_volumes
 from extender_service.cluster.volumes.storage import Storage, StorageObject
 from extender_service.framework.interface import PluginError
-from extender_service.kube.objects import NodeSelector, NodeSelectorTerm, Pod, SelectorRequirement
-from extender_service.kube.storage import PersistentVolume, PersistentVolumeSpec, VolumeNodeAffinity
+from extender_service.kube.types.core import NodeSelector, NodeSelectorTerm, Pod, SelectorRequirement
+from extender_service.kube.types.storage import PersistentVolume, PersistentVolumeSpec, VolumeNodeAffinity
 from extender_service.plugins.pod_claims import (
     UnusableClaimError,
     claims_of,

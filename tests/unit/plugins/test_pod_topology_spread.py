@@ -12,7 +12,8 @@ from extender_service.config.core_types import TopologySpreadConstraint as Defau
 from extender_service.config.plugin_args import PodTopologySpreadArgs
 from extender_service.framework.interface import CycleState, Handle, PluginError
 from extender_service.framework.status import SKIP
-from extender_service.kube.objects import (
+from extender_service.kube.selectors import EVERYTHING, parse_label_selector
+from extender_service.kube.types.core import (
     LabelSelector,
     Node,
     Pod,
@@ -21,8 +22,7 @@ from extender_service.kube.objects import (
     Toleration,
     TopologySpreadConstraint,
 )
-from extender_service.kube.selectors import EVERYTHING, parse_label_selector
-from extender_service.kube.workloads import Service, ServiceSpec
+from extender_service.kube.types.workloads import Service, ServiceSpec
 from extender_service.plugins.pod_topology_spread import NO_LABEL, NO_MATCH, PodTopologySpread
 from tests.unit.plugins.own_worlds import NAMESPACES, World, make_node, make_pod, reasons, worlds
 

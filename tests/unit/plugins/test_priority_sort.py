@@ -1,6 +1,6 @@
 from extender_service.cluster.cluster import Cluster
 from extender_service.framework.interface import QueuedPod
-from extender_service.kube.objects import Pod, PodSpec
+from extender_service.kube.types.core import Pod, PodSpec
 from extender_service.plugins.priority_sort import PrioritySort
 from tests.unit.plugins.volume_worlds import handle_of
 

@@ -1,6 +1,6 @@
 from extender_service.cluster.cluster import Cluster
 from extender_service.framework.status import unresolvable
-from extender_service.kube.objects import ObjectMeta, Pod, PodSchedulingGate, PodSpec
+from extender_service.kube.types.core import ObjectMeta, Pod, PodSchedulingGate, PodSpec
 from extender_service.plugins.scheduling_gates import SchedulingGates
 from tests.unit.plugins.volume_worlds import handle_of
 

@@ -8,8 +8,8 @@ from msgspec import structs
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.volumes.storage import StorageObject
 from extender_service.framework.interface import PluginError
-from extender_service.kube.objects import LabelSelector, SelectorRequirement
-from extender_service.kube.storage import ClaimReference, PersistentVolume, PersistentVolumeClaim
+from extender_service.kube.types.core import LabelSelector, SelectorRequirement
+from extender_service.kube.types.storage import ClaimReference, PersistentVolume, PersistentVolumeClaim
 from extender_service.plugins.static_volumes import UNBOUND, bind_statically
 from tests.unit.cluster.objects import make_node
 from tests.unit.cluster.storage_objects import make_claim, make_volume

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from extender_service.framework.interface import CycleState, PluginError
 from extender_service.framework.status import unresolvable
-from extender_service.kube.objects import Pod, PodSpec, Taint, Toleration
+from extender_service.kube.types.core import Pod, PodSpec, Taint, Toleration
 from extender_service.plugins.taint_toleration import TaintToleration
 from tests.unit.plugins.worlds import (
     World,

@@ -1,6 +1,6 @@
 import pytest
 
-from extender_service.kube.objects import Taint, Toleration
+from extender_service.kube.types.core import Taint, Toleration
 from extender_service.plugins.tolerations import first_untolerated, is_tolerated, tolerates
 
 TAINT = Taint("gpu", "yes", "NoSchedule")

@@ -15,8 +15,8 @@ from extender_service.framework.interface import CycleState, Handle, PluginError
 from extender_service.framework.status import Status, unresolvable
 from extender_service.kube.api_errors import ApiError, KubeError
 from extender_service.kube.api_errors import Status as ApiStatus
-from extender_service.kube.objects import AWSElasticBlockStore, Pod
-from extender_service.kube.storage import (
+from extender_service.kube.types.core import AWSElasticBlockStore, Pod
+from extender_service.kube.types.storage import (
     BIND_COMPLETED_ANNOTATION,
     BOUND_BY_CONTROLLER_ANNOTATION,
     SELECTED_NODE_ANNOTATION,

@@ -4,8 +4,8 @@ from hypothesis import strategies as st
 
 from extender_service.cluster.view import NodeView
 from extender_service.cluster.volumes.free_volumes import Reach
-from extender_service.kube.objects import LabelSelector, NodeSelector, NodeSelectorTerm, SelectorRequirement
 from extender_service.kube.selectors import Selector, parse_label_selector, parse_node_selector
+from extender_service.kube.types.core import LabelSelector, NodeSelector, NodeSelectorTerm, SelectorRequirement
 from extender_service.plugins.volume_reach import NEVER, any_selects, can_reach, lowest_ranks
 from tests.unit.cluster.objects import make_node
 from tests.unit.plugins.volume_worlds import cluster_of

@@ -5,7 +5,7 @@ from extender_service.cluster.own_worlds import RowChanges
 from extender_service.cluster.view import NodeView
 from extender_service.framework.interface import CycleState, PluginError
 from extender_service.framework.status import SKIP, Status, unresolvable
-from extender_service.kube.objects import ISCSI, RBD, AWSElasticBlockStore, GCEPersistentDisk, Pod, Volume
+from extender_service.kube.types.core import ISCSI, RBD, AWSElasticBlockStore, GCEPersistentDisk, Pod, Volume
 from extender_service.plugins.volume_restrictions import CLAIM_CONFLICT, DISK_CONFLICT, VolumeRestrictions
 from tests.unit.cluster.objects import make_node
 from tests.unit.cluster.storage_objects import make_claim, with_claims, with_volumes

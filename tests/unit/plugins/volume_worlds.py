@@ -10,7 +10,7 @@ from extender_service.cluster.view import NodeView
 from extender_service.cluster.volumes.storage import StorageObject
 from extender_service.framework.interface import CycleState, Filter, Handle
 from extender_service.framework.status import Status
-from extender_service.kube.objects import Node, Pod
+from extender_service.kube.types.core import Node, Pod
 
 
 def cluster_of(nodes: Iterable[Node], storage: Iterable[StorageObject] = (), pods: Iterable[Pod] = ()) -> Cluster:

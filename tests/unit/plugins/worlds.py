@@ -12,7 +12,7 @@ from extender_service.cluster.own_worlds import RowChanges
 from extender_service.cluster.view import NodeView
 from extender_service.framework.interface import CycleState, Filter, Handle
 from extender_service.framework.status import Status
-from extender_service.kube.objects import (
+from extender_service.kube.types.core import (
     Container,
     ContainerPort,
     Node,

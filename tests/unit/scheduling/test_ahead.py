@@ -12,8 +12,8 @@ from extender_service.framework.interface import CycleState, Handle, NoTimeLeftE
 from extender_service.framework.profile import Profile
 from extender_service.framework.profiles import Profiles
 from extender_service.framework.registry import Registry
-from extender_service.kube.objects import LabelSelector, OwnerReference, Pod, Volume
-from extender_service.kube.workloads import ReplicaSet, ReplicaSetSpec, Service, ServiceSpec
+from extender_service.kube.types.core import LabelSelector, OwnerReference, Pod, Volume
+from extender_service.kube.types.workloads import ReplicaSet, ReplicaSetSpec, Service, ServiceSpec
 from extender_service.plugins.default_plugins import IN_TREE
 from extender_service.scheduling.asked_nodes import AllNodes
 from extender_service.scheduling.decision import Decision, decide

@@ -19,7 +19,7 @@ from extender_service.framework.interface import (
 )
 from extender_service.framework.profile import Profile
 from extender_service.framework.status import SKIP, Code, Status, unschedulable
-from extender_service.kube.objects import ObjectMeta, Pod
+from extender_service.kube.types.core import ObjectMeta, Pod
 from extender_service.scheduling.binding_cycle import BindingCycle
 
 POD = Pod(ObjectMeta(name="web", namespace="default", uid="uid"))

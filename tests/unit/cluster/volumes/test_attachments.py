@@ -3,8 +3,8 @@ import pytest
 from extender_service.cluster.pod_volumes import pod_volumes
 from extender_service.cluster.volumes.attachments import Attachment, Dependencies, Fault, attachments
 from extender_service.cluster.volumes.storage import Storage, StorageObject
-from extender_service.kube.objects import AWSElasticBlockStore, Pod, Source, Volume
-from extender_service.kube.storage import (
+from extender_service.kube.types.core import AWSElasticBlockStore, Pod, Source, Volume
+from extender_service.kube.types.storage import (
     CSISource,
     PersistentVolume,
     PersistentVolumeClaim,

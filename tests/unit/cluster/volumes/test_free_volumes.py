@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from extender_service.cluster.volumes.free_volumes import FreeVolumes, free_volume, reach_of
-from extender_service.kube.storage import ClaimReference, PersistentVolume
+from extender_service.kube.types.storage import ClaimReference, PersistentVolume
 from tests.unit.cluster.storage_objects import make_volume
 
 

@@ -9,8 +9,8 @@ from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.pod_volumes import disk_uses
 from extender_service.cluster.volume_support import limit_key
 from extender_service.cluster.volumes.attachments import Attachment, attachments
-from extender_service.kube.objects import ISCSI, AWSElasticBlockStore, PersistentVolumeClaimSource, Pod, Volume
-from extender_service.kube.storage import (
+from extender_service.kube.types.core import ISCSI, AWSElasticBlockStore, PersistentVolumeClaimSource, Pod, Volume
+from extender_service.kube.types.storage import (
     CSISource,
     PersistentVolume,
     PersistentVolumeClaim,

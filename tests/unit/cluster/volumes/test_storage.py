@@ -4,9 +4,14 @@ import pytest
 from msgspec import structs
 
 from extender_service.cluster.volumes.storage import OutOfSyncError, Storage
-from extender_service.kube.objects import LabelSelector, SelectorRequirement
 from extender_service.kube.quantity import QuantityError
-from extender_service.kube.storage import ClaimReference, CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim
+from extender_service.kube.types.core import LabelSelector, SelectorRequirement
+from extender_service.kube.types.storage import (
+    ClaimReference,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+)
 from tests.unit.cluster.storage_objects import make_capacity, make_claim, make_class, make_driver, make_volume
 
 EVERYWHERE = LabelSelector()

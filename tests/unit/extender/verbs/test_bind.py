@@ -7,7 +7,7 @@ import pytest
 from extender_service.framework.interface import CycleState, Handle, Reserve
 from extender_service.framework.status import Status, unschedulable
 from extender_service.kube.api_errors import KubeError, UnreachableError
-from extender_service.kube.objects import Pod
+from extender_service.kube.types.core import Pod
 from extender_service.scheduling.binder import BindError
 from tests.unit.cluster.objects import make_node, make_pod
 from tests.unit.extender.world import Hold, World

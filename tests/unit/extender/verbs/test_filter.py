@@ -12,7 +12,7 @@ from extender_service.extender.wire import ExtenderArgs
 from extender_service.framework.guard import CycleError
 from extender_service.framework.interface import CycleState, Permit, Reserve
 from extender_service.framework.status import Code, Status
-from extender_service.kube.objects import Pod, Taint
+from extender_service.kube.types.core import Pod, Taint
 from extender_service.scheduling.decision import decide
 from extender_service.testing import Trial
 from tests.unit.cluster.objects import make_node, make_pod

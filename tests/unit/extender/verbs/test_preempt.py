@@ -5,8 +5,8 @@ import pytest
 from msgspec import structs
 
 from extender_service.extender.policy import Mode
-from extender_service.kube.objects import LabelSelector, ObjectMeta, Pod, Taint
-from extender_service.kube.policy import PodDisruptionBudget, PodDisruptionBudgetSpec
+from extender_service.kube.types.core import LabelSelector, ObjectMeta, Pod, Taint
+from extender_service.kube.types.policy import PodDisruptionBudget, PodDisruptionBudgetSpec
 from tests.unit.cluster.objects import make_node, make_pod
 from tests.unit.extender.world import World
 

@@ -9,7 +9,7 @@ from extender_service.cluster.view import NodeView
 from extender_service.extender.policy import Mode
 from extender_service.framework.interface import CycleState, Handle, PreFilter, Score
 from extender_service.framework.status import unresolvable
-from extender_service.kube.objects import Pod, Taint
+from extender_service.kube.types.core import Pod, Taint
 from tests.unit.cluster.objects import make_node, make_pod
 from tests.unit.extender.world import World
 

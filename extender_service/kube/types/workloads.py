@@ -1,6 +1,6 @@
 """Objects that pods belong to, reduced to what tells which pods those are."""
 
-from extender_service.kube.objects import LabelSelector, Object, ObjectMeta
+from extender_service.kube.types.core import LabelSelector, Object, ObjectMeta
 
 
 class ServiceSpec(Object):

@@ -1,7 +1,7 @@
 from msgspec import inspect
 
-from extender_service.kube.objects import Pod
-from extender_service.kube.watched_pods import WatchedPod
+from extender_service.kube.types.core import Pod
+from extender_service.kube.types.watched_pods import WatchedPod
 
 
 def kinds_by_field(kind: inspect.Type, path: str = "") -> dict[str, type[inspect.Type]]:

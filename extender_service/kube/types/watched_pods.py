@@ -7,7 +7,7 @@ What many pods have in common stays JSON, by which it is looked up.
 
 from msgspec import Raw
 
-from extender_service.kube.objects import (
+from extender_service.kube.types.core import (
     Int32,
     Metadata,
     Object,

@@ -1,6 +1,6 @@
 """Storage objects, reduced to the fields that scheduling reads (k8s.io/api core/v1 and storage/v1)."""
 
-from extender_service.kube.objects import (
+from extender_service.kube.types.core import (
     Int32,
     InTreeSources,
     LabelSelector,

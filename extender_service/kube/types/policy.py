@@ -1,6 +1,6 @@
 """Disruption budgets (k8s.io/api policy/v1), reduced to what preemption reads."""
 
-from extender_service.kube.objects import Int32, LabelSelector, Object, ObjectMeta
+from extender_service.kube.types.core import Int32, LabelSelector, Object, ObjectMeta
 
 
 class PodDisruptionBudgetSpec(Object):

@@ -1,0 +1,1 @@
+"""The types of Kubernetes objects, as the API server sends them."""
