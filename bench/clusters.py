@@ -10,7 +10,7 @@ from extender_service.cluster.cluster import Cluster
 from extender_service.extender.wire import ExtenderArgs
 from extender_service.kube.client import KubeClient
 from extender_service.kube.credentials import load_credentials
-from extender_service.kube.decoding import Decoder
+from extender_service.kube.parsing.decoder import Decoder
 from extender_service.kube.types.core import Pod
 from extender_service.startup import Setup
 

@@ -11,7 +11,7 @@ import msgspec
 
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.volumes.storage import StorageObject
-from extender_service.kube.decoding import Decoder
+from extender_service.kube.parsing.decoder import Decoder
 from extender_service.kube.types.core import (
     Node,
     NodeSelector,

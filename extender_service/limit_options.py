@@ -103,7 +103,7 @@ def _positive_duration(text: str) -> float:
 
 def _size(text: str) -> int:
     """Return bytes."""
-    from extender_service.kube.quantity import QuantityError, parse_quantity, whole_value  # noqa: PLC0415
+    from extender_service.kube.parsing.quantities import QuantityError, parse_quantity, whole_value  # noqa: PLC0415
 
     try:
         size = whole_value(parse_quantity(text))

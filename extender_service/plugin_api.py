@@ -82,7 +82,7 @@ from extender_service.framework.status import SKIP, Code, Rejections, Status, un
 from extender_service.framework.verdicts import Verdicts
 from extender_service.framework.waiting_pods import MAX_WAIT_SECONDS, WaitingPod
 from extender_service.kube.api_errors import KubeError
-from extender_service.kube.selectors import label_set_selector
+from extender_service.kube.parsing.selectors import label_set_selector
 from extender_service.kube.types.core import (
     Affinity,
     Container,

@@ -35,7 +35,7 @@ from extender_service.kube.credentials import load_credentials
 from extender_service.kube.credentials_error import CredentialsError
 from extender_service.kube.events import EventRecorder
 from extender_service.kube.leases import lease_holder
-from extender_service.kube.manifests import ManifestError
+from extender_service.kube.parsing.manifests import ManifestError
 from extender_service.listeners import Listeners
 from extender_service.observability.health import Check, Health, first_problem, trust_check, watch_checks
 from extender_service.observability.logs import configure_logging

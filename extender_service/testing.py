@@ -16,8 +16,8 @@ from extender_service.framework.guard import CycleError
 from extender_service.framework.interface import Bind, CycleState, Handle, Plugin, extension_points
 from extender_service.framework.profile import Profile
 from extender_service.framework.profiles import Profiles
-from extender_service.kube.defaults import DEFAULT_SCHEDULER_NAME
-from extender_service.kube.manifests import ManifestError
+from extender_service.kube.parsing.api_defaults import DEFAULT_SCHEDULER_NAME
+from extender_service.kube.parsing.manifests import ManifestError
 from extender_service.kube.types.core import (
     Container,
     Node,

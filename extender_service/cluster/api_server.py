@@ -13,8 +13,8 @@ from extender_service.cluster.workloads import Workload
 from extender_service.kube.api_errors import ApiError, KubeError
 from extender_service.kube.client import KubeClient
 from extender_service.kube.credentials_error import CredentialsError
-from extender_service.kube.decoding import DecodeError
-from extender_service.kube.quantity import QuantityError
+from extender_service.kube.parsing.decoder import DecodeError
+from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.kube.reflector import Reflector, Store, WatchState
 from extender_service.kube.resources import (
     CSI_DRIVERS,

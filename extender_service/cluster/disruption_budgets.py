@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from extender_service.cluster.label_sets import LabelSet, PodSelector
 from extender_service.cluster.pods import PodTable
 from extender_service.cluster.structures.ranks import order_by, rank_in_group
-from extender_service.kube.selectors import EVERYTHING, SelectorError, parse_label_selector
+from extender_service.kube.parsing.selectors import EVERYTHING, SelectorError, parse_label_selector
 from extender_service.kube.types.policy import PodDisruptionBudget
 
 

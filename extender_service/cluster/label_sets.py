@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.structures.interning import Interner, shared
-from extender_service.kube.decoding import Decoder
-from extender_service.kube.selectors import Operator, Requirement, Selector
+from extender_service.kube.parsing.decoder import Decoder
+from extender_service.kube.parsing.selectors import Operator, Requirement, Selector
 from extender_service.kube.types.core import Object
 
 _FIRST_CAPACITY = 64

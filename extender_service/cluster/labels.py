@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.structures.interning import Interner
-from extender_service.kube.selectors import parse_label_integer
+from extender_service.kube.parsing.selectors import parse_label_integer
 
 ABSENT = -1
 _NO_LABELS: Mapping[str, str] = {}

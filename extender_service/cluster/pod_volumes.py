@@ -5,7 +5,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import structs
 
-from extender_service.kube.csi_migration import FOLLOWED, CSIVolume, TranslationError, in_tree_plugin, translate
+from extender_service.kube.parsing.csi_migration import FOLLOWED, CSIVolume, TranslationError, in_tree_plugin, translate
 from extender_service.kube.resources import Key
 from extender_service.kube.types.core import Volume
 from extender_service.kube.types.storage import PersistentVolumeClaim

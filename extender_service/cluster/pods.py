@@ -14,7 +14,7 @@ from extender_service.cluster.pod_volumes import PodVolumes
 from extender_service.cluster.resources import HostPort, PodRequests
 from extender_service.cluster.running_terms import RunningTerms, TermKey
 from extender_service.cluster.structures.interning import Interner
-from extender_service.kube.pod_affinity import NO_TERMS, PodAffinityTerms
+from extender_service.kube.parsing.pod_affinity import NO_TERMS, PodAffinityTerms
 
 _FIRST_CAPACITY = 256
 NO_ROW = -1

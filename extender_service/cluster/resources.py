@@ -9,9 +9,9 @@ from functools import lru_cache
 
 import msgspec
 
-from extender_service.kube.decoding import Decoder
-from extender_service.kube.quantity import milli_value, parse_quantity, whole_value
-from extender_service.kube.resource_names import is_scalar_resource
+from extender_service.kube.parsing.decoder import Decoder
+from extender_service.kube.parsing.quantities import milli_value, parse_quantity, whole_value
+from extender_service.kube.parsing.resource_names import is_scalar_resource
 from extender_service.kube.types.core import PodSpec, RawQuantity, ResourceList
 from extender_service.kube.types.watched_pods import WatchedPodSpec
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from extender_service.cluster.label_sets import LabelSet
 from extender_service.cluster.selector_index import SelectorIndex
-from extender_service.kube.pod_affinity import AffinityTerm
+from extender_service.kube.parsing.pod_affinity import AffinityTerm
 
 # A term on more rows than this keeps its counts in an array.
 _MOST_ROWS = 32

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Hashable, Iterator, Mapping
 from typing import Generic, TypeVar
 
-from extender_service.kube.selectors import Operator, Selector
+from extender_service.kube.parsing.selectors import Operator, Selector
 
 T = TypeVar("T", bound=Hashable)
 

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import msgspec
 
-from extender_service.kube.csi_migration import FOLLOWED, MIGRATED_ANNOTATION, PORTWORX
+from extender_service.kube.parsing.csi_migration import FOLLOWED, MIGRATED_ANNOTATION, PORTWORX
 from extender_service.kube.types.storage import CSINode
 
 _LIMIT_PREFIX = "attachable-volumes-"

@@ -16,9 +16,9 @@ from extender_service.config.plugin_args import (
     UtilizationShapePoint,
     VolumeBindingArgs,
 )
-from extender_service.kube.selectors import SelectorError, parse_preferred_terms
+from extender_service.kube.parsing.label_syntax import label_key_faults
+from extender_service.kube.parsing.selectors import SelectorError, parse_preferred_terms
 from extender_service.kube.types import core as objects
-from extender_service.kube.validation import label_key_faults
 
 _RATIO = "RequestedToCapacityRatio"
 _STRATEGIES = ("LeastAllocated", "MostAllocated", _RATIO)

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from extender_service.config.durations import Duration
-from extender_service.kube.validation import quoted
+from extender_service.kube.parsing.label_syntax import quoted
 
 
 class Problem(NamedTuple):

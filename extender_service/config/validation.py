@@ -13,8 +13,8 @@ from extender_service.config.types import (
     LeaderElectionConfiguration,
     PluginSet,
 )
-from extender_service.kube.resource_names import is_extended_resource
-from extender_service.kube.validation import label_key_faults
+from extender_service.kube.parsing.label_syntax import label_key_faults
+from extender_service.kube.parsing.resource_names import is_extended_resource
 
 # In-tree plugins that a v1 configuration cannot name, other than in multiPoint.
 _REMOVED_PLUGINS = frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"})

@@ -31,9 +31,9 @@ from extender_service.extender.wire import (
     error_text,
 )
 from extender_service.framework.guard import CycleError, OutOfTimeError, require_time
-from extender_service.kube.decoding import DecodeError
-from extender_service.kube.defaults import DEFAULT_NAMESPACE
-from extender_service.kube.quantity import QuantityError
+from extender_service.kube.parsing.api_defaults import DEFAULT_NAMESPACE
+from extender_service.kube.parsing.decoder import DecodeError
+from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.kube.types.core import Pod, pod_name
 from extender_service.scheduling.binder import BindError
 

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from msgspec import structs
 
-from extender_service.kube.decoding import DecodeError
+from extender_service.kube.parsing.decoder import DecodeError
 from extender_service.kube.types.core import Pod
 
 # A body without the names of nodes that has no more is not looked at closely.

@@ -16,7 +16,7 @@ from extender_service.extender.moderation import (
     require_moderate_pod,
 )
 from extender_service.extender.wire import Args, ArgsDecoder, ExtenderArgs, NodeList
-from extender_service.kube.decoding import DecodeError, Decoder
+from extender_service.kube.parsing.decoder import DecodeError, Decoder
 from extender_service.kube.types.core import Pod
 
 # Several kube-schedulers, or a pod that some nodes are not asked for, make for more than one list.

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import inspect
 
 from extender_service.extender.moderation import LARGE_BODY_BYTES, require_moderate_arguments
-from extender_service.kube.decoding import DecodeError, Decoder
+from extender_service.kube.parsing.decoder import DecodeError, Decoder
 from extender_service.kube.types.core import Int64, Object, ObjectMeta, Pod
 
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 from extender_service.framework.interface import CycleState, NoTimeLeftError, Plugin, PluginError
 from extender_service.framework.status import Code, Status
 from extender_service.kube.api_errors import KubeError
-from extender_service.kube.quantity import QuantityError
+from extender_service.kube.parsing.quantities import QuantityError
 
 log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterator, Mapping
 
 from extender_service.framework.profile import Profile
-from extender_service.kube.defaults import DEFAULT_SCHEDULER_NAME
+from extender_service.kube.parsing.api_defaults import DEFAULT_SCHEDULER_NAME
 from extender_service.kube.types.core import Pod
 
 log = logging.getLogger(__name__)

@@ -14,8 +14,8 @@ from typing import Annotated, Any
 import msgspec
 
 from extender_service.kube.credentials_error import CredentialsError
-from extender_service.kube.decoding import DecodeError, Decoder
 from extender_service.kube.kubeconfig import Cluster, ExecConfig
+from extender_service.kube.parsing.decoder import DecodeError, Decoder
 
 _V1 = "client.authentication.k8s.io/v1"
 _V1BETA1 = "client.authentication.k8s.io/v1beta1"

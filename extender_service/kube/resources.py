@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from extender_service.kube.decoding import Decoder
+from extender_service.kube.parsing.decoder import Decoder
 from extender_service.kube.types.core import Metadata, Node, Pod
 from extender_service.kube.types.policy import PodDisruptionBudget
 from extender_service.kube.types.storage import (

@@ -13,7 +13,7 @@ from extender_service.cluster.nodes import NodeTable
 from extender_service.cluster.pod_counts import PodCounts, PodQuery
 from extender_service.cluster.running_terms import TermCounts
 from extender_service.cluster.view import NodeView
-from extender_service.kube.pod_affinity import PodAffinityTerms
+from extender_service.kube.parsing.pod_affinity import PodAffinityTerms
 from extender_service.plugins.affinity_terms import selected_pods
 from extender_service.plugins.node_matching import Mask
 from extender_service.plugins.topology import Amounts, Numbers, is_present

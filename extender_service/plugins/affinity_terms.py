@@ -2,8 +2,8 @@
 
 from extender_service.cluster.label_sets import PodSelector
 from extender_service.cluster.workloads import Workloads
-from extender_service.kube.pod_affinity import AffinityTerm
-from extender_service.kube.selectors import EVERYTHING
+from extender_service.kube.parsing.pod_affinity import AffinityTerm
+from extender_service.kube.parsing.selectors import EVERYTHING
 
 
 def selected_pods(term: AffinityTerm, workloads: Workloads) -> PodSelector:

@@ -1,7 +1,7 @@
 """Which pods count as the same application, where a pod itself does not say (plugins/helper/spread.go)."""
 
 from extender_service.cluster.workloads import Workloads
-from extender_service.kube.selectors import (
+from extender_service.kube.parsing.selectors import (
     EVERYTHING,
     Selector,
     SelectorError,

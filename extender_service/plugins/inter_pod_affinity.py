@@ -19,7 +19,7 @@ from extender_service.framework.interface import (
     Score,
 )
 from extender_service.framework.status import SKIP, Rejections, Status, unresolvable, unschedulable
-from extender_service.kube.pod_affinity import PodAffinityTerms, pod_affinity_terms
+from extender_service.kube.parsing.pod_affinity import PodAffinityTerms, pod_affinity_terms
 from extender_service.kube.types.core import Object, Pod
 from extender_service.kube.types.workloads import Namespace
 from extender_service.plugins.affinity_preference import AffinityPreference

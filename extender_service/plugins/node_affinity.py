@@ -11,7 +11,7 @@ from extender_service.cluster.view import NodeView
 from extender_service.config.plugin_args import NodeAffinityArgs
 from extender_service.framework.interface import CycleState, Filter, Handle, PluginError, PreFilter, PreScore, Score
 from extender_service.framework.status import SKIP, Rejections, Status, unresolvable
-from extender_service.kube.selectors import (
+from extender_service.kube.parsing.selectors import (
     NODE_NAME_FIELD,
     Operator,
     PreferredSchedulingTerms,

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from extender_service.cluster.labels import LabelColumn
 from extender_service.cluster.view import NodeView
-from extender_service.kube.selectors import (
+from extender_service.kube.parsing.selectors import (
     NODE_NAME_FIELD,
     FieldRequirement,
     NodeSelector,

@@ -19,7 +19,7 @@ from extender_service.cluster.view import NodeView
 from extender_service.config.plugin_args import NodeResourcesFitArgs
 from extender_service.framework.interface import MAX_NODE_SCORE, CycleState, Filter, Handle, PreFilter, PreScore, Score
 from extender_service.framework.status import Code, Rejections, Status
-from extender_service.kube.resource_names import is_extended_resource, is_scalar_resource
+from extender_service.kube.parsing.resource_names import is_extended_resource, is_scalar_resource
 from extender_service.kube.types.core import Pod
 from extender_service.plugins.resource_scoring import Usages, WeightedResource, pod_amounts, usages, weighed_pod
 

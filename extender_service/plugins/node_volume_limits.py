@@ -13,7 +13,7 @@ from extender_service.cluster.volume_support import VolumeSupport, limit_key
 from extender_service.cluster.volumes.attachments import Attachment, Fault, attachments
 from extender_service.framework.interface import CycleState, Filter, PreFilter
 from extender_service.framework.status import SKIP, Code, Rejections, Status, unresolvable, unschedulable
-from extender_service.kube.csi_migration import PLUGINS
+from extender_service.kube.parsing.csi_migration import PLUGINS
 from extender_service.kube.types.core import Object, Pod
 from extender_service.kube.types.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 

@@ -20,7 +20,7 @@ from extender_service.framework.interface import (
     Score,
 )
 from extender_service.framework.status import SKIP, Rejections, Status, unresolvable, unschedulable
-from extender_service.kube.selectors import SelectorError
+from extender_service.kube.parsing.selectors import SelectorError
 from extender_service.kube.types.core import Object, Pod, TopologySpreadConstraint
 from extender_service.kube.types.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 from extender_service.plugins.spread_constraints import (

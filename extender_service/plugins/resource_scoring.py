@@ -17,7 +17,7 @@ from extender_service.cluster.resources import (
 )
 from extender_service.cluster.view import NodeView
 from extender_service.framework.interface import CycleState
-from extender_service.kube.resource_names import is_scalar_resource
+from extender_service.kube.parsing.resource_names import is_scalar_resource
 
 
 class WeightedResource(msgspec.Struct, frozen=True, cache_hash=True):

@@ -11,7 +11,7 @@ from extender_service.cluster.label_sets import LabelSet, PodSelector
 from extender_service.cluster.pod_counts import PodQuery
 from extender_service.cluster.view import NodeView
 from extender_service.cluster.workloads import Workloads
-from extender_service.kube.selectors import (
+from extender_service.kube.parsing.selectors import (
     EVERYTHING,
     RequiredNodeAffinity,
     Selector,

@@ -7,14 +7,14 @@ from numpy.typing import NDArray
 
 from extender_service.cluster.view import NodeView
 from extender_service.cluster.volumes.free_volumes import Reach, reach_of
-from extender_service.kube.csi_migration import (
+from extender_service.kube.parsing.csi_migration import (
     FOLLOWED,
     TranslationError,
     in_tree_plugin,
     translate_volume,
     translated_affinity,
 )
-from extender_service.kube.selectors import Operator, Requirement, Selector, parse_node_selector
+from extender_service.kube.parsing.selectors import Operator, Requirement, Selector, parse_node_selector
 from extender_service.kube.types.storage import PersistentVolume
 from extender_service.plugins.node_matching import matches_selector
 from extender_service.plugins.volume_verdicts import VolumeVerdicts

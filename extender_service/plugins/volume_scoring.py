@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.kube.quantity import parse_quantity, whole_value
+from extender_service.kube.parsing.quantities import parse_quantity, whole_value
 from extender_service.kube.types.storage import STORAGE, PersistentVolume
 from extender_service.plugins.static_volumes import StaticBindings
 

@@ -12,7 +12,7 @@ from extender_service.cluster.labels import ABSENT
 from extender_service.cluster.view import NodeView
 from extender_service.framework.interface import CycleState, Filter, PreFilter
 from extender_service.framework.status import SKIP, Rejections, Status, unresolvable
-from extender_service.kube.csi_migration import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
+from extender_service.kube.parsing.csi_migration import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
 from extender_service.kube.types.core import Object, Pod
 from extender_service.kube.types.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 

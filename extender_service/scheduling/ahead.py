@@ -14,7 +14,7 @@ from extender_service.cluster.nominations import Nomination
 from extender_service.cluster.pod_volumes import NO_VOLUMES, pod_volumes
 from extender_service.framework.guard import CycleError
 from extender_service.framework.profile import Profile
-from extender_service.kube.quantity import QuantityError
+from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.kube.types.core import Pod
 from extender_service.scheduling.asked_nodes import AskedNodes
 from extender_service.scheduling.decision import Decision, decide

@@ -27,9 +27,9 @@ from extender_service.framework.runtime import (
 )
 from extender_service.framework.status import Code, Status
 from extender_service.framework.verdicts import Verdicts
-from extender_service.kube.decoding import Decoder
-from extender_service.kube.defaults import default_metadata
-from extender_service.kube.manifests import CLUSTER_SCOPED, KINDS
+from extender_service.kube.parsing.api_defaults import default_metadata
+from extender_service.kube.parsing.decoder import Decoder
+from extender_service.kube.parsing.manifests import CLUSTER_SCOPED, KINDS
 from extender_service.kube.types.core import Node, Object, Pod
 from extender_service.plugins.default_plugins import IN_TREE
 from tests.conformance.cases import Case, Verdict

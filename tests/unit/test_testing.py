@@ -11,7 +11,7 @@ from extender_service.config.plugin_args import NodeAffinityArgs
 from extender_service.framework.guard import CycleError
 from extender_service.framework.interface import CycleState, PreBind, Reserve
 from extender_service.framework.status import Status, unschedulable
-from extender_service.kube.manifests import ManifestError
+from extender_service.kube.parsing.manifests import ManifestError
 from extender_service.kube.types.core import Pod, Taint
 from extender_service.plugins.node_affinity import NodeAffinity
 from extender_service.plugins.node_unschedulable import NodeUnschedulable

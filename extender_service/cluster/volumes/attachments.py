@@ -6,7 +6,7 @@ import msgspec
 
 from extender_service.cluster.pod_volumes import InTreeUse, PodVolumes
 from extender_service.cluster.volumes.storage import Storage
-from extender_service.kube.csi_migration import (
+from extender_service.kube.parsing.csi_migration import (
     DRIVERS,
     FOLLOWED,
     TranslationError,

@@ -13,7 +13,7 @@ from extender_service.cluster.pod_counts import PodQuery
 from extender_service.cluster.running_terms import TermCounts
 from extender_service.cluster.table_sizes import table_sizes
 from extender_service.cluster.volume_support import limit_key
-from extender_service.kube.selectors import label_set_selector
+from extender_service.kube.parsing.selectors import label_set_selector
 
 WEB = PodQuery((PodSelector(frozenset({"default"}), label_set_selector({"app": "web"})),))
 EBS = limit_key("ebs.csi.aws.com")

@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from extender_service.kube.selectors import parse_label_selector
+from extender_service.kube.parsing.selectors import parse_label_selector
 from extender_service.kube.types.core import LabelSelector, SelectorRequirement
 
 KEYS = ("app", "tier", "pod")

@@ -7,8 +7,8 @@ from extender_service.cluster.cluster import Cluster, pod_uid
 from extender_service.cluster.events import ClusterEvent
 from extender_service.cluster.label_sets import PodSelector
 from extender_service.cluster.pod_counts import PodQuery
-from extender_service.kube.quantity import QuantityError
-from extender_service.kube.selectors import EVERYTHING
+from extender_service.kube.parsing.quantities import QuantityError
+from extender_service.kube.parsing.selectors import EVERYTHING
 from extender_service.kube.types.core import Node, Pod
 from tests.unit.cluster.objects import Undo, make_node, make_pod
 

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from extender_service.cluster.dimensions import CPU_MILLI, FIRST_SCALAR, MEMORY_BYTES, POD_COUNT
 from extender_service.cluster.labels import ABSENT
 from extender_service.cluster.nodes import NodeTable
-from extender_service.kube.quantity import QuantityError
+from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.kube.types.core import ContainerImage, Taint
 from tests.unit.cluster.objects import make_node
 

@@ -11,7 +11,7 @@ from extender_service.cluster.dimensions import POD_COUNT
 from extender_service.cluster.label_sets import PodSelector
 from extender_service.cluster.own_worlds import Carried, OwnWorlds, RowChanges
 from extender_service.cluster.view import NodeView
-from extender_service.kube.selectors import parse_label_selector
+from extender_service.kube.parsing.selectors import parse_label_selector
 from extender_service.kube.types.core import LabelSelector
 from tests.unit.cluster.objects import make_node
 from tests.unit.framework.preemption_worlds import running

@@ -14,7 +14,7 @@ from extender_service.cluster.label_sets import PodSelector
 from extender_service.cluster.labels import ABSENT
 from extender_service.cluster.pod_counts import PodCounts, PodQuery
 from extender_service.cluster.structures.change_log import MOST_CHANGES
-from extender_service.kube.selectors import label_set_selector
+from extender_service.kube.parsing.selectors import label_set_selector
 from extender_service.kube.types.core import ObjectMeta, Pod, PodSpec
 from tests.unit.cluster import selectors as random_selectors
 from tests.unit.cluster.objects import make_node

@@ -15,7 +15,7 @@ from extender_service.cluster.pod_entries import NOT_STARTED, PodEntry, pod_entr
 from extender_service.cluster.pods import NO_ROW, PodTable
 from extender_service.cluster.resources import DEFAULT_CPU_MILLI, DEFAULT_MEMORY_BYTES
 from extender_service.cluster.running_terms import RunningTerms
-from extender_service.kube.quantity import QuantityError
+from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.kube.types.core import (
     Affinity,
     LabelSelector,

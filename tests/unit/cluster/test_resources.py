@@ -14,7 +14,7 @@ from extender_service.cluster.resources import (
     requests_and_ports,
     total_requests,
 )
-from extender_service.kube.quantity import QuantityError
+from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.kube.types.core import Container, ContainerPort, PodSpec, ResourceList
 from tests.unit.cluster.objects import make_container
 

@@ -4,8 +4,8 @@ from hypothesis import strategies as st
 
 from extender_service.cluster.label_sets import LabelSet
 from extender_service.cluster.running_terms import RunningTerms, TermKey
-from extender_service.kube.pod_affinity import AffinityTerm
-from extender_service.kube.selectors import EVERYTHING, NOTHING, label_set_selector
+from extender_service.kube.parsing.pod_affinity import AffinityTerm
+from extender_service.kube.parsing.selectors import EVERYTHING, NOTHING, label_set_selector
 from tests.unit.cluster import selectors as random_selectors
 
 terms = st.builds(

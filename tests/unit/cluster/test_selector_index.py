@@ -3,7 +3,7 @@ from hypothesis import strategies as st
 
 from extender_service.cluster.label_sets import PodSelector
 from extender_service.cluster.selector_index import SelectorIndex
-from extender_service.kube.selectors import EVERYTHING, Operator, Requirement, Selector, label_set_selector
+from extender_service.kube.parsing.selectors import EVERYTHING, Operator, Requirement, Selector, label_set_selector
 from tests.unit.cluster import selectors as random_selectors
 
 PodSelectors = st.builds(PodSelector, random_selectors.namespace_sets, random_selectors.selectors)

@@ -17,7 +17,7 @@ from extender_service.cluster.labels import ABSENT
 from extender_service.cluster.own_worlds import RowChanges
 from extender_service.cluster.resources import HostPort, host_ports, pod_requests, request_shape
 from extender_service.cluster.view import NodeView
-from extender_service.kube.selectors import label_set_selector
+from extender_service.kube.parsing.selectors import label_set_selector
 from extender_service.kube.types.core import ContainerImage, Node, Pod, Taint
 from tests.unit.cluster.objects import make_node, make_pod
 

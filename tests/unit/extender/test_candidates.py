@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from extender_service.cluster.cluster import Cluster
 from extender_service.extender.candidates import RequestedNodes
 from extender_service.extender.wire import ExtenderArgs, NodeList
-from extender_service.kube.decoding import DecodeError
-from extender_service.kube.quantity import QuantityError
+from extender_service.kube.parsing.decoder import DecodeError
+from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.scheduling.asked_nodes import AskedNodes, NodeFinder
 from tests.unit.cluster.objects import make_node, make_pod
 

@@ -16,7 +16,7 @@ from extender_service.extender.moderation import (
 )
 from extender_service.extender.node_names import ExtenderArgsDecoder
 from extender_service.extender.wire import ArgsDecoder, ExtenderPreemptionArgs
-from extender_service.kube.decoding import DecodeError, Decoder
+from extender_service.kube.parsing.decoder import DecodeError, Decoder
 from extender_service.kube.types.core import Pod
 from extender_service.scheduling.asked_nodes import NodeFinder
 

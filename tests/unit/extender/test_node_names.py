@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from extender_service.extender.node_names import ExtenderArgsDecoder
 from extender_service.extender.wire import ArgsDecoder, ExtenderArgs
-from extender_service.kube.decoding import DecodeError
+from extender_service.kube.parsing.decoder import DecodeError
 
 POD = {"metadata": {"name": "web"}}
 

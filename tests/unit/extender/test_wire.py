@@ -22,7 +22,7 @@ from extender_service.extender.wire import (
     ResultNodeList,
     error_text,
 )
-from extender_service.kube.decoding import DecodeError
+from extender_service.kube.parsing.decoder import DecodeError
 
 nodes_args = ArgsDecoder(ExtenderArgs)
 preemption_args = ArgsDecoder(ExtenderPreemptionArgs)

@@ -27,7 +27,7 @@ from extender_service.framework.runtime import (
 )
 from extender_service.framework.status import SKIP, Code, Status, unresolvable, unschedulable
 from extender_service.framework.verdicts import Verdicts
-from extender_service.kube.quantity import QuantityError
+from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.kube.types.core import Pod
 from extender_service.scheduling.asked_nodes import AllNodes, NodeFinder
 from extender_service.scheduling.decision import Decision, decide

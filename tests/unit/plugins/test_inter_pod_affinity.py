@@ -10,7 +10,7 @@ from extender_service.cluster.cluster_file import ClusterFile
 from extender_service.config.plugin_args import InterPodAffinityArgs
 from extender_service.framework.interface import CycleState, Handle, PluginError
 from extender_service.framework.status import SKIP, Code, Status
-from extender_service.kube.pod_affinity import AffinityTerm, pod_affinity_terms
+from extender_service.kube.parsing.pod_affinity import AffinityTerm, pod_affinity_terms
 from extender_service.kube.types.core import (
     Affinity,
     LabelSelector,

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from extender_service.config.plugin_args import NodeAffinityArgs
 from extender_service.framework.interface import CycleState, PluginError
 from extender_service.framework.status import SKIP, Status, unresolvable
-from extender_service.kube.selectors import parse_node_selector, required_node_affinity
+from extender_service.kube.parsing.selectors import parse_node_selector, required_node_affinity
 from extender_service.kube.types import core as objects
 from extender_service.kube.types.core import (
     Affinity,

@@ -3,7 +3,7 @@ import itertools
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extender_service.kube.selectors import (
+from extender_service.kube.parsing.selectors import (
     NOTHING,
     Selector,
     SelectorError,

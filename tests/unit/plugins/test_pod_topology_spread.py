@@ -12,7 +12,7 @@ from extender_service.config.core_types import TopologySpreadConstraint as Defau
 from extender_service.config.plugin_args import PodTopologySpreadArgs
 from extender_service.framework.interface import CycleState, Handle, PluginError
 from extender_service.framework.status import SKIP
-from extender_service.kube.selectors import EVERYTHING, parse_label_selector
+from extender_service.kube.parsing.selectors import EVERYTHING, parse_label_selector
 from extender_service.kube.types.core import (
     LabelSelector,
     Node,

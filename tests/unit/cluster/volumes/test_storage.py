@@ -4,7 +4,7 @@ import pytest
 from msgspec import structs
 
 from extender_service.cluster.volumes.storage import OutOfSyncError, Storage
-from extender_service.kube.quantity import QuantityError
+from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.kube.types.core import LabelSelector, SelectorRequirement
 from extender_service.kube.types.storage import (
     ClaimReference,

@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from extender_service.kube.decoding import DecodeError, Decoder
+from extender_service.kube.parsing.decoder import DecodeError, Decoder
 from extender_service.kube.types.core import (
     Container,
     LabelSelector,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from extender_service.kube.manifests import ManifestError, Manifests, read_manifests
+from extender_service.kube.parsing.manifests import ManifestError, Manifests, read_manifests
 from extender_service.kube.types.core import Node, Pod
 
 

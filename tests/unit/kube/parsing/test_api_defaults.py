@@ -3,8 +3,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from extender_service.kube.decoding import DecodeError, Decoder
-from extender_service.kube.defaults import (
+from extender_service.kube.parsing.api_defaults import (
     default_claim,
     default_metadata,
     default_node,
@@ -14,6 +13,7 @@ from extender_service.kube.defaults import (
     default_storage_capacity,
     default_storage_class,
 )
+from extender_service.kube.parsing.decoder import DecodeError, Decoder
 from extender_service.kube.types.core import AzureDisk, Node, ObjectMeta, Pod, ResourceRequirements
 from extender_service.kube.types.storage import (
     CSIStorageCapacity,

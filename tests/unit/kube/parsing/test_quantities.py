@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender_service.kube.quantity import QuantityError, milli_value, parse_quantity, whole_value
+from extender_service.kube.parsing.quantities import QuantityError, milli_value, parse_quantity, whole_value
 
 GOLDEN = Path(__file__).parent / "golden" / "quantities.jsonl"
 

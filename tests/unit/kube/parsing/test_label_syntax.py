@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender_service.kube.validation import (
+from extender_service.kube.parsing.label_syntax import (
     aggregate,
     child,
     invalid,

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from msgspec import Raw, field, structs
 
-from extender_service.kube.decoding import Decoder
+from extender_service.kube.parsing.decoder import Decoder
 from extender_service.kube.types.core import (
     Affinity,
     Object,

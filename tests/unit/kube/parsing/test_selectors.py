@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from extender_service.kube.selectors import (
+from extender_service.kube.parsing.selectors import (
     EVERYTHING,
     NOTHING,
     FieldRequirement,

@@ -6,10 +6,10 @@ from typing import TypeVar
 
 import msgspec
 
-from extender_service.kube.selectors import Selector, SelectorError, parse_label_selector
+from extender_service.kube.parsing.label_syntax import aggregate
+from extender_service.kube.parsing.selectors import Selector, SelectorError, parse_label_selector
 from extender_service.kube.types.core import Affinity, PodAffinity, PodAffinityTerm, WeightedPodAffinityTerm
 from extender_service.kube.types.watched_pods import WatchedAffinity
-from extender_service.kube.validation import aggregate
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -13,8 +13,7 @@ from typing import Self
 
 import msgspec
 
-from extender_service.kube.types import core as objects
-from extender_service.kube.validation import (
+from extender_service.kube.parsing.label_syntax import (
     aggregate,
     child,
     invalid,
@@ -23,6 +22,7 @@ from extender_service.kube.validation import (
     not_supported,
     quoted,
 )
+from extender_service.kube.types import core as objects
 
 # The only field that a node selector can look at.
 NODE_NAME_FIELD = "metadata.name"

@@ -3,7 +3,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from extender_service.kube.defaults import default_pod
+from extender_service.kube.parsing.api_defaults import default_pod
 from extender_service.kube.types.core import LabelSelector, Pod, SelectorRequirement
 
 WEB = {"matchLabels": {"app": "web"}}

@@ -1,6 +1,6 @@
 import pytest
 
-from extender_service.kube.pod_affinity import NO_TERMS, PodAffinityTerms, pod_affinity_terms
+from extender_service.kube.parsing.pod_affinity import NO_TERMS, PodAffinityTerms, pod_affinity_terms
 from extender_service.kube.types.core import (
     Affinity,
     LabelSelector,

@@ -1,6 +1,6 @@
 import pytest
 
-from extender_service.kube.csi_migration import (
+from extender_service.kube.parsing.csi_migration import (
     AZURE_DISK,
     BETA_REGION,
     BETA_ZONE,

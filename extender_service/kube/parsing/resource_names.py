@@ -2,7 +2,7 @@
 
 from functools import lru_cache
 
-from extender_service.kube.validation import label_key_faults
+from extender_service.kube.parsing.label_syntax import label_key_faults
 
 _NATIVE = "kubernetes.io/"
 _QUOTA_PREFIX = "requests."

@@ -14,8 +14,7 @@ import yaml
 from msgspec import Raw, structs
 from yaml.composer import Composer
 
-from extender_service.kube.decoding import DecodeError, Decoder
-from extender_service.kube.defaults import (
+from extender_service.kube.parsing.api_defaults import (
     DEFAULT_NAMESPACE,
     default_claim,
     default_metadata,
@@ -26,6 +25,7 @@ from extender_service.kube.defaults import (
     default_storage_capacity,
     default_storage_class,
 )
+from extender_service.kube.parsing.decoder import DecodeError, Decoder
 from extender_service.kube.types.core import Node, Object, Pod
 from extender_service.kube.types.policy import PodDisruptionBudget
 from extender_service.kube.types.storage import (

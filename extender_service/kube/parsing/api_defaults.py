@@ -6,9 +6,9 @@ read otherwise, so they are taken from the object's JSON.
 
 from msgspec import Raw, structs
 
-from extender_service.kube.decoding import DecodeError, Decoder
-from extender_service.kube.label_keys import merge_label_keys
-from extender_service.kube.quantity import QuantityError, milli_value, parse_quantity
+from extender_service.kube.parsing.decoder import DecodeError, Decoder
+from extender_service.kube.parsing.match_label_keys import merge_label_keys
+from extender_service.kube.parsing.quantities import QuantityError, milli_value, parse_quantity
 from extender_service.kube.types.core import (
     AzureDisk,
     Container,

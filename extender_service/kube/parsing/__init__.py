@@ -1,0 +1,1 @@
+"""Decode and check Kubernetes objects: quantities, selectors, defaults, manifests."""
