@@ -25,9 +25,9 @@ from bench.figures import Row, alternately, at_least
 from bench.programs import cpu_seconds, service
 from bench.run import NEEDS_GO, Run, main
 from bench.workloads import NAMESPACE, PRIORITY_CLASS, Workload, churn, nodes, workloads
+from extender_service.kube.api_resources import PODS
 from extender_service.kube.client import KubeClient
 from extender_service.kube.credentials import load_credentials
-from extender_service.kube.resources import PODS
 from tests import go_programs
 from tests.e2e.control_plane import ControlPlane
 from tests.e2e.objects import Object

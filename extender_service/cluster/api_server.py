@@ -11,12 +11,7 @@ from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.volumes.storage import StorageObject
 from extender_service.cluster.workloads import Workload
 from extender_service.kube.api_errors import ApiError, KubeError
-from extender_service.kube.client import KubeClient
-from extender_service.kube.credentials_error import CredentialsError
-from extender_service.kube.parsing.decoder import DecodeError
-from extender_service.kube.parsing.quantities import QuantityError
-from extender_service.kube.reflector import Reflector, Store, WatchState
-from extender_service.kube.resources import (
+from extender_service.kube.api_resources import (
     CSI_DRIVERS,
     CSI_NODES,
     CSI_STORAGE_CAPACITIES,
@@ -36,6 +31,11 @@ from extender_service.kube.resources import (
     Resource,
     key_of,
 )
+from extender_service.kube.client import KubeClient
+from extender_service.kube.credentials_error import CredentialsError
+from extender_service.kube.parsing.decoder import DecodeError
+from extender_service.kube.parsing.quantities import QuantityError
+from extender_service.kube.reflector import Reflector, Store, WatchState
 from extender_service.kube.types.core import Node, Object, Pod
 from extender_service.kube.types.storage import ClaimReference, PersistentVolume, PersistentVolumeClaim
 from extender_service.kube.types.watched_pods import AnyPod

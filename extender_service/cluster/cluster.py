@@ -17,7 +17,7 @@ from extender_service.cluster.view import NodeView
 from extender_service.cluster.volumes.held_volumes import HeldVolumes
 from extender_service.cluster.volumes.storage import Storage, StorageObject
 from extender_service.cluster.workloads import Workloads
-from extender_service.kube.resources import Key, key_of
+from extender_service.kube.api_resources import Key, key_of
 from extender_service.kube.types.core import Node, Pod
 from extender_service.kube.types.storage import (
     CSIDriver,

@@ -11,8 +11,8 @@ from extender_service.cluster.cluster import Cluster, pod_uid
 from extender_service.cluster.volumes.storage import STORAGE, StorageObject
 from extender_service.cluster.workloads import WORKLOADS
 from extender_service.kube.api_errors import ApiError, Status
+from extender_service.kube.api_resources import key_of
 from extender_service.kube.parsing.manifests import ManifestError, Manifests, read_manifests
-from extender_service.kube.resources import key_of
 from extender_service.kube.types.core import Node, ObjectMeta, Pod
 from extender_service.kube.types.storage import (
     BIND_COMPLETED_ANNOTATION,

@@ -14,8 +14,8 @@ from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.label_sets import LabelSet
 from extender_service.cluster.pods import PodFacts, PodTable
 from extender_service.cluster.table_sizes import table_sizes
+from extender_service.kube.api_resources import key_of
 from extender_service.kube.parsing.pod_affinity import PodAffinityTerms
-from extender_service.kube.resources import key_of
 
 # More of one kind than this are counted, not named.
 _MOST_NAMED = 50

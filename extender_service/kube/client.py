@@ -19,10 +19,10 @@ from extender_service.kube.api_errors import (
     UnreachableError,
     error_from_response,
 )
+from extender_service.kube.api_resources import PODS, Resource, T
 from extender_service.kube.connections import Connections
 from extender_service.kube.credentials import Credentials
 from extender_service.kube.parsing.decoder import DecodeError, Decoder
-from extender_service.kube.resources import PODS, Resource, T
 from extender_service.kube.watch import EventStream
 
 # A TCP and TLS handshake that takes longer will not succeed.

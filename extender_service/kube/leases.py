@@ -1,8 +1,8 @@
 """Who holds a lease (coordination.k8s.io/v1): which of several candidates leads."""
 
 from extender_service.kube.api_errors import ApiError
+from extender_service.kube.api_resources import Resource
 from extender_service.kube.client import KubeClient
-from extender_service.kube.resources import Resource
 from extender_service.kube.types.core import Object, ObjectMeta
 
 

@@ -29,10 +29,10 @@ from extender_service.kube.api_errors import (
     SilentError,
     UnreachableError,
 )
+from extender_service.kube.api_resources import Key, Resource, T, key_of
 from extender_service.kube.backoff import Backoff
 from extender_service.kube.client import KubeClient
 from extender_service.kube.credentials_error import CredentialsError
-from extender_service.kube.resources import Key, Resource, T, key_of
 from extender_service.kube.watch import Event, EventStream
 
 logger = logging.getLogger(__name__)

@@ -11,8 +11,8 @@ from typing import Generic, Literal, NamedTuple
 import msgspec
 
 from extender_service.kube.api_errors import ApiError, InvalidAnswerError, Status
+from extender_service.kube.api_resources import Frame, T
 from extender_service.kube.parsing.decoder import DecodeError, Decoder
-from extender_service.kube.resources import Frame, T
 
 EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
 

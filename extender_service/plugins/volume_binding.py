@@ -24,7 +24,7 @@ from extender_service.framework.interface import (
     Score,
 )
 from extender_service.framework.status import SKIP, Rejections, Status, unresolvable
-from extender_service.kube.resources import key_of
+from extender_service.kube.api_resources import key_of
 from extender_service.kube.types.core import Object, Pod
 from extender_service.kube.types.storage import SELECTED_NODE_ANNOTATION, PersistentVolumeClaim
 from extender_service.plugins.node_resources_fit import MAX_SHAPE_SCORE, broken_linear

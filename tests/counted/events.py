@@ -9,9 +9,9 @@ import msgspec
 from bench import synthetic
 from extender_service.cluster.api_server import NodeStore, PodStore
 from extender_service.cluster.cluster import Cluster, pod_uid
+from extender_service.kube.api_resources import NODES, WATCHED_PODS, Resource, T
 from extender_service.kube.client import KubeClient
 from extender_service.kube.reflector import Reflector
-from extender_service.kube.resources import NODES, WATCHED_PODS, Resource, T
 from extender_service.kube.types.core import Pod
 from extender_service.kube.types.watched_pods import WatchedPod
 from extender_service.kube.watch import EventStream

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from extender_service.kube import resources
-from extender_service.kube.resources import PODS, Resource
+from extender_service.kube import api_resources as resources
+from extender_service.kube.api_resources import PODS, Resource
 from tests.soak.churn import Churn, Event
 from tests.unit.kube.http_server import Request, Response
 

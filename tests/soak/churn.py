@@ -8,7 +8,7 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from bench import synthetic
-from extender_service.kube.resources import NODES, PODS, Key, Resource
+from extender_service.kube.api_resources import NODES, PODS, Key, Resource
 from tests.soak import visitors
 from tests.soak.visitors import Belonging, Manifest
 

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from extender_service.kube.resources import NODES, PODS, Key
+from extender_service.kube.api_resources import NODES, PODS, Key
 from tests.soak import visitors
 from tests.soak.api_server import ApiServer
 from tests.soak.churn import Churn

@@ -12,8 +12,8 @@ from extender_service.cluster.structures.change_log import MOST_CHANGES
 from extender_service.cluster.volumes.storage import STORAGE
 from extender_service.cluster.workloads import MOST_ANSWERS, WORKLOADS
 from extender_service.extender.expectations import SPARE_DEADLINES
+from extender_service.kube.api_resources import NODES, PODS, Resource, key_of
 from extender_service.kube.reflector import Store
-from extender_service.kube.resources import NODES, PODS, Resource, key_of
 from tests.soak.churn import Churn, Event
 from tests.soak.containers import ARRAY, container_sizes
 from tests.unit.extender.world import World

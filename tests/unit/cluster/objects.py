@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from extender_service.kube.resources import WATCHED_PODS
+from extender_service.kube.api_resources import WATCHED_PODS
 from extender_service.kube.types.core import (
     Container,
     ContainerPort,

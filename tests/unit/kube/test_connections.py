@@ -6,11 +6,11 @@ import httpx
 import pytest
 
 from extender_service.kube.api_errors import SilentError, UnreachableError
+from extender_service.kube.api_resources import PODS
 from extender_service.kube.client import KubeClient
 from extender_service.kube.connections import Connections
 from extender_service.kube.credentials import load_credentials
 from extender_service.kube.identity import Identity
-from extender_service.kube.resources import PODS
 from tests.unit.kube.http_server import Request, Response, http_server
 
 SOMEBODY = Identity()

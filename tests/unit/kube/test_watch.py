@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender_service.kube.api_errors import ApiError, InvalidAnswerError
-from extender_service.kube.resources import PODS
+from extender_service.kube.api_resources import PODS
 from extender_service.kube.types.core import Pod
 from extender_service.kube.watch import Event, EventStream
 

@@ -1,4 +1,4 @@
-from extender_service.kube.resources import NODES, PODS, Resource, key_of
+from extender_service.kube.api_resources import NODES, PODS, Resource, key_of
 from extender_service.kube.types.core import Node, ObjectMeta, Pod
 
 
