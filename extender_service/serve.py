@@ -31,8 +31,8 @@ from extender_service.extender.trust import Trust
 from extender_service.framework.profiles import Profiles
 from extender_service.kube.api_errors import KubeError
 from extender_service.kube.client import KubeClient
-from extender_service.kube.credentials import load_credentials
-from extender_service.kube.credentials_error import CredentialsError
+from extender_service.kube.credentials.errors import CredentialsError
+from extender_service.kube.credentials.loading import load_credentials
 from extender_service.kube.events import EventRecorder
 from extender_service.kube.leases import lease_holder
 from extender_service.kube.parsing.manifests import ManifestError

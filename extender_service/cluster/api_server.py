@@ -32,7 +32,7 @@ from extender_service.kube.api_resources import (
     key_of,
 )
 from extender_service.kube.client import KubeClient
-from extender_service.kube.credentials_error import CredentialsError
+from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.parsing.decoder import DecodeError
 from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.kube.reflector import Reflector, Store, WatchState

@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from extender_service.kube.api_errors import KubeError
-from extender_service.kube.credentials_error import CredentialsError
+from extender_service.kube.credentials.errors import CredentialsError
 
 log = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from extender_service.kube.api_errors import (
 )
 from extender_service.kube.api_resources import PODS, Resource, T
 from extender_service.kube.connections import Connections
-from extender_service.kube.credentials import Credentials
+from extender_service.kube.credentials.loading import Credentials
 from extender_service.kube.parsing.decoder import DecodeError, Decoder
 from extender_service.kube.watch import EventStream
 

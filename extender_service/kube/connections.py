@@ -20,9 +20,9 @@ import aiohttp_socks
 import httpx
 
 from extender_service.kube.api_errors import SilentError
-from extender_service.kube.credentials import Credentials
-from extender_service.kube.credentials_error import CredentialsError
-from extender_service.kube.identity import Identity
+from extender_service.kube.credentials.errors import CredentialsError
+from extender_service.kube.credentials.identity import Identity
+from extender_service.kube.credentials.loading import Credentials
 from extender_service.kube.transport import AiohttpTransport
 
 # How long a connection is kept that nothing goes over.

@@ -20,7 +20,7 @@ from extender_service.kube.api_errors import ApiError, KubeError
 from extender_service.kube.api_resources import Resource
 from extender_service.kube.backoff import Backoff
 from extender_service.kube.client import KubeClient
-from extender_service.kube.credentials_error import CredentialsError
+from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.rate_limit import TokenBucket
 from extender_service.kube.types.core import Object, ObjectMeta
 

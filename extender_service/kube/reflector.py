@@ -32,7 +32,7 @@ from extender_service.kube.api_errors import (
 from extender_service.kube.api_resources import Key, Resource, T, key_of
 from extender_service.kube.backoff import Backoff
 from extender_service.kube.client import KubeClient
-from extender_service.kube.credentials_error import CredentialsError
+from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.watch import Event, EventStream
 
 logger = logging.getLogger(__name__)

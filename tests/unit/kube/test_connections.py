@@ -9,8 +9,8 @@ from extender_service.kube.api_errors import SilentError, UnreachableError
 from extender_service.kube.api_resources import PODS
 from extender_service.kube.client import KubeClient
 from extender_service.kube.connections import Connections
-from extender_service.kube.credentials import load_credentials
-from extender_service.kube.identity import Identity
+from extender_service.kube.credentials.identity import Identity
+from extender_service.kube.credentials.loading import load_credentials
 from tests.unit.kube.http_server import Request, Response, http_server
 
 SOMEBODY = Identity()

@@ -10,7 +10,7 @@ import pytest
 
 from extender_service.kube.backoff import Backoff
 from extender_service.kube.client import KubeClient
-from extender_service.kube.credentials import load_credentials
+from extender_service.kube.credentials.loading import load_credentials
 from extender_service.kube.events import MAX_TRIES, EventRecorder, ObjectReference, Occurrence
 from extender_service.kube.rate_limit import TokenBucket
 from tests.unit.kube.fake_api_server import FORBIDDEN, INTERNAL, THROTTLED

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from extender_service.kube.credentials_error import CredentialsError
-from extender_service.kube.exec_credentials import ExecPlugin
-from extender_service.kube.kubeconfig import User
+from extender_service.kube.credentials.errors import CredentialsError
+from extender_service.kube.credentials.exec_plugin import ExecPlugin
+from extender_service.kube.credentials.kubeconfig import User
 
 logger = logging.getLogger(__name__)
 

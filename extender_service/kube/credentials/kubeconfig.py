@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 import yaml
 
-from extender_service.kube.credentials_error import CredentialsError
+from extender_service.kube.credentials.errors import CredentialsError
 
 _EXEC_EXTENSION = "client.authentication.k8s.io/exec"
 

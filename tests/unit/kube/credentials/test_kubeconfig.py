@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 import yaml
 
-from extender_service.kube.credentials_error import CredentialsError
-from extender_service.kube.kubeconfig import load_kubeconfig
+from extender_service.kube.credentials.errors import CredentialsError
+from extender_service.kube.credentials.kubeconfig import load_kubeconfig
 from tests.unit.kube.kubeconfig_files import write_kubeconfig
 
 

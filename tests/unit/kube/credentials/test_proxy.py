@@ -1,6 +1,6 @@
 import pytest
 
-from extender_service.kube.proxy import environment_proxy
+from extender_service.kube.credentials.proxy import environment_proxy
 
 
 @pytest.fixture(autouse=True)

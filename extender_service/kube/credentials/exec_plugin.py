@@ -13,8 +13,8 @@ from typing import Annotated, Any
 
 import msgspec
 
-from extender_service.kube.credentials_error import CredentialsError
-from extender_service.kube.kubeconfig import Cluster, ExecConfig
+from extender_service.kube.credentials.errors import CredentialsError
+from extender_service.kube.credentials.kubeconfig import Cluster, ExecConfig
 from extender_service.kube.parsing.decoder import DecodeError, Decoder
 
 _V1 = "client.authentication.k8s.io/v1"

@@ -13,12 +13,12 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
-from extender_service.kube.credentials_error import CredentialsError
-from extender_service.kube.exec_credentials import ExecPlugin
-from extender_service.kube.identity import CurrentIdentity, ExecUser, Identity, KubeconfigUser, read_file
-from extender_service.kube.kubeconfig import Cluster, Selection, User, load_kubeconfig
-from extender_service.kube.proxy import environment_proxy
-from extender_service.kube.tls import ServerTrust, client_context
+from extender_service.kube.credentials.client_tls import ServerTrust, client_context
+from extender_service.kube.credentials.errors import CredentialsError
+from extender_service.kube.credentials.exec_plugin import ExecPlugin
+from extender_service.kube.credentials.identity import CurrentIdentity, ExecUser, Identity, KubeconfigUser, read_file
+from extender_service.kube.credentials.kubeconfig import Cluster, Selection, User, load_kubeconfig
+from extender_service.kube.credentials.proxy import environment_proxy
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from extender_service.kube.credentials_error import CredentialsError
-from extender_service.kube.exec_credentials import ExecPlugin, ExecStatus
-from extender_service.kube.kubeconfig import Cluster, EnvVar, ExecConfig, NamedExtension
+from extender_service.kube.credentials.errors import CredentialsError
+from extender_service.kube.credentials.exec_plugin import ExecPlugin, ExecStatus
+from extender_service.kube.credentials.kubeconfig import Cluster, EnvVar, ExecConfig, NamedExtension
 
 V1 = "client.authentication.k8s.io/v1"
 V1BETA1 = "client.authentication.k8s.io/v1beta1"

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from extender_service.kube.credentials_error import CredentialsError
-from extender_service.kube.identity import CurrentIdentity, Identity, KubeconfigUser
-from extender_service.kube.kubeconfig import User
+from extender_service.kube.credentials.errors import CredentialsError
+from extender_service.kube.credentials.identity import CurrentIdentity, Identity, KubeconfigUser
+from extender_service.kube.credentials.kubeconfig import User
 
 
 class Clock:

@@ -23,9 +23,9 @@ from cryptography.hazmat.primitives.serialization import (
 from extender_service.kube.api_errors import ApiError, UnreachableError
 from extender_service.kube.api_resources import NODES
 from extender_service.kube.client import KubeClient
-from extender_service.kube.credentials import load_credentials
-from extender_service.kube.credentials_error import CredentialsError
-from extender_service.kube.tls import ServerTrust, client_context
+from extender_service.kube.credentials.client_tls import ServerTrust, client_context
+from extender_service.kube.credentials.errors import CredentialsError
+from extender_service.kube.credentials.loading import load_credentials
 from tests.unit.kube.http_server import Request, Response, http_server
 from tests.unit.kube.kubeconfig_files import write_kubeconfig
 from tests.unit.kube.proxy_server import Proxy, proxy_server

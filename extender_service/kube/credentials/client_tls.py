@@ -5,7 +5,7 @@ import tempfile
 from dataclasses import dataclass
 from typing import Any
 
-from extender_service.kube.credentials_error import CredentialsError
+from extender_service.kube.credentials.errors import CredentialsError
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 import trustme
 
-from extender_service.kube.credentials import Credentials, load_credentials
-from extender_service.kube.credentials_error import CredentialsError
+from extender_service.kube.credentials.errors import CredentialsError
+from extender_service.kube.credentials.loading import Credentials, load_credentials
 from tests.unit.kube.kubeconfig_files import write_kubeconfig
 
 PLUGIN = {"command": "login", "apiVersion": "client.authentication.k8s.io/v1", "interactiveMode": "Never"}
