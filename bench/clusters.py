@@ -8,7 +8,7 @@ from bench.programs import ClusterSize, Peers
 from extender_service.cluster.api_server import ApiServer
 from extender_service.cluster.cluster import Cluster
 from extender_service.extender.wire import ExtenderArgs
-from extender_service.kube.client import KubeClient
+from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.credentials.loading import load_credentials
 from extender_service.kube.parsing.decoder import Decoder
 from extender_service.kube.types.core import Pod

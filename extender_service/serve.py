@@ -30,7 +30,7 @@ from extender_service.extender.load import Load
 from extender_service.extender.trust import Trust
 from extender_service.framework.profiles import Profiles
 from extender_service.kube.api_errors import KubeError
-from extender_service.kube.client import KubeClient
+from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.credentials.loading import load_credentials
 from extender_service.kube.events import EventRecorder

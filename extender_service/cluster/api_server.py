@@ -31,7 +31,7 @@ from extender_service.kube.api_resources import (
     Resource,
     key_of,
 )
-from extender_service.kube.client import KubeClient
+from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.parsing.decoder import DecodeError
 from extender_service.kube.parsing.quantities import QuantityError

@@ -18,10 +18,10 @@ import msgspec
 
 from extender_service.kube.api_errors import ApiError, KubeError
 from extender_service.kube.api_resources import Resource
-from extender_service.kube.backoff import Backoff
-from extender_service.kube.client import KubeClient
+from extender_service.kube.connection.backoff import Backoff
+from extender_service.kube.connection.client import KubeClient
+from extender_service.kube.connection.rate_limit import TokenBucket
 from extender_service.kube.credentials.errors import CredentialsError
-from extender_service.kube.rate_limit import TokenBucket
 from extender_service.kube.types.core import Object, ObjectMeta
 
 log = logging.getLogger(__name__)

@@ -2,7 +2,7 @@
 
 from extender_service.kube.api_errors import ApiError
 from extender_service.kube.api_resources import Resource
-from extender_service.kube.client import KubeClient
+from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.types.core import Object, ObjectMeta
 
 

@@ -30,10 +30,10 @@ from extender_service.kube.api_errors import (
     UnreachableError,
 )
 from extender_service.kube.api_resources import Key, Resource, T, key_of
-from extender_service.kube.backoff import Backoff
-from extender_service.kube.client import KubeClient
+from extender_service.kube.connection.backoff import Backoff
+from extender_service.kube.connection.client import KubeClient
+from extender_service.kube.connection.event_stream import Event, EventStream
 from extender_service.kube.credentials.errors import CredentialsError
-from extender_service.kube.watch import Event, EventStream
 
 logger = logging.getLogger(__name__)
 

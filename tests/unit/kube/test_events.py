@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from extender_service.kube.backoff import Backoff
-from extender_service.kube.client import KubeClient
+from extender_service.kube.connection.backoff import Backoff
+from extender_service.kube.connection.client import KubeClient
+from extender_service.kube.connection.rate_limit import TokenBucket
 from extender_service.kube.credentials.loading import load_credentials
 from extender_service.kube.events import MAX_TRIES, EventRecorder, ObjectReference, Occurrence
-from extender_service.kube.rate_limit import TokenBucket
 from tests.unit.kube.fake_api_server import FORBIDDEN, INTERNAL, THROTTLED
 from tests.unit.kube.http_server import Request, Response, http_server
 

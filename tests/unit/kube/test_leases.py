@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from extender_service.kube.api_errors import ApiError
-from extender_service.kube.client import KubeClient
+from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.credentials.loading import load_credentials
 from extender_service.kube.leases import lease_holder
 from tests.unit.kube.http_server import Request, Response, http_server

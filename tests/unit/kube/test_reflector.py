@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from extender_service.kube.api_errors import SilentError
 from extender_service.kube.api_resources import PODS, Key, key_of
-from extender_service.kube.backoff import Backoff
-from extender_service.kube.client import KubeClient
+from extender_service.kube.connection.backoff import Backoff
+from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.credentials.loading import load_credentials
 from extender_service.kube.reflector import Limits, Reflector
 from extender_service.kube.types.core import Pod

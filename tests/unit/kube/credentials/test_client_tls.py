@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from extender_service.kube.api_errors import ApiError, UnreachableError
 from extender_service.kube.api_resources import NODES
-from extender_service.kube.client import KubeClient
+from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.credentials.client_tls import ServerTrust, client_context
 from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.credentials.loading import load_credentials

@@ -20,10 +20,10 @@ from extender_service.kube.api_errors import (
     error_from_response,
 )
 from extender_service.kube.api_resources import PODS, Resource, T
-from extender_service.kube.connections import Connections
+from extender_service.kube.connection.event_stream import EventStream
+from extender_service.kube.connection.pool import Connections
 from extender_service.kube.credentials.loading import Credentials
 from extender_service.kube.parsing.decoder import DecodeError, Decoder
-from extender_service.kube.watch import EventStream
 
 # A TCP and TLS handshake that takes longer will not succeed.
 _CONNECT_SECONDS = 5.0

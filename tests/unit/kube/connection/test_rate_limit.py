@@ -1,6 +1,6 @@
 import asyncio
 
-from extender_service.kube.rate_limit import TokenBucket
+from extender_service.kube.connection.rate_limit import TokenBucket
 
 
 class Time:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from extender_service.kube.api_errors import ApiError, InvalidAnswerError
 from extender_service.kube.api_resources import PODS
+from extender_service.kube.connection.event_stream import Event, EventStream
 from extender_service.kube.types.core import Pod
-from extender_service.kube.watch import Event, EventStream
 
 
 def line(kind: str, obj: dict[str, Any]) -> bytes:

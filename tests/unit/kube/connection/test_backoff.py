@@ -1,4 +1,4 @@
-from extender_service.kube.backoff import Backoff
+from extender_service.kube.connection.backoff import Backoff
 
 
 def test_delays_double_up_to_the_limit() -> None:
