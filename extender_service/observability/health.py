@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import NamedTuple
 
-from extender_service.kube.reflector import WatchState
+from extender_service.kube.watching.reflector import WatchState
 
 # How long decisions may rest on what was last seen of the cluster.
 STALE_LIMIT_SECONDS = 30.0

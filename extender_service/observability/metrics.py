@@ -18,7 +18,7 @@ from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.table_sizes import TableSize
 from extender_service.extender.load import Limit
 from extender_service.extender.observation import Observation, Verb
-from extender_service.kube.reflector import WatchState
+from extender_service.kube.watching.reflector import WatchState
 from extender_service.observability.framework_metrics import FrameworkMetrics
 from extender_service.observability.state_metrics import ClusterCollector, CountCollector, WatchCollector
 

@@ -8,7 +8,7 @@ from prometheus_client.registry import Collector
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.dimensions import POD_COUNT
 from extender_service.cluster.table_sizes import TableSize, table_sizes
-from extender_service.kube.reflector import WatchState
+from extender_service.kube.watching.reflector import WatchState
 
 
 class ClusterCollector(Collector):

@@ -12,9 +12,9 @@ from extender_service.cluster.cluster import Cluster, pod_uid
 from extender_service.kube.api_resources import NODES, WATCHED_PODS, Resource, T
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.connection.event_stream import EventStream
-from extender_service.kube.reflector import Reflector
 from extender_service.kube.types.core import Pod
 from extender_service.kube.types.watched_pods import WatchedPod
+from extender_service.kube.watching.reflector import Reflector
 from tests.counted.bytecodes import executed, finish, typical
 from tests.counted.pods import PODS_PER_NODE
 

@@ -13,7 +13,7 @@ from extender_service.cluster.volumes.storage import STORAGE
 from extender_service.cluster.workloads import MOST_ANSWERS, WORKLOADS
 from extender_service.extender.expectations import SPARE_DEADLINES
 from extender_service.kube.api_resources import NODES, PODS, Resource, key_of
-from extender_service.kube.reflector import Store
+from extender_service.kube.watching.reflector import Store
 from tests.soak.churn import Churn, Event
 from tests.soak.containers import ARRAY, container_sizes
 from tests.unit.extender.world import World

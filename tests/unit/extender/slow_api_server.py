@@ -11,9 +11,9 @@ from extender_service.cluster.api_server import NodeStore, PodStore
 from extender_service.cluster.cluster import Cluster, pod_uid
 from extender_service.kube.api_errors import ApiError, KubeError, Status, UnreachableError
 from extender_service.kube.api_resources import key_of
-from extender_service.kube.reflector import Store
 from extender_service.kube.types.core import Node, Pod, PodStatus
 from extender_service.kube.types.storage import PersistentVolume, PersistentVolumeClaim
+from extender_service.kube.watching.reflector import Store
 
 T = TypeVar("T", Node, Pod)
 

@@ -6,7 +6,7 @@ import pytest
 from starlette.applications import Starlette
 
 from extender_service.cluster.cluster import Cluster
-from extender_service.kube.reflector import WatchState
+from extender_service.kube.watching.reflector import WatchState
 from extender_service.observability.health import Health, watch_checks
 from extender_service.observability.metrics import Metrics
 from extender_service.observability.operations import operations_routes

@@ -17,8 +17,8 @@ from extender_service.kube.api_resources import PODS, Key, key_of
 from extender_service.kube.connection.backoff import Backoff
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.credentials.loading import load_credentials
-from extender_service.kube.reflector import Limits, Reflector
 from extender_service.kube.types.core import Pod
+from extender_service.kube.watching.reflector import Limits, Reflector
 from tests.unit.kube.fake_api_server import (
     BREAKS,
     EXPIRED,

@@ -1,0 +1,1 @@
+"""List and watch the objects of the API server."""
