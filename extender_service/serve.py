@@ -33,9 +33,9 @@ from extender_service.kube.api_errors import KubeError
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.credentials.loading import load_credentials
-from extender_service.kube.events import EventRecorder
-from extender_service.kube.leases import lease_holder
 from extender_service.kube.parsing.manifests import ManifestError
+from extender_service.kube.writing.event_recorder import EventRecorder
+from extender_service.kube.writing.leases import lease_holder
 from extender_service.listeners import Listeners
 from extender_service.observability.health import Check, Health, first_problem, trust_check, watch_checks
 from extender_service.observability.logs import configure_logging

@@ -3,7 +3,7 @@ from collections.abc import Awaitable, Callable
 
 from extender_service.extender.wire import ExtenderBindingArgs
 from extender_service.kube.api_errors import KubeError
-from extender_service.kube.events import ObjectReference, Occurrence
+from extender_service.kube.writing.event_recorder import ObjectReference, Occurrence
 from tests.unit.cluster.objects import make_node, make_pod
 from tests.unit.extender.world import Hold, World
 

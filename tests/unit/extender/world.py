@@ -21,9 +21,9 @@ from extender_service.framework.profile import Profile
 from extender_service.framework.profiles import Profiles
 from extender_service.framework.registry import Registry
 from extender_service.kube.api_errors import ApiError, KubeError, Status
-from extender_service.kube.events import Occurrence
 from extender_service.kube.types.core import Node, Pod
 from extender_service.kube.types.storage import PersistentVolume, PersistentVolumeClaim
+from extender_service.kube.writing.event_recorder import Occurrence
 from extender_service.plugins.default_binder import DefaultBinder
 from extender_service.plugins.default_plugins import IN_TREE
 from extender_service.scheduling.engine import Engine

@@ -12,7 +12,7 @@ from extender_service.kube.connection.backoff import Backoff
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.connection.rate_limit import TokenBucket
 from extender_service.kube.credentials.loading import load_credentials
-from extender_service.kube.events import MAX_TRIES, EventRecorder, ObjectReference, Occurrence
+from extender_service.kube.writing.event_recorder import MAX_TRIES, EventRecorder, ObjectReference, Occurrence
 from tests.unit.kube.fake_api_server import FORBIDDEN, INTERNAL, THROTTLED
 from tests.unit.kube.http_server import Request, Response, http_server
 
@@ -205,7 +205,7 @@ def test_what_differs_is_another_event(events: Events, other: Occurrence) -> Non
 
 
 def test_a_series_that_goes_on_is_kept_from_expiring(events: Events, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("extender_service.kube.events.REFRESH_SECONDS", 0.001)
+    monkeypatch.setattr("extender_service.kube.writing.event_recorder.REFRESH_SECONDS", 0.001)
 
     async def main() -> None:
         async with recording(events):
@@ -220,7 +220,7 @@ def test_a_series_that_goes_on_is_kept_from_expiring(events: Events, monkeypatch
 def test_a_series_that_ends_is_written_whole_and_the_next_is_another(
     events: Events, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("extender_service.kube.events.FINISH_SECONDS", 0.001)
+    monkeypatch.setattr("extender_service.kube.writing.event_recorder.FINISH_SECONDS", 0.001)
 
     async def main() -> None:
         async with recording(events):
@@ -340,7 +340,7 @@ def test_an_api_server_that_cannot_be_reached_is_tried_for_a_while(
 
 
 def test_more_than_can_be_written_is_dropped_and_counted(events: Events, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("extender_service.kube.events.MAX_QUEUED", 10)
+    monkeypatch.setattr("extender_service.kube.writing.event_recorder.MAX_QUEUED", 10)
 
     async def main() -> None:
         async with recording(events):
