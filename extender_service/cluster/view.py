@@ -16,8 +16,8 @@ from extender_service.cluster.nodes import NodeTable
 from extender_service.cluster.own_worlds import OwnWorlds, RowChanges
 from extender_service.cluster.pods import PodTable
 from extender_service.cluster.resources import HostPort
-from extender_service.cluster.structures.kept_columns import KeptColumns
-from extender_service.cluster.structures.remembered import Remembered, read_only
+from extender_service.cluster.structures.following_columns import KeptColumns
+from extender_service.cluster.structures.memo import Remembered, read_only
 from extender_service.cluster.volume_support import VolumeSupport
 from extender_service.kube.types.core import Node, Taint
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.structures.change_log import ChangeLog
-from extender_service.cluster.structures.remembered import Remembered
+from extender_service.cluster.structures.memo import Remembered
 
 V = TypeVar("V", bound=np.generic)
 

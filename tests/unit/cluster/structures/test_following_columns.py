@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from extender_service.cluster.structures.change_log import MOST_CHANGES
-from extender_service.cluster.structures.kept_columns import KeptColumns
-from extender_service.cluster.structures.remembered import Remembered
+from extender_service.cluster.structures.following_columns import KeptColumns
+from extender_service.cluster.structures.memo import Remembered
 
 
 class Squares:
