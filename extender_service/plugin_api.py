@@ -41,6 +41,7 @@ API types have the fields that scheduling reads, in no stable order: pass them b
 `status` of `Node` and `Pod` stay in this order.
 """
 
+from extender_service.cluster.amounts.requests import pod_requests
 from extender_service.cluster.cluster import Cluster, pod_uid
 from extender_service.cluster.events import ClusterEvent
 from extender_service.cluster.label_sets import PodSelector
@@ -50,7 +51,6 @@ from extender_service.cluster.own_worlds import RowChanges
 from extender_service.cluster.placements import Placement
 from extender_service.cluster.pod_counts import PodQuery
 from extender_service.cluster.pods import PodFacts
-from extender_service.cluster.resources import pod_requests
 from extender_service.cluster.view import NodeView
 from extender_service.config.model import Many, Model
 from extender_service.framework.interface import (

@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from extender_service.cluster.amounts.requests import HostPort
 from extender_service.cluster.nodes import NodeTable
 from extender_service.cluster.own_worlds import Carried, RowChanges
 from extender_service.cluster.pods import PodTable
-from extender_service.cluster.resources import HostPort
 from extender_service.cluster.structures.ranks import rank_in_group
 
 # From pods' slots to how much each of them has of something.

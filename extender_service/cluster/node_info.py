@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from extender_service.cluster.amounts.dimensions import POD_COUNT
 from extender_service.cluster.cluster import Cluster
-from extender_service.cluster.dimensions import POD_COUNT
 from extender_service.cluster.view import NodeView
 from extender_service.kube.types.core import Node, Taint
 

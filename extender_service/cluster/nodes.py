@@ -9,10 +9,10 @@ import numpy as np
 from msgspec import structs
 from numpy.typing import NDArray
 
-from extender_service.cluster.dimensions import POD_COUNT, Dimensions
+from extender_service.cluster.amounts.dimensions import POD_COUNT, Dimensions
+from extender_service.cluster.amounts.requests import HostPort, node_allocatable
 from extender_service.cluster.images import Images
 from extender_service.cluster.labels import LabelColumn, LabelColumns
-from extender_service.cluster.resources import HostPort, node_allocatable
 from extender_service.cluster.structures.following_columns import KeptColumns
 from extender_service.cluster.structures.interning import Interner
 from extender_service.cluster.structures.memo import Remembered

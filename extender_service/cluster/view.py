@@ -8,6 +8,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from extender_service.cluster.amounts.requests import HostPort
 from extender_service.cluster.carried_columns import Added, Measure, PortsInUse, Requested
 from extender_service.cluster.images import Image
 from extender_service.cluster.label_sets import PodSelector
@@ -15,7 +16,6 @@ from extender_service.cluster.labels import LabelColumn
 from extender_service.cluster.nodes import NodeTable
 from extender_service.cluster.own_worlds import OwnWorlds, RowChanges
 from extender_service.cluster.pods import PodTable
-from extender_service.cluster.resources import HostPort
 from extender_service.cluster.structures.following_columns import KeptColumns
 from extender_service.cluster.structures.memo import Remembered, read_only
 from extender_service.cluster.volume_support import VolumeSupport

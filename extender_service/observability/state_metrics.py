@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from extender_service.cluster.amounts.dimensions import POD_COUNT
 from extender_service.cluster.cluster import Cluster
-from extender_service.cluster.dimensions import POD_COUNT
 from extender_service.cluster.table_sizes import TableSize, table_sizes
 from extender_service.kube.watching.reflector import WatchState
 

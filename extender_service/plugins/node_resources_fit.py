@@ -7,14 +7,14 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.dimensions import POD_COUNT
-from extender_service.cluster.events import ClusterEvent
-from extender_service.cluster.resources import (
+from extender_service.cluster.amounts.dimensions import POD_COUNT
+from extender_service.cluster.amounts.requests import (
     CPU,
     EPHEMERAL_STORAGE,
     MEMORY,
     pod_requests,
 )
+from extender_service.cluster.events import ClusterEvent
 from extender_service.cluster.view import NodeView
 from extender_service.config.plugin_args import NodeResourcesFitArgs
 from extender_service.framework.interface import MAX_NODE_SCORE, CycleState, Filter, Handle, PreFilter, PreScore, Score

@@ -6,8 +6,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.dimensions import NONZERO_CPU_MILLI, NONZERO_MEMORY_BYTES
-from extender_service.cluster.resources import (
+from extender_service.cluster.amounts.dimensions import NONZERO_CPU_MILLI, NONZERO_MEMORY_BYTES
+from extender_service.cluster.amounts.requests import (
     CPU,
     EPHEMERAL_STORAGE,
     MEMORY,

@@ -6,8 +6,8 @@ import numpy as np
 from msgspec import structs
 from numpy.typing import NDArray
 
+from extender_service.cluster.amounts.dimensions import CPU_MILLI
 from extender_service.cluster.cluster import Cluster
-from extender_service.cluster.dimensions import CPU_MILLI
 from extender_service.cluster.label_sets import LabelSet, PodSelector
 from extender_service.cluster.pod_counts import PodQuery
 from extender_service.cluster.running_terms import TermCounts

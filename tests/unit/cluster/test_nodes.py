@@ -3,7 +3,7 @@ import pytest
 from msgspec import structs
 from numpy.typing import NDArray
 
-from extender_service.cluster.dimensions import CPU_MILLI, FIRST_SCALAR, MEMORY_BYTES, POD_COUNT
+from extender_service.cluster.amounts.dimensions import CPU_MILLI, FIRST_SCALAR, MEMORY_BYTES, POD_COUNT
 from extender_service.cluster.labels import ABSENT
 from extender_service.cluster.nodes import NodeTable
 from extender_service.kube.parsing.quantities import QuantityError

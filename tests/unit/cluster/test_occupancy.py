@@ -1,6 +1,6 @@
 import pytest
 
-from extender_service.cluster.dimensions import CPU_MILLI, POD_COUNT
+from extender_service.cluster.amounts.dimensions import CPU_MILLI, POD_COUNT
 from extender_service.cluster.occupancy import Occupancy
 from extender_service.cluster.pod_entries import pod_entry
 from extender_service.cluster.pods import NO_ROW

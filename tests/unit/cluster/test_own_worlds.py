@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from extender_service.cluster.amounts.dimensions import POD_COUNT
 from extender_service.cluster.cluster import Cluster
-from extender_service.cluster.dimensions import POD_COUNT
 from extender_service.cluster.label_sets import PodSelector
 from extender_service.cluster.own_worlds import Carried, OwnWorlds, RowChanges
 from extender_service.cluster.view import NodeView

@@ -1,4 +1,4 @@
-from extender_service.cluster.dimensions import CPU_MILLI
+from extender_service.cluster.amounts.dimensions import CPU_MILLI
 from extender_service.cluster.occupancy import Occupancy
 from extender_service.cluster.placements import Placements
 from extender_service.kube.types.core import Pod

@@ -1,6 +1,6 @@
 """The dimensions in which nodes fill up, as rows of a matrix."""
 
-from extender_service.cluster.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
+from extender_service.cluster.amounts.requests import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from extender_service.cluster.structures.interning import Interner
 
 # Dimensions that always exist. The nonzero ones are what pods weigh in scoring, where a pod without requests counts.

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender_service.cluster.resources import (
+from extender_service.cluster.amounts.requests import (
     DEFAULT_CPU_MILLI,
     DEFAULT_MEMORY_BYTES,
     HostPort,

@@ -1,4 +1,4 @@
-from extender_service.cluster.dimensions import CPU_MILLI, FIRST_SCALAR, MEMORY_BYTES, POD_COUNT, Dimensions
+from extender_service.cluster.amounts.dimensions import CPU_MILLI, FIRST_SCALAR, MEMORY_BYTES, POD_COUNT, Dimensions
 
 
 def test_cpu_memory_and_pods_always_have_their_dimension() -> None:

@@ -1,0 +1,1 @@
+"""Amounts of resources: what a pod requests, what a node offers, and their columns."""
