@@ -2,7 +2,7 @@
 
 import msgspec
 
-from extender_service.cluster.label_sets import LabelSet
+from extender_service.cluster.selection.label_sets import LabelSet
 from extender_service.cluster.structures.change_log import ChangeLog
 
 

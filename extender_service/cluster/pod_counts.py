@@ -6,10 +6,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.label_sets import LabelSet, PodSelector
 from extender_service.cluster.labels import ABSENT
 from extender_service.cluster.pod_changes import PodChange
 from extender_service.cluster.pods import NO_ROW, PodTable
+from extender_service.cluster.selection.label_sets import LabelSet, PodSelector
 
 # Of one query: a pod may be spread over zones and racks.
 _MOST_SUMS = 2

@@ -7,8 +7,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.label_sets import LabelSet
-from extender_service.cluster.selector_index import SelectorIndex
+from extender_service.cluster.selection.label_sets import LabelSet
+from extender_service.cluster.selection.selector_index import SelectorIndex
 from extender_service.kube.parsing.pod_affinity import AffinityTerm
 
 # A term on more rows than this keeps its counts in an array.

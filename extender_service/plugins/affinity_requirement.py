@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.cluster import Cluster
-from extender_service.cluster.label_sets import LabelSet, PodSelector
 from extender_service.cluster.labels import ABSENT
 from extender_service.cluster.nodes import NodeTable
 from extender_service.cluster.pod_counts import PodCounts, PodQuery
 from extender_service.cluster.running_terms import TermCounts
+from extender_service.cluster.selection.label_sets import LabelSet, PodSelector
 from extender_service.cluster.view import NodeView
 from extender_service.kube.parsing.pod_affinity import PodAffinityTerms
 from extender_service.plugins.affinity_terms import selected_pods

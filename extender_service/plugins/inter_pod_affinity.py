@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.events import ClusterEvent
-from extender_service.cluster.label_sets import LabelSet
+from extender_service.cluster.selection.label_sets import LabelSet
 from extender_service.cluster.view import NodeView
 from extender_service.config.plugin_args import InterPodAffinityArgs
 from extender_service.framework.interface import (

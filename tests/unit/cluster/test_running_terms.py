@@ -2,8 +2,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender_service.cluster.label_sets import LabelSet
 from extender_service.cluster.running_terms import RunningTerms, TermKey
+from extender_service.cluster.selection.label_sets import LabelSet
 from extender_service.kube.parsing.pod_affinity import AffinityTerm
 from extender_service.kube.parsing.selectors import EVERYTHING, NOTHING, label_set_selector
 from tests.unit.cluster import selectors as random_selectors

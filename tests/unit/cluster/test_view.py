@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from extender_service.cluster.amounts.requests import HostPort, host_ports, pod_requests, request_shape
 from extender_service.cluster.cluster import Cluster
-from extender_service.cluster.label_sets import PodSelector
 from extender_service.cluster.labels import ABSENT
 from extender_service.cluster.own_worlds import RowChanges
+from extender_service.cluster.selection.label_sets import PodSelector
 from extender_service.cluster.view import NodeView
 from extender_service.kube.parsing.selectors import label_set_selector
 from extender_service.kube.types.core import ContainerImage, Node, Pod, Taint

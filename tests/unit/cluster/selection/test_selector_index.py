@@ -1,8 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender_service.cluster.label_sets import PodSelector
-from extender_service.cluster.selector_index import SelectorIndex
+from extender_service.cluster.selection.label_sets import PodSelector
+from extender_service.cluster.selection.selector_index import SelectorIndex
 from extender_service.kube.parsing.selectors import EVERYTHING, Operator, Requirement, Selector, label_set_selector
 from tests.unit.cluster import selectors as random_selectors
 

@@ -1,0 +1,1 @@
+"""Which label sets a selector matches, and which selectors match a label set."""
