@@ -44,8 +44,8 @@ API types have the fields that scheduling reads, in no stable order: pass them b
 from extender_service.cluster.amounts.requests import pod_requests
 from extender_service.cluster.cluster import Cluster, pod_uid
 from extender_service.cluster.events import ClusterEvent
-from extender_service.cluster.labels import ABSENT, LabelColumn
 from extender_service.cluster.node_info import NodeInfo, node_named
+from extender_service.cluster.nodes.label_columns import ABSENT, LabelColumn
 from extender_service.cluster.own_worlds import RowChanges
 from extender_service.cluster.placements import Placement
 from extender_service.cluster.pod_counts import PodQuery

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.events import ClusterEvent, ClusterEvents
-from extender_service.cluster.nodes import NodeTable
+from extender_service.cluster.nodes.node_table import NodeTable
 from extender_service.cluster.nominations import Nomination, Nominations
 from extender_service.cluster.occupancy import Occupancy
 from extender_service.cluster.placements import Placements

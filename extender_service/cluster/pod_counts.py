@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.labels import ABSENT
+from extender_service.cluster.nodes.label_columns import ABSENT
 from extender_service.cluster.pod_changes import PodChange
 from extender_service.cluster.pods import NO_ROW, PodTable
 from extender_service.cluster.selection.label_sets import LabelSet, PodSelector

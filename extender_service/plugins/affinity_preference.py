@@ -3,7 +3,7 @@
 import numpy as np
 
 from extender_service.cluster.cluster import Cluster
-from extender_service.cluster.labels import ABSENT
+from extender_service.cluster.nodes.label_columns import ABSENT
 from extender_service.cluster.pod_counts import PodCounts, PodQuery
 from extender_service.cluster.running_terms import RunningTerms, TermCounts
 from extender_service.cluster.selection.label_sets import LabelSet

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.cluster import Cluster
-from extender_service.cluster.labels import ABSENT
-from extender_service.cluster.nodes import NodeTable
+from extender_service.cluster.nodes.label_columns import ABSENT
+from extender_service.cluster.nodes.node_table import NodeTable
 from extender_service.cluster.pod_counts import PodCounts, PodQuery
 from extender_service.cluster.running_terms import TermCounts
 from extender_service.cluster.selection.label_sets import LabelSet, PodSelector

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.images import Image
+from extender_service.cluster.nodes.images import Image
 from extender_service.cluster.view import NodeView
 from extender_service.framework.interface import MAX_NODE_SCORE, CycleState, Score
 from extender_service.kube.types.core import Pod

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.labels import ABSENT
+from extender_service.cluster.nodes.label_columns import ABSENT
 from extender_service.cluster.view import NodeView
 
 Numbers = NDArray[np.intp]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.events import ClusterEvent
-from extender_service.cluster.labels import ABSENT
+from extender_service.cluster.nodes.label_columns import ABSENT
 from extender_service.cluster.view import NodeView
 from extender_service.framework.interface import CycleState, Filter, PreFilter
 from extender_service.framework.status import SKIP, Rejections, Status, unresolvable

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.amounts.dimensions import NONZERO_CPU_MILLI, NONZERO_MEMORY_BYTES
-from extender_service.cluster.nodes import NodeTable
+from extender_service.cluster.nodes.node_table import NodeTable
 from extender_service.kube.types.core import Pod
 
 # The amounts of one node by resource, in scheduling's units.

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from extender_service.cluster.amounts.requests import HostPort, host_ports, pod_requests, request_shape
 from extender_service.cluster.cluster import Cluster
-from extender_service.cluster.labels import ABSENT
+from extender_service.cluster.nodes.label_columns import ABSENT
 from extender_service.cluster.own_worlds import RowChanges
 from extender_service.cluster.selection.label_sets import PodSelector
 from extender_service.cluster.view import NodeView

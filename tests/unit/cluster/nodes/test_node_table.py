@@ -4,8 +4,8 @@ from msgspec import structs
 from numpy.typing import NDArray
 
 from extender_service.cluster.amounts.dimensions import CPU_MILLI, FIRST_SCALAR, MEMORY_BYTES, POD_COUNT
-from extender_service.cluster.labels import ABSENT
-from extender_service.cluster.nodes import NodeTable
+from extender_service.cluster.nodes.label_columns import ABSENT
+from extender_service.cluster.nodes.node_table import NodeTable
 from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.kube.types.core import ContainerImage, Taint
 from tests.unit.cluster.objects import make_node

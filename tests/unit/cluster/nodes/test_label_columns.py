@@ -2,7 +2,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from extender_service.cluster.labels import ABSENT, LabelColumn, LabelColumns
+from extender_service.cluster.nodes.label_columns import ABSENT, LabelColumn, LabelColumns
 
 
 def columns_of(*labels: Mapping[str, str], limit: int = 256) -> LabelColumns:

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from extender_service.cluster.amounts.dimensions import POD_COUNT, Dimensions
 from extender_service.cluster.amounts.requests import HostPort, node_allocatable
-from extender_service.cluster.images import Images
-from extender_service.cluster.labels import LabelColumn, LabelColumns
+from extender_service.cluster.nodes.images import Images
+from extender_service.cluster.nodes.label_columns import LabelColumn, LabelColumns
+from extender_service.cluster.nodes.volume_support import VolumeSupport, volume_support
 from extender_service.cluster.structures.following_columns import KeptColumns
 from extender_service.cluster.structures.interning import Interner
 from extender_service.cluster.structures.memo import Remembered
-from extender_service.cluster.volume_support import VolumeSupport, volume_support
 from extender_service.kube.types.core import Node, Taint
 from extender_service.kube.types.storage import CSINode
 

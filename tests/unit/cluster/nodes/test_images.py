@@ -3,7 +3,7 @@ from itertools import chain
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender_service.cluster.images import Images
+from extender_service.cluster.nodes.images import Images
 from extender_service.kube.types.core import ContainerImage
 
 

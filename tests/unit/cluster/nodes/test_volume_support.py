@@ -1,6 +1,6 @@
 import pytest
 
-from extender_service.cluster.volume_support import VolumeSupport, limit_key, volume_support
+from extender_service.cluster.nodes.volume_support import VolumeSupport, limit_key, volume_support
 from tests.unit.cluster.storage_objects import make_csi_node
 
 EBS, PORTWORX, AZURE_FILE = "kubernetes.io/aws-ebs", "kubernetes.io/portworx-volume", "kubernetes.io/azure-file"

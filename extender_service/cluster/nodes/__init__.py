@@ -1,0 +1,1 @@
+"""The table of nodes: a row per node, a column per fact."""
