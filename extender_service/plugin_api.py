@@ -48,8 +48,8 @@ from extender_service.cluster.node_info import NodeInfo, node_named
 from extender_service.cluster.nodes.label_columns import ABSENT, LabelColumn
 from extender_service.cluster.own_worlds import RowChanges
 from extender_service.cluster.placements import Placement
-from extender_service.cluster.pod_counts import PodQuery
-from extender_service.cluster.pods import PodFacts
+from extender_service.cluster.pods.pod_counts import PodQuery
+from extender_service.cluster.pods.pod_table import PodFacts
 from extender_service.cluster.selection.label_sets import PodSelector
 from extender_service.cluster.view import NodeView
 from extender_service.config.model import Many, Model

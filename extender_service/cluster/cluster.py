@@ -10,9 +10,9 @@ from extender_service.cluster.nodes.node_table import NodeTable
 from extender_service.cluster.nominations import Nomination, Nominations
 from extender_service.cluster.occupancy import Occupancy
 from extender_service.cluster.placements import Placements
-from extender_service.cluster.pod_counts import PodCounts, PodQuery
-from extender_service.cluster.pod_entries import PodEntry, pod_entry
-from extender_service.cluster.pods import NO_ROW, PodFacts, PodKey, PodTable
+from extender_service.cluster.pods.pod_counts import PodCounts, PodQuery
+from extender_service.cluster.pods.pod_entries import PodEntry, pod_entry
+from extender_service.cluster.pods.pod_table import NO_ROW, PodFacts, PodKey, PodTable
 from extender_service.cluster.view import NodeView
 from extender_service.cluster.volumes.held_volumes import HeldVolumes
 from extender_service.cluster.volumes.storage import Storage, StorageObject

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from extender_service.cluster.cluster import Cluster
-from extender_service.cluster.pods import PodFacts, PodTable
+from extender_service.cluster.pods.pod_table import PodFacts, PodTable
 from extender_service.cluster.selection.label_sets import LabelSet
 from extender_service.cluster.table_sizes import table_sizes
 from extender_service.kube.api_resources import key_of

@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.pods import PodTable
+from extender_service.cluster.pods.pod_table import PodTable
 from extender_service.cluster.selection.label_sets import LabelSet, PodSelector
 from extender_service.cluster.structures.ranks import order_by, rank_in_group
 from extender_service.kube.parsing.selectors import EVERYTHING, SelectorError, parse_label_selector

@@ -1,8 +1,8 @@
 """Pods on nodes: keeps the sums of the node table, and the volumes held, equal to the pods that count on each row."""
 
 from extender_service.cluster.nodes.node_table import NodeTable
-from extender_service.cluster.pod_entries import PodEntry
-from extender_service.cluster.pods import NO_ROW, PodTable
+from extender_service.cluster.pods.pod_entries import PodEntry
+from extender_service.cluster.pods.pod_table import NO_ROW, PodTable
 from extender_service.cluster.volumes.held_volumes import HeldVolumes
 from extender_service.cluster.volumes.storage import Storage
 

@@ -20,7 +20,7 @@ from typing import Protocol
 import msgspec
 
 from extender_service.cluster.occupancy import Occupancy
-from extender_service.cluster.pod_entries import pod_entry
+from extender_service.cluster.pods.pod_entries import pod_entry
 from extender_service.kube.types.core import Pod
 
 

@@ -15,7 +15,7 @@ from extender_service.cluster.nodes.label_columns import LabelColumn
 from extender_service.cluster.nodes.node_table import NodeTable
 from extender_service.cluster.nodes.volume_support import VolumeSupport
 from extender_service.cluster.own_worlds import OwnWorlds, RowChanges
-from extender_service.cluster.pods import PodTable
+from extender_service.cluster.pods.pod_table import PodTable
 from extender_service.cluster.selection.label_sets import PodSelector
 from extender_service.cluster.structures.following_columns import KeptColumns
 from extender_service.cluster.structures.memo import Remembered, read_only

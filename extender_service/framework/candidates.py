@@ -6,8 +6,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.pod_entries import NOT_STARTED
-from extender_service.cluster.pods import PodTable
+from extender_service.cluster.pods.pod_entries import NOT_STARTED
+from extender_service.cluster.pods.pod_table import PodTable
 
 # What is added to priorities, so that the sum grows with the number of pods (math.MaxInt32 + 1).
 _ABOVE_LEAST_PRIORITY = 2**31

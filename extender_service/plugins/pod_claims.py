@@ -2,7 +2,7 @@
 
 import msgspec
 
-from extender_service.cluster.pod_volumes import ClaimUse, PodVolumes
+from extender_service.cluster.pods.pod_volumes import ClaimUse, PodVolumes
 from extender_service.cluster.volumes.storage import Storage
 from extender_service.framework.interface import PluginError
 from extender_service.kube.parsing.selectors import Operator

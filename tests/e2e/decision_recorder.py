@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from extender_service.cluster.pods import NO_ROW
+from extender_service.cluster.pods.pod_table import NO_ROW
 from extender_service.config.model import Model
 from extender_service.framework.interface import CycleState, Reserve
 from extender_service.framework.status import Status

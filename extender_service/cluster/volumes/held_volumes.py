@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.nodes.volume_support import limit_key
-from extender_service.cluster.pod_volumes import DiskUse, PodVolumes
-from extender_service.cluster.pods import NO_ROW
+from extender_service.cluster.pods.pod_table import NO_ROW
+from extender_service.cluster.pods.pod_volumes import DiskUse, PodVolumes
 from extender_service.cluster.structures.growing_counts import GrowingCounts
 from extender_service.cluster.structures.slot_index import SlotIndex
 from extender_service.cluster.volumes.attachments import Attachment, Dependencies, Fault, attachments

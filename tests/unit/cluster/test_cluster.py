@@ -5,7 +5,7 @@ from msgspec import structs
 
 from extender_service.cluster.cluster import Cluster, pod_uid
 from extender_service.cluster.events import ClusterEvent
-from extender_service.cluster.pod_counts import PodQuery
+from extender_service.cluster.pods.pod_counts import PodQuery
 from extender_service.cluster.selection.label_sets import PodSelector
 from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.kube.parsing.selectors import EVERYTHING

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender_service.cluster.pods import PodTable
+from extender_service.cluster.pods.pod_table import PodTable
 from extender_service.framework.candidates import (
     NO_CANDIDATES,
     Candidate,

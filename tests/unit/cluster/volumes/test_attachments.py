@@ -1,6 +1,6 @@
 import pytest
 
-from extender_service.cluster.pod_volumes import pod_volumes
+from extender_service.cluster.pods.pod_volumes import pod_volumes
 from extender_service.cluster.volumes.attachments import Attachment, Dependencies, Fault, attachments
 from extender_service.cluster.volumes.storage import Storage, StorageObject
 from extender_service.kube.types.core import AWSElasticBlockStore, Pod, Source, Volume

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.nodes.label_columns import ABSENT
-from extender_service.cluster.pod_changes import PodChange
-from extender_service.cluster.pods import NO_ROW, PodTable
+from extender_service.cluster.pods.pod_changes import PodChange
+from extender_service.cluster.pods.pod_table import NO_ROW, PodTable
 from extender_service.cluster.selection.label_sets import LabelSet, PodSelector
 
 # Of one query: a pod may be spread over zones and racks.

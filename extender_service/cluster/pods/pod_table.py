@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from extender_service.cluster.amounts.dimensions import NONZERO_CPU_MILLI, NONZERO_MEMORY_BYTES, POD_COUNT, Dimensions
 from extender_service.cluster.amounts.requests import HostPort, PodRequests
-from extender_service.cluster.pod_changes import PodChange, PodChanges
-from extender_service.cluster.pod_entries import PodEntry
-from extender_service.cluster.pod_volumes import PodVolumes
-from extender_service.cluster.running_terms import RunningTerms, TermKey
+from extender_service.cluster.pods.pod_changes import PodChange, PodChanges
+from extender_service.cluster.pods.pod_entries import PodEntry
+from extender_service.cluster.pods.pod_volumes import PodVolumes
+from extender_service.cluster.pods.running_terms import RunningTerms, TermKey
 from extender_service.cluster.selection.label_sets import LabelSet, LabelSets
 from extender_service.cluster.structures.interning import Interner
 from extender_service.kube.parsing.pod_affinity import NO_TERMS, PodAffinityTerms

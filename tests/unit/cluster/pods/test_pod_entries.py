@@ -3,7 +3,7 @@
 import pytest
 from msgspec import json, structs
 
-from extender_service.cluster.pod_entries import NOT_STARTED, PodEntry, pod_entry
+from extender_service.cluster.pods.pod_entries import NOT_STARTED, PodEntry, pod_entry
 from extender_service.kube.api_resources import PODS, WATCHED_PODS
 from extender_service.kube.types.core import PodCondition, PodStatus
 from tests.unit.cluster.objects import make_pod

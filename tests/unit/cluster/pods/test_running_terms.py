@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender_service.cluster.running_terms import RunningTerms, TermKey
+from extender_service.cluster.pods.running_terms import RunningTerms, TermKey
 from extender_service.cluster.selection.label_sets import LabelSet
 from extender_service.kube.parsing.pod_affinity import AffinityTerm
 from extender_service.kube.parsing.selectors import EVERYTHING, NOTHING, label_set_selector

@@ -11,9 +11,9 @@ from extender_service.cluster.amounts.dimensions import (
     Dimensions,
 )
 from extender_service.cluster.amounts.requests import DEFAULT_CPU_MILLI, DEFAULT_MEMORY_BYTES
-from extender_service.cluster.pod_entries import NOT_STARTED, PodEntry, pod_entry
-from extender_service.cluster.pods import NO_ROW, PodTable
-from extender_service.cluster.running_terms import RunningTerms
+from extender_service.cluster.pods.pod_entries import NOT_STARTED, PodEntry, pod_entry
+from extender_service.cluster.pods.pod_table import NO_ROW, PodTable
+from extender_service.cluster.pods.running_terms import RunningTerms
 from extender_service.cluster.selection.label_sets import LabelSet
 from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.kube.types.core import (

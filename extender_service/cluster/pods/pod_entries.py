@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 
 from extender_service.cluster.amounts.requests import HostPort, PodRequests, requests_and_ports
-from extender_service.cluster.pod_volumes import PodVolumes, pod_volumes
+from extender_service.cluster.pods.pod_volumes import PodVolumes, pod_volumes
 from extender_service.cluster.selection.label_sets import LabelSet, label_set
 from extender_service.cluster.structures.interning import shared
 from extender_service.kube.parsing.pod_affinity import PodAffinityTerms, pod_affinity_terms

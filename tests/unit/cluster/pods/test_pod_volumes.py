@@ -1,4 +1,4 @@
-from extender_service.cluster.pod_volumes import NO_VOLUMES, ClaimUse, DiskUse, InTreeUse, disk_uses, pod_volumes
+from extender_service.cluster.pods.pod_volumes import NO_VOLUMES, ClaimUse, DiskUse, InTreeUse, disk_uses, pod_volumes
 from extender_service.kube.parsing.csi_migration import CSIVolume
 from extender_service.kube.types.core import (
     ISCSI,

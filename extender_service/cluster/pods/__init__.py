@@ -1,0 +1,1 @@
+"""The table of pods, and what is counted from it for each node."""
