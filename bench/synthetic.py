@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from extender_service.cluster.cluster import Cluster
-from extender_service.cluster.volumes.storage import StorageObject
+from extender_service.cluster.volumes.storage_table import StorageObject
 from extender_service.kube.parsing.decoder import Decoder
 from extender_service.kube.types.core import (
     Node,

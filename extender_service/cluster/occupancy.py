@@ -4,7 +4,7 @@ from extender_service.cluster.nodes.node_table import NodeTable
 from extender_service.cluster.pods.pod_entries import PodEntry
 from extender_service.cluster.pods.pod_table import NO_ROW, PodTable
 from extender_service.cluster.volumes.held_volumes import HeldVolumes
-from extender_service.cluster.volumes.storage import Storage
+from extender_service.cluster.volumes.storage_table import Storage
 
 
 class Occupancy:

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.view import NodeView
-from extender_service.cluster.volumes.storage import Storage
+from extender_service.cluster.volumes.storage_table import Storage
 from extender_service.framework.interface import PluginError
 from extender_service.kube.api_resources import key_of
 from extender_service.kube.parsing.quantities import parse_quantity, whole_value

@@ -9,7 +9,7 @@ import msgspec
 
 from extender_service.cluster.api_server import NodeStore, PodStore, StorageStore, WorkloadStore
 from extender_service.cluster.structures.change_log import MOST_CHANGES
-from extender_service.cluster.volumes.storage import STORAGE
+from extender_service.cluster.volumes.storage_table import STORAGE
 from extender_service.cluster.workloads import MOST_ANSWERS, WORKLOADS
 from extender_service.extender.expectations import SPARE_DEADLINES
 from extender_service.kube.api_resources import NODES, PODS, Resource, key_of

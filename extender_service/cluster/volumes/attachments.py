@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import msgspec
 
 from extender_service.cluster.pods.pod_volumes import InTreeUse, PodVolumes
-from extender_service.cluster.volumes.storage import Storage
+from extender_service.cluster.volumes.storage_table import Storage
 from extender_service.kube.api_resources import Key
 from extender_service.kube.parsing.csi_migration import (
     DRIVERS,

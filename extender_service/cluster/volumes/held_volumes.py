@@ -14,7 +14,7 @@ from extender_service.cluster.pods.pod_volumes import DiskUse, PodVolumes
 from extender_service.cluster.structures.growing_counts import GrowingCounts
 from extender_service.cluster.structures.slot_index import SlotIndex
 from extender_service.cluster.volumes.attachments import Attachment, Dependencies, Fault, attachments
-from extender_service.cluster.volumes.storage import Storage
+from extender_service.cluster.volumes.storage_table import Storage
 from extender_service.kube.api_resources import Key
 from extender_service.kube.parsing.csi_migration import PLUGINS
 

@@ -6,7 +6,7 @@ import pytest
 
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.table_sizes import table_sizes
-from extender_service.cluster.volumes.storage import StorageObject
+from extender_service.cluster.volumes.storage_table import StorageObject
 from extender_service.kube.api_resources import key_of
 from extender_service.kube.types.core import LabelSelector, ObjectMeta
 from extender_service.kube.types.storage import ClaimReference, CSISource, PersistentVolume, PersistentVolumeSpec

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.own_worlds import RowChanges
 from extender_service.cluster.view import NodeView
-from extender_service.cluster.volumes.storage import StorageObject
+from extender_service.cluster.volumes.storage_table import StorageObject
 from extender_service.framework.interface import CycleState
 from extender_service.framework.status import SKIP, Code, Status, unresolvable
 from extender_service.kube.types.core import AWSElasticBlockStore, Pod, ResourceList, Source, Volume

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from extender_service.cluster.cluster import Cluster
-from extender_service.cluster.volumes.storage import StorageObject
+from extender_service.cluster.volumes.storage_table import StorageObject
 from extender_service.config.plugin_args import UtilizationShapePoint, VolumeBindingArgs
 from extender_service.framework.interface import CycleState, PluginError
 from extender_service.framework.status import SKIP, Code, Status, unresolvable

@@ -2,7 +2,7 @@ import pytest
 from msgspec import structs
 
 from extender_service.cluster.cluster import Cluster
-from extender_service.cluster.volumes.storage import StorageObject
+from extender_service.cluster.volumes.storage_table import StorageObject
 from extender_service.framework.interface import PluginError
 from extender_service.kube.types.core import LabelSelector
 from extender_service.kube.types.storage import StorageClass, TopologyRequirement, TopologyTerm

@@ -1,6 +1,6 @@
 import pytest
 
-from extender_service.cluster.volumes.storage import StorageObject
+from extender_service.cluster.volumes.storage_table import StorageObject
 from extender_service.framework.interface import CycleState
 from extender_service.framework.status import SKIP, Status, unresolvable
 from extender_service.plugins.volume_zone import CONFLICT, Topology, VolumeZone, topologies_of

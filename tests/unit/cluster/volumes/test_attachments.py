@@ -2,7 +2,7 @@ import pytest
 
 from extender_service.cluster.pods.pod_volumes import pod_volumes
 from extender_service.cluster.volumes.attachments import Attachment, Dependencies, Fault, attachments
-from extender_service.cluster.volumes.storage import Storage, StorageObject
+from extender_service.cluster.volumes.storage_table import Storage, StorageObject
 from extender_service.kube.types.core import AWSElasticBlockStore, Pod, Source, Volume
 from extender_service.kube.types.storage import (
     CSISource,

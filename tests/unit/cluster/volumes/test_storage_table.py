@@ -3,7 +3,7 @@ from collections.abc import Callable
 import pytest
 from msgspec import structs
 
-from extender_service.cluster.volumes.storage import OutOfSyncError, Storage
+from extender_service.cluster.volumes.storage_table import OutOfSyncError, Storage
 from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.kube.types.core import LabelSelector, SelectorRequirement
 from extender_service.kube.types.storage import (
