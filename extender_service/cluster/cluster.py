@@ -9,6 +9,7 @@ from extender_service.cluster.events import ClusterEvent, ClusterEvents
 from extender_service.cluster.nodes.node_table import NodeTable
 from extender_service.cluster.nominations import Nomination, Nominations
 from extender_service.cluster.occupancy import Occupancy
+from extender_service.cluster.owners.owners import Workloads
 from extender_service.cluster.placements import Placements
 from extender_service.cluster.pods.pod_counts import PodCounts, PodQuery
 from extender_service.cluster.pods.pod_entries import PodEntry, pod_entry
@@ -16,7 +17,6 @@ from extender_service.cluster.pods.pod_table import NO_ROW, PodFacts, PodKey, Po
 from extender_service.cluster.view import NodeView
 from extender_service.cluster.volumes.held_volumes import HeldVolumes
 from extender_service.cluster.volumes.storage_table import Storage, StorageObject
-from extender_service.cluster.workloads import Workloads
 from extender_service.kube.api_resources import Key, key_of
 from extender_service.kube.types.core import Node, Pod
 from extender_service.kube.types.storage import (

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from extender_service.cluster.cluster import Cluster
-from extender_service.cluster.workloads import MOST_ANSWERS, MOST_SELECTIONS
+from extender_service.cluster.owners.owners import MOST_ANSWERS, MOST_SELECTIONS
 
 
 class TableSize(NamedTuple):

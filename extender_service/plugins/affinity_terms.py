@@ -1,7 +1,7 @@
 """Affinity terms of a pod that is to be placed."""
 
+from extender_service.cluster.owners.owners import Workloads
 from extender_service.cluster.selection.label_sets import PodSelector
-from extender_service.cluster.workloads import Workloads
 from extender_service.kube.parsing.pod_affinity import AffinityTerm
 from extender_service.kube.parsing.selectors import EVERYTHING
 

@@ -1,6 +1,6 @@
 """Which pods count as the same application, where a pod itself does not say (plugins/helper/spread.go)."""
 
-from extender_service.cluster.workloads import Workloads
+from extender_service.cluster.owners.owners import Workloads
 from extender_service.kube.parsing.selectors import (
     EVERYTHING,
     Selector,

@@ -7,8 +7,8 @@ from functools import partial
 import pytest
 
 from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.owners.owners import WORKLOADS
 from extender_service.cluster.volumes.storage_table import STORAGE
-from extender_service.cluster.workloads import WORKLOADS
 from tests.conformance import golden
 from tests.conformance.cases import Case, Verdict, read_cases, read_lines, read_verdicts
 from tests.conformance.comparison import differences

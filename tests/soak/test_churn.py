@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from extender_service.cluster.api_server import NodeStore, PodStore, StorageStore, WorkloadStore
+from extender_service.cluster.owners.owners import MOST_ANSWERS, WORKLOADS
 from extender_service.cluster.structures.change_log import MOST_CHANGES
 from extender_service.cluster.volumes.storage_table import STORAGE
-from extender_service.cluster.workloads import MOST_ANSWERS, WORKLOADS
 from extender_service.extender.expectations import SPARE_DEADLINES
 from extender_service.kube.api_resources import NODES, PODS, Resource, key_of
 from extender_service.kube.watching.reflector import Store

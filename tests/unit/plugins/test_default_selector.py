@@ -1,7 +1,7 @@
 import pytest
 from msgspec import structs
 
-from extender_service.cluster.workloads import Workloads
+from extender_service.cluster.owners.owners import Workloads
 from extender_service.kube.parsing.selectors import EVERYTHING, Selector, label_set_selector
 from extender_service.kube.types.core import LabelSelector, ObjectMeta, OwnerReference, Pod, SelectorRequirement
 from extender_service.kube.types.workloads import (

@@ -4,7 +4,7 @@ from collections.abc import Callable
 import pytest
 from msgspec import structs
 
-from extender_service.cluster.workloads import MOST_ANSWERS, MOST_SELECTIONS, Workload, Workloads
+from extender_service.cluster.owners.owners import MOST_ANSWERS, MOST_SELECTIONS, Workload, Workloads
 from extender_service.kube.parsing.selectors import EVERYTHING, label_set_selector
 from extender_service.kube.types.core import LabelSelector, ObjectMeta
 from extender_service.kube.types.policy import PodDisruptionBudget, PodDisruptionBudgetSpec

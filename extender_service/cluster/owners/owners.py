@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from msgspec import structs
 
-from extender_service.cluster.disruption_budgets import DisruptionBudget, disruption_budget
+from extender_service.cluster.owners.disruption_budgets import DisruptionBudget, disruption_budget
 from extender_service.cluster.selection.selector_index import SelectorIndex
 from extender_service.kube.api_resources import Key, key_of
 from extender_service.kube.parsing.selectors import Selector, label_set_selector

@@ -1,0 +1,1 @@
+"""What selects or owns pods: services, controllers, namespaces, disruption budgets."""
