@@ -46,12 +46,12 @@ from extender_service.cluster.cluster import Cluster, pod_uid
 from extender_service.cluster.events import ClusterEvent
 from extender_service.cluster.node_info import NodeInfo, node_named
 from extender_service.cluster.nodes.label_columns import ABSENT, LabelColumn
-from extender_service.cluster.own_worlds import RowChanges
 from extender_service.cluster.placements import Placement
 from extender_service.cluster.pods.pod_counts import PodQuery
 from extender_service.cluster.pods.pod_table import PodFacts
 from extender_service.cluster.selection.label_sets import PodSelector
-from extender_service.cluster.view import NodeView
+from extender_service.cluster.view.hypothetical import RowChanges
+from extender_service.cluster.view.node_view import NodeView
 from extender_service.config.model import Many, Model
 from extender_service.framework.interface import (
     MAX_NODE_SCORE,

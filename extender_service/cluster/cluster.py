@@ -14,7 +14,7 @@ from extender_service.cluster.placements import Placements
 from extender_service.cluster.pods.pod_counts import PodCounts, PodQuery
 from extender_service.cluster.pods.pod_entries import PodEntry, pod_entry
 from extender_service.cluster.pods.pod_table import NO_ROW, PodFacts, PodKey, PodTable
-from extender_service.cluster.view import NodeView
+from extender_service.cluster.view.node_view import NodeView
 from extender_service.cluster.volumes.held_volumes import HeldVolumes
 from extender_service.cluster.volumes.storage_table import Storage, StorageObject
 from extender_service.kube.api_resources import Key, key_of

@@ -20,7 +20,7 @@ from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.events import ClusterEvent
 from extender_service.cluster.pods.pod_volumes import pod_volumes
 from extender_service.cluster.selection.label_sets import label_set
-from extender_service.cluster.view import NodeView
+from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.recording import Recorder
 from extender_service.framework.status import Rejections, Status
 from extender_service.framework.verdicts import Verdicts

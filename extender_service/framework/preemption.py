@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.cluster import Cluster
-from extender_service.cluster.own_worlds import RowChanges
 from extender_service.cluster.owners.disruption_budgets import violating
 from extender_service.cluster.structures.ranks import order_by
-from extender_service.cluster.view import NodeView
+from extender_service.cluster.view.hypothetical import RowChanges
+from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.candidates import NO_CANDIDATES, Candidate, Candidates
 from extender_service.framework.interface import FilterAgain
 from extender_service.framework.status import Code, Status, unresolvable

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.view import NodeView
+from extender_service.cluster.view.node_view import NodeView
 from extender_service.config.plugin_args import DefaultPreemptionArgs
 from extender_service.framework.candidates import NO_CANDIDATES, Candidates, best_candidates, sampled
 from extender_service.framework.guard import CycleError

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.nodes.images import Image
-from extender_service.cluster.view import NodeView
+from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.interface import MAX_NODE_SCORE, CycleState, Score
 from extender_service.kube.types.core import Pod
 

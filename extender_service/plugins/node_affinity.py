@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.events import ClusterEvent
-from extender_service.cluster.view import NodeView
+from extender_service.cluster.view.node_view import NodeView
 from extender_service.config.plugin_args import NodeAffinityArgs
 from extender_service.framework.interface import CycleState, Filter, Handle, PluginError, PreFilter, PreScore, Score
 from extender_service.framework.status import SKIP, Rejections, Status, unresolvable

@@ -5,7 +5,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.view import NodeView
+from extender_service.cluster.view.node_view import NodeView
 from extender_service.config.plugin_args import NodeResourcesBalancedAllocationArgs
 from extender_service.framework.interface import MAX_NODE_SCORE, CycleState, Handle, PreScore, Score
 from extender_service.framework.status import Status

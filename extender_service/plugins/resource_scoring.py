@@ -15,7 +15,7 @@ from extender_service.cluster.amounts.requests import (
     total_requests,
     whole_amount,
 )
-from extender_service.cluster.view import NodeView
+from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.interface import CycleState
 from extender_service.kube.parsing.resource_names import is_scalar_resource
 

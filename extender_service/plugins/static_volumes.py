@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.view import NodeView
+from extender_service.cluster.view.node_view import NodeView
 from extender_service.cluster.volumes.free_volumes import FreeVolume, FreeVolumes, reach_of
 from extender_service.framework.interface import PluginError
 from extender_service.kube.api_resources import key_of

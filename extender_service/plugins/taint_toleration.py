@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.events import ClusterEvent
-from extender_service.cluster.view import NodeView
+from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.interface import CycleState, Filter, PreScore, Score
 from extender_service.framework.status import Rejections, Status, unresolvable
 from extender_service.kube.types.core import Pod, Taint, Toleration

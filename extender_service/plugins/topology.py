@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.nodes.label_columns import ABSENT
-from extender_service.cluster.view import NodeView
+from extender_service.cluster.view.node_view import NodeView
 
 Numbers = NDArray[np.intp]
 Amounts = NDArray[np.int64]

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.view import NodeView
+from extender_service.cluster.view.node_view import NodeView
 from extender_service.cluster.volumes.storage_table import Storage
 from extender_service.framework.interface import PluginError
 from extender_service.kube.api_resources import key_of

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.view import NodeView
+from extender_service.cluster.view.node_view import NodeView
 from extender_service.cluster.volumes.free_volumes import Reach, reach_of
 from extender_service.kube.parsing.csi_migration import (
     FOLLOWED,

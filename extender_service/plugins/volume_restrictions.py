@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from extender_service.cluster.events import ClusterEvent
 from extender_service.cluster.pods.pod_volumes import NO_VOLUMES, DiskUse
-from extender_service.cluster.view import NodeView
+from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.interface import CycleState, Filter, PluginError, PreFilter
 from extender_service.framework.status import SKIP, Rejections, Status, unresolvable, unschedulable
 from extender_service.kube.types.core import Object, Pod

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from extender_service.cluster.cluster import Cluster, pod_uid
 from extender_service.cluster.nominations import Nomination
-from extender_service.cluster.own_worlds import RowChanges
 from extender_service.cluster.placements import Placement
+from extender_service.cluster.view.hypothetical import RowChanges
 from extender_service.framework.candidates import Candidate, Candidates
 from extender_service.framework.interface import CycleState, Pods, PostFilterResult
 from extender_service.framework.preemption import dry_run, given_candidate

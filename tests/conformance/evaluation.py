@@ -9,7 +9,7 @@ from msgspec import structs
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.cluster_file import ClusterFile
 from extender_service.cluster.owners.owners import WORKLOADS
-from extender_service.cluster.view import NodeView
+from extender_service.cluster.view.node_view import NodeView
 from extender_service.cluster.volumes.storage_table import STORAGE
 from extender_service.config.load import default_config, parse_config
 from extender_service.config.types import KubeSchedulerConfiguration

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.own_worlds import RowChanges
+from extender_service.cluster.view.hypothetical import RowChanges
 from extender_service.extender.expectations import Expectations
 from extender_service.extender.policy import Policy
 from extender_service.extender.trust import Trust

@@ -8,8 +8,8 @@ import pytest
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.events import ClusterEvent
 from extender_service.cluster.nodes.volume_support import VolumeSupport
-from extender_service.cluster.own_worlds import RowChanges
-from extender_service.cluster.view import NodeView
+from extender_service.cluster.view.hypothetical import RowChanges
+from extender_service.cluster.view.node_view import NodeView
 from extender_service.cluster.volumes.storage_table import StorageObject
 from extender_service.kube.types.core import LabelSelector
 from extender_service.kube.types.storage import CSINode

@@ -10,7 +10,7 @@ import pytest
 import uvicorn
 import uvloop
 
-from extender_service.cluster.view import NodeView
+from extender_service.cluster.view.node_view import NodeView
 from extender_service.extender.description import describe
 from extender_service.extender.load import CallLimits
 from extender_service.extender.observation import Verb

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.cluster_file import ClusterFile
-from extender_service.cluster.view import NodeView
+from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.interface import CycleState, Filter, Handle, PreFilter, PreScore, Score
 from extender_service.framework.profile import Profile
 from extender_service.framework.status import Rejections, Status

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender_service.cluster.cluster import Cluster
-from extender_service.cluster.own_worlds import RowChanges
-from extender_service.cluster.view import NodeView
+from extender_service.cluster.view.hypothetical import RowChanges
+from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.preemption import DryRun, dry_run, fit_error
 from extender_service.framework.status import unschedulable
 from extender_service.framework.verdicts import Verdicts

@@ -5,7 +5,7 @@ import pytest
 
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.cluster_file import ClusterFile
-from extender_service.cluster.view import NodeView
+from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework import recording
 from extender_service.framework.guard import CycleError
 from extender_service.framework.interface import CycleState, Filter, Handle, PluginError, PreFilter, Score

@@ -5,8 +5,8 @@ from typing import NamedTuple
 from hypothesis import strategies as st
 
 from extender_service.cluster.cluster import Cluster
-from extender_service.cluster.own_worlds import RowChanges
-from extender_service.cluster.view import NodeView
+from extender_service.cluster.view.hypothetical import RowChanges
+from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.status import Rejections
 from extender_service.kube.types.core import Affinity, Node, ObjectMeta, Pod, PodSpec
 

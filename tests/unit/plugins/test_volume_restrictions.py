@@ -1,8 +1,8 @@
 import pytest
 
 from extender_service.cluster.cluster import Cluster
-from extender_service.cluster.own_worlds import RowChanges
-from extender_service.cluster.view import NodeView
+from extender_service.cluster.view.hypothetical import RowChanges
+from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.interface import CycleState, PluginError
 from extender_service.framework.status import SKIP, Status, unresolvable
 from extender_service.kube.types.core import ISCSI, RBD, AWSElasticBlockStore, GCEPersistentDisk, Pod, Volume

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.cluster_file import ClusterFile
-from extender_service.cluster.own_worlds import RowChanges
-from extender_service.cluster.view import NodeView
+from extender_service.cluster.view.hypothetical import RowChanges
+from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.interface import CycleState, Filter, Handle
 from extender_service.framework.status import Status
 from extender_service.kube.types.core import (

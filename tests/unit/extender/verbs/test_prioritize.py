@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from extender_service.cluster.view import NodeView
+from extender_service.cluster.view.node_view import NodeView
 from extender_service.extender.policy import Mode
 from extender_service.framework.interface import CycleState, Handle, PreFilter, Score
 from extender_service.framework.status import unresolvable

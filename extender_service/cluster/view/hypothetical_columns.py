@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from extender_service.cluster.amounts.requests import HostPort
 from extender_service.cluster.nodes.node_table import NodeTable
-from extender_service.cluster.own_worlds import Carried, RowChanges
 from extender_service.cluster.pods.pod_table import PodTable
 from extender_service.cluster.structures.ranks import rank_in_group
+from extender_service.cluster.view.hypothetical import Carried, RowChanges
 
 # From pods' slots to how much each of them has of something.
 Measure = Callable[[NDArray[np.intp]], NDArray[np.int64]]

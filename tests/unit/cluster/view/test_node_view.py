@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from extender_service.cluster.amounts.requests import HostPort, host_ports, pod_requests, request_shape
 from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.nodes.label_columns import ABSENT
-from extender_service.cluster.own_worlds import RowChanges
 from extender_service.cluster.selection.label_sets import PodSelector
-from extender_service.cluster.view import NodeView
+from extender_service.cluster.view.hypothetical import RowChanges
+from extender_service.cluster.view.node_view import NodeView
 from extender_service.kube.parsing.selectors import label_set_selector
 from extender_service.kube.types.core import ContainerImage, Node, Pod, Taint
 from tests.unit.cluster.objects import make_node, make_pod

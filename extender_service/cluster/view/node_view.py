@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.amounts.requests import HostPort
-from extender_service.cluster.carried_columns import Added, Measure, PortsInUse, Requested
 from extender_service.cluster.nodes.images import Image
 from extender_service.cluster.nodes.label_columns import LabelColumn
 from extender_service.cluster.nodes.node_table import NodeTable
 from extender_service.cluster.nodes.volume_support import VolumeSupport
-from extender_service.cluster.own_worlds import OwnWorlds, RowChanges
 from extender_service.cluster.pods.pod_table import PodTable
 from extender_service.cluster.selection.label_sets import PodSelector
 from extender_service.cluster.structures.following_columns import KeptColumns
 from extender_service.cluster.structures.memo import Remembered, read_only
+from extender_service.cluster.view.hypothetical import OwnWorlds, RowChanges
+from extender_service.cluster.view.hypothetical_columns import Added, Measure, PortsInUse, Requested
 from extender_service.kube.types.core import Node, Taint
 
 V = TypeVar("V", bound=np.generic)
