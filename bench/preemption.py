@@ -16,7 +16,7 @@ from bench.decision import default_profile
 from bench.figures import Row, Times, alternately, compared
 from bench.programs import ClusterSize
 from bench.run import Run, main
-from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.framework.candidates import best_candidates
 from extender_service.framework.preemption import dry_run
 from extender_service.framework.profile import Profile

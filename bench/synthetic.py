@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.volumes.storage_table import StorageObject
 from extender_service.kube.parsing.decoder import Decoder
 from extender_service.kube.types.core import (

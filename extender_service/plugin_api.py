@@ -42,14 +42,14 @@ API types have the fields that scheduling reads, in no stable order: pass them b
 """
 
 from extender_service.cluster.amounts.requests import pod_requests
-from extender_service.cluster.cluster import Cluster, pod_uid
-from extender_service.cluster.events import ClusterEvent
-from extender_service.cluster.node_info import NodeInfo, node_named
 from extender_service.cluster.nodes.label_columns import ABSENT, LabelColumn
-from extender_service.cluster.placements import Placement
 from extender_service.cluster.pods.pod_counts import PodQuery
 from extender_service.cluster.pods.pod_table import PodFacts
 from extender_service.cluster.selection.label_sets import PodSelector
+from extender_service.cluster.state.cluster import Cluster, pod_uid
+from extender_service.cluster.state.cluster_events import ClusterEvent
+from extender_service.cluster.state.node_info import NodeInfo, node_named
+from extender_service.cluster.state.placements import Placement
 from extender_service.cluster.view.hypothetical import RowChanges
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.config.model import Many, Model

@@ -19,9 +19,9 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
 from extender_service.cluster.api_server import ApiServer
-from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.cluster_file import ClusterFile
 from extender_service.cluster.debugger import compare, dump
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.extender.app import create_app
 from extender_service.extender.expectations import Expectations
 from extender_service.extender.extender import Extender

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.config.errors import ConfigError
 from extender_service.config.load import default_config, load_config
 from extender_service.config.types import KubeSchedulerConfiguration

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.owners.owners import Workload
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.volumes.storage_table import StorageObject
 from extender_service.kube.api_errors import ApiError, KubeError
 from extender_service.kube.api_resources import (

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from msgspec import structs
 
-from extender_service.cluster.cluster import Cluster, pod_uid
 from extender_service.cluster.owners.owners import WORKLOADS
+from extender_service.cluster.state.cluster import Cluster, pod_uid
 from extender_service.cluster.volumes.storage_table import STORAGE, StorageObject
 from extender_service.kube.api_errors import ApiError, Status
 from extender_service.kube.api_resources import key_of

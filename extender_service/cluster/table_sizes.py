@@ -7,8 +7,8 @@ Tables with a limit hold what decisions have asked for, the last of it.
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.owners.owners import MOST_ANSWERS, MOST_SELECTIONS
+from extender_service.cluster.state.cluster import Cluster
 
 
 class TableSize(NamedTuple):

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import msgspec
 
-from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.extender.moderation import MOST_NODES, MOST_OBJECT_BYTES, require_moderate_argument
 from extender_service.extender.wire import ExtenderArgs, NodeHead

@@ -10,8 +10,8 @@ import itertools
 import time
 from collections.abc import Callable, Iterator
 
-from extender_service.cluster.cluster import Cluster
-from extender_service.cluster.placements import Placement
+from extender_service.cluster.state.cluster import Cluster
+from extender_service.cluster.state.placements import Placement
 from extender_service.cluster.table_sizes import TableSize
 
 # kube-scheduler's default bindTimeoutSeconds.

@@ -5,8 +5,8 @@ kube-scheduler asks because of an event that our watch may not have seen yet, an
 
 from collections.abc import Callable
 
-from extender_service.cluster.cluster import Cluster
-from extender_service.cluster.events import ClusterEvent
+from extender_service.cluster.state.cluster import Cluster
+from extender_service.cluster.state.cluster_events import ClusterEvent
 from extender_service.scheduling.decision import Decision
 
 # The longest that one call waits.

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.amounts.requests import request_shape
-from extender_service.cluster.cluster import Cluster
-from extender_service.cluster.events import ClusterEvent
 from extender_service.cluster.pods.pod_volumes import pod_volumes
 from extender_service.cluster.selection.label_sets import label_set
+from extender_service.cluster.state.cluster import Cluster
+from extender_service.cluster.state.cluster_events import ClusterEvent
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.recording import Recorder
 from extender_service.framework.status import Rejections, Status

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.node_info import NodeInfo
+from extender_service.cluster.state.node_info import NodeInfo
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.interface import CycleState, Filter, Score
 from extender_service.framework.status import Rejections, Status

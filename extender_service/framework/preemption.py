@@ -12,8 +12,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.owners.disruption_budgets import violating
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.structures.ranks import order_by
 from extender_service.cluster.view.hypothetical import RowChanges
 from extender_service.cluster.view.node_view import NodeView

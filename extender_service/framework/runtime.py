@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.nominations import Nomination
+from extender_service.cluster.state.nominations import Nomination
 from extender_service.cluster.view.hypothetical import RowChanges
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.answers import wrong_names, wrong_rejections, wrong_scores, wrong_status

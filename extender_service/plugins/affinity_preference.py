@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.nodes.label_columns import ABSENT
 from extender_service.cluster.pods.pod_counts import PodCounts, PodQuery
 from extender_service.cluster.pods.running_terms import RunningTerms, TermCounts
 from extender_service.cluster.selection.label_sets import LabelSet
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.kube.parsing.pod_affinity import PodAffinityTerms
 from extender_service.plugins.affinity_terms import selected_pods

@@ -6,12 +6,12 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.nodes.label_columns import ABSENT
 from extender_service.cluster.nodes.node_table import NodeTable
 from extender_service.cluster.pods.pod_counts import PodCounts, PodQuery
 from extender_service.cluster.pods.running_terms import TermCounts
 from extender_service.cluster.selection.label_sets import LabelSet, PodSelector
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.kube.parsing.pod_affinity import PodAffinityTerms
 from extender_service.plugins.affinity_terms import selected_pods

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from extender_service.cluster.cluster import pod_uid
+from extender_service.cluster.state.cluster import pod_uid
 from extender_service.framework.interface import Bind, CycleState
 from extender_service.kube.types.core import Pod
 

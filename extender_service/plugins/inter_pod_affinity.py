@@ -5,8 +5,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.events import ClusterEvent
 from extender_service.cluster.selection.label_sets import LabelSet
+from extender_service.cluster.state.cluster_events import ClusterEvent
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.config.plugin_args import InterPodAffinityArgs
 from extender_service.framework.interface import (

@@ -10,8 +10,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.events import ClusterEvent
 from extender_service.cluster.nodes.label_columns import ABSENT
+from extender_service.cluster.state.cluster_events import ClusterEvent
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.config.plugin_args import NodeLabelArgs
 from extender_service.framework.interface import MAX_NODE_SCORE, CycleState, Filter, Score

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from extender_service.cluster.events import ClusterEvent
+from extender_service.cluster.state.cluster_events import ClusterEvent
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.interface import CycleState, Filter
 from extender_service.framework.status import Rejections, unresolvable

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from extender_service.cluster.amounts.requests import EVERY_ADDRESS, HostPort, host_ports
-from extender_service.cluster.events import ClusterEvent
+from extender_service.cluster.state.cluster_events import ClusterEvent
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.interface import CycleState, Filter, PreFilter
 from extender_service.framework.status import SKIP, Rejections, Status, unschedulable

@@ -14,7 +14,7 @@ from extender_service.cluster.amounts.requests import (
     MEMORY,
     pod_requests,
 )
-from extender_service.cluster.events import ClusterEvent
+from extender_service.cluster.state.cluster_events import ClusterEvent
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.config.plugin_args import NodeResourcesFitArgs
 from extender_service.framework.interface import MAX_NODE_SCORE, CycleState, Filter, Handle, PreFilter, PreScore, Score

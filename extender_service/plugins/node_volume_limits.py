@@ -7,8 +7,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.events import ClusterEvent
 from extender_service.cluster.nodes.volume_support import VolumeSupport, limit_key
+from extender_service.cluster.state.cluster_events import ClusterEvent
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.cluster.volumes.attachments import Attachment, Fault, attachments
 from extender_service.framework.interface import CycleState, Filter, PreFilter

@@ -6,10 +6,10 @@ from functools import lru_cache
 import msgspec
 import numpy as np
 
-from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.owners.owners import Workloads
 from extender_service.cluster.pods.pod_counts import PodQuery
 from extender_service.cluster.selection.label_sets import LabelSet, PodSelector
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.kube.parsing.selectors import (
     EVERYTHING,

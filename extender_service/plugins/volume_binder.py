@@ -8,8 +8,8 @@ import msgspec
 import numpy as np
 from msgspec import structs
 
-from extender_service.cluster.cluster import Cluster, pod_uid
-from extender_service.cluster.events import ClusterEvent
+from extender_service.cluster.state.cluster import Cluster, pod_uid
+from extender_service.cluster.state.cluster_events import ClusterEvent
 from extender_service.cluster.volumes.storage_table import A, Assumable, OutOfSyncError
 from extender_service.framework.interface import Handle, PluginError
 from extender_service.kube.api_resources import key_of

@@ -6,8 +6,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.events import ClusterEvent
 from extender_service.cluster.pods.pod_volumes import NO_VOLUMES, DiskUse
+from extender_service.cluster.state.cluster_events import ClusterEvent
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.interface import CycleState, Filter, PluginError, PreFilter
 from extender_service.framework.status import SKIP, Rejections, Status, unresolvable, unschedulable

@@ -7,8 +7,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.events import ClusterEvent
 from extender_service.cluster.nodes.label_columns import ABSENT
+from extender_service.cluster.state.cluster_events import ClusterEvent
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.interface import CycleState, Filter, PreFilter
 from extender_service.framework.status import SKIP, Rejections, Status, unresolvable

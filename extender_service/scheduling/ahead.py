@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 from msgspec import structs
 
-from extender_service.cluster.cluster import Cluster, pod_uid
-from extender_service.cluster.nominations import Nomination
 from extender_service.cluster.pods.pod_volumes import NO_VOLUMES, pod_volumes
+from extender_service.cluster.state.cluster import Cluster, pod_uid
+from extender_service.cluster.state.nominations import Nomination
 from extender_service.framework.guard import CycleError
 from extender_service.framework.profile import Profile
 from extender_service.kube.parsing.quantities import QuantityError

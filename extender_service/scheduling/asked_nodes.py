@@ -8,8 +8,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.nodes.node_table import NodeTable
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.view.node_view import NodeView
 
 # Filter and prioritize ask about different nodes, and so do several kube-schedulers.

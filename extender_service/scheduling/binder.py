@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from extender_service.cluster.cluster import TERMINAL_PHASES, Cluster, pod_uid
-from extender_service.cluster.placements import Placement
+from extender_service.cluster.state.cluster import TERMINAL_PHASES, Cluster, pod_uid
+from extender_service.cluster.state.placements import Placement
 from extender_service.framework.guard import CycleError
 from extender_service.framework.interface import Pods
 from extender_service.kube.api_errors import KubeError

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable
 
-from extender_service.cluster.cluster import pod_uid
+from extender_service.cluster.state.cluster import pod_uid
 from extender_service.framework.guard import CycleError, awaited, guarded, running
 from extender_service.framework.interface import CycleState
 from extender_service.framework.profile import Profile

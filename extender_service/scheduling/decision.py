@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.nominations import Nomination
+from extender_service.cluster.state.nominations import Nomination
 from extender_service.framework.interface import CycleState
 from extender_service.framework.profile import Profile
 from extender_service.framework.recording import sample

@@ -6,9 +6,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.cluster import Cluster, pod_uid
-from extender_service.cluster.nominations import Nomination
-from extender_service.cluster.placements import Placement
+from extender_service.cluster.state.cluster import Cluster, pod_uid
+from extender_service.cluster.state.nominations import Nomination
+from extender_service.cluster.state.placements import Placement
 from extender_service.cluster.view.hypothetical import RowChanges
 from extender_service.framework.candidates import Candidate, Candidates
 from extender_service.framework.interface import CycleState, Pods, PostFilterResult

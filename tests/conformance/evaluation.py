@@ -6,9 +6,9 @@ import msgspec
 import numpy as np
 from msgspec import structs
 
-from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.cluster_file import ClusterFile
 from extender_service.cluster.owners.owners import WORKLOADS
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.cluster.volumes.storage_table import STORAGE
 from extender_service.config.load import default_config, parse_config

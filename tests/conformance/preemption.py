@@ -4,7 +4,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.config.plugin_args import DefaultPreemptionArgs
 from extender_service.framework.candidates import NO_CANDIDATES, Candidate, Candidates, best_candidates
 from extender_service.framework.guard import CycleError

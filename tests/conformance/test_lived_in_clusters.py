@@ -6,8 +6,8 @@ from functools import partial
 
 import pytest
 
-from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.owners.owners import WORKLOADS
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.volumes.storage_table import STORAGE
 from tests.conformance import golden
 from tests.conformance.cases import Case, Verdict, read_cases, read_lines, read_verdicts

@@ -8,7 +8,7 @@ import msgspec
 
 from bench import synthetic
 from extender_service.cluster.api_server import NodeStore, PodStore
-from extender_service.cluster.cluster import Cluster, pod_uid
+from extender_service.cluster.state.cluster import Cluster, pod_uid
 from extender_service.kube.api_resources import NODES, WATCHED_PODS, Resource, T
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.connection.event_stream import EventStream

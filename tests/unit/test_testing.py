@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from extender_service.cluster.node_info import node_named
+from extender_service.cluster.state.node_info import node_named
 from extender_service.config.plugin_args import NodeAffinityArgs
 from extender_service.framework.guard import CycleError
 from extender_service.framework.interface import CycleState, PreBind, Reserve

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from extender_service.cluster.cluster import pod_uid
+from extender_service.cluster.state.cluster import pod_uid
 from extender_service.extender.calls import HungUp
 from extender_service.extender.trust import Trust
 from extender_service.extender.unheard import Record, failed_scheduling, scheduled

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.cluster import pod_uid
+from extender_service.cluster.state.cluster import pod_uid
 from extender_service.extender.calls import HungUp
 from extender_service.extender.candidates import RequestedNodes, WholeNodes
 from extender_service.extender.expectations import Expectations

@@ -9,7 +9,7 @@ import pytest
 from bench import clusters, programs, synthetic
 from bench.decision import default_profile
 from bench.programs import ClusterSize, Peers
-from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.kube.types.core import Pod
 from extender_service.scheduling.asked_nodes import AllNodes
 from extender_service.scheduling.decision import decide

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from extender_service.cluster.api_server import NOT_ENDED, ApiServer, NodeStore, PodStore, StorageStore, WorkloadStore
-from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.kube.api_errors import ApiError, KubeError
 from extender_service.kube.api_resources import WATCHED_PODS
 from extender_service.kube.connection.client import KubeClient

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.cluster_file import ClusterFile
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.kube.api_errors import ApiError
 from extender_service.kube.parsing.manifests import ManifestError
 from extender_service.kube.types.core import ObjectMeta

@@ -3,8 +3,8 @@ from collections.abc import Iterable
 import msgspec
 
 from extender_service.cluster.amounts.dimensions import CPU_MILLI
-from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.debugger import compare, dump
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.kube.types.core import (
     Affinity,
     Node,

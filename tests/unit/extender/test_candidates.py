@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.extender.candidates import RequestedNodes
 from extender_service.extender.wire import ExtenderArgs, NodeList
 from extender_service.kube.parsing.decoder import DecodeError

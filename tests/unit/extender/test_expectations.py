@@ -1,8 +1,8 @@
 import pytest
 
 from extender_service.cluster.amounts.dimensions import CPU_MILLI
-from extender_service.cluster.cluster import Cluster
-from extender_service.cluster.events import ClusterEvent
+from extender_service.cluster.state.cluster import Cluster
+from extender_service.cluster.state.cluster_events import ClusterEvent
 from extender_service.extender.expectations import SPARE_DEADLINES, UNKNOWN_SECONDS, Expectations
 from extender_service.kube.types.core import Pod
 from tests.unit.cluster.clock import Clock

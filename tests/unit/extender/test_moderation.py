@@ -4,7 +4,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.extender.candidates import RequestedNodes
 from extender_service.extender.moderation import (
     MOST_ITEMS,

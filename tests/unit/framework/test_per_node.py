@@ -3,9 +3,9 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.cluster_file import ClusterFile
-from extender_service.cluster.node_info import NodeInfo
+from extender_service.cluster.state.cluster import Cluster
+from extender_service.cluster.state.node_info import NodeInfo
 from extender_service.framework.interface import CycleState, Handle, NoTimeLeftError
 from extender_service.framework.per_node import FilterNode, ScoreNode
 from extender_service.framework.status import Code, Status, unschedulable

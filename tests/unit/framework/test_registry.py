@@ -5,7 +5,7 @@ import pytest
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
-from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.config.errors import ConfigError
 from extender_service.config.load import parse_config

@@ -2,7 +2,7 @@ import pytest
 from prometheus_client import REGISTRY, Counter
 from prometheus_client.parser import text_string_to_metric_families as parse
 
-from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.extender.observation import Observation
 from extender_service.observability.metrics import Metrics
 

@@ -3,7 +3,7 @@ import logging
 
 import pytest
 
-from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.extender.observation import Observation
 from extender_service.observability.metrics import Metrics
 from extender_service.observability.observer import CallObserver

@@ -5,7 +5,7 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 
-from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.kube.watching.reflector import WatchState
 from extender_service.observability.health import Health, watch_checks
 from extender_service.observability.metrics import Metrics

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from prometheus_client import CollectorRegistry
 from prometheus_client.registry import Collector
 
-from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.kube.types.core import Node, NodeStatus, ObjectMeta, Pod, PodSpec
 from extender_service.kube.watching.reflector import WatchState
 from extender_service.observability.state_metrics import ClusterCollector, CountCollector, WatchCollector

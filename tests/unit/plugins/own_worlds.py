@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
-from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.view.hypothetical import RowChanges
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.status import Rejections

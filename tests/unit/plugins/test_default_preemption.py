@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.cluster_file import ClusterFile
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.config.plugin_args import DefaultPreemptionArgs
 from extender_service.framework.candidates import NO_CANDIDATES, Candidates, best_candidates, sampled

@@ -1,6 +1,6 @@
 import pytest
 
-from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.framework.interface import CycleState
 from extender_service.kube.types.core import Container, ContainerImage, Node, NodeStatus, ObjectMeta, Pod, PodSpec
 from extender_service.plugins.image_locality import ImageLocality, normalized

@@ -1,4 +1,4 @@
-from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.framework.interface import QueuedPod
 from extender_service.kube.types.core import Pod, PodSpec
 from extender_service.plugins.priority_sort import PrioritySort

@@ -1,4 +1,4 @@
-from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.framework.status import unresolvable
 from extender_service.kube.types.core import ObjectMeta, Pod, PodSchedulingGate, PodSpec
 from extender_service.plugins.scheduling_gates import SchedulingGates

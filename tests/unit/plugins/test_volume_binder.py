@@ -7,8 +7,8 @@ from typing import TypeVar
 import pytest
 from msgspec import structs
 
-from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.cluster_file import ClusterFile
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.volumes.storage_table import StorageObject
 from extender_service.config.plugin_args import VolumeBindingArgs
 from extender_service.framework.interface import CycleState, Handle, PluginError

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.volumes.storage_table import StorageObject
 from extender_service.config.plugin_args import UtilizationShapePoint, VolumeBindingArgs
 from extender_service.framework.interface import CycleState, PluginError

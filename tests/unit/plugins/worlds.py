@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from hypothesis import strategies as st
 
-from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.cluster_file import ClusterFile
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.view.hypothetical import RowChanges
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.interface import CycleState, Filter, Handle

@@ -4,8 +4,8 @@ from typing import ClassVar
 
 import pytest
 
-from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.cluster_file import ClusterFile
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.framework.guard import CycleError
 from extender_service.framework.interface import (
     Bind,

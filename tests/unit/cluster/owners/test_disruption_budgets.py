@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 from msgspec import structs
 
-from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.owners.disruption_budgets import disruption_budget, violating
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.kube.types.core import LabelSelector, ObjectMeta, SelectorRequirement
 from extender_service.kube.types.policy import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 from tests.unit.cluster.objects import make_node, make_pod

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from msgspec import structs
 from numpy.typing import NDArray
 
-from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.nodes.label_columns import ABSENT
 from extender_service.cluster.pods.pod_counts import PodCounts, PodQuery
 from extender_service.cluster.selection.label_sets import PodSelector
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.structures.change_log import MOST_CHANGES
 from extender_service.kube.parsing.selectors import label_set_selector
 from extender_service.kube.types.core import ObjectMeta, Pod, PodSpec

@@ -6,7 +6,7 @@ import pytest
 
 from bench import synthetic
 from bench.decision import default_profile
-from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.structures.memo import Remembered
 from extender_service.scheduling.asked_nodes import AllNodes
 from extender_service.scheduling.decision import decide

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from extender_service.cluster.amounts.dimensions import POD_COUNT
-from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.selection.label_sets import PodSelector
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.view.hypothetical import Carried, OwnWorlds, RowChanges
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.kube.parsing.selectors import parse_label_selector

@@ -12,9 +12,9 @@ from msgspec import structs
 from numpy.typing import NDArray
 
 from extender_service.cluster.amounts.requests import HostPort, host_ports, pod_requests, request_shape
-from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.nodes.label_columns import ABSENT
 from extender_service.cluster.selection.label_sets import PodSelector
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.view.hypothetical import RowChanges
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.kube.parsing.selectors import label_set_selector

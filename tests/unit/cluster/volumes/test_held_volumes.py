@@ -5,9 +5,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.nodes.volume_support import limit_key
 from extender_service.cluster.pods.pod_volumes import disk_uses
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.volumes.attachments import Attachment, attachments
 from extender_service.kube.types.core import ISCSI, AWSElasticBlockStore, PersistentVolumeClaimSource, Pod, Volume
 from extender_service.kube.types.storage import (

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from extender_service.cluster.events import ClusterEvent
+from extender_service.cluster.state.cluster_events import ClusterEvent
 from extender_service.extender.policy import Mode
 from extender_service.extender.verbs.filter import UNKNOWN_NODE
 from extender_service.extender.wire import ExtenderArgs

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from extender_service.cluster.amounts.dimensions import POD_COUNT
-from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.kube.types.core import Node, Taint
 

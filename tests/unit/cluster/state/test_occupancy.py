@@ -1,9 +1,9 @@
 import pytest
 
 from extender_service.cluster.amounts.dimensions import CPU_MILLI, POD_COUNT
-from extender_service.cluster.occupancy import Occupancy
 from extender_service.cluster.pods.pod_entries import pod_entry
 from extender_service.cluster.pods.pod_table import NO_ROW
+from extender_service.cluster.state.occupancy import Occupancy
 from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.kube.types.core import Pod
 from tests.unit.cluster.objects import make_node, make_pod

@@ -19,8 +19,8 @@ from typing import Protocol
 
 import msgspec
 
-from extender_service.cluster.occupancy import Occupancy
 from extender_service.cluster.pods.pod_entries import pod_entry
+from extender_service.cluster.state.occupancy import Occupancy
 from extender_service.kube.types.core import Pod
 
 

@@ -5,9 +5,9 @@ import asyncio
 import numpy as np
 import pytest
 
-from extender_service.cluster.cluster import Cluster
-from extender_service.cluster.events import ClusterEvent
 from extender_service.cluster.nodes.volume_support import VolumeSupport
+from extender_service.cluster.state.cluster import Cluster
+from extender_service.cluster.state.cluster_events import ClusterEvent
 from extender_service.cluster.view.hypothetical import RowChanges
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.cluster.volumes.storage_table import StorageObject

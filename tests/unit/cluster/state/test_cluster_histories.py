@@ -10,9 +10,9 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from msgspec import structs
 
-from extender_service.cluster.cluster import Cluster
 from extender_service.cluster.nodes.label_columns import ABSENT
 from extender_service.cluster.nodes.node_table import NodeTable
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.extender.expectations import UNKNOWN_SECONDS, Expectations
 from extender_service.kube.types.core import (
     Affinity,

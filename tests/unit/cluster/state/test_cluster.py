@@ -3,10 +3,10 @@ import asyncio
 import pytest
 from msgspec import structs
 
-from extender_service.cluster.cluster import Cluster, pod_uid
-from extender_service.cluster.events import ClusterEvent
 from extender_service.cluster.pods.pod_counts import PodQuery
 from extender_service.cluster.selection.label_sets import PodSelector
+from extender_service.cluster.state.cluster import Cluster, pod_uid
+from extender_service.cluster.state.cluster_events import ClusterEvent
 from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.kube.parsing.selectors import EVERYTHING
 from extender_service.kube.types.core import Node, Pod

@@ -1,6 +1,6 @@
 import asyncio
 
-from extender_service.cluster.events import ClusterEvent, ClusterEvents
+from extender_service.cluster.state.cluster_events import ClusterEvent, ClusterEvents
 
 
 async def outcome_of(wanted: ClusterEvent, happening: ClusterEvent) -> bool:

@@ -1,5 +1,5 @@
-from extender_service.cluster.cluster import Cluster
-from extender_service.cluster.node_info import node_named
+from extender_service.cluster.state.cluster import Cluster
+from extender_service.cluster.state.node_info import node_named
 from tests.unit.cluster.objects import make_node, make_pod
 
 

@@ -5,15 +5,15 @@ from collections.abc import Container, Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.events import ClusterEvent, ClusterEvents
 from extender_service.cluster.nodes.node_table import NodeTable
-from extender_service.cluster.nominations import Nomination, Nominations
-from extender_service.cluster.occupancy import Occupancy
 from extender_service.cluster.owners.owners import Workloads
-from extender_service.cluster.placements import Placements
 from extender_service.cluster.pods.pod_counts import PodCounts, PodQuery
 from extender_service.cluster.pods.pod_entries import PodEntry, pod_entry
 from extender_service.cluster.pods.pod_table import NO_ROW, PodFacts, PodKey, PodTable
+from extender_service.cluster.state.cluster_events import ClusterEvent, ClusterEvents
+from extender_service.cluster.state.nominations import Nomination, Nominations
+from extender_service.cluster.state.occupancy import Occupancy
+from extender_service.cluster.state.placements import Placements
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.cluster.volumes.held_volumes import HeldVolumes
 from extender_service.cluster.volumes.storage_table import Storage, StorageObject

@@ -1,7 +1,7 @@
 import pytest
 from msgspec import structs
 
-from extender_service.cluster.cluster import Cluster
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.kube.types.core import Pod, PodSchedulingGate
 from tests.unit.cluster.objects import make_node, make_pod
 
