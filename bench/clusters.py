@@ -5,7 +5,7 @@ import gc
 
 from bench import synthetic
 from bench.programs import ClusterSize, Peers
-from extender_service.cluster.api_server import ApiServer
+from extender_service.cluster.sources.api_server import ApiServer
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.extender.wire import ExtenderArgs
 from extender_service.kube.connection.client import KubeClient

@@ -17,7 +17,7 @@ from bench import clusters, synthetic
 from bench.figures import Times, alternately, compared, over_rounds
 from bench.programs import ClusterSize
 from bench.run import Run, main
-from extender_service.cluster.cluster_file import ClusterFile
+from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.config.load import default_config

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from msgspec import structs
 
-from extender_service.cluster.cluster_file import ClusterFile
+from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster, pod_uid
 from extender_service.framework.guard import CycleError
 from extender_service.framework.interface import Bind, CycleState, Handle, Plugin, extension_points

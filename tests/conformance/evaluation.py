@@ -6,8 +6,8 @@ import msgspec
 import numpy as np
 from msgspec import structs
 
-from extender_service.cluster.cluster_file import ClusterFile
 from extender_service.cluster.owners.owners import WORKLOADS
+from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.cluster.volumes.storage_table import STORAGE

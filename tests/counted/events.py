@@ -7,7 +7,7 @@ from typing import Any, Literal, cast
 import msgspec
 
 from bench import synthetic
-from extender_service.cluster.api_server import NodeStore, PodStore
+from extender_service.cluster.sources.api_server import NodeStore, PodStore
 from extender_service.cluster.state.cluster import Cluster, pod_uid
 from extender_service.kube.api_resources import NODES, WATCHED_PODS, Resource, T
 from extender_service.kube.connection.client import KubeClient

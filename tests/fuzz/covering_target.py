@@ -13,7 +13,7 @@ from typing import Any
 import atheris
 
 with atheris.instrument_imports(include=["extender_service"]):
-    from extender_service.cluster.cluster_file import ClusterFile
+    from extender_service.cluster.sources.cluster_file import ClusterFile
     from extender_service.cluster.state.cluster import Cluster
     from extender_service.config.load import default_config
     from extender_service.extender.app import create_app

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from extender_service.cluster.api_server import NodeStore, PodStore, StorageStore, WorkloadStore
 from extender_service.cluster.owners.owners import MOST_ANSWERS, WORKLOADS
+from extender_service.cluster.sources.api_server import NodeStore, PodStore, StorageStore, WorkloadStore
 from extender_service.cluster.structures.change_log import MOST_CHANGES
 from extender_service.cluster.volumes.storage_table import STORAGE
 from extender_service.extender.expectations import SPARE_DEADLINES

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from extender_service.cluster.cluster_file import ClusterFile
+from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.startup import Setup, StartError
 

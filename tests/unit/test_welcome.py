@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from extender_service.cluster.cluster_file import ClusterFile
+from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.welcome import welcome
 from tests.unit.cluster.objects import make_node, make_pod

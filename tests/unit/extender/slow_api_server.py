@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from extender_service.cluster.api_server import NodeStore, PodStore
+from extender_service.cluster.sources.api_server import NodeStore, PodStore
 from extender_service.cluster.state.cluster import Cluster, pod_uid
 from extender_service.kube.api_errors import ApiError, KubeError, Status, UnreachableError
 from extender_service.kube.api_resources import key_of

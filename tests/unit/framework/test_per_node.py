@@ -3,7 +3,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from extender_service.cluster.cluster_file import ClusterFile
+from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.state.node_info import NodeInfo
 from extender_service.framework.interface import CycleState, Handle, NoTimeLeftError

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from extender_service.cluster.cluster_file import ClusterFile
+from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.config.core_types import TopologySpreadConstraint as DefaultConstraint
 from extender_service.config.plugin_args import PodTopologySpreadArgs

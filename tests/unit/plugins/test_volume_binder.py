@@ -7,7 +7,7 @@ from typing import TypeVar
 import pytest
 from msgspec import structs
 
-from extender_service.cluster.cluster_file import ClusterFile
+from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.volumes.storage_table import StorageObject
 from extender_service.config.plugin_args import VolumeBindingArgs

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import pytest
 from msgspec import structs
 
-from extender_service.cluster.cluster_file import ClusterFile
+from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster, pod_uid
 from extender_service.config.load import default_config
 from extender_service.framework.interface import CycleState, Handle, NoTimeLeftError, PreFilter

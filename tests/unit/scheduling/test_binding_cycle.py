@@ -4,7 +4,7 @@ from typing import ClassVar
 
 import pytest
 
-from extender_service.cluster.cluster_file import ClusterFile
+from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.framework.guard import CycleError
 from extender_service.framework.interface import (

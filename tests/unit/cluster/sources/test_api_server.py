@@ -8,7 +8,14 @@ from typing import Any, TypeVar
 import msgspec
 import pytest
 
-from extender_service.cluster.api_server import NOT_ENDED, ApiServer, NodeStore, PodStore, StorageStore, WorkloadStore
+from extender_service.cluster.sources.api_server import (
+    NOT_ENDED,
+    ApiServer,
+    NodeStore,
+    PodStore,
+    StorageStore,
+    WorkloadStore,
+)
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.kube.api_errors import ApiError, KubeError
 from extender_service.kube.api_resources import WATCHED_PODS

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from extender_service.cluster.cluster_file import ClusterFile
+from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.kube.api_errors import ApiError
 from extender_service.kube.parsing.manifests import ManifestError
@@ -179,7 +179,7 @@ def follow(files: Files, steps: list[tuple[Callable[[], None], Callable[[], bool
 def test_files_are_read_again_when_they_change(
     files: Files, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("extender_service.cluster.cluster_file.POLL_SECONDS", 0.001)
+    monkeypatch.setattr("extender_service.cluster.sources.cluster_file.POLL_SECONDS", 0.001)
     files.load(node("a"))
 
     def warned() -> bool:
@@ -205,7 +205,7 @@ def test_files_are_read_again_when_they_change(
 
 def test_files_that_stay_the_same_are_not_read_again(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pod that was bound meanwhile stays bound."""
-    monkeypatch.setattr("extender_service.cluster.cluster_file.POLL_SECONDS", 0.001)
+    monkeypatch.setattr("extender_service.cluster.sources.cluster_file.POLL_SECONDS", 0.001)
     files.load(node("a"), pod("web"))
     looked = 0
     read_stamps = files.files._read_stamps
