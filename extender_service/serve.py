@@ -18,7 +18,7 @@ import uvloop
 from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
-from extender_service.cluster.debugger import compare, dump
+from extender_service.cluster.debugging.debugger import compare, dump
 from extender_service.cluster.sources.api_server import ApiServer
 from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster

@@ -10,9 +10,9 @@ import itertools
 import time
 from collections.abc import Callable, Iterator
 
+from extender_service.cluster.debugging.table_sizes import TableSize
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.state.placements import Placement
-from extender_service.cluster.table_sizes import TableSize
 
 # kube-scheduler's default bindTimeoutSeconds.
 EXPECTED_SECONDS = 600.0

@@ -14,8 +14,8 @@ from prometheus_client import generate_latest as encode_text
 from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST as OPENMETRICS
 from prometheus_client.openmetrics.exposition import generate_latest as encode_openmetrics
 
+from extender_service.cluster.debugging.table_sizes import TableSize
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.cluster.table_sizes import TableSize
 from extender_service.extender.load import Limit
 from extender_service.extender.observation import Observation, Verb
 from extender_service.kube.watching.reflector import WatchState

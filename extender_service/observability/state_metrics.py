@@ -6,8 +6,8 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from extender_service.cluster.amounts.dimensions import POD_COUNT
+from extender_service.cluster.debugging.table_sizes import TableSize, table_sizes
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.cluster.table_sizes import TableSize, table_sizes
 from extender_service.kube.watching.reflector import WatchState
 
 

@@ -7,12 +7,12 @@ from msgspec import structs
 from numpy.typing import NDArray
 
 from extender_service.cluster.amounts.dimensions import CPU_MILLI
+from extender_service.cluster.debugging.table_sizes import table_sizes
 from extender_service.cluster.nodes.volume_support import limit_key
 from extender_service.cluster.pods.pod_counts import PodQuery
 from extender_service.cluster.pods.running_terms import TermCounts
 from extender_service.cluster.selection.label_sets import LabelSet, PodSelector
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.cluster.table_sizes import table_sizes
 from extender_service.kube.parsing.selectors import label_set_selector
 
 WEB = PodQuery((PodSelector(frozenset({"default"}), label_set_selector({"app": "web"})),))

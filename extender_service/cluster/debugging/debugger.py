@@ -10,10 +10,10 @@ from itertools import chain
 import msgspec
 import numpy as np
 
+from extender_service.cluster.debugging.table_sizes import table_sizes
 from extender_service.cluster.pods.pod_table import PodFacts, PodTable
 from extender_service.cluster.selection.label_sets import LabelSet
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.cluster.table_sizes import table_sizes
 from extender_service.kube.api_resources import key_of
 from extender_service.kube.parsing.pod_affinity import PodAffinityTerms
 

@@ -3,7 +3,7 @@ from collections.abc import Iterable
 import msgspec
 
 from extender_service.cluster.amounts.dimensions import CPU_MILLI
-from extender_service.cluster.debugger import compare, dump
+from extender_service.cluster.debugging.debugger import compare, dump
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.kube.types.core import (
     Affinity,

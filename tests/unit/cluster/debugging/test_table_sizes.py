@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 import pytest
 
+from extender_service.cluster.debugging.table_sizes import table_sizes
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.cluster.table_sizes import table_sizes
 from extender_service.cluster.volumes.storage_table import StorageObject
 from extender_service.kube.api_resources import key_of
 from extender_service.kube.types.core import LabelSelector, ObjectMeta
