@@ -17,8 +17,8 @@ from bench.figures import Row, Times, alternately, compared
 from bench.programs import ClusterSize
 from bench.run import Run, main
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.framework.candidates import best_candidates
-from extender_service.framework.preemption import dry_run
+from extender_service.framework.preemption.candidates import best_candidates
+from extender_service.framework.preemption.dry_run import dry_run
 from extender_service.framework.profile import Profile
 from extender_service.framework.runtime import filter_again
 from extender_service.framework.status import Code

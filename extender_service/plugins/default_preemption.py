@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.config.plugin_args import DefaultPreemptionArgs
-from extender_service.framework.candidates import NO_CANDIDATES, Candidates, best_candidates, sampled
 from extender_service.framework.guard import CycleError
 from extender_service.framework.interface import (
     CycleState,
@@ -18,7 +17,8 @@ from extender_service.framework.interface import (
     PostFilter,
     PostFilterResult,
 )
-from extender_service.framework.preemption import (
+from extender_service.framework.preemption.candidates import NO_CANDIDATES, Candidates, best_candidates, sampled
+from extender_service.framework.preemption.dry_run import (
     NOT_HELPFUL,
     DryRun,
     dry_run,

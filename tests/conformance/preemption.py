@@ -6,10 +6,10 @@ import numpy as np
 
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.config.plugin_args import DefaultPreemptionArgs
-from extender_service.framework.candidates import NO_CANDIDATES, Candidate, Candidates, best_candidates
 from extender_service.framework.guard import CycleError
 from extender_service.framework.interface import CycleState
-from extender_service.framework.preemption import dry_run, ineligible
+from extender_service.framework.preemption.candidates import NO_CANDIDATES, Candidate, Candidates, best_candidates
+from extender_service.framework.preemption.dry_run import dry_run, ineligible
 from extender_service.framework.profile import Profile
 from extender_service.framework.runtime import filter_again, run_post_filter
 from extender_service.framework.status import Code

@@ -7,8 +7,8 @@ import numpy as np
 
 from bench import preemption, synthetic
 from bench.decision import default_profile
-from extender_service.framework.candidates import best_candidates
-from extender_service.framework.preemption import dry_run
+from extender_service.framework.preemption.candidates import best_candidates
+from extender_service.framework.preemption.dry_run import dry_run
 from extender_service.framework.runtime import filter_again
 from extender_service.framework.status import Code
 from extender_service.kube.types.core import pod_name

@@ -11,9 +11,9 @@ from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.config.plugin_args import DefaultPreemptionArgs
-from extender_service.framework.candidates import NO_CANDIDATES, Candidates, best_candidates, sampled
 from extender_service.framework.interface import CycleState, Handle, PostFilterResult
-from extender_service.framework.preemption import dry_run
+from extender_service.framework.preemption.candidates import NO_CANDIDATES, Candidates, best_candidates, sampled
+from extender_service.framework.preemption.dry_run import dry_run
 from extender_service.framework.status import Code
 from extender_service.framework.verdicts import Verdicts
 from extender_service.kube.types.core import Pod

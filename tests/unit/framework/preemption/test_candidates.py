@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender_service.cluster.pods.pod_table import PodTable
-from extender_service.framework.candidates import (
+from extender_service.framework.preemption.candidates import (
     NO_CANDIDATES,
     Candidate,
     Candidates,

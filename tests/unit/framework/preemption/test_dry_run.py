@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.view.hypothetical import RowChanges
 from extender_service.cluster.view.node_view import NodeView
-from extender_service.framework.preemption import DryRun, dry_run, fit_error
+from extender_service.framework.preemption.dry_run import DryRun, dry_run, fit_error
 from extender_service.framework.status import unschedulable
 from extender_service.framework.verdicts import Verdicts
 from extender_service.kube.types.core import Pod
