@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from extender_service.framework.answers import wrong_names, wrong_rejections, wrong_scores, wrong_status
+from extender_service.framework.answer_checks import wrong_names, wrong_rejections, wrong_scores, wrong_status
 from extender_service.framework.status import SKIP, Rejections, unschedulable
 
 
