@@ -124,7 +124,7 @@ from extender_service.kube.types.storage import (
     StorageClass,
 )
 from extender_service.kube.types.workloads import Namespace, ReplicaSet, ReplicationController, Service, StatefulSet
-from extender_service.plugins.normalization import scale_to_max
+from extender_service.plugins.shared.normalization import scale_to_max
 
 __all__ = [
     "ABSENT",

@@ -21,8 +21,8 @@ from extender_service.kube.parsing.selectors import (
     required_node_affinity,
 )
 from extender_service.kube.types.core import NodeSelector, Pod
-from extender_service.plugins.node_matching import matches_affinity, matches_node_selector, preference
-from extender_service.plugins.normalization import scale_to_max
+from extender_service.plugins.shared.node_matching import matches_affinity, matches_node_selector, preference
+from extender_service.plugins.shared.normalization import scale_to_max
 
 NO_MATCH = unresolvable("node(s) didn't match Pod's node affinity/selector")
 NOT_ENFORCED = unresolvable("node(s) didn't match scheduler-enforced node affinity")

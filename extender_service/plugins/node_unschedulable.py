@@ -7,7 +7,7 @@ from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.interface import CycleState, Filter
 from extender_service.framework.status import Rejections, unresolvable
 from extender_service.kube.types.core import Pod, Taint
-from extender_service.plugins.tolerations import NO_SCHEDULE, is_tolerated
+from extender_service.plugins.shared.tolerations import NO_SCHEDULE, is_tolerated
 
 UNSCHEDULABLE = unresolvable("node(s) were unschedulable")
 _CORDON = Taint("node.kubernetes.io/unschedulable", "", NO_SCHEDULE)

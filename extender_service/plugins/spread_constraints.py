@@ -21,9 +21,9 @@ from extender_service.kube.parsing.selectors import (
 )
 from extender_service.kube.types.core import Pod, Toleration, TopologySpreadConstraint
 from extender_service.plugins.default_selector import default_selector
-from extender_service.plugins.node_matching import Mask, matches_affinity
-from extender_service.plugins.tolerations import first_untolerated
-from extender_service.plugins.topology import Amounts, Numbers, has_label
+from extender_service.plugins.shared.node_matching import Mask, matches_affinity
+from extender_service.plugins.shared.tolerations import first_untolerated
+from extender_service.plugins.shared.topology import Amounts, Numbers, has_label
 
 DO_NOT_SCHEDULE = "DoNotSchedule"
 SCHEDULE_ANYWAY = "ScheduleAnyway"

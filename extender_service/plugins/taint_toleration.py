@@ -11,8 +11,8 @@ from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.interface import CycleState, Filter, PreScore, Score
 from extender_service.framework.status import Rejections, Status, unresolvable
 from extender_service.kube.types.core import Pod, Taint, Toleration
-from extender_service.plugins.normalization import scale_to_max
-from extender_service.plugins.tolerations import PREFER_NO_SCHEDULE, first_untolerated, is_tolerated
+from extender_service.plugins.shared.normalization import scale_to_max
+from extender_service.plugins.shared.tolerations import PREFER_NO_SCHEDULE, first_untolerated, is_tolerated
 
 _TOLERATIONS = "PreScoreTaintToleration"
 

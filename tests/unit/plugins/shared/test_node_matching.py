@@ -12,7 +12,7 @@ from extender_service.kube.parsing.selectors import (
     required_node_affinity,
 )
 from extender_service.kube.types import core as objects
-from extender_service.plugins.node_matching import (
+from extender_service.plugins.shared.node_matching import (
     matches_affinity,
     matches_node_selector,
     matches_selector,

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from extender_service.plugins.normalization import scale_to_max
+from extender_service.plugins.shared.normalization import scale_to_max
 
 
 @pytest.mark.parametrize(

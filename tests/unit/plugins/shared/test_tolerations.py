@@ -1,7 +1,7 @@
 import pytest
 
 from extender_service.kube.types.core import Taint, Toleration
-from extender_service.plugins.tolerations import first_untolerated, is_tolerated, tolerates
+from extender_service.plugins.shared.tolerations import first_untolerated, is_tolerated, tolerates
 
 TAINT = Taint("gpu", "yes", "NoSchedule")
 
