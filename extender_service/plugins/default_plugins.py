@@ -4,7 +4,7 @@ from extender_service.framework.interface import Plugin
 from extender_service.plugins.default_binder import DefaultBinder
 from extender_service.plugins.default_preemption import DefaultPreemption
 from extender_service.plugins.image_locality import ImageLocality
-from extender_service.plugins.inter_pod_affinity import InterPodAffinity
+from extender_service.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from extender_service.plugins.node_affinity import NodeAffinity
 from extender_service.plugins.node_label import NodeLabel
 from extender_service.plugins.node_name import NodeName

@@ -22,7 +22,7 @@ from extender_service.kube.types.core import (
     WeightedPodAffinityTerm,
 )
 from extender_service.kube.types.workloads import Namespace
-from extender_service.plugins.inter_pod_affinity import NOT_APART, NOT_NEAR, UNWANTED, InterPodAffinity
+from extender_service.plugins.inter_pod_affinity.plugin import NOT_APART, NOT_NEAR, UNWANTED, InterPodAffinity
 from tests.unit.plugins.own_worlds import NAMESPACES, World, make_node, make_pod, reasons, worlds
 
 WEB = PodAffinityTerm("zone", LabelSelector({"app": "web"}))

@@ -9,7 +9,7 @@ from extender_service.cluster.selection.label_sets import LabelSet
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.kube.parsing.pod_affinity import PodAffinityTerms
-from extender_service.plugins.affinity_terms import selected_pods
+from extender_service.plugins.inter_pod_affinity.terms import selected_pods
 from extender_service.plugins.shared.topology import Amounts
 
 
