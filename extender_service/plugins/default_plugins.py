@@ -13,7 +13,7 @@ from extender_service.plugins.node_resources_balanced_allocation import NodeReso
 from extender_service.plugins.node_resources_fit import NodeResourcesFit
 from extender_service.plugins.node_unschedulable import NodeUnschedulable
 from extender_service.plugins.node_volume_limits import NodeVolumeLimits
-from extender_service.plugins.pod_topology_spread import PodTopologySpread
+from extender_service.plugins.pod_topology_spread.plugin import PodTopologySpread
 from extender_service.plugins.priority_sort import PrioritySort
 from extender_service.plugins.scheduling_gates import SchedulingGates
 from extender_service.plugins.taint_toleration import TaintToleration

@@ -11,15 +11,15 @@ from extender_service.cluster.nodes.label_columns import ABSENT
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.kube.types.core import Pod
-from extender_service.plugins.shared.node_matching import Mask
-from extender_service.plugins.shared.topology import Amounts, Numbers, all_have_label, has_label
-from extender_service.plugins.spread_constraints import (
+from extender_service.plugins.pod_topology_spread.constraints import (
     Constraints,
     Inclusion,
     have_labels,
     pods_by_row,
     pods_by_value,
 )
+from extender_service.plugins.shared.node_matching import Mask
+from extender_service.plugins.shared.topology import Amounts, Numbers, all_have_label, has_label
 
 _HOSTNAME = "kubernetes.io/hostname"
 # The highest number below a half: unlike a half, it never takes one below a half up to the next integer.

@@ -23,7 +23,7 @@ from extender_service.kube.types.core import (
     TopologySpreadConstraint,
 )
 from extender_service.kube.types.workloads import Service, ServiceSpec
-from extender_service.plugins.pod_topology_spread import NO_LABEL, NO_MATCH, PodTopologySpread
+from extender_service.plugins.pod_topology_spread.plugin import NO_LABEL, NO_MATCH, PodTopologySpread
 from tests.unit.plugins.own_worlds import NAMESPACES, World, make_node, make_pod, reasons, worlds
 
 WEB = LabelSelector({"app": "web"})

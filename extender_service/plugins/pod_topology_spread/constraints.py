@@ -20,7 +20,7 @@ from extender_service.kube.parsing.selectors import (
     required_node_affinity,
 )
 from extender_service.kube.types.core import Pod, Toleration, TopologySpreadConstraint
-from extender_service.plugins.default_selector import default_selector
+from extender_service.plugins.pod_topology_spread.default_selector import default_selector
 from extender_service.plugins.shared.node_matching import Mask, matches_affinity
 from extender_service.plugins.shared.tolerations import first_untolerated
 from extender_service.plugins.shared.topology import Amounts, Numbers, has_label

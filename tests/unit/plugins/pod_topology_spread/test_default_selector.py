@@ -14,7 +14,7 @@ from extender_service.kube.types.workloads import (
     StatefulSet,
     StatefulSetSpec,
 )
-from extender_service.plugins.default_selector import default_selector
+from extender_service.plugins.pod_topology_spread.default_selector import default_selector
 from tests.unit.plugins.own_worlds import make_pod
 
 OWNER = ObjectMeta(name="owner", namespace="shop")

@@ -23,15 +23,15 @@ from extender_service.framework.status import SKIP, Rejections, Status, unresolv
 from extender_service.kube.parsing.selectors import SelectorError
 from extender_service.kube.types.core import Object, Pod, TopologySpreadConstraint
 from extender_service.kube.types.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
-from extender_service.plugins.spread_constraints import (
+from extender_service.plugins.pod_topology_spread.constraints import (
     DO_NOT_SCHEDULE,
     SCHEDULE_ANYWAY,
     Constraints,
     default_constraints,
     own_constraints,
 )
-from extender_service.plugins.spread_scoring import SpreadPreference
-from extender_service.plugins.spread_skew import SpreadRequirement
+from extender_service.plugins.pod_topology_spread.filtering import SpreadRequirement
+from extender_service.plugins.pod_topology_spread.scoring import SpreadPreference
 
 NO_MATCH = unschedulable("node(s) didn't match pod topology spread constraints")
 NO_LABEL = unresolvable("node(s) didn't match pod topology spread constraints (missing required label)")

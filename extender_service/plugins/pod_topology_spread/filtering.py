@@ -9,14 +9,14 @@ from extender_service.cluster.nodes.node_table import NodeTable
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.kube.types.core import Pod
-from extender_service.plugins.shared.node_matching import Mask
-from extender_service.plugins.shared.topology import Amounts, Numbers, all_have_label, has_label
-from extender_service.plugins.spread_constraints import (
+from extender_service.plugins.pod_topology_spread.constraints import (
     Constraints,
     Inclusion,
     SpreadConstraint,
     pods_by_value,
 )
+from extender_service.plugins.shared.node_matching import Mask
+from extender_service.plugins.shared.topology import Amounts, Numbers, all_have_label, has_label
 
 # What can be wrong with a node.
 LACKS_LABEL, IS_UNEVEN = 1, 2

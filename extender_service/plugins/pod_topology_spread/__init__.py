@@ -1,0 +1,1 @@
+"""PodTopologySpread: pods spread evenly over zones, nodes and other domains."""
