@@ -9,8 +9,8 @@ from extender_service.plugins.node_affinity import NodeAffinity
 from extender_service.plugins.node_label import NodeLabel
 from extender_service.plugins.node_name import NodeName
 from extender_service.plugins.node_ports import NodePorts
-from extender_service.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
-from extender_service.plugins.node_resources_fit import NodeResourcesFit
+from extender_service.plugins.node_resources.balanced_allocation import NodeResourcesBalancedAllocation
+from extender_service.plugins.node_resources.fit import NodeResourcesFit
 from extender_service.plugins.node_unschedulable import NodeUnschedulable
 from extender_service.plugins.node_volume_limits import NodeVolumeLimits
 from extender_service.plugins.pod_topology_spread.plugin import PodTopologySpread

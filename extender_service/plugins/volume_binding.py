@@ -27,7 +27,7 @@ from extender_service.framework.status import SKIP, Rejections, Status, unresolv
 from extender_service.kube.api_resources import key_of
 from extender_service.kube.types.core import Object, Pod
 from extender_service.kube.types.storage import SELECTED_NODE_ANNOTATION, PersistentVolumeClaim
-from extender_service.plugins.node_resources_fit import MAX_SHAPE_SCORE, broken_linear
+from extender_service.plugins.node_resources.fit import MAX_SHAPE_SCORE, broken_linear
 from extender_service.plugins.pod_claims import PodClaims, UnusableClaimError, claims_of, eligible_nodes, sort_out
 from extender_service.plugins.static_volumes import UNBOUND, StaticBindings, bind_statically
 from extender_service.plugins.volume_binder import BoundVolumes, PodVolumes

@@ -2,7 +2,7 @@ import pytest
 
 from extender_service.framework.interface import EXTENSION_POINTS, CycleState, PluginError, extension_points
 from extender_service.plugins.node_name import NodeName
-from extender_service.plugins.node_resources_fit import NodeResourcesFit
+from extender_service.plugins.node_resources.fit import NodeResourcesFit
 from tests.unit.framework.stubs import POD
 
 

@@ -1,6 +1,6 @@
 import numpy as np
 
-from extender_service.plugins.node_resources_fit import broken_linear
+from extender_service.plugins.node_resources.fit import broken_linear
 from extender_service.plugins.static_volumes import UNBOUND, StaticBindings
 from extender_service.plugins.volume_scoring import utilization_score
 from tests.unit.cluster.storage_objects import make_claim, make_volume

@@ -21,7 +21,7 @@ from extender_service.framework.interface import MAX_NODE_SCORE, CycleState, Fil
 from extender_service.framework.status import Code, Rejections, Status
 from extender_service.kube.parsing.resource_names import is_extended_resource, is_scalar_resource
 from extender_service.kube.types.core import Pod
-from extender_service.plugins.resource_scoring import Usages, WeightedResource, pod_amounts, usages, weighed_pod
+from extender_service.plugins.node_resources.usages import Usages, WeightedResource, pod_amounts, usages, weighed_pod
 
 _REQUESTS = "PreFilterNodeResourcesFit"
 _AMOUNTS = "PreScoreNodeResourcesFit"

@@ -1,5 +1,5 @@
 from extender_service.framework.interface import CycleState
-from extender_service.plugins.resource_scoring import WeightedResource, pod_amounts, usages, weighed_pod
+from extender_service.plugins.node_resources.usages import WeightedResource, pod_amounts, usages, weighed_pod
 from tests.unit.plugins.worlds import CPU, GPU, MEMORY, PlainNode, PlainPod, World, empty_world
 
 

@@ -10,7 +10,7 @@ from extender_service.config.plugin_args import NodeResourcesBalancedAllocationA
 from extender_service.framework.interface import MAX_NODE_SCORE, CycleState, Handle, PreScore, Score
 from extender_service.framework.status import Status
 from extender_service.kube.types.core import Pod
-from extender_service.plugins.resource_scoring import Usages, WeightedResource, pod_amounts, usages, weighed_pod
+from extender_service.plugins.node_resources.usages import Usages, WeightedResource, pod_amounts, usages, weighed_pod
 
 _AMOUNTS = "PreScoreNodeResourcesBalancedAllocation"
 

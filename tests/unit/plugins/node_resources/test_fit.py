@@ -14,7 +14,7 @@ from extender_service.config.plugin_args import (
 )
 from extender_service.framework.interface import CycleState, PluginError
 from extender_service.framework.status import Status, unschedulable
-from extender_service.plugins.node_resources_fit import NodeResourcesFit, broken_linear
+from extender_service.plugins.node_resources.fit import NodeResourcesFit, broken_linear
 from tests.unit.plugins.worlds import (
     CPU,
     DISK,

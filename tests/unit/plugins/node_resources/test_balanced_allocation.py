@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from extender_service.config.plugin_args import NodeResourcesBalancedAllocationArgs, ResourceSpec
 from extender_service.framework.interface import CycleState
-from extender_service.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
+from extender_service.plugins.node_resources.balanced_allocation import NodeResourcesBalancedAllocation
 from tests.unit.plugins.worlds import (
     CPU,
     DISK,
