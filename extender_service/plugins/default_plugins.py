@@ -17,7 +17,7 @@ from extender_service.plugins.pod_topology_spread.plugin import PodTopologySprea
 from extender_service.plugins.priority_sort import PrioritySort
 from extender_service.plugins.scheduling_gates import SchedulingGates
 from extender_service.plugins.taint_toleration import TaintToleration
-from extender_service.plugins.volume_binding import VolumeBinding
+from extender_service.plugins.volume_binding.plugin import VolumeBinding
 from extender_service.plugins.volume_restrictions import VolumeRestrictions
 from extender_service.plugins.volume_zone import VolumeZone
 

@@ -17,7 +17,7 @@ from extender_service.kube.parsing.csi_migration import (
 from extender_service.kube.parsing.selectors import Operator, Requirement, Selector, parse_node_selector
 from extender_service.kube.types.storage import PersistentVolume
 from extender_service.plugins.shared.node_matching import matches_selector
-from extender_service.plugins.volume_verdicts import VolumeVerdicts
+from extender_service.plugins.volume_binding.verdicts import VolumeVerdicts
 
 Mask = NDArray[np.bool_]
 

@@ -5,7 +5,7 @@ from extender_service.cluster.volumes.storage_table import Storage, StorageObjec
 from extender_service.framework.interface import PluginError
 from extender_service.kube.types.core import NodeSelector, NodeSelectorTerm, Pod, SelectorRequirement
 from extender_service.kube.types.storage import PersistentVolume, PersistentVolumeSpec, VolumeNodeAffinity
-from extender_service.plugins.pod_claims import (
+from extender_service.plugins.volume_binding.claims import (
     UnusableClaimError,
     claims_of,
     eligible_nodes,

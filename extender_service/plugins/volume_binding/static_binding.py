@@ -16,7 +16,7 @@ from extender_service.kube.api_resources import key_of
 from extender_service.kube.parsing.quantities import parse_quantity
 from extender_service.kube.parsing.selectors import Selector, SelectorError, parse_label_selector
 from extender_service.kube.types.storage import PersistentVolume, PersistentVolumeClaim
-from extender_service.plugins.volume_reach import can_reach, lowest_ranks
+from extender_service.plugins.volume_binding.reach import can_reach, lowest_ranks
 
 UNBOUND = -1
 

@@ -1,7 +1,13 @@
 import numpy as np
 
 from extender_service.framework.status import Code, Status, unresolvable
-from extender_service.plugins.volume_verdicts import CONFLICT, NO_SPACE, NO_VOLUME, NOTHING_TO_BIND, VolumeVerdicts
+from extender_service.plugins.volume_binding.verdicts import (
+    CONFLICT,
+    NO_SPACE,
+    NO_VOLUME,
+    NOTHING_TO_BIND,
+    VolumeVerdicts,
+)
 
 
 def mask(*marked: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

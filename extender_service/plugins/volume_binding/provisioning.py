@@ -11,7 +11,7 @@ from extender_service.kube.parsing.quantities import parse_quantity, whole_value
 from extender_service.kube.parsing.selectors import Selector, SelectorError, parse_label_selector
 from extender_service.kube.types.core import LabelSelector, SelectorRequirement
 from extender_service.kube.types.storage import PersistentVolumeClaim, StorageClass, TopologyTerm
-from extender_service.plugins.volume_reach import any_selects
+from extender_service.plugins.volume_binding.reach import any_selects
 
 Mask = NDArray[np.bool_]
 

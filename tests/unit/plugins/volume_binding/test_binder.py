@@ -25,7 +25,7 @@ from extender_service.kube.types.storage import (
     PersistentVolumeClaim,
     PersistentVolumeSpec,
 )
-from extender_service.plugins.volume_binding import VolumeBinding
+from extender_service.plugins.volume_binding.plugin import VolumeBinding
 from tests.unit.cluster.objects import make_node
 from tests.unit.cluster.storage_objects import make_claim, make_class, make_csi_node, make_volume, with_claims
 from tests.unit.plugins.volume_worlds import cluster_of, verdicts

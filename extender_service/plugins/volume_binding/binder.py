@@ -21,8 +21,8 @@ from extender_service.kube.types.storage import (
     PersistentVolume,
     PersistentVolumeClaim,
 )
-from extender_service.plugins.volume_reach import reach_volume
-from extender_service.plugins.volume_verdicts import VolumeVerdicts
+from extender_service.plugins.volume_binding.reach import reach_volume
+from extender_service.plugins.volume_binding.verdicts import VolumeVerdicts
 
 # What can end the wait, but for a pod that is deleted: its events are many, and the poll is soon enough.
 _PROGRESS = (

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from extender_service.kube.parsing.quantities import parse_quantity, whole_value
 from extender_service.kube.types.storage import STORAGE, PersistentVolume
-from extender_service.plugins.static_volumes import StaticBindings
+from extender_service.plugins.volume_binding.static_binding import StaticBindings
 
 
 def utilization_score(bindings: StaticBindings, by_percent: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -8,7 +8,7 @@ from extender_service.framework.interface import CycleState, PluginError
 from extender_service.framework.status import SKIP, Code, Status, unresolvable
 from extender_service.kube.types.core import AWSElasticBlockStore, NodeSelector, NodeSelectorTerm, SelectorRequirement
 from extender_service.kube.types.storage import PersistentVolume, PersistentVolumeSpec, VolumeNodeAffinity
-from extender_service.plugins.volume_binding import UNBOUND_IMMEDIATE, VolumeBinding
+from extender_service.plugins.volume_binding.plugin import UNBOUND_IMMEDIATE, VolumeBinding
 from tests.unit.cluster.objects import make_node
 from tests.unit.cluster.storage_objects import (
     make_capacity,

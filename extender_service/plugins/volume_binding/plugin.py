@@ -28,13 +28,19 @@ from extender_service.kube.api_resources import key_of
 from extender_service.kube.types.core import Object, Pod
 from extender_service.kube.types.storage import SELECTED_NODE_ANNOTATION, PersistentVolumeClaim
 from extender_service.plugins.node_resources.fit import MAX_SHAPE_SCORE, broken_linear
-from extender_service.plugins.pod_claims import PodClaims, UnusableClaimError, claims_of, eligible_nodes, sort_out
-from extender_service.plugins.static_volumes import UNBOUND, StaticBindings, bind_statically
-from extender_service.plugins.volume_binder import BoundVolumes, PodVolumes
-from extender_service.plugins.volume_provisioning import can_make, has_space, storage_class_of
-from extender_service.plugins.volume_reach import reach_volume
-from extender_service.plugins.volume_scoring import utilization_score
-from extender_service.plugins.volume_verdicts import (
+from extender_service.plugins.volume_binding.binder import BoundVolumes, PodVolumes
+from extender_service.plugins.volume_binding.claims import (
+    PodClaims,
+    UnusableClaimError,
+    claims_of,
+    eligible_nodes,
+    sort_out,
+)
+from extender_service.plugins.volume_binding.provisioning import can_make, has_space, storage_class_of
+from extender_service.plugins.volume_binding.reach import reach_volume
+from extender_service.plugins.volume_binding.scoring import utilization_score
+from extender_service.plugins.volume_binding.static_binding import UNBOUND, StaticBindings, bind_statically
+from extender_service.plugins.volume_binding.verdicts import (
     CONFLICT,
     NO_SPACE,
     NO_VOLUME,

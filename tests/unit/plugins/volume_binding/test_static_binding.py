@@ -10,7 +10,7 @@ from extender_service.cluster.volumes.storage_table import StorageObject
 from extender_service.framework.interface import PluginError
 from extender_service.kube.types.core import LabelSelector, SelectorRequirement
 from extender_service.kube.types.storage import ClaimReference, PersistentVolume, PersistentVolumeClaim
-from extender_service.plugins.static_volumes import UNBOUND, bind_statically
+from extender_service.plugins.volume_binding.static_binding import UNBOUND, bind_statically
 from tests.unit.cluster.objects import make_node
 from tests.unit.cluster.storage_objects import make_claim, make_volume
 from tests.unit.plugins.volume_worlds import cluster_of
