@@ -27,7 +27,7 @@ from extender_service.framework.profiles import Profiles
 from extender_service.framework.registry import Registry
 from extender_service.framework.runtime import run_pre_filter, run_pre_score
 from extender_service.kube.types.core import Pod
-from extender_service.plugins.default_plugins import IN_TREE
+from extender_service.plugins.in_tree import IN_TREE
 from extender_service.scheduling.engine import Engine
 from extender_service.scheduling.question import Question
 

@@ -13,7 +13,7 @@ from extender_service.framework.profile import Profile
 from extender_service.framework.registry import Registry
 from extender_service.kube.types.core import Object
 from extender_service.kube.types.policy import PodDisruptionBudget
-from extender_service.plugins.default_plugins import IN_TREE
+from extender_service.plugins.in_tree import IN_TREE
 
 
 class StartError(Exception):

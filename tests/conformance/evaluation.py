@@ -31,7 +31,7 @@ from extender_service.kube.parsing.api_defaults import default_metadata
 from extender_service.kube.parsing.decoder import Decoder
 from extender_service.kube.parsing.manifests import CLUSTER_SCOPED, KINDS
 from extender_service.kube.types.core import Node, Object, Pod
-from extender_service.plugins.default_plugins import IN_TREE
+from extender_service.plugins.in_tree import IN_TREE
 from tests.conformance.cases import Case, Verdict
 from tests.conformance.preemption import preempted
 

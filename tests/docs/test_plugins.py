@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from extender_service.config.defaults import DEFAULT_PLUGINS
 from extender_service.framework.interface import EXTENSION_POINTS, extension_points
-from extender_service.plugins.default_plugins import IN_TREE
+from extender_service.plugins.in_tree import IN_TREE
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "plugins.md").read_text()

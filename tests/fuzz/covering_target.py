@@ -22,7 +22,7 @@ with atheris.instrument_imports(include=["extender_service"]):
     from extender_service.framework.interface import Handle
     from extender_service.framework.profiles import Profiles
     from extender_service.framework.registry import Registry
-    from extender_service.plugins.default_plugins import IN_TREE
+    from extender_service.plugins.in_tree import IN_TREE
     from extender_service.scheduling.engine import Engine
 
 import logging

@@ -20,7 +20,7 @@ from extender_service.framework.interface import Handle
 from extender_service.framework.profiles import Profiles
 from extender_service.framework.registry import Registry
 from extender_service.kube.types.core import Pod, ResourceList
-from extender_service.plugins.default_plugins import IN_TREE
+from extender_service.plugins.in_tree import IN_TREE
 from extender_service.scheduling.binder import CONFIRM_SECONDS
 from extender_service.scheduling.engine import Engine
 from tests.unit.cluster.clock import Clock

@@ -25,7 +25,7 @@ from extender_service.kube.types.core import Node, Pod
 from extender_service.kube.types.storage import PersistentVolume, PersistentVolumeClaim
 from extender_service.kube.writing.event_recorder import Occurrence
 from extender_service.plugins.default_binder import DefaultBinder
-from extender_service.plugins.default_plugins import IN_TREE
+from extender_service.plugins.in_tree import IN_TREE
 from extender_service.scheduling.engine import Engine
 from tests.unit.cluster.clock import Clock
 

@@ -12,7 +12,7 @@ from extender_service.framework.registry import Registry
 from extender_service.framework.runtime import filter_again, run_pre_filter
 from extender_service.kube.types.core import LabelSelector, ObjectMeta, Pod
 from extender_service.kube.types.policy import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
-from extender_service.plugins.default_plugins import IN_TREE
+from extender_service.plugins.in_tree import IN_TREE
 from tests.unit.cluster.objects import make_node, make_pod
 
 

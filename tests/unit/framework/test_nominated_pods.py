@@ -10,7 +10,7 @@ from extender_service.config.load import default_config
 from extender_service.framework.interface import Handle
 from extender_service.framework.registry import Registry
 from extender_service.kube.types.core import Affinity, LabelSelector, Pod, PodAffinity, PodAffinityTerm
-from extender_service.plugins.default_plugins import IN_TREE
+from extender_service.plugins.in_tree import IN_TREE
 from extender_service.scheduling.asked_nodes import AllNodes
 from extender_service.scheduling.decision import Decision, decide
 from extender_service.scheduling.question import Question

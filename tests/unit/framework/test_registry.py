@@ -17,8 +17,8 @@ from extender_service.framework.registry import Registry
 from extender_service.framework.status import Rejections
 from extender_service.kube.types.core import Pod
 from extender_service.plugins.default_binder import DefaultBinder
-from extender_service.plugins.default_plugins import IN_TREE
-from extender_service.plugins.priority_sort import PrioritySort
+from extender_service.plugins.in_tree import IN_TREE
+from extender_service.plugins.queue_sort import PrioritySort
 from tests.unit.framework.stubs import make_handle
 
 

@@ -11,7 +11,7 @@ from extender_service.framework.interface import CycleState
 from extender_service.framework.registry import Registry
 from extender_service.framework.status import Code
 from extender_service.kube.types.core import Pod
-from extender_service.plugins.default_plugins import IN_TREE
+from extender_service.plugins.in_tree import IN_TREE
 from extender_service.plugins.node_label import OTHER_LABELS, NodeLabel
 from extender_service.testing import Trial
 from tests.unit.cluster.objects import make_node

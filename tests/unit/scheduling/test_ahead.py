@@ -14,7 +14,7 @@ from extender_service.framework.profiles import Profiles
 from extender_service.framework.registry import Registry
 from extender_service.kube.types.core import LabelSelector, OwnerReference, Pod, Volume
 from extender_service.kube.types.workloads import ReplicaSet, ReplicaSetSpec, Service, ServiceSpec
-from extender_service.plugins.default_plugins import IN_TREE
+from extender_service.plugins.in_tree import IN_TREE
 from extender_service.scheduling.asked_nodes import AllNodes
 from extender_service.scheduling.decision import Decision, decide
 from extender_service.scheduling.engine import Engine

@@ -1,7 +1,7 @@
 from extender_service.config.load import default_config
 from extender_service.config.profiles import effective_profiles
 from extender_service.framework.interface import extension_points
-from extender_service.plugins.default_plugins import IN_TREE
+from extender_service.plugins.in_tree import IN_TREE
 
 DEFAULT_WEIGHTS = {
     "TaintToleration": 3,

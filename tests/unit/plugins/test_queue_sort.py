@@ -1,7 +1,7 @@
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.framework.interface import QueuedPod
 from extender_service.kube.types.core import Pod, PodSpec
-from extender_service.plugins.priority_sort import PrioritySort
+from extender_service.plugins.queue_sort import PrioritySort
 from tests.unit.plugins.volume_worlds import handle_of
 
 

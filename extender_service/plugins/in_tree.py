@@ -14,7 +14,7 @@ from extender_service.plugins.node_resources.fit import NodeResourcesFit
 from extender_service.plugins.node_unschedulable import NodeUnschedulable
 from extender_service.plugins.node_volume_limits import NodeVolumeLimits
 from extender_service.plugins.pod_topology_spread.plugin import PodTopologySpread
-from extender_service.plugins.priority_sort import PrioritySort
+from extender_service.plugins.queue_sort import PrioritySort
 from extender_service.plugins.scheduling_gates import SchedulingGates
 from extender_service.plugins.taint_toleration import TaintToleration
 from extender_service.plugins.volume_binding.plugin import VolumeBinding
