@@ -11,9 +11,9 @@ from types import TracebackType
 from typing import Self
 
 from extender_service.options import ServeOptions
-from extender_service.serving.connections import ConnectionLimits, Connections
+from extender_service.serving.connection_limits import ConnectionLimits, Connections
 from extender_service.serving.refusals import Refusals
-from extender_service.serving.tls import ServingCertificates, TLSError, TLSFiles
+from extender_service.serving.server_tls import ServingCertificates, TLSError, TLSFiles
 from extender_service.startup import StartError
 
 log = logging.getLogger(__name__)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from extender_service.extender.load import CallLimits
-from extender_service.serving.connections import ConnectionLimits
+from extender_service.serving.connection_limits import ConnectionLimits
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,7 @@ from extender_service.observability.operations import operations_routes
 from extender_service.options import ServeOptions
 from extender_service.scheduling.engine import Engine
 from extender_service.serving import open_files
-from extender_service.serving.connections import ConnectionLimits
+from extender_service.serving.connection_limits import ConnectionLimits
 from extender_service.serving.graceful_server import GracefulServer
 from extender_service.serving.limited_server import LimitedServer
 from extender_service.serving.shutdown import Shutdown

@@ -14,10 +14,10 @@ from contextlib import contextmanager
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from extender_service.serving.connections import Connections
+from extender_service.serving.connection_limits import Connections
 from extender_service.serving.limited_server import LimitedServer
 from extender_service.serving.shutdown import Shutdown
-from extender_service.serving.unread import has_unread
+from extender_service.serving.socket_state import has_unread
 
 log = logging.getLogger(__name__)
 

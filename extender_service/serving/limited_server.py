@@ -9,7 +9,7 @@ from typing import Self
 
 import uvicorn
 
-from extender_service.serving.connections import Connections
+from extender_service.serving.connection_limits import Connections
 from extender_service.serving.limited_http import LimitedHTTP
 
 log = logging.getLogger(__name__)

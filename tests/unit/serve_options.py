@@ -6,7 +6,7 @@ from typing import Any
 
 from extender_service.extender.load import CallLimits
 from extender_service.options import ServeOptions
-from extender_service.serving.connections import ConnectionLimits
+from extender_service.serving.connection_limits import ConnectionLimits
 
 
 def serve_options(cluster_files: list[Path], **changes: Any) -> ServeOptions:

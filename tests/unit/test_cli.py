@@ -10,7 +10,7 @@ import pytest
 from extender_service import cli, serve
 from extender_service.extender.load import CallLimits
 from extender_service.options import ServeOptions
-from extender_service.serving.connections import ConnectionLimits
+from extender_service.serving.connection_limits import ConnectionLimits
 from extender_service.startup import StartError
 
 Served = Callable[..., ServeOptions]

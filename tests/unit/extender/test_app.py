@@ -17,7 +17,7 @@ from extender_service.extender.observation import Verb
 from extender_service.framework.interface import CycleState, Filter, Handle
 from extender_service.framework.status import Rejections, unschedulable
 from extender_service.kube.types.core import Pod
-from extender_service.serving.connections import ConnectionLimits, Connections
+from extender_service.serving.connection_limits import ConnectionLimits, Connections
 from extender_service.serving.limited_server import LimitedServer
 from extender_service.serving.refusals import Refusals
 from tests.unit.cluster.objects import make_node, make_pod

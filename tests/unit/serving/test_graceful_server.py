@@ -13,7 +13,7 @@ import uvicorn
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from extender_service.serving.connections import ConnectionLimits, Connections
+from extender_service.serving.connection_limits import ConnectionLimits, Connections
 from extender_service.serving.graceful_server import GracefulServer
 from extender_service.serving.refusals import Refusals
 from extender_service.serving.shutdown import Shutdown

@@ -10,10 +10,10 @@ import pytest
 import trustme
 import uvloop
 
-from extender_service.serving.connections import ConnectionLimits, Connections
+from extender_service.serving.connection_limits import ConnectionLimits, Connections
 from extender_service.serving.limited_server import Acceptor
 from extender_service.serving.refusals import Refusals
-from extender_service.serving.tls import ServingCertificates, TLSFiles
+from extender_service.serving.server_tls import ServingCertificates, TLSFiles
 from tests.certificates import client_context, issue, overwrite, pem_files
 
 Run = Callable[[Coroutine[Any, Any, None]], None]

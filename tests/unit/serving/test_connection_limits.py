@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from extender_service.serving.connections import ConnectionLimits, Connections
+from extender_service.serving.connection_limits import ConnectionLimits, Connections
 from extender_service.serving.refusals import Refusals
 from tests.unit.cluster.clock import Clock
 
@@ -132,7 +132,7 @@ def test_answers_that_are_not_taken_have_a_bound_together() -> None:
 
 def test_the_look_is_taken_once_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[float] = []
-    monkeypatch.setattr("extender_service.serving.connections._LOOK_SECONDS", 0.001)
+    monkeypatch.setattr("extender_service.serving.connection_limits._LOOK_SECONDS", 0.001)
 
     async def run() -> None:
         world = World()
