@@ -20,7 +20,7 @@ from bench.run import Run, main
 from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.view.node_view import NodeView
-from extender_service.config.load import default_config
+from extender_service.config.loading import default_config
 from extender_service.framework.interface import CycleState, Handle
 from extender_service.framework.profile import Profile
 from extender_service.framework.profiles import Profiles

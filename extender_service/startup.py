@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.config.errors import ConfigError
-from extender_service.config.load import default_config, load_config
+from extender_service.config.loading import default_config, load_config
+from extender_service.config.problems import ConfigError
 from extender_service.config.types import KubeSchedulerConfiguration
 from extender_service.framework.discovery import PluginLoadError, discover_plugins
 from extender_service.framework.interface import API, Handle

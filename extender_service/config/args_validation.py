@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from extender_service.config.core_types import TopologySpreadConstraint
-from extender_service.config.errors import Problem, duplicate, forbidden, invalid, not_supported, required
 from extender_service.config.plugin_args import (
     DefaultPreemptionArgs,
     InterPodAffinityArgs,
@@ -16,6 +15,7 @@ from extender_service.config.plugin_args import (
     UtilizationShapePoint,
     VolumeBindingArgs,
 )
+from extender_service.config.problems import Problem, duplicate, forbidden, invalid, not_supported, required
 from extender_service.kube.parsing.label_syntax import label_key_faults
 from extender_service.kube.parsing.selectors import SelectorError, parse_preferred_terms
 from extender_service.kube.types import core as objects

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from extender_service.config.errors import ConfigError, Problem
+from extender_service.config.problems import ConfigError, Problem
 
 _WORDS = {
     **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True),

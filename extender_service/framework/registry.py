@@ -6,9 +6,9 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from extender_service.config.decoding import problems_of
-from extender_service.config.errors import ConfigError, Problem
-from extender_service.config.profiles import EffectivePlugins, effective_profiles
+from extender_service.config.effective_plugins import EffectivePlugins, effective_profiles
+from extender_service.config.problems import ConfigError, Problem
+from extender_service.config.reading import problems_of
 from extender_service.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
 from extender_service.framework.interface import Handle, Plugin, extension_points
 from extender_service.framework.profile import Profile

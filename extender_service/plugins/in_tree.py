@@ -1,4 +1,4 @@
-"""The one list of the in-tree plugins. Which of them run by default, a configuration says (config/defaults.py)."""
+"""The one list of the in-tree plugins. Which of them run by default, a configuration says (config/defaulting.py)."""
 
 from extender_service.framework.interface import Plugin
 from extender_service.plugins.default_binder import DefaultBinder

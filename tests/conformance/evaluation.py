@@ -11,7 +11,7 @@ from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.cluster.volumes.storage_table import STORAGE
-from extender_service.config.load import default_config, parse_config
+from extender_service.config.loading import default_config, parse_config
 from extender_service.config.types import KubeSchedulerConfiguration
 from extender_service.framework.guard import CycleError
 from extender_service.framework.interface import CycleState, Handle

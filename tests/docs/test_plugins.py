@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from extender_service.config.defaults import DEFAULT_PLUGINS
+from extender_service.config.defaulting import DEFAULT_PLUGINS
 from extender_service.framework.interface import EXTENSION_POINTS, extension_points
 from extender_service.plugins.in_tree import IN_TREE
 

@@ -15,7 +15,7 @@ import atheris
 with atheris.instrument_imports(include=["extender_service"]):
     from extender_service.cluster.sources.cluster_file import ClusterFile
     from extender_service.cluster.state.cluster import Cluster
-    from extender_service.config.load import default_config
+    from extender_service.config.loading import default_config
     from extender_service.extender.app import create_app
     from extender_service.extender.extender import Extender
     from extender_service.extender.load import CallLimits, Load

@@ -1,5 +1,5 @@
 from extender_service.config.dump import dump_config
-from extender_service.config.load import default_config
+from extender_service.config.loading import default_config
 
 
 def test_fields_are_printed_in_the_order_of_their_names() -> None:

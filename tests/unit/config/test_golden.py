@@ -9,9 +9,9 @@ import pytest
 import yaml
 
 from extender_service.config.dump import dump_config
-from extender_service.config.errors import ConfigError, Problem
-from extender_service.config.load import default_config, parse_config
-from extender_service.config.profiles import effective_profiles
+from extender_service.config.effective_plugins import effective_profiles
+from extender_service.config.loading import default_config, parse_config
+from extender_service.config.problems import ConfigError, Problem
 
 FOLDER = Path(__file__).parent / "golden"
 NESTED_ARGS = re.compile(r"decoding \.(profiles\[\d+\]\.pluginConfig\[\d+\]): ")

@@ -1,7 +1,7 @@
 import pytest
 from pydantic import ValidationError
 
-from extender_service.config.load import default_config, parse_config
+from extender_service.config.loading import default_config, parse_config
 from extender_service.config.plugin_args import (
     DEFAULT_RESOURCES,
     NodeAffinityArgs,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from extender_service.config.errors import ConfigError
+from extender_service.config.problems import ConfigError
 from extender_service.config.syntax import parse
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "scalars.json").read_text())

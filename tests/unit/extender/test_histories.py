@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from extender_service.cluster.debugging.debugger import compare
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.config.load import default_config
+from extender_service.config.loading import default_config
 from extender_service.extender.app import create_app
 from extender_service.extender.expectations import EXPECTED_SECONDS, UNKNOWN_SECONDS
 from extender_service.extender.extender import Extender

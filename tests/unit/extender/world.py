@@ -9,7 +9,7 @@ import msgspec
 
 from extender_service.cluster.amounts.dimensions import CPU_MILLI
 from extender_service.cluster.state.cluster import Cluster, pod_uid
-from extender_service.config.load import default_config
+from extender_service.config.loading import default_config
 from extender_service.extender.app import create_app
 from extender_service.extender.extender import Extender
 from extender_service.extender.load import CallLimits, Load

@@ -7,9 +7,9 @@ from pydantic import BaseModel, Field
 
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.view.node_view import NodeView
-from extender_service.config.errors import ConfigError
-from extender_service.config.load import parse_config
+from extender_service.config.loading import parse_config
 from extender_service.config.model import Many, Model
+from extender_service.config.problems import ConfigError
 from extender_service.config.types import KubeSchedulerConfiguration
 from extender_service.framework.interface import CycleState, Filter, Handle, Score
 from extender_service.framework.profile import Profile

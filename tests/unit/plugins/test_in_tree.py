@@ -1,5 +1,5 @@
-from extender_service.config.load import default_config
-from extender_service.config.profiles import effective_profiles
+from extender_service.config.effective_plugins import effective_profiles
+from extender_service.config.loading import default_config
 from extender_service.framework.interface import extension_points
 from extender_service.plugins.in_tree import IN_TREE
 

@@ -7,7 +7,7 @@ from msgspec import structs
 
 from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster, pod_uid
-from extender_service.config.load import default_config
+from extender_service.config.loading import default_config
 from extender_service.framework.interface import CycleState, Handle, NoTimeLeftError, PreFilter
 from extender_service.framework.profile import Profile
 from extender_service.framework.profiles import Profiles

@@ -2,8 +2,8 @@
 
 from collections.abc import Collection, Iterator, Mapping
 
-from extender_service.config.defaults import ALL
-from extender_service.config.errors import ConfigError, Problem
+from extender_service.config.defaulting import ALL
+from extender_service.config.problems import ConfigError, Problem
 from extender_service.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile, PluginRef, PluginSet
 
 # The plugins of each extension point, named as in a configuration (preFilter), in the order in which they run.

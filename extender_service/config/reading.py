@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from extender_service.config.errors import ConfigError, Problem, invalid, not_supported, required
 from extender_service.config.model import Model
 from extender_service.config.plugin_args import API_VERSION
+from extender_service.config.problems import ConfigError, Problem, invalid, not_supported, required
 from extender_service.config.syntax import parse
 from extender_service.config.types import KIND, KubeSchedulerConfiguration
 

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from extender_service.config.errors import ConfigError, Problem
-from extender_service.config.load import default_config, load_config, parse_config
+from extender_service.config.loading import default_config, load_config, parse_config
+from extender_service.config.problems import ConfigError, Problem
 
 TYPE = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from extender_service.config.decoding import decode
-from extender_service.config.defaults import set_defaults
-from extender_service.config.errors import ConfigError, Problem
+from extender_service.config.checks import validate, validate_node_resources_fit
+from extender_service.config.defaulting import set_defaults
 from extender_service.config.plugin_args import NodeResourcesFitArgs
+from extender_service.config.problems import ConfigError, Problem
+from extender_service.config.reading import decode
 from extender_service.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile, PluginConfig
-from extender_service.config.validation import validate, validate_node_resources_fit
 
 
 def load_config(path: Path, *, volume_capacity_priority: bool = False) -> KubeSchedulerConfiguration:

@@ -1,9 +1,9 @@
 import pytest
 
-from extender_service.config.defaults import DEFAULT_PLUGINS
-from extender_service.config.errors import ConfigError, Problem
-from extender_service.config.load import parse_config
-from extender_service.config.profiles import effective_profiles
+from extender_service.config.defaulting import DEFAULT_PLUGINS
+from extender_service.config.effective_plugins import effective_profiles
+from extender_service.config.loading import parse_config
+from extender_service.config.problems import ConfigError, Problem
 
 TYPE = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 POINTS_OF: dict[str, set[str]] = {plugin.name: {"filter", "score"} for plugin in DEFAULT_PLUGINS}

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from extender_service.config.args_validation import CHECKS, check_node_resources_fit, check_volume_binding
-from extender_service.config.errors import Problem, duplicate, invalid, required
 from extender_service.config.plugin_args import API_VERSION, NodeResourcesFitArgs, VolumeBindingArgs
+from extender_service.config.problems import Problem, duplicate, invalid, required
 from extender_service.config.types import (
     ClientConnectionConfiguration,
     Extender,
