@@ -10,8 +10,8 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from extender_service import cli
 from extender_service.cluster.state.cluster import Cluster
+from extender_service.command import cli
 from extender_service.extender import app, candidates, node_names
 from extender_service.observability import observer
 from extender_service.observability.metrics import Metrics

@@ -4,8 +4,8 @@ import logging
 from pathlib import Path
 from typing import Any
 
+from extender_service.command.options import ServeOptions
 from extender_service.extender.load import CallLimits
-from extender_service.options import ServeOptions
 from extender_service.serving.connection_limits import ConnectionLimits
 
 

@@ -10,10 +10,10 @@ import httpx
 import pytest
 import trustme
 
-from extender_service.serve import _serve
-from extender_service.startup import StartError
+from extender_service.command.profiles import StartError
+from extender_service.command.serve import _serve
 from tests.certificates import client_context, issue, overwrite, pem_files
-from tests.unit.serve_options import mutual_tls, serve_options
+from tests.unit.command.serve_options import mutual_tls, serve_options
 
 CLUSTER = """
 kind: List

@@ -22,6 +22,10 @@ from extender_service.cluster.debugging.debugger import compare, dump
 from extender_service.cluster.sources.api_server import ApiServer
 from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
+from extender_service.command.listeners import Listeners
+from extender_service.command.options import ServeOptions
+from extender_service.command.profiles import Setup, StartError
+from extender_service.command.welcome import welcome
 from extender_service.extender.app import create_app
 from extender_service.extender.expectations import Expectations
 from extender_service.extender.extender import Extender
@@ -36,13 +40,11 @@ from extender_service.kube.credentials.loading import load_credentials
 from extender_service.kube.parsing.manifests import ManifestError
 from extender_service.kube.writing.event_recorder import EventRecorder
 from extender_service.kube.writing.leases import lease_holder
-from extender_service.listeners import Listeners
 from extender_service.observability.health import Check, Health, first_problem, trust_check, watch_checks
 from extender_service.observability.logs import configure_logging
 from extender_service.observability.metrics import Metrics
 from extender_service.observability.observer import CallObserver
 from extender_service.observability.operations import operations_routes
-from extender_service.options import ServeOptions
 from extender_service.scheduling.engine import Engine
 from extender_service.serving import open_files
 from extender_service.serving.connection_limits import ConnectionLimits
@@ -50,8 +52,6 @@ from extender_service.serving.graceful_server import GracefulServer
 from extender_service.serving.limited_server import LimitedServer
 from extender_service.serving.shutdown import Shutdown
 from extender_service.serving.watchdog import watchdog
-from extender_service.startup import Setup, StartError
-from extender_service.welcome import welcome
 
 log = logging.getLogger(__name__)
 

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 import trustme
 
-from extender_service.listeners import Listeners
-from extender_service.startup import StartError
+from extender_service.command.listeners import Listeners
+from extender_service.command.profiles import StartError
 from tests.certificates import issue, overwrite, pem_files
-from tests.unit.serve_options import mutual_tls, serve_options
+from tests.unit.command.serve_options import mutual_tls, serve_options
 
 AUTHORITY = trustme.CA()
 

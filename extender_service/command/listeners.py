@@ -10,11 +10,11 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
-from extender_service.options import ServeOptions
+from extender_service.command.options import ServeOptions
+from extender_service.command.profiles import StartError
 from extender_service.serving.connection_limits import ConnectionLimits, Connections
 from extender_service.serving.refusals import Refusals
 from extender_service.serving.server_tls import ServingCertificates, TLSError, TLSFiles
-from extender_service.startup import StartError
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ import pytest
 
 from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.startup import Setup, StartError
+from extender_service.command.profiles import Setup, StartError
 
 PLUGIN = """
 import pydantic

@@ -8,7 +8,7 @@ import pytest
 
 from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.welcome import welcome
+from extender_service.command.welcome import welcome
 from tests.unit.cluster.objects import make_node, make_pod
 from tests.unit.extender.world import World
 

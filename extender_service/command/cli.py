@@ -9,9 +9,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NoReturn
 
-from extender_service.limit_options import add_limit_options, call_limits, connection_limits, duration
+from extender_service.command.limit_options import add_limit_options, call_limits, connection_limits, duration
+from extender_service.command.options import ServeOptions
 from extender_service.observability.logs import parse_log_level
-from extender_service.options import ServeOptions
 
 PROGRAM = "extender-service"
 ENVIRONMENT_PREFIX = "EXTENDER_SERVICE_"
@@ -64,9 +64,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{PROGRAM} {version(PROGRAM)}")  # noqa: T201 - it is what was asked for
         return 0
     # `version` needs none of these.
+    from extender_service.command.profiles import Setup, StartError  # noqa: PLC0415
+    from extender_service.command.serve import serve  # noqa: PLC0415
     from extender_service.config.dump import dump_config  # noqa: PLC0415
-    from extender_service.serve import serve  # noqa: PLC0415
-    from extender_service.startup import Setup, StartError  # noqa: PLC0415
 
     try:
         if options.command == "serve":

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from extender_service import cli, serve
+from extender_service.command import cli, serve
+from extender_service.command.options import ServeOptions
+from extender_service.command.profiles import StartError
 from extender_service.extender.load import CallLimits
-from extender_service.options import ServeOptions
 from extender_service.serving.connection_limits import ConnectionLimits
-from extender_service.startup import StartError
 
 Served = Callable[..., ServeOptions]
 

@@ -1,0 +1,1 @@
+"""The command line: options, listeners, profiles, and what `serve` starts."""
