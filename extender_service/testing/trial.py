@@ -1,8 +1,4 @@
-"""The door for tests of plugins: `Trial` runs one plugin on a small cluster, without a server.
-
-`extender-service serve` never loads this module. Stable are the names in `__all__`, as `extender_service.plugin_api`
-says. Of `trial.cluster`, a test may also call `apply_node`, `remove_node`, `apply_pod` and `remove_pod`.
-"""
+"""Tries one plugin on a small cluster."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -17,16 +13,9 @@ from extender_service.framework.interface import Bind, CycleState, Handle, Plugi
 from extender_service.framework.profile import Profile
 from extender_service.framework.profiles import Profiles
 from extender_service.kube.parsing.api_defaults import DEFAULT_SCHEDULER_NAME
-from extender_service.kube.parsing.manifests import ManifestError
 from extender_service.kube.types.core import (
-    Container,
     Node,
-    NodeStatus,
-    ObjectMeta,
     Pod,
-    PodSpec,
-    RawQuantity,
-    ResourceRequirements,
 )
 from extender_service.scheduling.binder import BindError
 from extender_service.scheduling.decision import Decision
@@ -35,40 +24,6 @@ from extender_service.scheduling.question import Question
 
 T = TypeVar("T")
 _Points = Mapping[str, list[tuple[Plugin, int]]]
-
-__all__ = ["CycleError", "ManifestError", "Trial", "make_node", "make_pod"]
-
-
-def make_node(
-    name: str,
-    allocatable: Mapping[str, RawQuantity] | None = None,
-    *,
-    labels: Mapping[str, str] | None = None,
-) -> Node:
-    """Return a node that offers these amounts, as in `{"cpu": "4", "nvidia.com/gpu": 8}`."""
-    metadata = ObjectMeta(name=name, labels=dict(labels or {}))
-    return Node(metadata, status=NodeStatus(allocatable=dict(allocatable or {})))
-
-
-def make_pod(
-    name: str,
-    requests: Mapping[str, RawQuantity] | None = None,
-    *,
-    namespace: str = "default",
-    labels: Mapping[str, str] | None = None,
-    annotations: Mapping[str, str] | None = None,
-    node_name: str = "",
-) -> Pod:
-    """Return a pod of one container with these requests; with a `node_name` it is bound. Its UID is NAMESPACE/NAME."""
-    metadata = ObjectMeta(
-        name=name,
-        namespace=namespace,
-        uid=f"{namespace}/{name}",
-        labels=dict(labels or {}),
-        annotations=dict(annotations or {}),
-    )
-    container = Container(resources=ResourceRequirements(requests=dict(requests or {})))
-    return Pod(metadata, PodSpec(node_name=node_name, containers=(container,)))
 
 
 class Trial:
