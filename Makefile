@@ -32,7 +32,7 @@ check:
 	$(UV) run --frozen mypy
 	$(UV) run --frozen lint-imports --no-logo
 	$(UV) lock --check
-	$(UV) run --frozen python -m extender_service.extender.description | diff openapi/extender-v1.yaml -
+	$(UV) run --frozen python -m extender_service.extender.wire.description | diff openapi/extender-v1.yaml -
 	$(UV) run --frozen hadolint Dockerfile
 
 audit:
@@ -64,7 +64,7 @@ fix:
 	$(UV) run --frozen ruff check --fix
 
 openapi:
-	$(UV) run --frozen python -m extender_service.extender.description > openapi/extender-v1.yaml
+	$(UV) run --frozen python -m extender_service.extender.wire.description > openapi/extender-v1.yaml
 
 bench:
 	$(UV) run --frozen python -m bench $(if $(QUICK),--quick) $(if $(JSON),--json $(JSON))

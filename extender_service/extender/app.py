@@ -12,15 +12,10 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from extender_service.extender.calls import Answer, Body, Call, HungUpError, answer
-from extender_service.extender.description import describe
 from extender_service.extender.extender import Extender
 from extender_service.extender.load import Limit, LimitError, Load
-from extender_service.extender.moderation import LONGEST_NAME, ORDINARY_BYTES, require_moderate_pod
-from extender_service.extender.node_names import ExtenderArgsDecoder
 from extender_service.extender.observation import Observation, Observer, Verb
-from extender_service.extender.priorities import PrioritiesEncoder
-from extender_service.extender.whole_nodes import encode_with_nodes
-from extender_service.extender.wire import (
+from extender_service.extender.wire.decoding import (
     ArgsDecoder,
     ErrorResult,
     ExtenderArgs,
@@ -30,6 +25,11 @@ from extender_service.extender.wire import (
     ExtenderPreemptionArgs,
     error_text,
 )
+from extender_service.extender.wire.description import describe
+from extender_service.extender.wire.nodes_args import ExtenderArgsDecoder
+from extender_service.extender.wire.priorities import PrioritiesEncoder
+from extender_service.extender.wire.request_limits import LONGEST_NAME, ORDINARY_BYTES, require_moderate_pod
+from extender_service.extender.wire.whole_nodes import encode_with_nodes
 from extender_service.framework.guard import CycleError, OutOfTimeError, require_time
 from extender_service.kube.parsing.api_defaults import DEFAULT_NAMESPACE
 from extender_service.kube.parsing.decoder import DecodeError

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable
 
-from extender_service.extender.candidates import RequestedNodes
 from extender_service.extender.expectations import EXPECTED_SECONDS, Expectations
 from extender_service.extender.policy import POLICIES, Mode
 from extender_service.extender.second_look import SecondLook
@@ -13,6 +12,7 @@ from extender_service.extender.verbs.bind import BindVerb
 from extender_service.extender.verbs.filter import FilterVerb
 from extender_service.extender.verbs.preempt import PreemptVerb
 from extender_service.extender.verbs.prioritize import PrioritizeVerb
+from extender_service.extender.wire.asked_nodes import RequestedNodes
 from extender_service.scheduling.engine import Engine
 
 

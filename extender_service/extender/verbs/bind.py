@@ -6,7 +6,7 @@ from extender_service.cluster.state.cluster import pod_uid
 from extender_service.extender.calls import HungUp
 from extender_service.extender.trust import Trust
 from extender_service.extender.unheard import Record, failed_scheduling, scheduled
-from extender_service.extender.wire import ExtenderBindingArgs
+from extender_service.extender.wire.decoding import ExtenderBindingArgs
 from extender_service.framework.guard import CycleError
 from extender_service.kube.types.core import Pod
 from extender_service.scheduling.binder import BindError

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from extender_service.cluster.state.cluster import pod_uid
 from extender_service.extender.calls import HungUp
-from extender_service.extender.candidates import RequestedNodes, WholeNodes
 from extender_service.extender.expectations import Expectations
 from extender_service.extender.policy import Policy
 from extender_service.extender.second_look import SecondLook
 from extender_service.extender.trust import Trust
-from extender_service.extender.wire import ExtenderArgs, ExtenderFilterResult, ResultNodeList
+from extender_service.extender.wire.asked_nodes import RequestedNodes, WholeNodes
+from extender_service.extender.wire.decoding import ExtenderArgs, ExtenderFilterResult, ResultNodeList
 from extender_service.framework.guard import CycleError, OutOfTimeError
 from extender_service.framework.interface import NoTimeLeftError
 from extender_service.framework.status import Code

@@ -11,9 +11,9 @@ import uvicorn
 import uvloop
 
 from extender_service.cluster.view.node_view import NodeView
-from extender_service.extender.description import describe
 from extender_service.extender.load import CallLimits
 from extender_service.extender.observation import Verb
+from extender_service.extender.wire.description import describe
 from extender_service.framework.interface import CycleState, Filter, Handle
 from extender_service.framework.status import Rejections, unschedulable
 from extender_service.kube.types.core import Pod

@@ -8,7 +8,7 @@ import pytest
 from extender_service.cluster.state.cluster_events import ClusterEvent
 from extender_service.extender.policy import Mode
 from extender_service.extender.verbs.filter import UNKNOWN_NODE
-from extender_service.extender.wire import ExtenderArgs
+from extender_service.extender.wire.decoding import ExtenderArgs
 from extender_service.framework.guard import CycleError
 from extender_service.framework.interface import CycleState, Permit, Reserve
 from extender_service.framework.status import Code, Status

@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender_service.extender.node_names import ExtenderArgsDecoder
-from extender_service.extender.wire import ArgsDecoder, ExtenderArgs
+from extender_service.extender.wire.decoding import ArgsDecoder, ExtenderArgs
+from extender_service.extender.wire.nodes_args import ExtenderArgsDecoder
 from extender_service.kube.parsing.decoder import DecodeError
 
 POD = {"metadata": {"name": "web"}}

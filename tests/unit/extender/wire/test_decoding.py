@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender_service.extender.moderation import LARGE_BODY_BYTES
-from extender_service.extender.wire import (
+from extender_service.extender.wire.decoding import (
     ArgsDecoder,
     ErrorResult,
     ExtenderArgs,
@@ -22,6 +21,7 @@ from extender_service.extender.wire import (
     ResultNodeList,
     error_text,
 )
+from extender_service.extender.wire.request_limits import LARGE_BODY_BYTES
 from extender_service.kube.parsing.decoder import DecodeError
 
 nodes_args = ArgsDecoder(ExtenderArgs)

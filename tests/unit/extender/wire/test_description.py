@@ -6,8 +6,7 @@ import msgspec
 import pytest
 import yaml
 
-from extender_service.extender.description import describe
-from extender_service.extender.wire import (
+from extender_service.extender.wire.decoding import (
     ArgsDecoder,
     ErrorResult,
     ExtenderArgs,
@@ -18,6 +17,7 @@ from extender_service.extender.wire import (
     ExtenderPreemptionResult,
     HostPriority,
 )
+from extender_service.extender.wire.description import describe
 
 DESCRIPTION = describe()
 REPOSITORY = Path(__file__).parents[3]

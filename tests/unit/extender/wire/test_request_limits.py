@@ -5,8 +5,10 @@ import msgspec
 import pytest
 
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.extender.candidates import RequestedNodes
-from extender_service.extender.moderation import (
+from extender_service.extender.wire.asked_nodes import RequestedNodes
+from extender_service.extender.wire.decoding import ArgsDecoder, ExtenderPreemptionArgs
+from extender_service.extender.wire.nodes_args import ExtenderArgsDecoder
+from extender_service.extender.wire.request_limits import (
     MOST_ITEMS,
     MOST_NODES,
     MOST_RESOURCES,
@@ -14,8 +16,6 @@ from extender_service.extender.moderation import (
     require_few_values,
     require_moderate_pod,
 )
-from extender_service.extender.node_names import ExtenderArgsDecoder
-from extender_service.extender.wire import ArgsDecoder, ExtenderPreemptionArgs
 from extender_service.kube.parsing.decoder import DecodeError, Decoder
 from extender_service.kube.types.core import Pod
 from extender_service.scheduling.asked_nodes import NodeFinder

@@ -5,7 +5,8 @@ from collections import deque
 
 import msgspec
 
-from extender_service.extender.moderation import (
+from extender_service.extender.wire.decoding import Args, ArgsDecoder, ExtenderArgs, NodeList
+from extender_service.extender.wire.request_limits import (
     LARGE_BODY_BYTES,
     MOST_NAMES_BYTES,
     MOST_NODES,
@@ -15,7 +16,6 @@ from extender_service.extender.moderation import (
     require_moderate_argument,
     require_moderate_pod,
 )
-from extender_service.extender.wire import Args, ArgsDecoder, ExtenderArgs, NodeList
 from extender_service.kube.parsing.decoder import DecodeError, Decoder
 from extender_service.kube.types.core import Pod
 

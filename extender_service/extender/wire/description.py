@@ -1,6 +1,6 @@
 """The OpenAPI description of the extender API, made from the wire types.
 
-`python -m extender_service.extender.description` prints it; openapi/extender-v1.yaml is that output.
+`python -m extender_service.extender.wire.description` prints it; openapi/extender-v1.yaml is that output.
 """
 
 from typing import Any

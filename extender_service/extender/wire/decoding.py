@@ -9,7 +9,7 @@ from typing import Generic, TypeVar, dataclass_transform
 import msgspec
 from msgspec import inspect
 
-from extender_service.extender.moderation import LARGE_BODY_BYTES, require_moderate_arguments
+from extender_service.extender.wire.request_limits import LARGE_BODY_BYTES, require_moderate_arguments
 from extender_service.kube.parsing.decoder import DecodeError, Decoder
 from extender_service.kube.types.core import Int64, Object, ObjectMeta, Pod
 

@@ -1,0 +1,1 @@
+"""The wire format of the extender API: decoding and encoding, limits of requests, the description."""
