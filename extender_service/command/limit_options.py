@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Callable
 
-from extender_service.extender.load import CallLimits
+from extender_service.extender.overload.overload import CallLimits
 from extender_service.serving.connection_limits import ConnectionLimits
 
 DEFAULT_WATCHDOG_SECONDS = 30.0

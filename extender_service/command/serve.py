@@ -30,7 +30,7 @@ from extender_service.extender.app import create_app
 from extender_service.extender.expectations import Expectations
 from extender_service.extender.extender import Extender
 from extender_service.extender.leadership import Leadership
-from extender_service.extender.load import Load
+from extender_service.extender.overload.overload import Load
 from extender_service.extender.trust import Trust
 from extender_service.framework.profiles import Profiles
 from extender_service.kube.api_errors import KubeError

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from starlette.types import Message, Receive, Scope, Send
 
-from extender_service.extender.load import BodyShare, Load, body_too_large
+from extender_service.extender.overload.overload import BodyShare, Load, body_too_large
 
 # The key of a request's scope under which the server says when its head had come, in seconds of time.monotonic.
 ARRIVED = "extender_service.arrived"

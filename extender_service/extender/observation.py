@@ -5,7 +5,7 @@ from typing import Literal
 
 import msgspec
 
-from extender_service.extender.load import Limit
+from extender_service.extender.overload.overload import Limit
 
 Verb = Literal["filter", "prioritize", "preempt", "bind"]
 

@@ -5,7 +5,7 @@ import pytest
 from starlette.types import Message
 
 from extender_service.extender.calls import ARRIVED, HUNG_UP, Call, HungUpError, answer
-from extender_service.extender.load import CallLimits, LimitError, Load
+from extender_service.extender.overload.overload import CallLimits, LimitError, Load
 
 GONE: Message = {"type": "http.disconnect"}
 

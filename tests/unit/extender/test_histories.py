@@ -15,7 +15,7 @@ from extender_service.config.loading import default_config
 from extender_service.extender.app import create_app
 from extender_service.extender.expectations import EXPECTED_SECONDS, UNKNOWN_SECONDS
 from extender_service.extender.extender import Extender
-from extender_service.extender.load import CallLimits, Load
+from extender_service.extender.overload.overload import CallLimits, Load
 from extender_service.framework.interface import Handle
 from extender_service.framework.profiles import Profiles
 from extender_service.framework.registry import Registry

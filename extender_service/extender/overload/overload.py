@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, Self
 
-from extender_service.extender.body_room import BodyRoom
+from extender_service.extender.overload.body_buffer import BodyRoom
 
 Limit = Literal["", "body-size", "bodies-size", "requests", "bindings", "decision-time"]
 

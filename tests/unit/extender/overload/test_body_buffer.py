@@ -4,8 +4,8 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from extender_service.extender import body_room
-from extender_service.extender.body_room import BodyRoom
+from extender_service.extender.overload import body_buffer as body_room
+from extender_service.extender.overload.body_buffer import BodyRoom
 
 SIZE = 2 << 20
 

@@ -1,0 +1,1 @@
+"""Refuses calls that are too many or too large, and lends memory for large bodies."""
