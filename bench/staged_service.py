@@ -13,10 +13,10 @@ from typing import Any
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.command import cli
 from extender_service.extender import app
+from extender_service.extender.reporting import observer
+from extender_service.extender.reporting.call_metrics import Metrics
 from extender_service.extender.wire import asked_nodes as candidates
 from extender_service.extender.wire import nodes_args as node_names
-from extender_service.observability import observer
-from extender_service.observability.metrics import Metrics
 from extender_service.scheduling import decision
 from extender_service.scheduling.ahead import DecidingAhead
 from extender_service.scheduling.engine import Engine

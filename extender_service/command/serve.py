@@ -31,6 +31,8 @@ from extender_service.extender.expectations import Expectations
 from extender_service.extender.extender import Extender
 from extender_service.extender.leadership import Leadership
 from extender_service.extender.overload.overload import Load
+from extender_service.extender.reporting.call_metrics import Metrics
+from extender_service.extender.reporting.observer import CallObserver
 from extender_service.extender.trust import Trust
 from extender_service.framework.profiles import Profiles
 from extender_service.kube.api_errors import KubeError
@@ -42,8 +44,6 @@ from extender_service.kube.writing.event_recorder import EventRecorder
 from extender_service.kube.writing.leases import lease_holder
 from extender_service.observability.health import Check, Health, first_problem, trust_check, watch_checks
 from extender_service.observability.logs import configure_logging
-from extender_service.observability.metrics import Metrics
-from extender_service.observability.observer import CallObserver
 from extender_service.observability.operations import operations_routes
 from extender_service.scheduling.engine import Engine
 from extender_service.serving import open_files

@@ -13,8 +13,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from extender_service.extender.calls import Answer, Body, Call, HungUpError, answer
 from extender_service.extender.extender import Extender
-from extender_service.extender.observation import Observation, Observer, Verb
 from extender_service.extender.overload.overload import Limit, LimitError, Load
+from extender_service.extender.reporting.observation import Observation, Observer, Verb
 from extender_service.extender.wire.decoding import (
     ArgsDecoder,
     ErrorResult,

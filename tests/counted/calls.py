@@ -16,9 +16,9 @@ from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.extender.app import create_app
 from extender_service.extender.extender import Extender
-from extender_service.extender.observation import Verb
 from extender_service.extender.overload.overload import CallLimits, Load
 from extender_service.extender.policy import Mode
+from extender_service.extender.reporting.observation import Verb
 from extender_service.framework.profiles import Profiles
 from extender_service.kube.types.core import Pod
 from extender_service.scheduling.engine import Engine

@@ -11,8 +11,8 @@ import uvicorn
 import uvloop
 
 from extender_service.cluster.view.node_view import NodeView
-from extender_service.extender.observation import Verb
 from extender_service.extender.overload.overload import CallLimits
+from extender_service.extender.reporting.observation import Verb
 from extender_service.extender.wire.description import describe
 from extender_service.framework.interface import CycleState, Filter, Handle
 from extender_service.framework.status import Rejections, unschedulable

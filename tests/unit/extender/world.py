@@ -12,9 +12,9 @@ from extender_service.cluster.state.cluster import Cluster, pod_uid
 from extender_service.config.loading import default_config
 from extender_service.extender.app import create_app
 from extender_service.extender.extender import Extender
-from extender_service.extender.observation import Observation
 from extender_service.extender.overload.overload import CallLimits, Load
 from extender_service.extender.policy import Mode
+from extender_service.extender.reporting.observation import Observation
 from extender_service.extender.trust import Trust
 from extender_service.framework.interface import Handle, Plugin
 from extender_service.framework.profile import Profile

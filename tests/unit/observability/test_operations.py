@@ -6,9 +6,9 @@ import pytest
 from starlette.applications import Starlette
 
 from extender_service.cluster.state.cluster import Cluster
+from extender_service.extender.reporting.call_metrics import Metrics
 from extender_service.kube.watching.reflector import WatchState
 from extender_service.observability.health import Health, watch_checks
-from extender_service.observability.metrics import Metrics
 from extender_service.observability.operations import operations_routes
 
 

@@ -7,7 +7,7 @@ call that ended with an error is a warning: its pod waits for no reason of its o
 import logging
 from collections.abc import Mapping
 
-from extender_service.extender.observation import Observation
+from extender_service.extender.reporting.observation import Observation
 
 log = logging.getLogger(__name__)
 

@@ -16,8 +16,8 @@ from prometheus_client.openmetrics.exposition import generate_latest as encode_o
 
 from extender_service.cluster.debugging.table_sizes import TableSize
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.extender.observation import Observation, Verb
 from extender_service.extender.overload.overload import Limit
+from extender_service.extender.reporting.observation import Observation, Verb
 from extender_service.kube.watching.reflector import WatchState
 from extender_service.observability.framework_metrics import FrameworkMetrics
 from extender_service.observability.state_metrics import ClusterCollector, CountCollector, WatchCollector

@@ -2,9 +2,9 @@
 
 import asyncio
 
-from extender_service.extender.observation import Observation
-from extender_service.observability.decisions import log_decision
-from extender_service.observability.metrics import Metrics
+from extender_service.extender.reporting.call_metrics import Metrics
+from extender_service.extender.reporting.decision_log import log_decision
+from extender_service.extender.reporting.observation import Observation
 
 # How long a call may wait to be told about, and how many may wait at most: to tell of these takes less than a decision.
 _DELAY_SECONDS = 0.02

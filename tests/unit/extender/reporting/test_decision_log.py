@@ -3,10 +3,10 @@ from typing import Any
 
 import pytest
 
-from extender_service.extender.observation import Observation
-from extender_service.observability.decisions import availability, log_decision
+from extender_service.extender.reporting.decision_log import availability, log_decision
+from extender_service.extender.reporting.observation import Observation
 
-NAME = "extender_service.observability.decisions"
+NAME = "extender_service.extender.reporting.decision_log"
 
 
 def logged(caplog: pytest.LogCaptureFixture, observation: Observation) -> tuple[int, str, dict[str, Any]]:

@@ -4,9 +4,9 @@ import logging
 import pytest
 
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.extender.observation import Observation
-from extender_service.observability.metrics import Metrics
-from extender_service.observability.observer import CallObserver
+from extender_service.extender.reporting.call_metrics import Metrics
+from extender_service.extender.reporting.observation import Observation
+from extender_service.extender.reporting.observer import CallObserver
 
 
 def observation(number: int) -> Observation:

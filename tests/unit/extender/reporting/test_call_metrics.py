@@ -3,8 +3,8 @@ from prometheus_client import REGISTRY, Counter
 from prometheus_client.parser import text_string_to_metric_families as parse
 
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.extender.observation import Observation
-from extender_service.observability.metrics import Metrics
+from extender_service.extender.reporting.call_metrics import Metrics
+from extender_service.extender.reporting.observation import Observation
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
