@@ -3,11 +3,11 @@
 import time
 from collections.abc import Callable
 
+from extender_service.extender.binding_events import Record, discard
 from extender_service.extender.expectations import EXPECTED_SECONDS, Expectations
 from extender_service.extender.policy import POLICIES, Mode
 from extender_service.extender.second_look import SecondLook
 from extender_service.extender.trust import Trust
-from extender_service.extender.unheard import Record, discard
 from extender_service.extender.verbs.bind import BindVerb
 from extender_service.extender.verbs.filter import FilterVerb
 from extender_service.extender.verbs.preempt import PreemptVerb
