@@ -15,16 +15,7 @@ from extender_service.extender.calls import Answer, Body, Call, HungUpError, ans
 from extender_service.extender.extender import Extender
 from extender_service.extender.overload.overload import Limit, LimitError, Load
 from extender_service.extender.reporting.observation import Observation, Observer, Verb
-from extender_service.extender.wire.decoding import (
-    ArgsDecoder,
-    ErrorResult,
-    ExtenderArgs,
-    ExtenderBindingArgs,
-    ExtenderBindingResult,
-    ExtenderFilterResult,
-    ExtenderPreemptionArgs,
-    error_text,
-)
+from extender_service.extender.wire.decoding import ArgsDecoder, error_text
 from extender_service.extender.wire.description import describe
 from extender_service.extender.wire.nodes_args import ExtenderArgsDecoder
 from extender_service.extender.wire.priorities import PrioritiesEncoder
@@ -35,6 +26,14 @@ from extender_service.kube.parsing.api_defaults import DEFAULT_NAMESPACE
 from extender_service.kube.parsing.decoder import DecodeError
 from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.kube.types.core import Pod, pod_name
+from extender_service.kube.types.extender import (
+    ErrorResult,
+    ExtenderArgs,
+    ExtenderBindingArgs,
+    ExtenderBindingResult,
+    ExtenderFilterResult,
+    ExtenderPreemptionArgs,
+)
 from extender_service.scheduling.binder import BindError
 
 log = logging.getLogger(__name__)

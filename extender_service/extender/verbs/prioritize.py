@@ -8,9 +8,9 @@ from extender_service.extender.expectations import Expectations
 from extender_service.extender.policy import Policy
 from extender_service.extender.trust import Trust
 from extender_service.extender.wire.asked_nodes import RequestedNodes
-from extender_service.extender.wire.decoding import ExtenderArgs
 from extender_service.extender.wire.priorities import Priorities
 from extender_service.kube.types.core import Pod
+from extender_service.kube.types.extender import ExtenderArgs
 from extender_service.scheduling.engine import Engine
 from extender_service.scheduling.question import Question
 

@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender_service.extender.wire.decoding import (
-    ArgsDecoder,
+from extender_service.extender.wire.decoding import ArgsDecoder, error_text
+from extender_service.extender.wire.request_limits import LARGE_BODY_BYTES
+from extender_service.kube.parsing.decoder import DecodeError
+from extender_service.kube.types.extender import (
     ErrorResult,
     ExtenderArgs,
     ExtenderBindingArgs,
@@ -19,10 +21,7 @@ from extender_service.extender.wire.decoding import (
     MetaPod,
     MetaVictims,
     ResultNodeList,
-    error_text,
 )
-from extender_service.extender.wire.request_limits import LARGE_BODY_BYTES
-from extender_service.kube.parsing.decoder import DecodeError
 
 nodes_args = ArgsDecoder(ExtenderArgs)
 preemption_args = ArgsDecoder(ExtenderPreemptionArgs)

@@ -6,8 +6,9 @@ import msgspec
 import pytest
 import yaml
 
-from extender_service.extender.wire.decoding import (
-    ArgsDecoder,
+from extender_service.extender.wire.decoding import ArgsDecoder
+from extender_service.extender.wire.description import describe
+from extender_service.kube.types.extender import (
     ErrorResult,
     ExtenderArgs,
     ExtenderBindingArgs,
@@ -17,7 +18,6 @@ from extender_service.extender.wire.decoding import (
     ExtenderPreemptionResult,
     HostPriority,
 )
-from extender_service.extender.wire.description import describe
 
 DESCRIPTION = describe()
 REPOSITORY = Path(__file__).parents[3]

@@ -3,9 +3,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender_service.extender.wire.decoding import ArgsDecoder, ExtenderArgs
+from extender_service.extender.wire.decoding import ArgsDecoder
 from extender_service.extender.wire.nodes_args import ExtenderArgsDecoder
 from extender_service.kube.parsing.decoder import DecodeError
+from extender_service.kube.types.extender import ExtenderArgs
 
 POD = {"metadata": {"name": "web"}}
 

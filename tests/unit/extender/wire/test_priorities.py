@@ -3,8 +3,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender_service.extender.wire.decoding import HostPriority
 from extender_service.extender.wire.priorities import Priorities, PrioritiesEncoder
+from extender_service.kube.types.extender import HostPriority
 
 
 @given(st.lists(st.tuples(st.text(), st.integers(0, 2**62))))

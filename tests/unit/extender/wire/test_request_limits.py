@@ -6,7 +6,7 @@ import pytest
 
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.extender.wire.asked_nodes import RequestedNodes
-from extender_service.extender.wire.decoding import ArgsDecoder, ExtenderPreemptionArgs
+from extender_service.extender.wire.decoding import ArgsDecoder
 from extender_service.extender.wire.nodes_args import ExtenderArgsDecoder
 from extender_service.extender.wire.request_limits import (
     MOST_ITEMS,
@@ -18,6 +18,7 @@ from extender_service.extender.wire.request_limits import (
 )
 from extender_service.kube.parsing.decoder import DecodeError, Decoder
 from extender_service.kube.types.core import Pod
+from extender_service.kube.types.extender import ExtenderPreemptionArgs
 from extender_service.scheduling.asked_nodes import NodeFinder
 
 decoder = ExtenderArgsDecoder()

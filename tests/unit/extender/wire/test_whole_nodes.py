@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender_service.extender.calls import Body
-from extender_service.extender.wire.decoding import ExtenderFilterResult, NodeList, ResultNodeList
 from extender_service.extender.wire.whole_nodes import encode_with_nodes
+from extender_service.kube.types.extender import ExtenderFilterResult, NodeList, ResultNodeList
 
 SPACES = st.sampled_from(["", " ", "\n\t"])
 
