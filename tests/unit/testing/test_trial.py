@@ -143,7 +143,7 @@ def test_arguments_that_are_mixed_up_are_named(arguments: dict[str, Any], mistak
 
 def test_serving_does_not_load_what_is_for_tests() -> None:
     program = (
-        "import sys; from extender_service.command import cli, serve; print('extender_service.testing' in sys.modules)"
+        "from extender_service.command import cli, serve; import sys; print('extender_service.testing' in sys.modules)"
     )
     assert subprocess.check_output([sys.executable, "-c", program], text=True) == "False\n"
 
