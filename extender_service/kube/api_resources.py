@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Generic, Literal, Protocol, TypeVar
+from typing import Generic, Literal, TypeVar
 from urllib.parse import quote
 
 import msgspec
 
 from extender_service.kube.parsing.decoder import Decoder
-from extender_service.kube.types.core import Metadata, Node, Pod
+from extender_service.kube.types.core import Node, Pod
+from extender_service.kube.types.keys import ApiObject
 from extender_service.kube.types.policy import PodDisruptionBudget
 from extender_service.kube.types.storage import (
     CSIDriver,
@@ -20,18 +21,6 @@ from extender_service.kube.types.storage import (
 )
 from extender_service.kube.types.watched_pods import WatchedPod
 from extender_service.kube.types.workloads import Namespace, ReplicaSet, ReplicationController, Service, StatefulSet
-
-Key = tuple[str, str]
-"""Namespace and name; the namespace of cluster-scoped objects is empty."""
-
-
-class ApiObject(Protocol):
-    """Anything with metav1.ObjectMeta, or its part that all objects need."""
-
-    @property
-    def metadata(self) -> Metadata:
-        """The object's metadata."""
-
 
 T = TypeVar("T", bound=ApiObject)
 
@@ -105,8 +94,3 @@ STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "storageclasses", StorageClas
 CSI_NODES = Resource("storage.k8s.io", "v1", "csinodes", CSINode)
 CSI_DRIVERS = Resource("storage.k8s.io", "v1", "csidrivers", CSIDriver)
 CSI_STORAGE_CAPACITIES = Resource("storage.k8s.io", "v1", "csistoragecapacities", CSIStorageCapacity)
-
-
-def key_of(obj: ApiObject) -> Key:
-    """Return the namespace and name of an object."""
-    return obj.metadata.namespace, obj.metadata.name

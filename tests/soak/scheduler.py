@@ -9,7 +9,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from extender_service.kube.api_resources import NODES, PODS, Key
+from extender_service.kube.api_resources import NODES, PODS
+from extender_service.kube.types.keys import Key
 from tests.soak import visitors
 from tests.soak.api_server import ApiServer
 from tests.soak.churn import Churn

@@ -14,8 +14,8 @@ from extender_service.cluster.debugging.table_sizes import table_sizes
 from extender_service.cluster.pods.pod_table import PodFacts, PodTable
 from extender_service.cluster.selection.label_sets import LabelSet
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.kube.api_resources import key_of
 from extender_service.kube.parsing.pod_affinity import PodAffinityTerms
+from extender_service.kube.types.keys import key_of
 
 # More of one kind than this are counted, not named.
 _MOST_NAMED = 50

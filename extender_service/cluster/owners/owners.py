@@ -7,8 +7,8 @@ from msgspec import structs
 
 from extender_service.cluster.owners.disruption_budgets import DisruptionBudget, disruption_budget
 from extender_service.cluster.selection.selector_index import SelectorIndex
-from extender_service.kube.api_resources import Key, key_of
 from extender_service.kube.parsing.selectors import Selector, label_set_selector
+from extender_service.kube.types.keys import Key, key_of
 from extender_service.kube.types.policy import PodDisruptionBudget
 from extender_service.kube.types.workloads import Namespace, ReplicaSet, ReplicationController, Service, StatefulSet
 

@@ -5,9 +5,9 @@ from typing import NamedTuple
 import msgspec
 from msgspec import structs
 
-from extender_service.kube.api_resources import Key
 from extender_service.kube.parsing.csi_migration import FOLLOWED, CSIVolume, TranslationError, in_tree_plugin, translate
 from extender_service.kube.types.core import Volume
+from extender_service.kube.types.keys import Key
 from extender_service.kube.types.storage import PersistentVolumeClaim
 from extender_service.kube.types.watched_pods import AnyPod
 

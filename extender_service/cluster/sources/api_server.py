@@ -27,15 +27,14 @@ from extender_service.kube.api_resources import (
     STATEFUL_SETS,
     STORAGE_CLASSES,
     WATCHED_PODS,
-    Key,
     Resource,
-    key_of,
 )
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.parsing.decoder import DecodeError
 from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.kube.types.core import Node, Object, Pod
+from extender_service.kube.types.keys import Key, key_of
 from extender_service.kube.types.storage import ClaimReference, PersistentVolume, PersistentVolumeClaim
 from extender_service.kube.types.watched_pods import AnyPod
 from extender_service.kube.watching.reflector import Reflector, Store, WatchState

@@ -17,8 +17,8 @@ from extender_service.cluster.state.placements import Placements
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.cluster.volumes.held_volumes import HeldVolumes
 from extender_service.cluster.volumes.storage_table import Storage, StorageObject
-from extender_service.kube.api_resources import Key, key_of
 from extender_service.kube.types.core import Node, Pod
+from extender_service.kube.types.keys import Key, key_of
 from extender_service.kube.types.storage import (
     CSIDriver,
     CSINode,

@@ -6,7 +6,6 @@ import msgspec
 
 from extender_service.cluster.pods.pod_volumes import InTreeUse, PodVolumes
 from extender_service.cluster.volumes.storage_table import Storage
-from extender_service.kube.api_resources import Key
 from extender_service.kube.parsing.csi_migration import (
     DRIVERS,
     FOLLOWED,
@@ -14,6 +13,7 @@ from extender_service.kube.parsing.csi_migration import (
     in_tree_plugin,
     translate_volume,
 )
+from extender_service.kube.types.keys import Key
 from extender_service.kube.types.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 
 # No driver calls a volume so: the handle of one that is not there yet.

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from extender_service.kube.api_resources import Key
 from extender_service.kube.parsing.quantities import parse_quantity
 from extender_service.kube.parsing.selectors import NodeSelector, parse_node_selector
+from extender_service.kube.types.keys import Key
 from extender_service.kube.types.storage import STORAGE, PersistentVolume
 
 _AVAILABLE = "Available"

@@ -15,8 +15,8 @@ from extender_service.cluster.structures.growing_counts import GrowingCounts
 from extender_service.cluster.structures.slot_index import SlotIndex
 from extender_service.cluster.volumes.attachments import Attachment, Dependencies, Fault, attachments
 from extender_service.cluster.volumes.storage_table import Storage
-from extender_service.kube.api_resources import Key
 from extender_service.kube.parsing.csi_migration import PLUGINS
+from extender_service.kube.types.keys import Key
 
 
 class _Held(msgspec.Struct):

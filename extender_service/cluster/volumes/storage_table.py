@@ -6,9 +6,9 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from extender_service.cluster.volumes.free_volumes import FreeVolumes, free_volume
-from extender_service.kube.api_resources import Key, key_of
 from extender_service.kube.parsing.quantities import parse_quantity, whole_value
 from extender_service.kube.parsing.selectors import Selector, SelectorError, parse_label_selector
+from extender_service.kube.types.keys import Key, key_of
 from extender_service.kube.types.storage import (
     CSIDriver,
     CSINode,

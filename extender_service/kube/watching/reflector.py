@@ -29,11 +29,12 @@ from extender_service.kube.api_errors import (
     SilentError,
     UnreachableError,
 )
-from extender_service.kube.api_resources import Key, Resource, T, key_of
+from extender_service.kube.api_resources import Resource, T
 from extender_service.kube.connection.backoff import Backoff
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.connection.event_stream import Event, EventStream
 from extender_service.kube.credentials.errors import CredentialsError
+from extender_service.kube.types.keys import Key, key_of
 
 logger = logging.getLogger(__name__)
 

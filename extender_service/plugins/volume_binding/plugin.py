@@ -24,8 +24,8 @@ from extender_service.framework.interface import (
     Score,
 )
 from extender_service.framework.status import SKIP, Rejections, Status, unresolvable
-from extender_service.kube.api_resources import key_of
 from extender_service.kube.types.core import Object, Pod
+from extender_service.kube.types.keys import key_of
 from extender_service.kube.types.storage import SELECTED_NODE_ANNOTATION, PersistentVolumeClaim
 from extender_service.plugins.node_resources.fit import MAX_SHAPE_SCORE, broken_linear
 from extender_service.plugins.volume_binding.binder import BoundVolumes, PodVolumes

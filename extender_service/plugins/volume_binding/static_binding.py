@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.cluster.volumes.free_volumes import FreeVolume, FreeVolumes, reach_of
 from extender_service.framework.interface import PluginError
-from extender_service.kube.api_resources import key_of
 from extender_service.kube.parsing.quantities import parse_quantity
 from extender_service.kube.parsing.selectors import Selector, SelectorError, parse_label_selector
+from extender_service.kube.types.keys import key_of
 from extender_service.kube.types.storage import PersistentVolume, PersistentVolumeClaim
 from extender_service.plugins.volume_binding.reach import can_reach, lowest_ranks
 

@@ -1,5 +1,5 @@
-from extender_service.kube.api_resources import NODES, PODS, Resource, key_of
-from extender_service.kube.types.core import Node, ObjectMeta, Pod
+from extender_service.kube.api_resources import NODES, PODS, Resource
+from extender_service.kube.types.core import Pod
 
 
 def test_paths_of_the_core_group() -> None:
@@ -16,8 +16,3 @@ def test_paths_of_a_named_group() -> None:
 
 def test_names_cannot_leave_their_place_in_the_path() -> None:
     assert PODS.path("ns", "../secrets?x") == "/api/v1/namespaces/ns/pods/..%2Fsecrets%3Fx"
-
-
-def test_a_key_is_namespace_and_name() -> None:
-    assert key_of(Pod(metadata=ObjectMeta(namespace="ns", name="p"))) == ("ns", "p")
-    assert key_of(Node(metadata=ObjectMeta(name="n"))) == ("", "n")

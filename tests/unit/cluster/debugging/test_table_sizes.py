@@ -7,8 +7,8 @@ import pytest
 from extender_service.cluster.debugging.table_sizes import table_sizes
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.volumes.storage_table import StorageObject
-from extender_service.kube.api_resources import key_of
 from extender_service.kube.types.core import LabelSelector, ObjectMeta
+from extender_service.kube.types.keys import key_of
 from extender_service.kube.types.storage import ClaimReference, CSISource, PersistentVolume, PersistentVolumeSpec
 from tests.unit.cluster.objects import make_node, make_pod
 from tests.unit.cluster.storage_objects import make_capacity, make_claim, make_class, make_volume, with_claims
