@@ -46,7 +46,7 @@ from extender_service.cluster.nodes.label_columns import ABSENT, LabelColumn
 from extender_service.cluster.pods.pod_counts import PodQuery
 from extender_service.cluster.pods.pod_table import PodFacts
 from extender_service.cluster.selection.label_sets import PodSelector
-from extender_service.cluster.state.cluster import Cluster, pod_uid
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.state.cluster_events import ClusterEvent
 from extender_service.cluster.state.node_info import NodeInfo, node_named
 from extender_service.cluster.state.placements import Placement
@@ -114,6 +114,7 @@ from extender_service.kube.types.core import (
     Volume,
     WeightedPodAffinityTerm,
 )
+from extender_service.kube.types.pods import pod_uid
 from extender_service.kube.types.policy import PodDisruptionBudget
 from extender_service.kube.types.storage import (
     CSIDriver,

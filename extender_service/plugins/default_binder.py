@@ -2,9 +2,9 @@
 
 from typing import ClassVar
 
-from extender_service.cluster.state.cluster import pod_uid
 from extender_service.framework.interface import Bind, CycleState
 from extender_service.kube.types.core import Pod
+from extender_service.kube.types.pods import pod_uid
 
 
 class DefaultBinder(Bind):

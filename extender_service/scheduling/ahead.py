@@ -10,12 +10,13 @@ from typing import Any, NamedTuple
 from msgspec import structs
 
 from extender_service.cluster.pods.pod_volumes import NO_VOLUMES, pod_volumes
-from extender_service.cluster.state.cluster import Cluster, pod_uid
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.state.nominations import Nomination
 from extender_service.framework.guard import CycleError
 from extender_service.framework.profile import Profile
 from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.kube.types.core import Pod
+from extender_service.kube.types.pods import pod_uid
 from extender_service.scheduling.asked_nodes import AskedNodes
 from extender_service.scheduling.decision import Decision, decide
 from extender_service.scheduling.question import Question

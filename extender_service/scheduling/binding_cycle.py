@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable
 
-from extender_service.cluster.state.cluster import pod_uid
 from extender_service.framework.guard import CycleError, awaited, guarded, running
 from extender_service.framework.interface import CycleState
 from extender_service.framework.profile import Profile
@@ -12,6 +11,7 @@ from extender_service.framework.status import Code
 from extender_service.framework.waiting_pods import MAX_WAIT_SECONDS, WaitingPod
 from extender_service.kube.api_errors import KubeError
 from extender_service.kube.types.core import Pod
+from extender_service.kube.types.pods import pod_uid
 
 log = logging.getLogger(__name__)
 

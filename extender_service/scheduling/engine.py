@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.state.cluster import Cluster, pod_uid
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.state.nominations import Nomination
 from extender_service.cluster.state.placements import Placement
 from extender_service.cluster.view.hypothetical import RowChanges
@@ -26,6 +26,7 @@ from extender_service.framework.runtime import (
 )
 from extender_service.framework.status import Code
 from extender_service.kube.types.core import Pod
+from extender_service.kube.types.pods import pod_uid
 from extender_service.scheduling.ahead import DecidingAhead
 from extender_service.scheduling.asked_nodes import NodeFinder
 from extender_service.scheduling.binder import CONFIRM_SECONDS, Binder

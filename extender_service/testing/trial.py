@@ -7,7 +7,7 @@ from typing import TypeVar
 from msgspec import structs
 
 from extender_service.cluster.sources.cluster_file import ClusterFile
-from extender_service.cluster.state.cluster import Cluster, pod_uid
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.framework.guard import CycleError
 from extender_service.framework.interface import Bind, CycleState, Handle, Plugin, extension_points
 from extender_service.framework.profile import Profile
@@ -17,6 +17,7 @@ from extender_service.kube.types.core import (
     Node,
     Pod,
 )
+from extender_service.kube.types.pods import pod_uid
 from extender_service.scheduling.binder import BindError
 from extender_service.scheduling.decision import Decision
 from extender_service.scheduling.engine import Engine

@@ -8,11 +8,12 @@ import msgspec
 
 from bench import synthetic
 from extender_service.cluster.sources.api_server import NodeStore, PodStore
-from extender_service.cluster.state.cluster import Cluster, pod_uid
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.kube.api_resources import NODES, WATCHED_PODS, Resource, T
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.connection.event_stream import EventStream
 from extender_service.kube.types.core import Pod
+from extender_service.kube.types.pods import pod_uid
 from extender_service.kube.types.watched_pods import WatchedPod
 from extender_service.kube.watching.reflector import Reflector
 from tests.counted.bytecodes import executed, finish, typical

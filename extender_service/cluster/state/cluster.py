@@ -19,6 +19,7 @@ from extender_service.cluster.volumes.held_volumes import HeldVolumes
 from extender_service.cluster.volumes.storage_table import Storage, StorageObject
 from extender_service.kube.types.core import Node, Pod
 from extender_service.kube.types.keys import Key, key_of
+from extender_service.kube.types.pods import TERMINAL_PHASES, pod_uid
 from extender_service.kube.types.storage import (
     CSIDriver,
     CSINode,
@@ -40,13 +41,6 @@ _STORAGE_EVENTS: dict[type, ClusterEvent] = {
 
 # About as many kept columns as one decision uses of a kind.
 _USED_LAST = 8
-
-TERMINAL_PHASES = ("Succeeded", "Failed")
-
-
-def pod_uid(pod: AnyPod) -> str:
-    """What a pod is known by: its UID, or namespace/name where somebody left that out."""
-    return pod.metadata.uid or f"{pod.metadata.namespace}/{pod.metadata.name}"
 
 
 class Cluster:

@@ -10,7 +10,6 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.state.cluster import pod_uid
 from extender_service.extender.calls import HungUp
 from extender_service.extender.expectations import Expectations
 from extender_service.extender.policy import Policy
@@ -22,6 +21,7 @@ from extender_service.framework.interface import NoTimeLeftError
 from extender_service.framework.status import Code
 from extender_service.kube.types.core import Pod, pod_name
 from extender_service.kube.types.extender import ExtenderArgs, ExtenderFilterResult, ResultNodeList
+from extender_service.kube.types.pods import pod_uid
 from extender_service.scheduling.asked_nodes import AskedNodes
 from extender_service.scheduling.decision import Decision
 from extender_service.scheduling.engine import Engine

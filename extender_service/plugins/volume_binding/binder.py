@@ -8,12 +8,13 @@ import msgspec
 import numpy as np
 from msgspec import structs
 
-from extender_service.cluster.state.cluster import Cluster, pod_uid
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.state.cluster_events import ClusterEvent
 from extender_service.cluster.volumes.storage_table import A, Assumable, OutOfSyncError
 from extender_service.framework.interface import Handle, PluginError
 from extender_service.kube.types.core import ObjectMeta, Pod
 from extender_service.kube.types.keys import key_of
+from extender_service.kube.types.pods import pod_uid
 from extender_service.kube.types.storage import (
     BOUND_BY_CONTROLLER_ANNOTATION,
     SELECTED_NODE_ANNOTATION,

@@ -8,7 +8,7 @@ import httpx
 import msgspec
 
 from extender_service.cluster.amounts.dimensions import CPU_MILLI
-from extender_service.cluster.state.cluster import Cluster, pod_uid
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.config.loading import default_config
 from extender_service.extender.app import create_app
 from extender_service.extender.extender import Extender
@@ -22,6 +22,7 @@ from extender_service.framework.profiles import Profiles
 from extender_service.framework.registry import Registry
 from extender_service.kube.api_errors import ApiError, KubeError, Status
 from extender_service.kube.types.core import Node, Pod
+from extender_service.kube.types.pods import pod_uid
 from extender_service.kube.types.storage import PersistentVolume, PersistentVolumeClaim
 from extender_service.kube.writing.event_recorder import Occurrence
 from extender_service.plugins.default_binder import DefaultBinder

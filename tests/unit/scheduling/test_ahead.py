@@ -6,13 +6,14 @@ import pytest
 from msgspec import structs
 
 from extender_service.cluster.sources.cluster_file import ClusterFile
-from extender_service.cluster.state.cluster import Cluster, pod_uid
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.config.loading import default_config
 from extender_service.framework.interface import CycleState, Handle, NoTimeLeftError, PreFilter
 from extender_service.framework.profile import Profile
 from extender_service.framework.profiles import Profiles
 from extender_service.framework.registry import Registry
 from extender_service.kube.types.core import LabelSelector, OwnerReference, Pod, Volume
+from extender_service.kube.types.pods import pod_uid
 from extender_service.kube.types.workloads import ReplicaSet, ReplicaSetSpec, Service, ServiceSpec
 from extender_service.plugins.in_tree import IN_TREE
 from extender_service.scheduling.asked_nodes import AllNodes

@@ -5,11 +5,12 @@ from msgspec import structs
 
 from extender_service.cluster.pods.pod_counts import PodQuery
 from extender_service.cluster.selection.label_sets import PodSelector
-from extender_service.cluster.state.cluster import Cluster, pod_uid
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.state.cluster_events import ClusterEvent
 from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.kube.parsing.selectors import EVERYTHING
 from extender_service.kube.types.core import Node, Pod
+from extender_service.kube.types.pods import pod_uid
 from tests.unit.cluster.objects import Undo, make_node, make_pod
 
 GPU = "nvidia.com/gpu"

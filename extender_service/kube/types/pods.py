@@ -1,0 +1,10 @@
+"""What identifies a pod, and when it has ended."""
+
+from extender_service.kube.types.watched_pods import AnyPod
+
+TERMINAL_PHASES = ("Succeeded", "Failed")
+
+
+def pod_uid(pod: AnyPod) -> str:
+    """Return the pod's UID, or namespace/name where it has none."""
+    return pod.metadata.uid or f"{pod.metadata.namespace}/{pod.metadata.name}"
