@@ -1,6 +1,6 @@
 """NodeResourcesFit: a pod goes only where what it requests is left; a strategy says which of those nodes is best."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache
 from typing import ClassVar
 
@@ -22,12 +22,10 @@ from extender_service.framework.status import Code, Rejections, Status
 from extender_service.kube.parsing.resource_names import is_extended_resource, is_scalar_resource
 from extender_service.kube.types.core import Pod
 from extender_service.plugins.node_resources.usages import Usages, WeightedResource, pod_amounts, usages, weighed_pod
+from extender_service.plugins.shared.shape import MAX_SHAPE_SCORE, broken_linear
 
 _REQUESTS = "PreFilterNodeResourcesFit"
 _AMOUNTS = "PreScoreNodeResourcesFit"
-
-# The highest score of a point of a requestedToCapacityRatio shape (config.MaxCustomPriorityScore).
-MAX_SHAPE_SCORE = 10
 
 Strategy = Callable[[Usages], NDArray[np.int64]]
 
@@ -134,23 +132,6 @@ def requested_to_capacity_ratio(by_percent: NDArray[np.int64], of_nodes: Usages)
     whole = np.floor(mean)
     rounded: NDArray[np.int64] = (whole + (mean - whole >= 0.5)).astype(np.int64)
     return rounded
-
-
-def broken_linear(points: Sequence[tuple[int, int]]) -> NDArray[np.int64]:
-    """Return the values at 0..100 of the function made of straight lines between points, flat outside them
-    (plugins/helper/shape_score.go); Go divides towards zero."""
-    values = []
-    for percent in range(101):
-        after = next((index for index, (x, _) in enumerate(points) if percent <= x), None)
-        if after is None:
-            values.append(points[-1][1])
-        elif after == 0:
-            values.append(points[0][1])
-        else:
-            (x0, y0), (x1, y1) = points[after - 1], points[after]
-            rise = (y1 - y0) * (percent - x0)
-            values.append(y0 + (abs(rise) // (x1 - x0)) * (1 if rise >= 0 else -1))
-    return np.array(values, np.int64)
 
 
 def _weighted_mean(of_nodes: Usages, scores: NDArray[np.int64]) -> NDArray[np.int64]:

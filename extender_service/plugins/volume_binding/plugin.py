@@ -27,7 +27,7 @@ from extender_service.framework.status import SKIP, Rejections, Status, unresolv
 from extender_service.kube.types.core import Object, Pod
 from extender_service.kube.types.keys import key_of
 from extender_service.kube.types.storage import SELECTED_NODE_ANNOTATION, PersistentVolumeClaim
-from extender_service.plugins.node_resources.fit import MAX_SHAPE_SCORE, broken_linear
+from extender_service.plugins.shared.shape import MAX_SHAPE_SCORE, broken_linear
 from extender_service.plugins.volume_binding.binder import BoundVolumes, PodVolumes
 from extender_service.plugins.volume_binding.claims import (
     PodClaims,

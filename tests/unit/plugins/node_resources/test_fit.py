@@ -14,7 +14,8 @@ from extender_service.config.plugin_args import (
 )
 from extender_service.framework.interface import CycleState, PluginError
 from extender_service.framework.status import Status, unschedulable
-from extender_service.plugins.node_resources.fit import NodeResourcesFit, broken_linear
+from extender_service.plugins.node_resources.fit import NodeResourcesFit
+from tests.unit.plugins.shapes import line, shapes
 from tests.unit.plugins.worlds import (
     CPU,
     DISK,
@@ -119,17 +120,6 @@ def weighted_mean(score: Callable[[int, int], int], used: list[tuple[int, int, i
     return sum(score(requested, offered) * weight for weight, requested, offered in used) // weights if weights else 0
 
 
-def line(shape: list[tuple[int, int]], percent: int) -> int:
-    """BuildBrokenLinearFunction; Go divides towards zero."""
-    for index, (x, y) in enumerate(shape):
-        if percent <= x:
-            if index == 0:
-                return y
-            x0, y0 = shape[index - 1]
-            return y0 + int((y - y0) * (percent - x0) / (x - x0))
-    return shape[-1][1]
-
-
 def ratio(shape: list[tuple[int, int]], used: list[tuple[int, int, int]]) -> int:
     total = weights = 0
     for weight, requested, offered in used:
@@ -178,11 +168,6 @@ def test_most_allocated(world: World, wanted: Amounts, resources: list[tuple[str
     assert_equal_on_nodes(world, scores, expected)
 
 
-shapes = st.dictionaries(st.integers(0, 100), st.integers(0, 10), min_size=1, max_size=4).map(
-    lambda points: sorted(points.items())
-)
-
-
 @settings(max_examples=50)
 @given(world=busy_worlds, wanted=requests, resources=weighted_resources, shape=shapes)
 def test_requested_to_capacity_ratio(
@@ -194,13 +179,3 @@ def test_requested_to_capacity_ratio(
     in_hundreds = [(x, 10 * y) for x, y in shape]
     expected = [ratio(in_hundreds, usages(node, wanted, resources)) for node in existing(world)]
     assert_equal_on_nodes(world, scored(world, wanted, of_shape, pre_score=True), expected)
-
-
-@given(shape=st.dictionaries(st.integers(0, 100), st.integers(0, 100), min_size=1, max_size=5))
-def test_straight_lines_between_points(shape: dict[int, int]) -> None:
-    points = sorted(shape.items())
-    assert broken_linear(points).tolist() == [line(points, percent) for percent in range(101)]
-
-
-def test_a_falling_line_is_rounded_towards_its_start() -> None:
-    assert broken_linear([(0, 10), (3, 0)])[:4].tolist() == [10, 7, 4, 0]

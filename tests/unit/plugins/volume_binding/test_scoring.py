@@ -1,6 +1,6 @@
 import numpy as np
 
-from extender_service.plugins.node_resources.fit import broken_linear
+from extender_service.plugins.shared.shape import broken_linear
 from extender_service.plugins.volume_binding.scoring import utilization_score
 from extender_service.plugins.volume_binding.static_binding import UNBOUND, StaticBindings
 from tests.unit.cluster.storage_objects import make_claim, make_volume
