@@ -18,7 +18,8 @@ import uvloop
 from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
-from extender_service.cluster.debugging.debugger import compare, dump
+from extender_service.cluster.debugging.comparison import compare
+from extender_service.cluster.debugging.dump import dump
 from extender_service.cluster.sources.api_server import ApiServer
 from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster

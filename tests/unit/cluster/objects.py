@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.kube.api_resources import WATCHED_PODS
 from extender_service.kube.types.core import (
     Container,
@@ -86,3 +87,12 @@ class Undo:
 def watched(pod: Pod) -> WatchedPod:
     """What a watch shows of a pod."""
     return WATCHED_PODS.decoder.decode(msgspec.json.encode(pod))
+
+
+def cluster_of(nodes: Iterable[Node] = (), pods: Iterable[Pod] = ()) -> Cluster:
+    cluster = Cluster()
+    for node in nodes:
+        cluster.apply_node(node)
+    for pod in pods:
+        cluster.apply_pod(pod)
+    return cluster

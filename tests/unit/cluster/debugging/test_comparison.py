@@ -1,13 +1,10 @@
-from collections.abc import Iterable
-
 import msgspec
 
 from extender_service.cluster.amounts.dimensions import CPU_MILLI
-from extender_service.cluster.debugging.debugger import compare, dump
+from extender_service.cluster.debugging.comparison import compare
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.kube.types.core import (
     Affinity,
-    Node,
     ObjectMeta,
     Pod,
     PodAffinity,
@@ -16,18 +13,8 @@ from extender_service.kube.types.core import (
     Taint,
 )
 from extender_service.kube.types.policy import PodDisruptionBudget
-from tests.unit.cluster.objects import make_node, make_pod
+from tests.unit.cluster.objects import cluster_of, make_node, make_pod
 from tests.unit.cluster.storage_objects import make_volume
-
-
-def cluster_of(nodes: Iterable[Node] = (), pods: Iterable[Pod] = ()) -> Cluster:
-    cluster = Cluster()
-    for node in nodes:
-        cluster.apply_node(node)
-    for pod in pods:
-        cluster.apply_pod(pod)
-    return cluster
-
 
 WEB = make_pod("web", requests={"cpu": "1"}, ports=[80])
 WEB_ON_A = make_pod("web", "a", requests={"cpu": "1"}, ports=[80])

@@ -1,16 +1,15 @@
-"""What the cluster knows, compared with what the API server says and written down for people.
+"""What the cluster knows, compared with what the API server says.
 
 As kube-scheduler's cache debugger (pkg/scheduler/internal/cache/debugger), which also looks whether nodes and pods are
 known, but not at what they add up to, nor at any other kind.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 
 import msgspec
 import numpy as np
 
-from extender_service.cluster.debugging.table_sizes import table_sizes
 from extender_service.cluster.pods.pod_table import PodFacts, PodTable
 from extender_service.cluster.selection.label_sets import LabelSet
 from extender_service.cluster.state.cluster import Cluster
@@ -84,15 +83,15 @@ def compare(cluster: Cluster, listed: Cluster) -> Differences:
     return Differences(
         missed_nodes,
         redundant_nodes,
-        missed_pods=sorted(_identity(facts) for uid, facts in there.items() if uid not in here and uid not in ahead),
-        redundant_pods=sorted(_identity(facts) for uid, facts in here.items() if uid not in there),
+        missed_pods=sorted(identity(facts) for uid, facts in there.items() if uid not in here and uid not in ahead),
+        redundant_pods=sorted(identity(facts) for uid, facts in here.items() if uid not in there),
         misplaced_pods=sorted(
-            f"{_identity(facts)} is on {here[uid].node_name or 'no node'}, listed on {facts.node_name or 'no node'}"
+            f"{identity(facts)} is on {here[uid].node_name or 'no node'}, listed on {facts.node_name or 'no node'}"
             for uid, facts in there.items()
             if uid in here and facts.node_name not in (here[uid].node_name, ahead.get(uid))
         ),
         changed_pods=sorted(
-            _identity(there[uid])
+            identity(there[uid])
             for uid, slot in slots_there.items()
             if uid in here and _wishes(cluster.pods, slots_here[uid]) != _wishes(listed.pods, slot)
         ),
@@ -102,28 +101,9 @@ def compare(cluster: Cluster, listed: Cluster) -> Differences:
     )
 
 
-def dump(cluster: Cluster) -> Iterator[str]:
-    """Write down the nodes, the placements that are ahead of the watch, and the sizes of the tables; a line for each.
-
-    Nodes are written as requested/allocatable amounts by dimension, also those not known that pods are on. Takes some
-    hundredths of a second for 5,000 nodes.
-    """
-    table, pods = cluster.nodes, cluster.pods
-    names = table.dimensions.names()
-    for node_name, row in table.row_of.items():
-        known = "" if table.exists[row] else " (not known)"
-        amounts = zip(names, table.requested[:, row].tolist(), table.allocatable[:, row].tolist(), strict=False)
-        used = ", ".join(f"{name} {taken}/{offered}" for name, taken, offered in amounts if taken or offered)
-        yield f"node {node_name}{known}: {used or 'nothing'}"
-    for placement in cluster.placements:
-        kind = "assumed" if placement.assumed else "expected"
-        yield f"pod {_identity(pods[placement.slot])} is {kind} on {placement.node_name}"
-    yield (
-        f"tables: {table.count} nodes in {table.size} rows of {table.capacity}; "
-        f"{cluster.pod_count} pods and {len(cluster.placements)} placements in {len(pods.facts)} slots"
-    )
-    for size in table_sizes(cluster):
-        yield f"table {size.name}: {size.entries}" + ("" if size.limit is None else f" of {size.limit} at most")
+def identity(facts: PodFacts) -> str:
+    """Return a pod's namespace, name and UID as one text."""
+    return f"{facts.namespace}/{facts.name} ({facts.uid})"
 
 
 def _known_pods(cluster: Cluster) -> dict[str, int]:
@@ -191,10 +171,6 @@ def _node_facts(cluster: Cluster) -> _Facts:
 def _missed_and_redundant(actual: Iterable[str], cached: Iterable[str]) -> tuple[list[str], list[str]]:
     actual, cached = set(actual), set(cached)
     return sorted(actual - cached), sorted(cached - actual)
-
-
-def _identity(facts: PodFacts) -> str:
-    return f"{facts.namespace}/{facts.name} ({facts.uid})"
 
 
 def _named(title: str, items: Sequence[str]) -> list[str]:
