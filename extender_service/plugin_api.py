@@ -53,18 +53,16 @@ from extender_service.cluster.state.placements import Placement
 from extender_service.cluster.view.hypothetical import RowChanges
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.config.model import Many, Model
+from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.handle import Handle
 from extender_service.framework.interface import (
     MAX_NODE_SCORE,
     MIN_NODE_SCORE,
     Bind,
-    CycleState,
     Filter,
     FilterAgain,
-    Handle,
-    NoTimeLeftError,
     Permit,
     Plugin,
-    PluginError,
     PostBind,
     PostFilter,
     PostFilterResult,
@@ -78,6 +76,7 @@ from extender_service.framework.interface import (
     Score,
 )
 from extender_service.framework.per_node import FilterNode, ScoreNode
+from extender_service.framework.plugin_errors import NoTimeLeftError, PluginError
 from extender_service.framework.status import SKIP, Code, Rejections, Status, unresolvable, unschedulable
 from extender_service.framework.verdicts import Verdicts
 from extender_service.framework.waiting_pods import MAX_WAIT_SECONDS, WaitingPod

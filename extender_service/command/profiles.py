@@ -8,7 +8,7 @@ from extender_service.config.loading import default_config, load_config
 from extender_service.config.problems import ConfigError
 from extender_service.config.types import KubeSchedulerConfiguration
 from extender_service.framework.discovery import PluginLoadError, discover_plugins
-from extender_service.framework.interface import API, Handle
+from extender_service.framework.handle import API, Handle
 from extender_service.framework.profile import Profile
 from extender_service.framework.registry import Registry
 from extender_service.kube.types.core import Object

@@ -5,7 +5,9 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from extender_service.framework.interface import CycleState, NoTimeLeftError, Plugin, PluginError
+from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.interface import Plugin
+from extender_service.framework.plugin_errors import NoTimeLeftError, PluginError
 from extender_service.framework.status import Code, Status
 from extender_service.kube.api_errors import KubeError
 from extender_service.kube.parsing.quantities import QuantityError

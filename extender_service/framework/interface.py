@@ -5,125 +5,24 @@ their facts as columns (`NodeView`) and answers with arrays, one entry per node 
 The points and their contracts are those of k8s.io/kubernetes/pkg/scheduler/framework/interface.go.
 """
 
-import math
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.amounts.requests import request_shape
-from extender_service.cluster.pods.pod_volumes import pod_volumes
-from extender_service.cluster.selection.label_sets import label_set
-from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.state.cluster_events import ClusterEvent
 from extender_service.cluster.view.node_view import NodeView
-from extender_service.framework.recording import Recorder
+from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.handle import Handle
 from extender_service.framework.status import Rejections, Status
 from extender_service.framework.verdicts import Verdicts
-from extender_service.framework.waiting_pods import WaitingPods
 from extender_service.kube.types.core import Object, Pod
-from extender_service.kube.types.storage import PersistentVolume, PersistentVolumeClaim
 
 MIN_NODE_SCORE = 0
 MAX_NODE_SCORE = 100
-
-
-class PluginError(Exception):
-    """Raised by a plugin to end the cycle with this message, where that is no fault of the plugin itself."""
-
-
-class NoTimeLeftError(PluginError):
-    """Raised where a decision has taken all the time that it may."""
-
-    def __init__(self) -> None:
-        super().__init__("the time for this decision is over (--decision-timeout)")
-
-
-class CycleState:
-    """What plugins tell themselves and each other during one decision about one pod.
-
-    Whoever asked waits until the `deadline`, in seconds of time.monotonic, and not longer. `request_shape` is what the
-    pod's requests follow from, which plugins sum up each in its own way; `volumes` are those that it holds; `label_set`
-    is its namespace and labels, one object for pods that share them.
-    """
-
-    def __init__(self, pod: Pod, recorder: Recorder | None = None, deadline: float = math.inf) -> None:
-        """A `recorder` is told how long the plugins of this decision take."""
-        self.pod = pod
-        self.request_shape = request_shape(pod.spec)
-        self.volumes = pod_volumes(pod)
-        self.label_set = label_set(pod.metadata.namespace, pod.metadata.labels)
-        self.recorder = recorder
-        self.deadline = deadline
-        self.skipped_filters: set[str] = set()
-        self.skipped_scores: set[str] = set()
-        self._by_key: dict[object, Any] = {}
-
-    def require_time(self) -> None:
-        """Raise NoTimeLeftError after the deadline. For long loops in a plugin: between plugins the framework looks."""
-        if time.monotonic() > self.deadline:
-            raise NoTimeLeftError
-
-    def __getitem__(self, key: object) -> Any:
-        return self._by_key[key]
-
-    def __setitem__(self, key: object, value: Any) -> None:
-        self._by_key[key] = value
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._by_key
-
-    def read(self, key: str, doing: str) -> Any:
-        """Return what an earlier extension point wrote.
-
-        Raises PluginError in kube-scheduler's words, starting with `doing`, where that point was switched off.
-        """
-        if key not in self._by_key:
-            raise PluginError(f'{doing} "{key}" from cycleState: not found')
-        return self._by_key[key]
-
-
-class Pods(Protocol):
-    """Where pods are read and bound: an API server, or a cluster file."""
-
-    async def get_pod(self, namespace: str, name: str) -> Pod | None:
-        """Return a pod, None if there is none. Raises KubeError if that cannot be told."""
-
-    async def bind_pod(self, namespace: str, name: str, uid: str, node_name: str) -> None:
-        """Bind a pod, with its UID as precondition. Raises KubeError; the pod may be bound all the same."""
-
-
-class Volumes(Protocol):
-    """Where volumes and claims are written: an API server, or a cluster file.
-
-    An object is written only if it is still at the resource version given. Raises KubeError; it may be written all the
-    same.
-    """
-
-    async def write_volume(self, volume: PersistentVolume) -> PersistentVolume:
-        """Write a volume's annotations and the claim that it is kept for; returns the volume as it then is."""
-
-    async def write_claim(self, claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
-        """Write a claim's annotations; returns the claim as it then is."""
-
-
-class API(Pods, Volumes, Protocol):
-    """All that is written."""
-
-
-class Handle:
-    """What a plugin may reach beyond its arguments: the cluster, where pods are bound and volumes are written, and the
-    pods that wait."""
-
-    def __init__(self, cluster: Cluster, api: API) -> None:
-        self.cluster = cluster
-        self.pods: Pods = api
-        self.volumes: Volumes = api
-        self.waiting_pods = WaitingPods()
 
 
 class Plugin(ABC):

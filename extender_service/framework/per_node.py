@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from extender_service.cluster.state.node_info import NodeInfo
 from extender_service.cluster.view.node_view import NodeView
-from extender_service.framework.interface import CycleState, Filter, Score
+from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.interface import Filter, Score
 from extender_service.framework.status import Rejections, Status
 from extender_service.kube.types.core import Pod
 

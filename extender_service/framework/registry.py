@@ -10,7 +10,8 @@ from extender_service.config.effective_plugins import EffectivePlugins, effectiv
 from extender_service.config.problems import ConfigError, Problem
 from extender_service.config.reading import problems_of
 from extender_service.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
-from extender_service.framework.interface import Handle, Plugin, extension_points
+from extender_service.framework.handle import Handle
+from extender_service.framework.interface import Plugin, extension_points
 from extender_service.framework.profile import Profile
 from extender_service.kube.types.core import Object
 

@@ -16,7 +16,6 @@ from extender_service.framework.guard import CycleError, call, guarded, require_
 from extender_service.framework.interface import (
     MAX_NODE_SCORE,
     MIN_NODE_SCORE,
-    CycleState,
     FilterAgain,
     PostFilterResult,
     Score,

@@ -2,7 +2,8 @@
 
 from typing import ClassVar
 
-from extender_service.framework.interface import Bind, CycleState
+from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.interface import Bind
 from extender_service.kube.types.core import Pod
 from extender_service.kube.types.pods import pod_uid
 

@@ -9,14 +9,10 @@ from numpy.typing import NDArray
 
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.config.plugin_args import DefaultPreemptionArgs
+from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.guard import CycleError
-from extender_service.framework.interface import (
-    CycleState,
-    FilterAgain,
-    Handle,
-    PostFilter,
-    PostFilterResult,
-)
+from extender_service.framework.handle import Handle
+from extender_service.framework.interface import FilterAgain, PostFilter, PostFilterResult
 from extender_service.framework.preemption.candidates import NO_CANDIDATES, Candidates, best_candidates, sampled
 from extender_service.framework.preemption.dry_run import (
     NOT_HELPFUL,

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from extender_service.cluster.nodes.images import Image
 from extender_service.cluster.view.node_view import NodeView
-from extender_service.framework.interface import MAX_NODE_SCORE, CycleState, Score
+from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.interface import MAX_NODE_SCORE, Score
 from extender_service.kube.types.core import Pod
 
 _MEBIBYTE = 1024 * 1024

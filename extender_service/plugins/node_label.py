@@ -14,7 +14,8 @@ from extender_service.cluster.nodes.label_columns import ABSENT
 from extender_service.cluster.state.cluster_events import ClusterEvent
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.config.plugin_args import NodeLabelArgs
-from extender_service.framework.interface import MAX_NODE_SCORE, CycleState, Filter, Score
+from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.interface import MAX_NODE_SCORE, Filter, Score
 from extender_service.framework.status import Rejections, unresolvable
 from extender_service.kube.types.core import Pod
 

@@ -8,7 +8,8 @@ import numpy as np
 from extender_service.cluster.amounts.requests import EVERY_ADDRESS, HostPort, host_ports
 from extender_service.cluster.state.cluster_events import ClusterEvent
 from extender_service.cluster.view.node_view import NodeView
-from extender_service.framework.interface import CycleState, Filter, PreFilter
+from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.interface import Filter, PreFilter
 from extender_service.framework.status import SKIP, Rejections, Status, unschedulable
 from extender_service.kube.types.core import Pod
 

@@ -4,7 +4,8 @@ from typing import ClassVar
 
 from extender_service.cluster.state.cluster_events import ClusterEvent
 from extender_service.cluster.view.node_view import NodeView
-from extender_service.framework.interface import CycleState, Filter
+from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.interface import Filter
 from extender_service.framework.status import Rejections, unresolvable
 from extender_service.kube.types.core import Pod, Taint
 from extender_service.plugins.shared.tolerations import NO_SCHEDULE, is_tolerated

@@ -11,7 +11,8 @@ from extender_service.cluster.nodes.volume_support import VolumeSupport, limit_k
 from extender_service.cluster.state.cluster_events import ClusterEvent
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.cluster.volumes.attachments import Attachment, Fault, attachments
-from extender_service.framework.interface import CycleState, Filter, PreFilter
+from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.interface import Filter, PreFilter
 from extender_service.framework.status import SKIP, Code, Rejections, Status, unresolvable, unschedulable
 from extender_service.kube.parsing.csi_migration import PLUGINS
 from extender_service.kube.types.core import Object, Pod

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from extender_service.cluster.state.cluster_events import ClusterEvent
 from extender_service.cluster.view.node_view import NodeView
-from extender_service.framework.interface import CycleState, Filter, PreScore, Score
+from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.interface import Filter, PreScore, Score
 from extender_service.framework.status import Rejections, Status, unresolvable
 from extender_service.kube.types.core import Pod, Taint, Toleration
 from extender_service.plugins.shared.normalization import scale_to_max

@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 from extender_service.cluster.pods.pod_volumes import NO_VOLUMES, DiskUse
 from extender_service.cluster.state.cluster_events import ClusterEvent
 from extender_service.cluster.view.node_view import NodeView
-from extender_service.framework.interface import CycleState, Filter, PluginError, PreFilter
+from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.interface import Filter, PreFilter
+from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.status import SKIP, Rejections, Status, unresolvable, unschedulable
 from extender_service.kube.types.core import Object, Pod
 from extender_service.kube.types.storage import PersistentVolumeClaim

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from extender_service.cluster.nodes.label_columns import ABSENT
 from extender_service.cluster.state.cluster_events import ClusterEvent
 from extender_service.cluster.view.node_view import NodeView
-from extender_service.framework.interface import CycleState, Filter, PreFilter
+from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.interface import Filter, PreFilter
 from extender_service.framework.status import SKIP, Rejections, Status, unresolvable
 from extender_service.kube.parsing.csi_migration import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
 from extender_service.kube.types.core import Object, Pod

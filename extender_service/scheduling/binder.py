@@ -15,7 +15,7 @@ import msgspec
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.state.placements import Placement
 from extender_service.framework.guard import CycleError
-from extender_service.framework.interface import Pods
+from extender_service.framework.handle import Pods
 from extender_service.kube.api_errors import KubeError
 from extender_service.kube.types.core import Pod, pod_name
 from extender_service.kube.types.pods import TERMINAL_PHASES, pod_uid

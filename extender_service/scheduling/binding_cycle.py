@@ -3,8 +3,8 @@
 import logging
 from collections.abc import Callable
 
+from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.guard import CycleError, awaited, guarded, running
-from extender_service.framework.interface import CycleState
 from extender_service.framework.profile import Profile
 from extender_service.framework.recording import Recorder, extension_point
 from extender_service.framework.status import Code

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.state.nominations import Nomination
-from extender_service.framework.interface import CycleState
+from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.profile import Profile
 from extender_service.framework.recording import sample
 from extender_service.framework.runtime import Scores, run_filter, run_pre_filter, run_pre_score, run_score

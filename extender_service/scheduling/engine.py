@@ -10,7 +10,9 @@ from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.state.nominations import Nomination
 from extender_service.cluster.state.placements import Placement
 from extender_service.cluster.view.hypothetical import RowChanges
-from extender_service.framework.interface import CycleState, Pods, PostFilterResult
+from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.handle import Pods
+from extender_service.framework.interface import PostFilterResult
 from extender_service.framework.preemption.candidates import Candidate, Candidates
 from extender_service.framework.preemption.dry_run import dry_run, given_candidate
 from extender_service.framework.profiles import Profiles

@@ -8,8 +8,10 @@ from msgspec import structs
 
 from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
+from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.guard import CycleError
-from extender_service.framework.interface import Bind, CycleState, Handle, Plugin, extension_points
+from extender_service.framework.handle import Handle
+from extender_service.framework.interface import Bind, Plugin, extension_points
 from extender_service.framework.profile import Profile
 from extender_service.framework.profiles import Profiles
 from extender_service.kube.parsing.api_defaults import DEFAULT_SCHEDULER_NAME

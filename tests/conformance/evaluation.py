@@ -13,8 +13,9 @@ from extender_service.cluster.view.node_view import NodeView
 from extender_service.cluster.volumes.storage_table import STORAGE
 from extender_service.config.loading import default_config, parse_config
 from extender_service.config.types import KubeSchedulerConfiguration
+from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.guard import CycleError
-from extender_service.framework.interface import CycleState, Handle
+from extender_service.framework.handle import Handle
 from extender_service.framework.profile import Profile
 from extender_service.framework.registry import Registry
 from extender_service.framework.runtime import (

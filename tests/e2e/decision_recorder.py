@@ -6,7 +6,8 @@ import msgspec
 
 from extender_service.cluster.pods.pod_table import NO_ROW
 from extender_service.config.model import Model
-from extender_service.framework.interface import CycleState, Reserve
+from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.interface import Reserve
 from extender_service.framework.status import Status
 from extender_service.kube.types.core import Pod
 

@@ -4,7 +4,8 @@ import asyncio
 from pathlib import Path
 
 from extender_service.config.model import Model
-from extender_service.framework.interface import CycleState, PreBind
+from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.interface import PreBind
 from extender_service.framework.status import Status, unschedulable
 from extender_service.kube.types.core import Pod
 

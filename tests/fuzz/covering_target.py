@@ -19,7 +19,7 @@ with atheris.instrument_imports(include=["extender_service"]):
     from extender_service.extender.app import create_app
     from extender_service.extender.extender import Extender
     from extender_service.extender.overload.overload import CallLimits, Load
-    from extender_service.framework.interface import Handle
+    from extender_service.framework.handle import Handle
     from extender_service.framework.profiles import Profiles
     from extender_service.framework.registry import Registry
     from extender_service.plugins.in_tree import IN_TREE

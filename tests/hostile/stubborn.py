@@ -3,7 +3,7 @@
 import time
 
 from extender_service.cluster.state.node_info import NodeInfo
-from extender_service.framework.interface import CycleState
+from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.per_node import FilterNode
 from extender_service.framework.status import Status
 from extender_service.kube.types.core import Pod

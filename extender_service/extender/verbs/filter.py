@@ -17,7 +17,7 @@ from extender_service.extender.second_look import SecondLook
 from extender_service.extender.trust import Trust
 from extender_service.extender.wire.asked_nodes import RequestedNodes, WholeNodes
 from extender_service.framework.guard import CycleError, OutOfTimeError
-from extender_service.framework.interface import NoTimeLeftError
+from extender_service.framework.plugin_errors import NoTimeLeftError
 from extender_service.framework.status import Code
 from extender_service.kube.types.core import Pod, pod_name
 from extender_service.kube.types.extender import ExtenderArgs, ExtenderFilterResult, ResultNodeList

@@ -9,15 +9,9 @@ from extender_service.cluster.selection.label_sets import LabelSet
 from extender_service.cluster.state.cluster_events import ClusterEvent
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.config.plugin_args import InterPodAffinityArgs
-from extender_service.framework.interface import (
-    MAX_NODE_SCORE,
-    CycleState,
-    Filter,
-    PluginError,
-    PreFilter,
-    PreScore,
-    Score,
-)
+from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.interface import MAX_NODE_SCORE, Filter, PreFilter, PreScore, Score
+from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.status import SKIP, Rejections, Status, unresolvable, unschedulable
 from extender_service.kube.parsing.pod_affinity import PodAffinityTerms, pod_affinity_terms
 from extender_service.kube.types.core import Object, Pod

@@ -17,7 +17,9 @@ from extender_service.cluster.amounts.requests import (
 from extender_service.cluster.state.cluster_events import ClusterEvent
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.config.plugin_args import NodeResourcesFitArgs
-from extender_service.framework.interface import MAX_NODE_SCORE, CycleState, Filter, Handle, PreFilter, PreScore, Score
+from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.handle import Handle
+from extender_service.framework.interface import MAX_NODE_SCORE, Filter, PreFilter, PreScore, Score
 from extender_service.framework.status import Code, Rejections, Status
 from extender_service.kube.parsing.resource_names import is_extended_resource, is_scalar_resource
 from extender_service.kube.types.core import Pod

@@ -16,7 +16,7 @@ from extender_service.cluster.amounts.requests import (
     whole_amount,
 )
 from extender_service.cluster.view.node_view import NodeView
-from extender_service.framework.interface import CycleState
+from extender_service.framework.cycle_state import CycleState
 from extender_service.kube.parsing.resource_names import is_scalar_resource
 
 

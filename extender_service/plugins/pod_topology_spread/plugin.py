@@ -9,16 +9,10 @@ from numpy.typing import NDArray
 from extender_service.cluster.state.cluster_events import ClusterEvent
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.config.plugin_args import PodTopologySpreadArgs
-from extender_service.framework.interface import (
-    MAX_NODE_SCORE,
-    CycleState,
-    Filter,
-    Handle,
-    PluginError,
-    PreFilter,
-    PreScore,
-    Score,
-)
+from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.handle import Handle
+from extender_service.framework.interface import MAX_NODE_SCORE, Filter, PreFilter, PreScore, Score
+from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.status import SKIP, Rejections, Status, unresolvable, unschedulable
 from extender_service.kube.parsing.selectors import SelectorError
 from extender_service.kube.types.core import Object, Pod, TopologySpreadConstraint

@@ -11,7 +11,8 @@ from msgspec import structs
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.state.cluster_events import ClusterEvent
 from extender_service.cluster.volumes.storage_table import A, Assumable, OutOfSyncError
-from extender_service.framework.interface import Handle, PluginError
+from extender_service.framework.handle import Handle
+from extender_service.framework.plugin_errors import PluginError
 from extender_service.kube.types.core import ObjectMeta, Pod
 from extender_service.kube.types.keys import key_of
 from extender_service.kube.types.pods import pod_uid

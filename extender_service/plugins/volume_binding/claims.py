@@ -4,7 +4,7 @@ import msgspec
 
 from extender_service.cluster.pods.pod_volumes import ClaimUse, PodVolumes
 from extender_service.cluster.volumes.storage_table import Storage
-from extender_service.framework.interface import PluginError
+from extender_service.framework.plugin_errors import PluginError
 from extender_service.kube.parsing.selectors import Operator
 from extender_service.kube.types.storage import PersistentVolume, PersistentVolumeClaim
 

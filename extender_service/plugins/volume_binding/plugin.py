@@ -11,18 +11,10 @@ from extender_service.cluster.state.cluster_events import ClusterEvent
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.cluster.volumes.storage_table import STORAGE
 from extender_service.config.plugin_args import VolumeBindingArgs
-from extender_service.framework.interface import (
-    MAX_NODE_SCORE,
-    CycleState,
-    Filter,
-    Handle,
-    PluginError,
-    PreBind,
-    PreFilter,
-    PreScore,
-    Reserve,
-    Score,
-)
+from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.handle import Handle
+from extender_service.framework.interface import MAX_NODE_SCORE, Filter, PreBind, PreFilter, PreScore, Reserve, Score
+from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.status import SKIP, Rejections, Status, unresolvable
 from extender_service.kube.types.core import Object, Pod
 from extender_service.kube.types.keys import key_of

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.cluster.volumes.storage_table import Storage
-from extender_service.framework.interface import PluginError
+from extender_service.framework.plugin_errors import PluginError
 from extender_service.kube.parsing.quantities import parse_quantity, whole_value
 from extender_service.kube.parsing.selectors import Selector, SelectorError, parse_label_selector
 from extender_service.kube.types.core import LabelSelector, SelectorRequirement

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.cluster.volumes.free_volumes import FreeVolume, FreeVolumes, reach_of
-from extender_service.framework.interface import PluginError
+from extender_service.framework.plugin_errors import PluginError
 from extender_service.kube.parsing.quantities import parse_quantity
 from extender_service.kube.parsing.selectors import Selector, SelectorError, parse_label_selector
 from extender_service.kube.types.keys import key_of

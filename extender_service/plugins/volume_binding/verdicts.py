@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.framework.interface import PluginError
+from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.status import Code, Rejections, Status
 
 # Reasons in their order; a node's are the bits of a number.

@@ -1,6 +1,8 @@
 """Plugins of the binding cycle that set something aside, and that take their time."""
 
-from extender_service.framework.interface import CycleState, Handle, Permit, PreBind, Reserve
+from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.handle import Handle
+from extender_service.framework.interface import Permit, PreBind, Reserve
 from extender_service.framework.status import Code, Status, unschedulable
 from extender_service.kube.types.core import Pod
 from tests.unit.extender.slow_api_server import SlowApiServer

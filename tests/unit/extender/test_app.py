@@ -14,7 +14,9 @@ from extender_service.cluster.view.node_view import NodeView
 from extender_service.extender.overload.overload import CallLimits
 from extender_service.extender.reporting.observation import Verb
 from extender_service.extender.wire.description import describe
-from extender_service.framework.interface import CycleState, Filter, Handle
+from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.handle import Handle
+from extender_service.framework.interface import Filter
 from extender_service.framework.status import Rejections, unschedulable
 from extender_service.kube.types.core import Pod
 from extender_service.serving.connection_limits import ConnectionLimits, Connections

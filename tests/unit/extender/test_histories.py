@@ -16,7 +16,7 @@ from extender_service.extender.app import create_app
 from extender_service.extender.expectations import EXPECTED_SECONDS, UNKNOWN_SECONDS
 from extender_service.extender.extender import Extender
 from extender_service.extender.overload.overload import CallLimits, Load
-from extender_service.framework.interface import Handle
+from extender_service.framework.handle import Handle
 from extender_service.framework.profiles import Profiles
 from extender_service.framework.registry import Registry
 from extender_service.kube.types.core import Pod, ResourceList

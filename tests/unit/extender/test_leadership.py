@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from extender_service.extender.leadership import Leadership, LeaseTimes
-from extender_service.framework.interface import Handle
+from extender_service.framework.handle import Handle
 from extender_service.framework.waiting_pods import WaitingPod
 from extender_service.kube.api_errors import UnreachableError
 from tests.unit.cluster.clock import Clock

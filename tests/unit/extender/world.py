@@ -16,7 +16,8 @@ from extender_service.extender.overload.overload import CallLimits, Load
 from extender_service.extender.policy import Mode
 from extender_service.extender.reporting.observation import Observation
 from extender_service.extender.trust import Trust
-from extender_service.framework.interface import Handle, Plugin
+from extender_service.framework.handle import Handle
+from extender_service.framework.interface import Plugin
 from extender_service.framework.profile import Profile
 from extender_service.framework.profiles import Profiles
 from extender_service.framework.registry import Registry

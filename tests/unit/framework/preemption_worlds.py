@@ -7,7 +7,9 @@ from msgspec import structs
 from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.config.loading import default_config
-from extender_service.framework.interface import CycleState, FilterAgain, Handle
+from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.handle import Handle
+from extender_service.framework.interface import FilterAgain
 from extender_service.framework.registry import Registry
 from extender_service.framework.runtime import filter_again, run_pre_filter
 from extender_service.kube.types.core import LabelSelector, ObjectMeta, Pod

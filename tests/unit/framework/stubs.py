@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.view.node_view import NodeView
-from extender_service.framework.interface import CycleState, Filter, Handle, PreFilter, PreScore, Score
+from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.handle import Handle
+from extender_service.framework.interface import Filter, PreFilter, PreScore, Score
 from extender_service.framework.profile import Profile
 from extender_service.framework.status import Rejections, Status
 from extender_service.kube.types.core import Pod

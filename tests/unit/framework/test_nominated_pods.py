@@ -7,7 +7,7 @@ from msgspec import structs
 from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.config.loading import default_config
-from extender_service.framework.interface import Handle
+from extender_service.framework.handle import Handle
 from extender_service.framework.registry import Registry
 from extender_service.kube.types.core import Affinity, LabelSelector, Pod, PodAffinity, PodAffinityTerm
 from extender_service.plugins.in_tree import IN_TREE

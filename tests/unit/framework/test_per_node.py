@@ -6,8 +6,10 @@ import pytest
 from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.state.node_info import NodeInfo
-from extender_service.framework.interface import CycleState, Handle, NoTimeLeftError
+from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.handle import Handle
 from extender_service.framework.per_node import FilterNode, ScoreNode
+from extender_service.framework.plugin_errors import NoTimeLeftError
 from extender_service.framework.status import Code, Status, unschedulable
 from extender_service.kube.types.core import (
     Container,

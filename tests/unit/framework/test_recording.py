@@ -7,8 +7,11 @@ from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework import recording
+from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.guard import CycleError
-from extender_service.framework.interface import CycleState, Filter, Handle, PluginError, PreFilter, Score
+from extender_service.framework.handle import Handle
+from extender_service.framework.interface import Filter, PreFilter, Score
+from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.profile import Profile
 from extender_service.framework.status import SKIP, Status
 from extender_service.kube.types.core import Node, ObjectMeta, Pod

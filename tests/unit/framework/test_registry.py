@@ -11,7 +11,9 @@ from extender_service.config.loading import parse_config
 from extender_service.config.model import Many, Model
 from extender_service.config.problems import ConfigError
 from extender_service.config.types import KubeSchedulerConfiguration
-from extender_service.framework.interface import CycleState, Filter, Handle, Score
+from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.handle import Handle
+from extender_service.framework.interface import Filter, Score
 from extender_service.framework.profile import Profile
 from extender_service.framework.registry import Registry
 from extender_service.framework.status import Rejections

@@ -6,16 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.guard import CycleError, OutOfTimeError
-from extender_service.framework.interface import (
-    CycleState,
-    FilterAgain,
-    NoTimeLeftError,
-    PluginError,
-    PostFilter,
-    PostFilterResult,
-    PreEnqueue,
-)
+from extender_service.framework.interface import FilterAgain, PostFilter, PostFilterResult, PreEnqueue
+from extender_service.framework.plugin_errors import NoTimeLeftError, PluginError
 from extender_service.framework.profile import Profile
 from extender_service.framework.runtime import (
     filter_nodes,

@@ -11,7 +11,9 @@ from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.config.plugin_args import DefaultPreemptionArgs
-from extender_service.framework.interface import CycleState, Handle, PostFilterResult
+from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.handle import Handle
+from extender_service.framework.interface import PostFilterResult
 from extender_service.framework.preemption.candidates import NO_CANDIDATES, Candidates, best_candidates, sampled
 from extender_service.framework.preemption.dry_run import dry_run
 from extender_service.framework.status import Code

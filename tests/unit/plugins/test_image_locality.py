@@ -1,7 +1,7 @@
 import pytest
 
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.framework.interface import CycleState
+from extender_service.framework.cycle_state import CycleState
 from extender_service.kube.types.core import Container, ContainerImage, Node, NodeStatus, ObjectMeta, Pod, PodSpec
 from extender_service.plugins.image_locality import ImageLocality, normalized
 from tests.unit.plugins.volume_worlds import cluster_of, handle_of

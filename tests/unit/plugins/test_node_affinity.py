@@ -5,7 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extender_service.config.plugin_args import NodeAffinityArgs
-from extender_service.framework.interface import CycleState, PluginError
+from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.status import SKIP, Status, unresolvable
 from extender_service.kube.parsing.selectors import parse_node_selector, required_node_affinity
 from extender_service.kube.types import core as objects

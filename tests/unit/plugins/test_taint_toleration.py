@@ -3,7 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extender_service.framework.interface import CycleState, PluginError
+from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.status import unresolvable
 from extender_service.kube.types.core import Pod, PodSpec, Taint, Toleration
 from extender_service.plugins.taint_toleration import TaintToleration

@@ -3,7 +3,8 @@ import pytest
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.view.hypothetical import RowChanges
 from extender_service.cluster.view.node_view import NodeView
-from extender_service.framework.interface import CycleState, PluginError
+from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.status import SKIP, Status, unresolvable
 from extender_service.kube.types.core import ISCSI, RBD, AWSElasticBlockStore, GCEPersistentDisk, Pod, Volume
 from extender_service.plugins.volume_restrictions import CLAIM_CONFLICT, DISK_CONFLICT, VolumeRestrictions

@@ -1,7 +1,7 @@
 import pytest
 
 from extender_service.cluster.volumes.storage_table import StorageObject
-from extender_service.framework.interface import CycleState
+from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.status import SKIP, Status, unresolvable
 from extender_service.plugins.volume_zone import CONFLICT, Topology, VolumeZone, topologies_of
 from tests.unit.cluster.objects import make_node

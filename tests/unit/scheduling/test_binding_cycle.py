@@ -6,17 +6,11 @@ import pytest
 
 from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
+from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.guard import CycleError
-from extender_service.framework.interface import (
-    Bind,
-    CycleState,
-    Handle,
-    Permit,
-    PluginError,
-    PostBind,
-    PreBind,
-    Reserve,
-)
+from extender_service.framework.handle import Handle
+from extender_service.framework.interface import Bind, Permit, PostBind, PreBind, Reserve
+from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.profile import Profile
 from extender_service.framework.status import SKIP, Code, Status, unschedulable
 from extender_service.kube.types.core import ObjectMeta, Pod

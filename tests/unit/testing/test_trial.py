@@ -8,8 +8,9 @@ import pytest
 
 from extender_service.cluster.state.node_info import node_named
 from extender_service.config.plugin_args import NodeAffinityArgs
+from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.guard import CycleError
-from extender_service.framework.interface import CycleState, PreBind, Reserve
+from extender_service.framework.interface import PreBind, Reserve
 from extender_service.framework.status import Status, unschedulable
 from extender_service.kube.parsing.manifests import ManifestError
 from extender_service.kube.types.core import Pod, Taint

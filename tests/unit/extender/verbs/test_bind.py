@@ -4,7 +4,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from extender_service.framework.interface import CycleState, Handle, Reserve
+from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.handle import Handle
+from extender_service.framework.interface import Reserve
 from extender_service.framework.status import Status, unschedulable
 from extender_service.kube.api_errors import KubeError, UnreachableError
 from extender_service.kube.types.core import Pod

@@ -7,7 +7,9 @@ from numpy.typing import NDArray
 
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.extender.policy import Mode
-from extender_service.framework.interface import CycleState, Handle, PreFilter, Score
+from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.handle import Handle
+from extender_service.framework.interface import PreFilter, Score
 from extender_service.framework.status import unresolvable
 from extender_service.kube.types.core import Pod, Taint
 from tests.unit.cluster.objects import make_node, make_pod

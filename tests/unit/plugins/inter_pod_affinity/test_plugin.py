@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.config.plugin_args import InterPodAffinityArgs
-from extender_service.framework.interface import CycleState, Handle, PluginError
+from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.handle import Handle
+from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.status import SKIP, Code, Status
 from extender_service.kube.parsing.pod_affinity import AffinityTerm, pod_affinity_terms
 from extender_service.kube.types.core import (

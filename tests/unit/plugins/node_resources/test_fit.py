@@ -12,7 +12,8 @@ from extender_service.config.plugin_args import (
     ScoringStrategy,
     UtilizationShapePoint,
 )
-from extender_service.framework.interface import CycleState, PluginError
+from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.status import Status, unschedulable
 from extender_service.plugins.node_resources.fit import NodeResourcesFit
 from tests.unit.plugins.shapes import line, shapes

@@ -1,4 +1,4 @@
-from extender_service.framework.interface import CycleState
+from extender_service.framework.cycle_state import CycleState
 from extender_service.plugins.node_resources.usages import WeightedResource, pod_amounts, usages, weighed_pod
 from tests.unit.plugins.worlds import CPU, GPU, MEMORY, PlainNode, PlainPod, World, empty_world
 

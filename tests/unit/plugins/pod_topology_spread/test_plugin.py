@@ -10,7 +10,9 @@ from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.config.core_types import TopologySpreadConstraint as DefaultConstraint
 from extender_service.config.plugin_args import PodTopologySpreadArgs
-from extender_service.framework.interface import CycleState, Handle, PluginError
+from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.handle import Handle
+from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.status import SKIP
 from extender_service.kube.parsing.selectors import EVERYTHING, parse_label_selector
 from extender_service.kube.types.core import (

@@ -11,7 +11,9 @@ from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.volumes.storage_table import StorageObject
 from extender_service.config.plugin_args import VolumeBindingArgs
-from extender_service.framework.interface import CycleState, Handle, PluginError
+from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.handle import Handle
+from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.status import Status, unresolvable
 from extender_service.kube.api_errors import ApiError, KubeError
 from extender_service.kube.api_errors import Status as ApiStatus

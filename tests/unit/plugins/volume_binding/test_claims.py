@@ -2,7 +2,7 @@ import pytest
 
 from extender_service.cluster.pods.pod_volumes import pod_volumes
 from extender_service.cluster.volumes.storage_table import Storage, StorageObject
-from extender_service.framework.interface import PluginError
+from extender_service.framework.plugin_errors import PluginError
 from extender_service.kube.types.core import NodeSelector, NodeSelectorTerm, Pod, SelectorRequirement
 from extender_service.kube.types.storage import PersistentVolume, PersistentVolumeSpec, VolumeNodeAffinity
 from extender_service.plugins.volume_binding.claims import (

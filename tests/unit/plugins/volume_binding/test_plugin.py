@@ -4,7 +4,8 @@ import pytest
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.volumes.storage_table import StorageObject
 from extender_service.config.plugin_args import UtilizationShapePoint, VolumeBindingArgs
-from extender_service.framework.interface import CycleState, PluginError
+from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.status import SKIP, Code, Status, unresolvable
 from extender_service.kube.types.core import AWSElasticBlockStore, NodeSelector, NodeSelectorTerm, SelectorRequirement
 from extender_service.kube.types.storage import PersistentVolume, PersistentVolumeSpec, VolumeNodeAffinity

@@ -3,7 +3,7 @@ from msgspec import structs
 
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.volumes.storage_table import StorageObject
-from extender_service.framework.interface import PluginError
+from extender_service.framework.plugin_errors import PluginError
 from extender_service.kube.types.core import LabelSelector
 from extender_service.kube.types.storage import StorageClass, TopologyRequirement, TopologyTerm
 from extender_service.plugins.volume_binding.provisioning import can_make, has_space, storage_class_of

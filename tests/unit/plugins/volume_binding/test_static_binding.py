@@ -7,7 +7,7 @@ from msgspec import structs
 
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.volumes.storage_table import StorageObject
-from extender_service.framework.interface import PluginError
+from extender_service.framework.plugin_errors import PluginError
 from extender_service.kube.types.core import LabelSelector, SelectorRequirement
 from extender_service.kube.types.storage import ClaimReference, PersistentVolume, PersistentVolumeClaim
 from extender_service.plugins.volume_binding.static_binding import UNBOUND, bind_statically

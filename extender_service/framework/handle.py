@@ -1,0 +1,47 @@
+"""What a plugin may reach beyond its arguments."""
+
+from typing import Protocol
+
+from extender_service.cluster.state.cluster import Cluster
+from extender_service.framework.waiting_pods import WaitingPods
+from extender_service.kube.types.core import Pod
+from extender_service.kube.types.storage import PersistentVolume, PersistentVolumeClaim
+
+
+class Pods(Protocol):
+    """Where pods are read and bound: an API server, or a cluster file."""
+
+    async def get_pod(self, namespace: str, name: str) -> Pod | None:
+        """Return a pod, None if there is none. Raises KubeError if that cannot be told."""
+
+    async def bind_pod(self, namespace: str, name: str, uid: str, node_name: str) -> None:
+        """Bind a pod, with its UID as precondition. Raises KubeError; the pod may be bound all the same."""
+
+
+class Volumes(Protocol):
+    """Where volumes and claims are written: an API server, or a cluster file.
+
+    An object is written only if it is still at the resource version given. Raises KubeError; it may be written all the
+    same.
+    """
+
+    async def write_volume(self, volume: PersistentVolume) -> PersistentVolume:
+        """Write a volume's annotations and the claim that it is kept for; returns the volume as it then is."""
+
+    async def write_claim(self, claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
+        """Write a claim's annotations; returns the claim as it then is."""
+
+
+class API(Pods, Volumes, Protocol):
+    """All that is written."""
+
+
+class Handle:
+    """What a plugin may reach beyond its arguments: the cluster, where pods are bound and volumes are written, and the
+    pods that wait."""
+
+    def __init__(self, cluster: Cluster, api: API) -> None:
+        self.cluster = cluster
+        self.pods: Pods = api
+        self.volumes: Volumes = api
+        self.waiting_pods = WaitingPods()
