@@ -12,6 +12,7 @@ from extender_service.cluster.state.nominations import Nomination
 from extender_service.cluster.view.hypothetical import RowChanges
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.answer_checks import wrong_names, wrong_rejections, wrong_scores, wrong_status
+from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.guard import CycleError, call, guarded, require_answer, running
 from extender_service.framework.interface import (
     MAX_NODE_SCORE,

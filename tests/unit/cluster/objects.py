@@ -1,6 +1,6 @@
 """Short ways to write nodes and pods in tests."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 

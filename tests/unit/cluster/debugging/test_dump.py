@@ -9,8 +9,8 @@ def test_a_dump_shows_nodes_placements_and_table_sizes() -> None:
         [make_node("a", {"cpu": "4", "x/gpu": "1"}), make_node("idle", {})],
         [make_pod("db", "a", requests={"cpu": "1500m", "memory": "0"}, ports=[80]), make_pod("early", "gone"), WEB],
     )
-    cluster.placements.expect(WEB, "uid-of-web", "a")
-    cluster.placements.assume(make_pod("job", requests={"cpu": "0", "memory": "0"}), "uid-of-job", "a")
+    cluster.placements.place(WEB, "uid-of-web", "a")
+    cluster.placements.place(make_pod("job", requests={"cpu": "0", "memory": "0"}), "uid-of-job", "a").assumed = True
     lines = list(dump(cluster))
     assert lines[:5] == [
         "node a: cpu_milli 2500/4000, pods 3/0, nonzero_cpu_milli 2500/0, nonzero_memory_bytes 209715200/0, x/gpu 0/1",
