@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from extender_service.command.options import ServeOptions
-from extender_service.command.profiles import StartError
+from extender_service.command.start_error import StartError
 from extender_service.serving.connection_limits import ConnectionLimits, Connections
 from extender_service.serving.refusals import Refusals
 from extender_service.serving.server_tls import ServingCertificates, TLSError, TLSFiles

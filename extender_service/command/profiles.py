@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from extender_service.cluster.state.cluster import Cluster
+from extender_service.command.start_error import StartError
 from extender_service.config.loading import default_config, load_config
 from extender_service.config.problems import ConfigError
 from extender_service.config.types import KubeSchedulerConfiguration
@@ -14,10 +15,6 @@ from extender_service.framework.registry import Registry
 from extender_service.kube.types.core import Object
 from extender_service.kube.types.policy import PodDisruptionBudget
 from extender_service.plugins.in_tree import IN_TREE
-
-
-class StartError(Exception):
-    """The service cannot start; a line for each thing that is wrong, which says what to do."""
 
 
 class Setup:

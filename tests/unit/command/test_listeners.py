@@ -7,7 +7,7 @@ import pytest
 import trustme
 
 from extender_service.command.listeners import Listeners
-from extender_service.command.profiles import StartError
+from extender_service.command.start_error import StartError
 from tests.certificates import issue, overwrite, pem_files
 from tests.unit.command.serve_options import mutual_tls, serve_options
 

@@ -10,8 +10,8 @@ import httpx
 import pytest
 import trustme
 
-from extender_service.command.profiles import StartError
 from extender_service.command.serve import _serve
+from extender_service.command.start_error import StartError
 from tests.certificates import client_context, issue, overwrite, pem_files
 from tests.unit.command.serve_options import mutual_tls, serve_options
 
