@@ -14,7 +14,7 @@ from extender_service.cluster.state.cluster import Cluster
 from extender_service.command import cli
 from extender_service.extender import app
 from extender_service.extender.reporting import observer
-from extender_service.extender.reporting.call_metrics import Metrics
+from extender_service.extender.reporting.call_metrics import CallMetrics
 from extender_service.extender.wire import asked_nodes as candidates
 from extender_service.extender.wire import nodes_args as node_names
 from extender_service.scheduling import decision
@@ -41,7 +41,7 @@ STAGES: tuple[tuple[str, Any, str], ...] = (
     ("  Filter", decision, "run_filter"),
     ("  PreScore", decision, "run_pre_score"),
     ("  Score", decision, "run_score"),
-    ("metrics", Metrics, "observe"),
+    ("metrics", CallMetrics, "observe"),
     ("log", observer, "log_decision"),
     ("catching up, where nothing was decided ahead", Cluster, "catch_up"),
 )

@@ -12,6 +12,7 @@ from extender_service.cluster.debugging.comparison import compare
 from extender_service.cluster.debugging.dump import dump
 from extender_service.cluster.sources.api_server import ApiServer
 from extender_service.cluster.state.cluster import Cluster
+from extender_service.extender.expectations import Expectations
 from extender_service.kube.api_errors import KubeError
 from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.observability.health import Check, first_problem
@@ -54,11 +55,11 @@ def keep_from_garbage_collector() -> None:
     gc.freeze()
 
 
-async def expire(cluster: Cluster) -> None:
-    """End placements whose time is up."""
+async def expire(expectations: Expectations) -> None:
+    """Drop expectations whose time is up, also while no caller asks."""
     while True:
         await asyncio.sleep(EXPIRY_SECONDS)
-        cluster.expire()
+        expectations.expire()
 
 
 async def debug_on_signal(cluster: Cluster, api_server: ApiServer | None) -> None:

@@ -35,12 +35,13 @@ from extender_service.command.profiles import Setup
 from extender_service.command.start_error import StartError
 from extender_service.command.welcome import welcome
 from extender_service.extender.app import create_app
-from extender_service.extender.expectations import Expectations
+from extender_service.extender.binding_events import discard
 from extender_service.extender.extender import Extender
 from extender_service.extender.leadership import Leadership
-from extender_service.extender.load import Load
-from extender_service.extender.service import ExtenderService
-from extender_service.extender.unheard import discard
+from extender_service.extender.overload.overload import Load
+from extender_service.extender.reporting.observer import CallObserver
+from extender_service.extender.trust import Trust
+from extender_service.framework.profiles import Profiles
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.credentials.loading import load_credentials
@@ -51,6 +52,7 @@ from extender_service.kube.writing.leases import lease_holder
 from extender_service.observability.health import Health, trust_check, watch_checks
 from extender_service.observability.logs import configure_logging
 from extender_service.observability.operations import operations_routes
+from extender_service.observability.registry import MetricsRegistry
 from extender_service.scheduling.engine import Engine
 from extender_service.serving import open_files
 from extender_service.serving.connection_limits import ConnectionLimits
@@ -161,7 +163,6 @@ async def _api_server(
             api_server.follow,
             partial(log_sync, cluster, api_server, checks),
             events.run,
-            partial(expire, cluster),
             partial(debug_on_signal, cluster, api_server),
         ]
         yield _Source(api_server, work, api_server.states, leadership, events)
@@ -177,32 +178,31 @@ async def _serve_from(
     shutdown: Shutdown,
 ) -> None:
     """Answer calls about the cluster of a source until told to stop. Raises StartError."""
-    service = ExtenderService(
-        cluster,
-        setup.profiles(cluster, source.api),
-        mode=options.mode,
-        is_live=source.is_live,
-        distrust=trust_check(source.watches, stale_limit_seconds=options.stale_limit_seconds),
-        leadership=source.leadership,
-    )
-    binder = Binder(service, source.api, record=discard if source.events is None else source.events.record)
-    metrics = Metrics(
+    trust = Trust(trust_check(source.watches, stale_limit_seconds=options.stale_limit_seconds), source.leadership)
+    profiles = Profiles(setup.profiles(cluster, source.api))
+    engine = Engine(cluster, profiles, source.api, may_bind=trust.require_lead)
+    record = discard if source.events is None else source.events.record
+    extender = Extender(engine, mode=options.mode, is_live=source.is_live, trust=trust, record=record)
+    metrics = MetricsRegistry(
         version("extender-service"),
         cluster,
         source.watches,
-        {} if source.events is None else source.events.counts,
-        listeners.refusals,
-        service.decider.ahead_counts,
+        events={} if source.events is None else source.events.counts,
+        refusals=listeners.refusals,
+        decisions_ahead=engine.ahead.counts,
+        own_tables=extender.expectations.table_sizes,
     )
     health = Health(watch_checks(source.watches, stale_limit_seconds=options.stale_limit_seconds))
-    work = list(source.work)
+    work = [*source.work]
+    if source.is_live:
+        work.append(partial(expire, extender.expectations))
     if source.leadership is not None:
-        on_lost = partial(binder.give_up, "the lease has gone to another scheduler")
+        on_lost = partial(extender.give_up, "the lease has gone to another scheduler")
         work.append(partial(source.leadership.follow, on_lost))
     with shutdown.signals(health.drain):
         async with asyncio.TaskGroup() as tasks:
             running = [tasks.create_task(each()) for each in work]
-            await _answer(options, service, binder, metrics, health, listeners, shutdown)
+            await _answer(options, extender, metrics, health, listeners, shutdown)
             if source.events is not None:
                 await source.events.drain(shutdown.events_left)
             for task in running:
@@ -212,7 +212,7 @@ async def _serve_from(
 async def _answer(
     options: ServeOptions,
     extender: Extender,
-    metrics: Metrics,
+    metrics: MetricsRegistry,
     health: Health,
     listeners: Listeners,
     shutdown: Shutdown,

@@ -11,10 +11,11 @@ from msgspec import structs
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from extender_service.extender.calls import Answer, Body, Call, HungUpError, answer
+from extender_service.extender.calls import Call, HungUpError, answer
 from extender_service.extender.extender import Extender
 from extender_service.extender.overload.overload import Limit, LimitError, Load
 from extender_service.extender.reporting.observation import Observation, Observer, Verb
+from extender_service.extender.wire.bodies import Answer, Body
 from extender_service.extender.wire.decoding import ArgsDecoder, error_text
 from extender_service.extender.wire.description import describe
 from extender_service.extender.wire.nodes_args import ExtenderArgsDecoder

@@ -1,25 +1,12 @@
 """A call of a verb below the web framework: every microsecond here is one of kube-scheduler's serial loop."""
 
 import time
-from collections.abc import Callable
 
 from starlette.types import Message, Receive, Scope, Send
 
 from extender_service.extender.overload.overload import BodyShare, Load, body_too_large
-
-# The key of a request's scope under which the server says when its head had come, in seconds of time.monotonic.
-ARRIVED = "extender_service.arrived"
-# And that under which it gives a HungUp.
-HUNG_UP = "extender_service.hung_up"
-
-# One that came in pieces is put together in place.
-Body = bytes | bytearray
-
-# The body of an answer, in pieces that are sent one after the other.
-Answer = tuple[bytes | memoryview, ...]
-
-# Tells whether a caller is gone: at once, also if its end has only just come.
-HungUp = Callable[[], bool]
+from extender_service.extender.wire.bodies import Answer, Body
+from extender_service.serving.scope import ARRIVED, HUNG_UP, HungUp
 
 
 class HungUpError(Exception):

@@ -6,8 +6,8 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-from extender_service.extender.calls import ARRIVED, HUNG_UP
 from extender_service.serving.connection_limits import Connections
+from extender_service.serving.scope import ARRIVED, HUNG_UP
 from extender_service.serving.socket_state import HangUp
 from extender_service.serving.whole_answers import WholeAnswers
 

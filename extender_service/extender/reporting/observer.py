@@ -2,9 +2,10 @@
 
 import asyncio
 
-from extender_service.extender.reporting.call_metrics import Metrics
+from extender_service.extender.reporting.call_metrics import CallMetrics
 from extender_service.extender.reporting.decision_log import log_decision
 from extender_service.extender.reporting.observation import Observation
+from extender_service.observability.registry import MetricsRegistry
 
 # How long a call may wait to be told about, and how many may wait at most: to tell of these takes less than a decision.
 _DELAY_SECONDS = 0.02
@@ -18,8 +19,9 @@ class CallObserver:
     in between: to tell of one takes as long as of three, one right after the other. And the next call need not wait.
     """
 
-    def __init__(self, metrics: Metrics) -> None:
-        self._metrics = metrics
+    def __init__(self, metrics: MetricsRegistry) -> None:
+        self._exposition = metrics.exposition
+        self._metrics = CallMetrics(metrics)
         self._waiting: list[Observation] = []
         self._timer: asyncio.TimerHandle | None = None
 
@@ -42,6 +44,6 @@ class CallObserver:
             log_decision(observation)
 
     def exposition(self, accept: str) -> tuple[bytes, str]:
-        """Return all metrics as they are now (see Metrics.exposition)."""
+        """Return all metrics as they are now (see MetricsRegistry.exposition)."""
         self.tell()
-        return self._metrics.exposition(accept)
+        return self._exposition(accept)

@@ -3,7 +3,6 @@
 import asyncio
 
 from extender_service.extender.binding_events import Record, failed_scheduling, scheduled
-from extender_service.extender.calls import HungUp
 from extender_service.extender.trust import Trust
 from extender_service.framework.guard import CycleError
 from extender_service.kube.types.core import Pod
@@ -13,6 +12,7 @@ from extender_service.scheduling.binder import BindError
 from extender_service.scheduling.decision import Decision
 from extender_service.scheduling.engine import Engine
 from extender_service.scheduling.question import Question
+from extender_service.serving.scope import HungUp
 
 
 class BindVerb:

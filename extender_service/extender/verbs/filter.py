@@ -10,7 +10,6 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.extender.calls import HungUp
 from extender_service.extender.expectations import Expectations
 from extender_service.extender.policy import Policy
 from extender_service.extender.second_look import SecondLook
@@ -26,6 +25,7 @@ from extender_service.scheduling.asked_nodes import AskedNodes
 from extender_service.scheduling.decision import Decision
 from extender_service.scheduling.engine import Engine
 from extender_service.scheduling.question import Question
+from extender_service.serving.scope import HungUp
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.extender.calls import Answer, Body
+from extender_service.extender.wire.bodies import Answer, Body
 from extender_service.kube.types.extender import ExtenderFilterResult, ResultNodeList
 
 # Of nodes that came one after the other and pass together. With more, finding them costs more than copying them.

@@ -8,6 +8,7 @@ import pytest
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.command import background as background_module
 from extender_service.command.background import background, debug_on_signal, expire
+from extender_service.extender.expectations import Expectations
 from tests.unit.cluster.clock import Clock
 from tests.unit.cluster.objects import make_node, make_pod
 
@@ -49,11 +50,12 @@ def test_the_signal_dumps_what_is_known_each_time(caplog: pytest.LogCaptureFixtu
 def test_a_placement_whose_time_is_up_ends_without_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(background_module, "EXPIRY_SECONDS", 0.001)
     clock = Clock()
-    cluster = Cluster(clock=clock)
-    cluster.placements.expect(make_pod("web"), "uid-of-web", "a")
+    cluster = Cluster()
+    expectations = Expectations(cluster, clock=clock)
+    expectations.expect(cluster.placements.place(make_pod("web"), "uid-of-web", "a"))
 
     async def run() -> None:
-        async with background(expire(cluster)), asyncio.timeout(20):
+        async with background(expire(expectations)), asyncio.timeout(20):
             await asyncio.sleep(0.01)
             assert len(cluster.placements) == 1
             clock.now += 3600

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from extender_service.extender.overload.overload import CallLimits
 
 from extender_service.command import cli, serve
 from extender_service.command.options import ServeOptions
 from extender_service.command.start_error import StartError
-from extender_service.extender.load import CallLimits
 from extender_service.serving.connection_limits import ConnectionLimits
 
 Served = Callable[..., ServeOptions]

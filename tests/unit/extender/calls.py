@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from fastapi import FastAPI
 
-from extender_service.extender.calls import HUNG_UP
+from extender_service.serving.scope import HUNG_UP
 from tests.unit.cluster.clock import Clock
 
 

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 import pytest
 from starlette.types import Message
 
-from extender_service.extender.calls import ARRIVED, HUNG_UP, Call, HungUpError, answer
+from extender_service.extender.calls import Call, HungUpError, answer
 from extender_service.extender.overload.overload import CallLimits, LimitError, Load
+from extender_service.serving.scope import ARRIVED, HUNG_UP
 
 GONE: Message = {"type": "http.disconnect"}
 

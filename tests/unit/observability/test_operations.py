@@ -6,10 +6,10 @@ import pytest
 from starlette.applications import Starlette
 
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.extender.reporting.call_metrics import Metrics
 from extender_service.kube.watching.reflector import WatchState
 from extender_service.observability.health import Health, watch_checks
 from extender_service.observability.operations import operations_routes
+from extender_service.observability.registry import MetricsRegistry
 
 
 class Service:
@@ -19,7 +19,9 @@ class Service:
         self.nodes = WatchState(heard_at=time.monotonic())
         watches = {"nodes": self.nodes}
         self.health = Health(watch_checks(watches))
-        self.app = Starlette(routes=operations_routes(self.health, Metrics("1.2.3", Cluster(), watches).exposition))
+        self.app = Starlette(
+            routes=operations_routes(self.health, MetricsRegistry("1.2.3", Cluster(), watches).exposition)
+        )
 
     def request(self, method: str, path: str, headers: dict[str, str] | None = None) -> httpx.Response:
         async def send() -> httpx.Response:

@@ -17,10 +17,10 @@ import uvicorn
 import uvloop
 from starlette.types import Receive, Scope, Send
 
-from extender_service.extender.calls import ARRIVED, HUNG_UP
 from extender_service.serving.connection_limits import ConnectionLimits, Connections
 from extender_service.serving.limited_server import LimitedServer
 from extender_service.serving.refusals import Refusals
+from extender_service.serving.scope import ARRIVED, HUNG_UP
 from extender_service.serving.server_tls import ServingCertificates, TLSFiles
 from tests.certificates import client_context, issue, overwrite, pem_files
 

@@ -4,9 +4,9 @@ import logging
 import pytest
 
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.extender.reporting.call_metrics import Metrics
 from extender_service.extender.reporting.observation import Observation
 from extender_service.extender.reporting.observer import CallObserver
+from extender_service.observability.registry import MetricsRegistry
 
 
 def observation(number: int) -> Observation:
@@ -15,7 +15,7 @@ def observation(number: int) -> Observation:
 
 @pytest.fixture
 def observe() -> CallObserver:
-    return CallObserver(Metrics("1.2.3", Cluster(), {}))
+    return CallObserver(MetricsRegistry("1.2.3", Cluster(), {}))
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender_service.extender.calls import Body
+from extender_service.extender.wire.bodies import Body
 from extender_service.extender.wire.whole_nodes import encode_with_nodes
 from extender_service.kube.types.extender import ExtenderFilterResult, NodeList, ResultNodeList
 

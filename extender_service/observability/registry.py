@@ -1,0 +1,87 @@
+"""The registry of metrics for Prometheus, with what every program reports.
+
+The cluster and the watches are read when a scrape asks for them (see state_metrics). No label has a value that a caller
+can choose.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+
+from prometheus_client import REGISTRY, CollectorRegistry, Info
+from prometheus_client import generate_latest as encode_text
+from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST as OPENMETRICS
+from prometheus_client.openmetrics.exposition import generate_latest as encode_openmetrics
+
+from extender_service.cluster.debugging.table_sizes import TableSize
+from extender_service.cluster.state.cluster import Cluster
+from extender_service.kube.watching.reflector import WatchState
+from extender_service.observability.framework_metrics import FrameworkMetrics
+from extender_service.observability.state_metrics import ClusterCollector, CountCollector, WatchCollector
+
+_TEXT = "text/plain; version=0.0.4; charset=utf-8"
+
+_NONE: Mapping[str, int] = MappingProxyType({})
+
+
+class MetricsRegistry:
+    """All metrics of one program, and those of the process; a program registers its own with `prometheus`.
+
+    - `watches`: by resource, such as nodes
+    - `events`: events for users by what became of them
+    - `refusals`: connections by why they were refused
+    - `decisions_ahead`: decisions made ahead by what became of them
+    - `own_tables`: returns the sizes of a program's own tables
+
+    `framework` is to be attached to the profiles.
+    """
+
+    def __init__(
+        self,
+        version: str,
+        cluster: Cluster,
+        watches: Mapping[str, WatchState],
+        *,
+        events: Mapping[str, int] = _NONE,
+        refusals: Mapping[str, int] = _NONE,
+        decisions_ahead: Mapping[str, int] = _NONE,
+        own_tables: Callable[[], Iterable[TableSize]] = tuple,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.prometheus = CollectorRegistry()
+        self.framework = FrameworkMetrics(self.prometheus)
+        build = Info("extender_service_build", "The release that runs.", registry=self.prometheus)
+        build.info({"version": version})
+        for collector in (
+            ClusterCollector(cluster, own_tables),
+            WatchCollector(watches, clock),
+            CountCollector(
+                "extender_service_events",
+                "Events for users by what became of them: written, failed, or dropped as there were too many.",
+                "result",
+                events,
+            ),
+            CountCollector(
+                "extender_service_refused_connections",
+                "Connections refused before their first request, by the reason: certificate, name or protocol.",
+                "reason",
+                refusals,
+            ),
+            CountCollector(
+                "extender_service_decisions_ahead",
+                "Decisions made before they were asked for: used, or unused as something had changed by then.",
+                "result",
+                decisions_ahead,
+            ),
+            # The library's own: metrics of the process, and those that users' plugins define as any program does.
+            REGISTRY,
+        ):
+            self.prometheus.register(collector)
+
+    def exposition(self, accept: str) -> tuple[bytes, str]:
+        """Return all metrics as they are now, and the content type: OpenMetrics where `accept` has it, else text."""
+        self.framework.count()
+        # Not the library's choose_encoder: it fails on versions that are no numbers.
+        if "application/openmetrics-text" in accept:
+            return encode_openmetrics(self.prometheus), OPENMETRICS  # type: ignore[no-untyped-call]
+        return encode_text(self.prometheus), _TEXT
