@@ -13,7 +13,7 @@ from tests.unit.cluster.objects import make_node, make_pod
 from tests.unit.extender.world import World
 
 URL = "http://127.0.0.1:8888"
-DEMO = Path(__file__).parents[2] / "examples" / "demo-cluster.yaml"
+DEMO = Path(__file__).parents[3] / "examples" / "demo-cluster.yaml"
 
 
 def commands(text: str) -> list[tuple[str, bytes]]:

@@ -20,7 +20,7 @@ from extender_service.kube.types.extender import (
 )
 
 DESCRIPTION = describe()
-REPOSITORY = Path(__file__).parents[3]
+REPOSITORY = Path(__file__).parents[4]
 
 BODIES: dict[str, Any] = {
     "filter": ExtenderArgs,
