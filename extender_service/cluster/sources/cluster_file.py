@@ -11,6 +11,7 @@ from extender_service.cluster.owners.owners import WORKLOADS
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.volumes.storage_table import STORAGE, StorageObject
 from extender_service.kube.api_errors import ApiError, Status
+from extender_service.kube.known_fields import UnknownField
 from extender_service.kube.parsing.manifests import ManifestError, Manifests, read_manifests
 from extender_service.kube.types.core import Node, ObjectMeta, Pod
 from extender_service.kube.types.keys import key_of
@@ -29,6 +30,8 @@ from extender_service.kube.types.storage import (
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 1.0
+# How many unknown fields are logged one by one.
+MOST_LOGGED = 20
 
 
 class ClusterFile:
@@ -43,6 +46,7 @@ class ClusterFile:
         self._nodes: dict[str, Node] = {}
         self._pods: dict[str, Pod] = {}
         self._stamps = self._read_stamps()
+        self._unknown_fields: set[UnknownField] = set()
 
     @property
     def nodes(self) -> list[Node]:
@@ -64,6 +68,19 @@ class ClusterFile:
         for (api_version, kind), count in manifests.unknown.items():
             extra = {"kind": f"{api_version}/{kind}", "count": count}
             log.info("objects of a kind that scheduling does not read", extra=extra)
+        self._log_unknown_fields(manifests.unknown_fields)
+
+    def _log_unknown_fields(self, fields: Sequence[UnknownField]) -> None:
+        """Log fields that Kubernetes does not have, but for those that were there when the files were last read."""
+        new = [field for field in fields if field not in self._unknown_fields]
+        self._unknown_fields = set(fields)
+        for field in new[:MOST_LOGGED]:
+            extra = {"file": field.place, "object": field.subject, "field": field.path}
+            if field.suggestion is not None:
+                extra["did_you_mean"] = field.suggestion
+            log.warning("Kubernetes has no such field: it is ignored", extra=extra)
+        if len(new) > MOST_LOGGED:
+            log.warning("more fields that Kubernetes does not have", extra={"count": len(new) - MOST_LOGGED})
 
     async def follow(self) -> None:
         """Read the files again whenever one changes; what cannot be read is logged, and the last good state kept."""

@@ -14,6 +14,7 @@ import yaml
 from msgspec import Raw, structs
 from yaml.composer import Composer
 
+from extender_service.kube.known_fields import LIST, FieldCheck, UnknownField
 from extender_service.kube.parsing.api_defaults import (
     DEFAULT_NAMESPACE,
     default_claim,
@@ -77,12 +78,14 @@ class ManifestError(ValueError):
 class Manifests:
     """The objects of one or more files; an object that comes again replaces the earlier one, as with kubectl apply.
 
-    `unknown` counts the objects of other kinds, which are left out, by apiVersion and kind.
+    `unknown` counts the objects of other kinds, which are left out, by apiVersion and kind. `unknown_fields` are fields
+    of the other objects that Kubernetes does not have, and which are left out as well.
     """
 
     def __init__(self) -> None:
         self._objects: dict[type[Object], dict[str, Object]] = {}
         self.unknown: Counter[tuple[str, str]] = Counter()
+        self.unknown_fields: list[UnknownField] = []
 
     def of(self, object_type: type[T]) -> dict[str, T]:
         """The objects of a type by "namespace/name", or by name where the kind has no namespace."""
@@ -100,8 +103,10 @@ def read_manifests(paths: Iterable[Path]) -> Manifests:
     """
     manifests = Manifests()
     for path in paths:
+        fields = FieldCheck()
         for place, document in _documents(path):
-            _read_document(document, f"{path}: document {place}", manifests)
+            _read_document(document, f"{path}: document {place}", manifests, fields)
+        manifests.unknown_fields += fields.found
     return manifests
 
 
@@ -135,7 +140,7 @@ class _Element(NamedTuple):
     kind: str = ""
 
 
-def _read_document(document: Raw, place: str, manifests: Manifests) -> None:
+def _read_document(document: Raw, place: str, manifests: Manifests, fields: FieldCheck) -> None:
     pending = [_Element(document, place)]
     while pending:
         element = pending.pop()
@@ -146,17 +151,23 @@ def _read_document(document: Raw, place: str, manifests: Manifests) -> None:
             if not api_version or not kind:
                 raise DecodeError("apiVersion and kind must be given")
             if kind.endswith("List"):
-                pending += _elements(element, api_version, kind)
+                elements = _elements(element, api_version, kind)
+                if not elements:
+                    # Perhaps they stand under another name than items.
+                    fields.check(element.source, *LIST, place=element.place, subject=kind)
+                pending += elements
                 continue
             object_type = KINDS.get((api_version, kind))
             if object_type is None:
                 manifests.unknown[api_version, kind] += 1
                 continue
             key = _key(head.metadata, namespaced=object_type not in CLUSTER_SCOPED)
-            subject = f"{kind} {key}: "
+            subject = f"{kind} {key}"
             manifests.add(key, _read_object(element.source, object_type))
+            fields.check(element.source, api_version, kind, place=element.place, subject=subject)
         except DecodeError as error:
-            raise ManifestError(f"{element.place}: {subject}{_with_hint(str(error))}") from error
+            where = f"{element.place}: {subject}" if subject else element.place
+            raise ManifestError(f"{where}: {_with_hint(str(error))}") from error
 
 
 def _elements(parent: _Element, api_version: str, kind: str) -> list[_Element]:

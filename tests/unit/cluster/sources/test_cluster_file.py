@@ -120,6 +120,44 @@ def test_kinds_that_nobody_reads_are_counted(files: Files, caplog: pytest.LogCap
     assert (vars(record)["kind"], vars(record)["count"]) == ("example.com/v1/Widget", 2)
 
 
+def warnings(caplog: pytest.LogCaptureFixture) -> list[dict[str, object]]:
+    return [vars(record) for record in caplog.records if record.levelno == logging.WARNING]
+
+
+def test_a_field_that_is_misspelled_is_logged_with_the_likely_right_one(
+    files: Files, caplog: pytest.LogCaptureFixture
+) -> None:
+    files.load(node("a").replace("metadata: {", "metadata: {lables: {gpu: present}, "), pod("web"))
+    [warning] = warnings(caplog)
+    assert warning["message"] == "Kubernetes has no such field: it is ignored"
+    assert warning["file"] == f"{files.paths[0]}: document 1"
+    assert warning["object"] == "Node a"
+    assert warning["field"] == "metadata.lables"
+    assert warning["did_you_mean"] == "labels"
+
+
+def test_a_field_that_is_like_no_other_is_logged(files: Files, caplog: pytest.LogCaptureFixture) -> None:
+    files.load(node("a") + "xyzzy: 1\n")
+    assert [(warning["field"], "did_you_mean" in warning) for warning in warnings(caplog)] == [("xyzzy", False)]
+
+
+def test_many_unknown_fields_are_logged_in_part_and_counted(files: Files, caplog: pytest.LogCaptureFixture) -> None:
+    files.load(node("a") + "".join(f"unknown{number}: 1\n" for number in range(25)))
+    *each, last = warnings(caplog)
+    assert [warning["field"] for warning in each] == [f"unknown{number}" for number in range(20)]
+    assert (last["message"], last["count"]) == ("more fields that Kubernetes does not have", 5)
+
+
+def test_an_unknown_field_that_stays_in_a_file_is_not_logged_again(
+    files: Files, caplog: pytest.LogCaptureFixture
+) -> None:
+    files.load(node("a") + "sepc: {}\n")
+    files.load(node("a") + "sepc: {}\nstauts: {}\n")
+    files.load(node("a"))
+    files.load(node("a") + "sepc: {}\n")
+    assert [warning["field"] for warning in warnings(caplog)] == ["sepc", "stauts", "sepc"]
+
+
 def test_a_pod_is_read_by_name(files: Files) -> None:
     files.load(pod("web"))
     read = asyncio.run(files.files.get_pod("default", "web"))

@@ -72,6 +72,21 @@ def test_a_list_without_items_is_empty(file: Path) -> None:
     assert read(file, '{"apiVersion": "v1", "kind": "PodList", "items": null}').of(Pod) == {}
 
 
+def test_an_unknown_field_is_found_once_for_each_kind_and_file(tmp_path: Path) -> None:
+    paths = [tmp_path / "a.yaml", tmp_path / "b.yaml"]
+    for path in paths:
+        wrong = ", ".join(f"{{metadata: {{name: p{number}, lables: {{}}}}}}" for number in (1, 2))
+        path.write_text(f"---\n---\n{{apiVersion: v1, kind: PodList, items: [{{metadata: {{name: p0}}}}, {wrong}]}}")
+    assert read_manifests(paths).unknown_fields == [
+        (f"{path}: document 2, item 2", "Pod default/p1", "metadata.lables", "labels") for path in paths
+    ]
+
+
+def test_a_list_whose_items_are_misspelled_does_not_just_look_empty(file: Path) -> None:
+    manifests = read(file, '{"apiVersion": "v1", "kind": "PodList", "itmes": [{"metadata": {"name": "a"}}]}')
+    assert manifests.unknown_fields == [(f"{file}: document 1", "PodList", "itmes", "items")]
+
+
 def test_an_empty_file_holds_nothing(file: Path) -> None:
     manifests = read(file, "")
     assert not manifests.of(Pod)
