@@ -1,6 +1,7 @@
 """The command line: reads options, and hands them to what they are for."""
 
 import argparse
+import difflib
 import logging
 import os
 import sys
@@ -11,6 +12,7 @@ from typing import Any, NoReturn
 
 from extender_service.command.limit_options import add_limit_options, call_limits, connection_limits, duration
 from extender_service.command.options import ServeOptions
+from extender_service.config.release import KUBERNETES_VERSION
 from extender_service.observability.logs import parse_log_level
 
 PROGRAM = "extender-service"
@@ -21,10 +23,13 @@ AddOption = Callable[..., None]
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says in one line what is wrong, and where to read more. Options may have defaults from the environment."""
+    """Says in one line what is wrong, and where to read more. Options may have defaults from the environment.
+
+    An option has to be written out: what is short for one option today may be short for two in the next version.
+    """
 
     def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings)
+        super().__init__(**settings, allow_abbrev=False)
         self._options: list[tuple[str, argparse.Action, bool]] = []
 
     def add_option(self, *names: str, **facts: Any) -> None:
@@ -38,7 +43,19 @@ class _Parser(argparse.ArgumentParser):
             value = os.environ.get(variable)
             if value:
                 self.set_defaults(**{option.dest: self._checked(variable, value, option, is_list=is_list)})
-        return super().parse_known_args(args, namespace)
+        namespace, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(self._unrecognized(unknown[0]))
+        return namespace, unknown
+
+    def _unrecognized(self, argument: str) -> str:
+        if not argument.startswith("-") or argument == "-":
+            return f"unrecognized argument {argument!r}"
+        name = argument.partition("=")[0]
+        known = [option for action in self._actions for option in action.option_strings]
+        longer = [option for option in known if name.startswith("--") and option.startswith(name)]
+        meant = longer or difflib.get_close_matches(name, known, n=1)
+        return f"there is no option {name}" + (f": did you mean {' or '.join(meant)}?" if meant else "")
 
     def _checked(self, variable: str, value: str, option: argparse.Action, *, is_list: bool) -> object:
         parse = option.type or str
@@ -61,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit status."""
     options = parser().parse_args(arguments)
     if options.command == "version":
-        print(f"{PROGRAM} {version(PROGRAM)}")  # noqa: T201 - it is what was asked for
+        print(_version())  # noqa: T201 - it is what was asked for
         return 0
     # `version` needs none of these.
     from extender_service.command.profiles import Setup  # noqa: PLC0415
@@ -86,6 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line; every option's default may come from the environment."""
     top = _Parser(prog=PROGRAM, description="kube-scheduler's decision making over the scheduler-extender HTTP API")
+    top.add_argument("--version", action="version", version=_version(), help="print the version and exit")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
     commands.add_parser("version", help="print the version")
     serve = commands.add_parser(
@@ -100,6 +118,10 @@ def parser() -> argparse.ArgumentParser:
     for action, what in (("print", "print it with every default"), ("check", "only say whether it is valid")):
         _add_config_options(actions.add_parser(action, help=what, description=f"Check a file, and {what}.").add_option)
     return top
+
+
+def _version() -> str:
+    return f"{PROGRAM} {version(PROGRAM)} (follows kube-scheduler {KUBERNETES_VERSION})"
 
 
 def _add_config_options(add: AddOption) -> None:

@@ -1,5 +1,6 @@
 """From a configuration file to what runs: reads it, finds the plugins that it may name, makes the profiles."""
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,17 +17,26 @@ from extender_service.kube.types.core import Object
 from extender_service.kube.types.policy import PodDisruptionBudget
 from extender_service.plugins.in_tree import IN_TREE
 
+log = logging.getLogger(__name__)
+
 
 class Setup:
     """A configuration and the plugins that it can name. Raises StartError when made, for either."""
 
     def __init__(self, config: Path | None, plugins: Sequence[str]) -> None:
+        self._file = config
         try:
-            self._registry = Registry([*IN_TREE, *discover_plugins(plugins)])
+            discovered = discover_plugins(plugins)
+            self._registry = Registry([*IN_TREE, *discovered.plugins], discovered.broken)
+        except PluginLoadError as error:
+            raise StartError(f"--plugin: {error}") from error
+        try:
             self.config: KubeSchedulerConfiguration = load_config(config) if config else default_config()
             self._registry.check(self.config)
-        except (PluginLoadError, ConfigError) as error:
-            raise StartError(f"{'--plugin' if isinstance(error, PluginLoadError) else '--config'}: {error}") from error
+        except ConfigError as error:
+            raise self._refused(error) from error
+        for each in discovered.broken:
+            log.warning("a plugin of an installed package is not loaded: %s", each)
 
     @property
     def reads(self) -> frozenset[type[Object]]:
@@ -38,4 +48,8 @@ class Setup:
         try:
             return self._registry.profiles(self.config, Handle(cluster, api))
         except ConfigError as error:
-            raise StartError(f"--config: {error}") from error
+            raise self._refused(error) from error
+
+    def _refused(self, error: ConfigError) -> StartError:
+        """What is wrong with the configuration, each line with its file."""
+        return StartError(f"--config: {ConfigError(error.problems, str(self._file or ''))}")

@@ -1,5 +1,6 @@
 """Which plugins run at which extension point (kube-scheduler's framework/runtime, NewFramework, and profile.NewMap)."""
 
+import difflib
 from collections.abc import Collection, Iterator, Mapping
 
 from extender_service.config.defaulting import ALL
@@ -91,8 +92,15 @@ def _weights(plugins: tuple[PluginRef, ...], points_of: PointsOf) -> dict[str, i
 def _check_known(plugins: tuple[PluginRef, ...], points_of: PointsOf, path: str) -> Iterator[Problem]:
     for index, plugin in enumerate(plugins):
         if plugin.name not in points_of:
-            here = f"{path}.enabled[{index}]"
-            yield Problem(here, _UNSUPPORTED.get(plugin.name, f'plugin "{plugin.name}" does not exist'))
+            yield Problem(f"{path}.enabled[{index}]", _unknown(plugin.name, points_of))
+
+
+def _unknown(name: str, points_of: PointsOf) -> str:
+    """Say that a plugin does not exist, and which one was perhaps meant."""
+    if name in _UNSUPPORTED:
+        return _UNSUPPORTED[name]
+    close = difflib.get_close_matches(name, points_of, n=1)
+    return f'plugin "{name}" does not exist' + (f": did you mean {close[0]}?" if close else "")
 
 
 def _check(point: str, plugins: PluginSet, points_of: PointsOf, path: str) -> Iterator[Problem]:
@@ -139,7 +147,8 @@ def _check_total(weights: Mapping[str, int], path: str) -> Iterator[Problem]:
     total = 0
     for weight in weights.values():
         if total < 0:
-            detail = "total score of Score plugins could overflow: give weights above 0"
+            negative = " and ".join(f"{name} (now {weight})" for name, weight in weights.items() if weight < 0)
+            detail = f"total score of Score plugins could overflow: give {negative} a weight above 0"
             yield Problem(f"{path}.score", detail)
             return
         total += weight

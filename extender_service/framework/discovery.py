@@ -3,8 +3,8 @@
 import importlib
 import inspect
 from collections.abc import Iterable
-from importlib.metadata import entry_points
-from typing import Any
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, NamedTuple
 
 from extender_service.framework.interface import Plugin, extension_points
 
@@ -15,21 +15,42 @@ class PluginLoadError(ValueError):
     """A plugin that cannot be loaded; one line that names it and says why."""
 
 
-def discover_plugins(references: Iterable[str]) -> list[type[Plugin]]:
-    """Return the plugins of the entry point group `extender_service.plugins` and those named as package.module:Class.
+class Discovered(NamedTuple):
+    """The plugins that were found, and what is wrong with entry points that have none: a line for each."""
 
-    A plugin that is found both ways counts once. Raises PluginLoadError.
+    plugins: list[type[Plugin]]
+    broken: list[str]
+
+
+def discover_plugins(references: Iterable[str]) -> Discovered:
+    """Find the plugins of the entry point group `extender_service.plugins` and those named as package.module:Class.
+
+    A plugin that is found both ways counts once. A broken entry point is no error, as the configuration may not use its
+    plugin. Raises PluginLoadError for a reference that cannot be loaded.
     """
     found: dict[type[Plugin], None] = {}
+    broken: list[str] = []
     for entry_point in entry_points(group=GROUP):
-        origin = f"entry point {entry_point.name} = {entry_point.value}"
         try:
-            found[_checked(entry_point.load(), origin)] = None
-        except (ImportError, AttributeError) as error:
-            raise PluginLoadError(f"{origin}: {error}") from error
+            found[_load_entry_point(entry_point)] = None
+        except PluginLoadError as error:
+            broken.append(str(error))
     for reference in references:
         found[_load(reference)] = None
-    return list(found)
+    return Discovered(list(found), broken)
+
+
+def _load_entry_point(entry_point: EntryPoint) -> type[Plugin]:
+    origin = f"entry point {entry_point.name} = {entry_point.value}"
+    if entry_point.dist is not None:
+        origin += f" of the package {entry_point.dist.name} {entry_point.dist.version}"
+    try:
+        plugin = entry_point.load()
+    except Exception as error:
+        # The module is run here: whatever is wrong with it, its package has to be named.
+        reason = " ".join(str(error).split())
+        raise PluginLoadError(f"{origin}: {type(error).__name__}: {reason}") from error
+    return _checked(plugin, origin)
 
 
 def _load(reference: str) -> type[Plugin]:

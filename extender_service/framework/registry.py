@@ -1,7 +1,7 @@
 """Plugins by name, and the profiles that a configuration makes of them."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -10,6 +10,7 @@ from extender_service.config.effective_plugins import EffectivePlugins, effectiv
 from extender_service.config.problems import ConfigError, Problem
 from extender_service.config.reading import problems_of
 from extender_service.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
+from extender_service.framework.discovery import PluginLoadError
 from extender_service.framework.handle import Handle
 from extender_service.framework.interface import Plugin, extension_points
 from extender_service.framework.profile import Profile
@@ -19,19 +20,30 @@ log = logging.getLogger(__name__)
 
 
 class Registry:
-    """The plugins that a configuration can name."""
+    """The plugins that a configuration can name.
 
-    def __init__(self, plugins: Iterable[type[Plugin]]) -> None:
+    `broken` has a line for each plugin that could not be loaded. They are part of the error where a configuration names
+    a plugin that does not exist. Raises PluginLoadError when made, for two plugins of one name.
+    """
+
+    def __init__(self, plugins: Iterable[type[Plugin]], broken: Sequence[str] = ()) -> None:
         self._plugins: dict[str, type[Plugin]] = {}
         for plugin in plugins:
             if plugin.name in self._plugins:
-                raise ValueError(f"two plugins have the name {plugin.name}")
+                classes = (self._plugins[plugin.name], plugin)
+                both = " and ".join(f"{each.__module__}:{each.__qualname__}" for each in classes)
+                raise PluginLoadError(f"two plugins have the name {plugin.name}: {both}")
             self._plugins[plugin.name] = plugin
         self._points_of = {name: extension_points(plugin) for name, plugin in self._plugins.items()}
+        self._broken = broken
 
     def check(self, config: KubeSchedulerConfiguration) -> None:
         """Check what `profiles` would, without making any plugin. Raises ConfigError."""
-        effective = effective_profiles(config, self._points_of)
+        try:
+            effective = effective_profiles(config, self._points_of)
+        except ConfigError as error:
+            broken = self._broken if self._is_any_unknown(config) else ()
+            raise ConfigError([*error.problems, *(Problem("", f"not loaded: {each}") for each in broken)]) from None
         problems: list[Problem] = []
         for profile in config.profiles:
             enabled = _enabled(effective[profile.scheduler_name])
@@ -42,6 +54,9 @@ class Registry:
                     problems += error.problems
         if problems:
             raise ConfigError(problems)
+
+    def _is_any_unknown(self, config: KubeSchedulerConfiguration) -> bool:
+        return any(profile.plugins.enabled_names() - self._plugins.keys() for profile in config.profiles)
 
     def reads(self, config: KubeSchedulerConfiguration) -> frozenset[type[Object]]:
         """Return the kinds of objects, besides nodes and pods, that the enabled plugins read. Raises ConfigError."""

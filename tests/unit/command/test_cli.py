@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from extender_service.extender.overload.overload import CallLimits
 
 from extender_service.command import cli, serve
 from extender_service.command.options import ServeOptions
 from extender_service.command.start_error import StartError
+from extender_service.config.release import KUBERNETES_VERSION
+from extender_service.extender.overload.overload import CallLimits
 from extender_service.serving.connection_limits import ConnectionLimits
 
 Served = Callable[..., ServeOptions]
@@ -254,6 +255,16 @@ def test_a_wrong_value_in_the_environment_too(
         (["serve", "--altitude=3"], "--altitude"),
         (["serve", "--port"], "--port"),
         (["config"], "ACTION"),
+        (
+            ["serve", "--cluster=file"],
+            "extender-service serve: there is no option --cluster: did you mean --cluster-file?",
+        ),
+        (["serve", "--max-bod", "4"], "did you mean --max-body-size or --max-bodies-size?"),
+        (["serve", "--prot=3"], "there is no option --prot: did you mean --port?"),
+        (["serve", "-"], "unrecognized argument '-'"),
+        (["serve", "-q"], "there is no option -q (see"),
+        (["serve", "more"], "unrecognized argument 'more'"),
+        (["config", "check", "--conf=file"], "config check: there is no option --conf: did you mean --config?"),
     ],
 )
 def test_wrong_usage_is_told_in_one_line(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -269,9 +280,19 @@ def test_a_wrong_value_in_the_environment_is_no_concern_of_other_commands(
     assert capsys.readouterr().out.endswith("valid\n")
 
 
-def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version_names_the_release_of_kubernetes_too(capsys: pytest.CaptureFixture[str]) -> None:
+    expected = f"extender-service {version('extender-service')} (follows kube-scheduler {KUBERNETES_VERSION})\n"
     assert cli.main(["version"]) == 0
-    assert capsys.readouterr().out == f"extender-service {version('extender-service')}\n"
+    assert capsys.readouterr().out == expected
+    with pytest.raises(SystemExit) as raised:
+        cli.main(["--version"])
+    assert raised.value.code == 0
+    assert capsys.readouterr().out == expected
+
+
+def test_the_release_of_kubernetes_is_the_one_that_is_tested_against() -> None:
+    modules = (Path(__file__).parents[1] / "go.mod").read_text()
+    assert f"k8s.io/kubernetes {KUBERNETES_VERSION}\n" in modules
 
 
 def test_what_keeps_the_service_from_starting_is_told_in_one_line(

@@ -9,6 +9,7 @@ from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.command.profiles import Setup
 from extender_service.command.start_error import StartError
+from tests.unit.framework.installed_package import install
 
 PLUGIN = """
 import pydantic
@@ -70,8 +71,42 @@ def test_wrong_arguments_are_named(plugin: str, tmp_path: Path, args: str, probl
 
 
 def test_a_plugin_that_nobody_brings_is_unknown(tmp_path: Path) -> None:
-    with pytest.raises(StartError, match=r'--config: .*plugin "Limited" does not exist'):
+    with pytest.raises(StartError) as error:
         Setup(config(tmp_path), [])
+    problem = 'profiles[0].plugins.filter.enabled[0]: plugin "Limited" does not exist'
+    assert str(error.value) == f"--config: {tmp_path}/config.yaml: {problem}"
+
+
+def test_a_package_whose_plugin_cannot_be_loaded_stops_only_a_configuration_that_lacks_one(
+    plugin: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    install(tmp_path, "sample-plugins", limited="no_such_module:Limited")
+    broken = (
+        "entry point limited = no_such_module:Limited of the package sample-plugins 1.2: "
+        "ModuleNotFoundError: No module named 'no_such_module'"
+    )
+    Setup(None, [])
+    Setup(config(tmp_path), [plugin])
+    assert [record.getMessage() for record in caplog.records] == [
+        f"a plugin of an installed package is not loaded: {broken}"
+    ] * 2
+    with pytest.raises(StartError) as error:
+        Setup(config(tmp_path), [])
+    assert str(error.value).splitlines()[1] == f"{tmp_path}/config.yaml: not loaded: {broken}"
+
+
+def test_two_plugins_of_one_name_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "second_node_name.py").write_text(PLUGIN.replace('"Limited"', '"NodeName"'))
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(StartError, match=r"--plugin: two plugins have the name NodeName: .* second_node_name:Limited"):
+        Setup(None, ["second_node_name:Limited"])
+
+
+def test_what_a_plugin_itself_finds_wrong_is_told_with_the_file(plugin: str, tmp_path: Path) -> None:
+    module = tmp_path / "limited_plugin.py"
+    module.write_text(f"{PLUGIN}    def __init__(self, args, handle): raise ValueError('no')\n")
+    with pytest.raises(StartError, match=re.escape(f"--config: {tmp_path}/config.yaml: profile default-scheduler: ")):
+        Setup(config(tmp_path), [plugin]).profiles(*empty())
 
 
 def test_a_plugin_that_cannot_be_loaded_is_told() -> None:

@@ -31,6 +31,21 @@ def test_dynamic_resources_is_refused_with_the_reason() -> None:
     assert "feature gate DynamicResourceAllocation is off" in problem.message
 
 
+def test_an_unknown_plugin_is_refused_with_the_likely_right_one() -> None:
+    problems = refused("profiles: [{plugins: {filter: {enabled: [{name: NodeResourceFit}, {name: Xyzzy}]}}}]\n")
+    assert [problem.message for problem in problems] == [
+        'plugin "NodeResourceFit" does not exist: did you mean NodeResourcesFit?',
+        'plugin "Xyzzy" does not exist',
+    ]
+
+
+def test_a_weight_below_0_is_refused_with_its_plugin() -> None:
+    [problem] = refused("profiles: [{plugins: {score: {enabled: [{name: Mine, weight: -1}]}}}]\n")
+    assert str(problem) == (
+        "profiles[0].plugins.score: total score of Score plugins could overflow: give Mine (now -1) a weight above 0"
+    )
+
+
 def test_every_plugin_that_cannot_run_is_said() -> None:
     problems = refused(
         "profiles:\n"

@@ -1,13 +1,12 @@
 import re
 import sys
 from collections.abc import Iterator
-from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 
 import pytest
 
-from extender_service.framework import discovery
 from extender_service.framework.discovery import PluginLoadError, discover_plugins
+from tests.unit.framework.installed_package import install
 
 MODULE = """
 from extender_service.framework.interface import Filter, Plugin
@@ -38,22 +37,34 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def test_a_plugin_is_loaded_by_module_and_class(module: str) -> None:
-    assert [plugin.name for plugin in discover_plugins([f"{module}:Good"])] == ["Good"]
+    assert [plugin.name for plugin in discover_plugins([f"{module}:Good"]).plugins] == ["Good"]
 
 
-def test_a_plugin_of_an_installed_package_is_found_once_even_if_it_is_also_named(
-    module: str, monkeypatch: pytest.MonkeyPatch
+def test_a_plugin_of_an_installed_package_is_found_once_even_if_it_is_also_named(module: str, tmp_path: Path) -> None:
+    install(tmp_path, "sample-plugins", good=f"{module}:Good")
+    assert [plugin.name for plugin in discover_plugins([]).plugins] == ["Good"]
+    assert [plugin.name for plugin in discover_plugins([f"{module}:Good"]).plugins] == ["Good"]
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ("no_such_module:Plugin", "ModuleNotFoundError: No module named 'no_such_module'"),
+        ("users_plugins:Missing", "AttributeError: module 'users_plugins' has no attribute 'Missing'"),
+        ("failing_plugins:Plugin", "RuntimeError: no GPU here"),
+        ("users_plugins:Nameless", "has no name"),
+    ],
+)
+def test_a_broken_entry_point_is_named_by_its_package_and_keeps_no_other_plugin_away(
+    module: str, tmp_path: Path, value: str, reason: str
 ) -> None:
-    entry_point = EntryPoint("good", f"{module}:Good", discovery.GROUP)
-    monkeypatch.setattr(discovery, "entry_points", lambda group: EntryPoints([entry_point]))
-    assert [plugin.name for plugin in discover_plugins([f"{module}:Good"])] == ["Good"]
-
-
-def test_a_broken_entry_point_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    entry_point = EntryPoint("gone", "no_such_module:Plugin", discovery.GROUP)
-    monkeypatch.setattr(discovery, "entry_points", lambda group: EntryPoints([entry_point]))
-    with pytest.raises(PluginLoadError, match="entry point gone = no_such_module:Plugin: No module named"):
-        discover_plugins([])
+    (tmp_path / "failing_plugins.py").write_text("raise RuntimeError('no GPU\\n here')\n")
+    install(tmp_path, "sample-plugins", bad=value, good=f"{module}:Good")
+    plugins, [broken] = discover_plugins([])
+    assert [plugin.name for plugin in plugins] == ["Good"]
+    assert broken.startswith(f"entry point bad = {value} of the package sample-plugins 1.2")
+    assert reason in broken
+    assert "\n" not in broken
 
 
 @pytest.mark.parametrize(

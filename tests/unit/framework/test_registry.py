@@ -12,6 +12,7 @@ from extender_service.config.model import Many, Model
 from extender_service.config.problems import ConfigError
 from extender_service.config.types import KubeSchedulerConfiguration
 from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.discovery import PluginLoadError
 from extender_service.framework.handle import Handle
 from extender_service.framework.interface import Filter, Score
 from extender_service.framework.profile import Profile
@@ -117,6 +118,19 @@ def test_a_plugin_that_nobody_knows_is_an_error() -> None:
             attempt(config(only(filter="{name: Unknown}")))
 
 
+def test_plugins_that_could_not_be_loaded_are_part_of_the_error_where_one_does_not_exist() -> None:
+    broken = "entry point a = b:C of the package d 1.0: ImportError: no b"
+    registry = Registry([Both, *NEEDED], [broken])
+    for unknown in (only(filter="{name: Unknown}"), only(multiPoint="{name: Unknown}")):
+        with pytest.raises(ConfigError) as caught:
+            registry.check(config(unknown))
+        assert str(caught.value).splitlines()[1:] == [f"not loaded: {broken}"]
+    with pytest.raises(ConfigError) as caught:
+        registry.check(config(only(preFilter="{name: Both}")))
+    assert "not loaded" not in str(caught.value)
+    registry.check(config(only(filter="{name: Both}")))
+
+
 def test_a_plugin_cannot_be_enabled_where_it_does_nothing() -> None:
     with pytest.raises(ConfigError, match="Both"):
         Registry([Both, *NEEDED]).check(config(only(preFilter="{name: Both}")))
@@ -168,7 +182,7 @@ def test_what_a_plugin_itself_finds_wrong_with_its_arguments_is_an_error_of_the_
 
 
 def test_two_plugins_cannot_have_one_name() -> None:
-    with pytest.raises(ValueError, match="two plugins have the name Both"):
+    with pytest.raises(PluginLoadError, match=r"two plugins have the name Both: \S+:Both and \S+:Both"):
         Registry([Both, Both])
 
 

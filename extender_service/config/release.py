@@ -1,0 +1,3 @@
+"""The release of Kubernetes that this version of the service follows."""
+
+KUBERNETES_VERSION = "v1.31.1"
