@@ -17,7 +17,7 @@ import shutil
 import signal
 import socket
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -41,12 +41,14 @@ class ControlPlane:
     - `etcd`, `api_server`: their processes, with `log`, `kill()` and `stop()`. Stopping an API server that has watchers
       takes it about 10 s, in which it drains them.
 
-    It is a context manager, which starts and stops it. Logs stay in `directory`.
+    The API server gets `api_server_options` besides its usual ones. It is a context manager, which starts and stops it.
+    Logs stay in `directory`.
     """
 
-    def __init__(self, binary: Path, directory: Path) -> None:
+    def __init__(self, binary: Path, directory: Path, *, api_server_options: Sequence[str] = ()) -> None:
         self.directory = directory
         self._binary = binary
+        self._more_api_server_options = api_server_options
         self._etcd_data = directory / "etcd"
         self.authority = trustme.CA()
         self._processes: list[Process] = []
@@ -194,6 +196,7 @@ class ControlPlane:
             "--service-cluster-ip-range=10.0.0.0/24",
             "--endpoint-reconciler-type=none",  # the Service "kubernetes" needs no endpoints, and refuses 127.0.0.1
             "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+            *self._more_api_server_options,
         ]
 
     def _write_credentials(self, token: str) -> None:

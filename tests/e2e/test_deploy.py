@@ -57,7 +57,8 @@ def test_kube_scheduler_itself_judges_resources_and_binds_no_claims() -> None:
     for point in ("preFilter", "filter", "preScore", "score"):
         assert plugins[point]["disabled"] == [{"name": "*"}]
     for point in ("reserve", "preBind"):
-        assert plugins[point]["disabled"] == [{"name": "VolumeBinding"}]
+        assert plugins[point]["disabled"] == [{"name": "VolumeBinding"}, {"name": "DynamicResources"}]
+    assert plugins["postFilter"]["disabled"] == [{"name": "DynamicResources"}]
 
 
 def test_two_pairs_place_pods_with_the_rights_of_their_account(
@@ -97,6 +98,25 @@ def test_two_pairs_place_pods_with_the_rights_of_their_account(
         assert standby.leads
         assert "forbidden" not in (leader.logs + standby.logs).lower()
     assert refusals(control_plane) == refused_before
+
+
+def test_pods_are_placed_where_kube_scheduler_runs_dynamic_resources(controlplane: Path, tmp_path: Path) -> None:
+    """The default since Kubernetes 1.34; in 1.31 a feature gate. DynamicResources needs its PreFilter, which is off."""
+    gate = "--feature-gates=DynamicResourceAllocation=true"
+    options = [gate, "--runtime-config=resource.k8s.io/v1alpha3=true"]
+    with ControlPlane(controlplane, tmp_path, api_server_options=options) as control_plane:
+        base = Base(control_plane, "second-scheduler")
+        account = base.grant_rights()
+        api = control_plane.api
+        api.create(node("a"))
+        with pair(base, controlplane, account, tmp_path / "pair", gate) as running:
+            api.create(for_the_pairs("placed", requests={"cpu": "3"}))
+            assert nodes_once_all_are_bound(control_plane) == {"placed": "a"}
+
+            api.create(for_the_pairs("urgent", requests={"cpu": "3"}, priorityClassName="system-cluster-critical"))
+            wait_until(lambda: [found["metadata"]["name"] for found in api.list_all("Pod")] == ["urgent"], "preemption")
+            assert nodes_once_all_are_bound(control_plane) == {"urgent": "a"}
+            assert "Plugin failed" not in running.scheduler.log.read_text()
 
 
 def test_beside_the_control_planes_scheduler_pods_with_gpus_are_packed(
@@ -205,8 +225,8 @@ class Pair(NamedTuple):
 
 
 @contextmanager
-def pair(base: Base, controlplane: Path, account: Path, directory: Path) -> Iterator[Pair]:
-    """A pod of the second scheduler: the sidecar, and once that is well, kube-scheduler."""
+def pair(base: Base, controlplane: Path, account: Path, directory: Path, *scheduler_options: str) -> Iterator[Pair]:
+    """A pod of the second scheduler: the sidecar, and once that is well, kube-scheduler with these options besides."""
     directory.mkdir()
     host = directory.name
     files, port, probes_port = directory / "files", free_port(), free_port()
@@ -217,7 +237,7 @@ def pair(base: Base, controlplane: Path, account: Path, directory: Path) -> Iter
     edit(
         configuration, replace="\nleaderElection:", by=f"\nclientConnection: {{kubeconfig: {account}}}\nleaderElection:"
     )
-    command: list[str | Path] = [controlplane, *base.command("kube-scheduler", files)]
+    command: list[str | Path] = [controlplane, *base.command("kube-scheduler", files), *scheduler_options]
     with (
         service_container(
             base, files, account, port, directory / "extender-service.log", probes_port=probes_port, host=host
