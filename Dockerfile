@@ -18,7 +18,7 @@ WORKDIR /build
 COPY pyproject.toml uv.lock ./
 RUN uv sync --frozen --no-default-groups --no-install-project
 
-COPY README.md ./
+COPY README.md LICENSE ./
 COPY extender_service extender_service
 # The service, and for scanners a list of what was installed, as `make sbom` makes it.
 RUN uv sync --frozen --no-default-groups --no-editable \
@@ -29,6 +29,7 @@ RUN uv sync --frozen --no-default-groups --no-editable \
 FROM python:3.12.14-slim-trixie
 
 LABEL org.opencontainers.image.title="extender-service" \
+      org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.description="kube-scheduler's decision making, in Python, over the scheduler-extender HTTP API"
 
 COPY --from=build /opt/extender-service /opt/extender-service

@@ -1,5 +1,7 @@
 """What the image holds, found out without Docker: the instructions of its build stage are carried out in a folder."""
 
+import email
+import hashlib
 import json
 import os
 import shlex
@@ -62,6 +64,15 @@ def test_the_service_runs_in_it(environment: Path) -> None:
     command = [str(environment / "bin" / "extender-service"), "version"]
     answer = subprocess.run(command, check=True, capture_output=True, text=True, cwd="/").stdout
     assert "extender-service" in answer
+
+
+def test_the_licence_is_in_it(environment: Path) -> None:
+    [installed] = environment.glob("lib/python*/site-packages/extender_service-*.dist-info")
+    metadata = email.message_from_string((installed / "METADATA").read_text())
+    assert (metadata["License-Expression"], metadata.get_all("License-File")) == ("Apache-2.0", ["LICENSE"])
+    # The Apache Software Foundation's own file, byte for byte.
+    licence = (installed / "licenses" / "LICENSE").read_bytes()
+    assert hashlib.sha256(licence).hexdigest() == "cfc7749b96f63bd31c3c42b5c471bf756814053e847c10f3eb003417bc523d30"
 
 
 def test_its_bill_of_materials_names_every_package_in_it(environment: Path, bill: dict[str, Any]) -> None:
