@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
-from extender_service.kube.known_fields import LIST, TABLE, struct_of
+from extender_service.kube.parsing.known_fields import LIST, TABLE, struct_of
 from extender_service.kube.parsing.manifests import KINDS
 
 # The newest, and those from 1.29 on that had a field which is gone. A manifest of any of them is right.

@@ -11,7 +11,7 @@ from extender_service.cluster.owners.owners import WORKLOADS
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.volumes.storage_table import STORAGE, StorageObject
 from extender_service.kube.api_errors import ApiError, Status
-from extender_service.kube.known_fields import UnknownField
+from extender_service.kube.parsing.known_fields import UnknownField
 from extender_service.kube.parsing.manifests import ManifestError, Manifests, read_manifests
 from extender_service.kube.types.core import Node, ObjectMeta, Pod
 from extender_service.kube.types.keys import key_of

@@ -14,7 +14,6 @@ import yaml
 from msgspec import Raw, structs
 from yaml.composer import Composer
 
-from extender_service.kube.known_fields import LIST, FieldCheck, UnknownField
 from extender_service.kube.parsing.api_defaults import (
     DEFAULT_NAMESPACE,
     default_claim,
@@ -27,6 +26,7 @@ from extender_service.kube.parsing.api_defaults import (
     default_storage_class,
 )
 from extender_service.kube.parsing.decoder import DecodeError, Decoder
+from extender_service.kube.parsing.known_fields import LIST, FieldCheck, UnknownField
 from extender_service.kube.types.core import Node, Object, Pod
 from extender_service.kube.types.policy import PodDisruptionBudget
 from extender_service.kube.types.storage import (

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from msgspec import Raw, inspect
 
-from extender_service.kube import known_fields
-from extender_service.kube.known_fields import FieldCheck, UnknownField, struct_of
+from extender_service.kube.parsing import known_fields
+from extender_service.kube.parsing.known_fields import FieldCheck, UnknownField, struct_of
 from extender_service.kube.parsing.manifests import KINDS
 from tests.known_fields.__main__ import fields_of, structs_of, table
 
