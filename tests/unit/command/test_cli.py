@@ -291,7 +291,7 @@ def test_the_version_names_the_release_of_kubernetes_too(capsys: pytest.CaptureF
 
 
 def test_the_release_of_kubernetes_is_the_one_that_is_tested_against() -> None:
-    modules = (Path(__file__).parents[1] / "go.mod").read_text()
+    modules = (Path(__file__).parents[2] / "go.mod").read_text()
     assert f"k8s.io/kubernetes {KUBERNETES_VERSION}\n" in modules
 
 
