@@ -7,12 +7,12 @@ from bench import synthetic
 from bench.programs import ClusterSize, Peers
 from extender_service.cluster.sources.api_server import ApiServer
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.command.profiles import Setup
+from extender_service.command.setup import Setup
 from extender_service.kube.connection.client import KubeClient
-from extender_service.kube.credentials.loading import load_credentials
+from extender_service.kube.credentials.lookup import load_credentials
 from extender_service.kube.parsing.decoder import Decoder
 from extender_service.kube.types.core import Pod
-from extender_service.kube.types.extender import ExtenderArgs
+from extender_service.kube.types.extender_api import ExtenderArgs
 
 
 def load(peers: Peers | None, size: ClusterSize) -> Cluster:

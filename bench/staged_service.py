@@ -15,8 +15,8 @@ from extender_service.command import cli
 from extender_service.extender import app
 from extender_service.extender.reporting import observer
 from extender_service.extender.reporting.call_metrics import CallMetrics
-from extender_service.extender.wire import asked_nodes as candidates
 from extender_service.extender.wire import nodes_args as node_names
+from extender_service.extender.wire import requested_nodes as candidates
 from extender_service.scheduling import decision
 from extender_service.scheduling.ahead import DecidingAhead
 from extender_service.scheduling.engine import Engine

@@ -27,7 +27,7 @@ from bench.run import NEEDS_GO, Run, main
 from bench.workloads import NAMESPACE, PRIORITY_CLASS, Workload, churn, nodes, workloads
 from extender_service.kube.api_resources import PODS
 from extender_service.kube.connection.client import KubeClient
-from extender_service.kube.credentials.loading import load_credentials
+from extender_service.kube.credentials.lookup import load_credentials
 from tests import go_programs
 from tests.e2e.control_plane import ControlPlane
 from tests.e2e.objects import Object

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from extender_service.cluster.debugging.comparison import compare
-from extender_service.cluster.debugging.dump import dump
+from extender_service.cluster.debugging.state_dump import dump
 from extender_service.cluster.sources.api_server import ApiServer
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.extender.expectations import Expectations

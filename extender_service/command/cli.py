@@ -81,8 +81,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(_version())  # noqa: T201 - it is what was asked for
         return 0
     # `version` needs none of these.
-    from extender_service.command.profiles import Setup  # noqa: PLC0415
     from extender_service.command.serve import serve  # noqa: PLC0415
+    from extender_service.command.setup import Setup  # noqa: PLC0415
     from extender_service.command.start_error import StartError  # noqa: PLC0415
     from extender_service.config.dump import dump_config  # noqa: PLC0415
 

@@ -31,28 +31,28 @@ from extender_service.command.background import (
 from extender_service.command.listeners import Listeners
 from extender_service.command.options import ServeOptions
 from extender_service.command.probes import answering_probes
-from extender_service.command.profiles import Setup
+from extender_service.command.setup import Setup
 from extender_service.command.start_error import StartError
 from extender_service.command.welcome import welcome
 from extender_service.extender.app import create_app
 from extender_service.extender.binding_events import discard
-from extender_service.extender.extender import Extender
 from extender_service.extender.leadership import Leadership
 from extender_service.extender.overload.overload import Load
 from extender_service.extender.reporting.observer import CallObserver
+from extender_service.extender.service import ExtenderService
 from extender_service.extender.trust import Trust
 from extender_service.framework.profiles import Profiles
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.credentials.errors import CredentialsError
-from extender_service.kube.credentials.loading import load_credentials
+from extender_service.kube.credentials.lookup import load_credentials
 from extender_service.kube.parsing.manifests import ManifestError
 from extender_service.kube.watching.reflector import WatchState
 from extender_service.kube.writing.event_recorder import EventRecorder
 from extender_service.kube.writing.leases import lease_holder
 from extender_service.observability.health import Health, trust_check, watch_checks
 from extender_service.observability.logs import configure_logging
+from extender_service.observability.metrics_registry import MetricsRegistry
 from extender_service.observability.operations import operations_routes
-from extender_service.observability.registry import MetricsRegistry
 from extender_service.scheduling.engine import Engine
 from extender_service.serving import open_files
 from extender_service.serving.connection_limits import ConnectionLimits
@@ -182,7 +182,7 @@ async def _serve_from(
     profiles = Profiles(setup.profiles(cluster, source.api))
     engine = Engine(cluster, profiles, source.api, may_bind=trust.require_lead)
     record = discard if source.events is None else source.events.record
-    extender = Extender(engine, mode=options.mode, is_live=source.is_live, trust=trust, record=record)
+    extender = ExtenderService(engine, mode=options.mode, is_live=source.is_live, trust=trust, record=record)
     metrics = MetricsRegistry(
         version("extender-service"),
         cluster,
@@ -211,7 +211,7 @@ async def _serve_from(
 
 async def _answer(
     options: ServeOptions,
-    extender: Extender,
+    extender: ExtenderService,
     metrics: MetricsRegistry,
     health: Health,
     listeners: Listeners,

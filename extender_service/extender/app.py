@@ -12,9 +12,9 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from extender_service.extender.calls import Call, HungUpError, answer
-from extender_service.extender.extender import Extender
 from extender_service.extender.overload.overload import Limit, LimitError, Load
 from extender_service.extender.reporting.observation import Observation, Observer, Verb
+from extender_service.extender.service import ExtenderService
 from extender_service.extender.wire.bodies import Answer, Body
 from extender_service.extender.wire.decoding import ArgsDecoder, error_text
 from extender_service.extender.wire.description import describe
@@ -27,7 +27,7 @@ from extender_service.kube.parsing.api_defaults import DEFAULT_NAMESPACE
 from extender_service.kube.parsing.decoder import DecodeError
 from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.kube.types.core import Pod, pod_name
-from extender_service.kube.types.extender import (
+from extender_service.kube.types.extender_api import (
     ErrorResult,
     ExtenderArgs,
     ExtenderBindingArgs,
@@ -47,7 +47,7 @@ VerbHandler = Callable[[Body, Call, Observation], Awaitable[Answer]]
 Failure = Callable[[str], tuple[int, object]]
 
 
-def create_app(extender: Extender, observe: Observer, load: Load) -> FastAPI:
+def create_app(extender: ExtenderService, observe: Observer, load: Load) -> FastAPI:
     """Make the application that answers kube-scheduler."""
     verbs = _Verbs(extender)
     handlers: dict[Verb, tuple[VerbHandler, Failure]] = {
@@ -141,7 +141,7 @@ def _limit(error: Exception) -> Limit:
 class _Verbs:
     """The verbs, from a request body to an answer."""
 
-    def __init__(self, extender: Extender) -> None:
+    def __init__(self, extender: ExtenderService) -> None:
         self._filter = extender.filter
         self._prioritize = extender.prioritize
         self._preempt = extender.preempt

@@ -6,7 +6,7 @@ handleSchedulingFailure in pkg/scheduler/schedule_one.go), but only if it is sti
 
 from collections.abc import Callable
 
-from extender_service.kube.types.extender import ExtenderBindingArgs
+from extender_service.kube.types.extender_api import ExtenderBindingArgs
 from extender_service.kube.writing.event_recorder import ObjectReference, Occurrence
 
 Record = Callable[[Occurrence], None]

@@ -23,7 +23,7 @@ class StatusDetails(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     retry_after_seconds: int = 0
 
 
-class Status(msgspec.Struct, frozen=True, gc=False):
+class ApiStatus(msgspec.Struct, frozen=True, gc=False):
     """metav1.Status, the API server's answer where it has no object to give."""
 
     code: int = 0
@@ -55,7 +55,7 @@ class InvalidAnswerError(KubeError):
 class ApiError(KubeError):
     """The API server said no, in an HTTP status or in the ERROR event of a watch."""
 
-    def __init__(self, status: Status, retry_after_seconds: float | None = None) -> None:
+    def __init__(self, status: ApiStatus, retry_after_seconds: float | None = None) -> None:
         self.status_code = status.code
         self.reason = status.reason
         self.message = status.message
@@ -88,9 +88,9 @@ class ApiError(KubeError):
 def error_from_response(status_code: int, headers: Mapping[str, str], body: bytes) -> ApiError:
     """Return the ApiError of an HTTP response; a body that is no metav1.Status (a proxy's page) becomes its message."""
     try:
-        status = msgspec.json.decode(body, type=Status)
+        status = msgspec.json.decode(body, type=ApiStatus)
     except msgspec.DecodeError:
-        status = Status(message=" ".join(body[:200].decode(errors="replace").split()))
+        status = ApiStatus(message=" ".join(body[:200].decode(errors="replace").split()))
     retry_after = headers.get("Retry-After", "")
     return ApiError(
         msgspec.structs.replace(status, code=status_code),

@@ -15,10 +15,10 @@ from bench.decision import default_profile
 from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.extender.app import create_app
-from extender_service.extender.extender import Extender
+from extender_service.extender.modes import Mode
 from extender_service.extender.overload.overload import CallLimits, Load
-from extender_service.extender.policy import Mode
 from extender_service.extender.reporting.observation import Verb
+from extender_service.extender.service import ExtenderService
 from extender_service.framework.profiles import Profiles
 from extender_service.kube.types.core import Pod
 from extender_service.scheduling.engine import Engine
@@ -57,7 +57,7 @@ def _calls(mode: Mode, verb: Verb, order: Order, nodes: int, *, alike: bool = Fa
 def _app(cluster: Cluster, mode: Mode) -> ASGIApp:
     profile = default_profile(cluster)
     engine = Engine(cluster, Profiles({profile.scheduler_name: profile}), ClusterFile(cluster, []))
-    return create_app(Extender(engine, mode=mode, is_live=True), lambda _: None, Load(CallLimits()))
+    return create_app(ExtenderService(engine, mode=mode, is_live=True), lambda _: None, Load(CallLimits()))
 
 
 async def _call(app: ASGIApp, verb: Verb, body: bytes) -> tuple[int, bytes]:

@@ -5,7 +5,7 @@ from functools import partial
 from typing import NamedTuple, get_args
 
 from bench import synthetic
-from extender_service.extender.policy import Mode
+from extender_service.extender.modes import Mode
 from extender_service.extender.reporting.observation import Verb
 from tests.counted.calls import Order, call, call_decided_ahead
 from tests.counted.decisions import catching_up, decision, dry_run_of_preemption

@@ -17,8 +17,8 @@ with atheris.instrument_imports(include=["extender_service"]):
     from extender_service.cluster.state.cluster import Cluster
     from extender_service.config.loading import default_config
     from extender_service.extender.app import create_app
-    from extender_service.extender.extender import Extender
     from extender_service.extender.overload.overload import CallLimits, Load
+    from extender_service.extender.service import ExtenderService
     from extender_service.framework.handle import Handle
     from extender_service.framework.profiles import Profiles
     from extender_service.framework.registry import Registry
@@ -44,7 +44,7 @@ class Target:
         files = ClusterFile(cluster, [cluster_file])
         files.load()
         profiles = Registry(IN_TREE).profiles(default_config(), Handle(cluster, files))
-        extender = Extender(Engine(cluster, Profiles(profiles), files), mode="replace", is_live=False)
+        extender = ExtenderService(Engine(cluster, Profiles(profiles), files), mode="replace", is_live=False)
         self._app = create_app(extender, lambda _: None, Load(CallLimits()))
         self._loop = asyncio.new_event_loop()
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from msgspec import inspect
 
 from extender_service.kube.types.core import Node, Pod
-from extender_service.kube.types.extender import Args, ExtenderArgs, ExtenderBindingArgs, ExtenderPreemptionArgs
+from extender_service.kube.types.extender_api import Args, ExtenderArgs, ExtenderBindingArgs, ExtenderPreemptionArgs
 from tests.fuzz.mutation import QUANTITIES, TEXTS
 from tests.fuzz.requests import Verb
 

@@ -10,7 +10,7 @@ from msgspec import structs
 from extender_service.cluster.owners.owners import WORKLOADS
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.volumes.storage_table import STORAGE, StorageObject
-from extender_service.kube.api_errors import ApiError, Status
+from extender_service.kube.api_errors import ApiError, ApiStatus
 from extender_service.kube.parsing.known_fields import UnknownField
 from extender_service.kube.parsing.manifests import ManifestError, Manifests, read_manifests
 from extender_service.kube.types.core import Node, ObjectMeta, Pod
@@ -108,11 +108,11 @@ class ClusterFile:
         """Bind a pod of the files. Raises ApiError as an API server would."""
         pod = self._pods.get(f"{namespace}/{name}")
         if pod is None:
-            raise ApiError(Status(404, "NotFound", f'pods "{name}" not found'))
+            raise ApiError(ApiStatus(404, "NotFound", f'pods "{name}" not found'))
         if uid not in ("", pod_uid(pod)):
-            raise ApiError(Status(409, "Conflict", f"the UID of pod {name} is {pod_uid(pod)}, not {uid}"))
+            raise ApiError(ApiStatus(409, "Conflict", f"the UID of pod {name} is {pod_uid(pod)}, not {uid}"))
         if not self._cluster.nodes.is_node(node_name):
-            raise ApiError(Status(404, "NotFound", f'nodes "{node_name}" not found'))
+            raise ApiError(ApiStatus(404, "NotFound", f'nodes "{node_name}" not found'))
         bound = structs.replace(pod, spec=structs.replace(pod.spec, node_name=node_name))
         self._pods[f"{namespace}/{name}"] = bound
         self._cluster.apply_pod(bound)

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from extender_service.kube.parsing.quantities import parse_quantity
-from extender_service.kube.parsing.selectors import NodeSelector, parse_node_selector
+from extender_service.kube.parsing.selectors import ParsedNodeSelector, parse_node_selector
 from extender_service.kube.types.keys import Key
 from extender_service.kube.types.storage import STORAGE, PersistentVolume
 
 _AVAILABLE = "Available"
 
 # The nodes that can reach a volume; None for all.
-Reach = NodeSelector | None
+Reach = ParsedNodeSelector | None
 
 
 class FreeVolume(msgspec.Struct, frozen=True, gc=False):

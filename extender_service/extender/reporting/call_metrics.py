@@ -7,7 +7,7 @@ from prometheus_client import Counter, Histogram
 
 from extender_service.extender.overload.overload import Limit
 from extender_service.extender.reporting.observation import Observation, Verb
-from extender_service.observability.registry import MetricsRegistry
+from extender_service.observability.metrics_registry import MetricsRegistry
 
 Result = Literal["ok", "refused", "error"]
 

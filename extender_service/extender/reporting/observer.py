@@ -5,7 +5,7 @@ import asyncio
 from extender_service.extender.reporting.call_metrics import CallMetrics
 from extender_service.extender.reporting.decision_log import log_decision
 from extender_service.extender.reporting.observation import Observation
-from extender_service.observability.registry import MetricsRegistry
+from extender_service.observability.metrics_registry import MetricsRegistry
 
 # How long a call may wait to be told about, and how many may wait at most: to tell of these takes less than a decision.
 _DELAY_SECONDS = 0.02

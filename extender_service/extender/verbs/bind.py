@@ -6,7 +6,7 @@ from extender_service.extender.binding_events import Record, failed_scheduling, 
 from extender_service.extender.trust import Trust
 from extender_service.framework.guard import CycleError
 from extender_service.kube.types.core import Pod
-from extender_service.kube.types.extender import ExtenderBindingArgs
+from extender_service.kube.types.extender_api import ExtenderBindingArgs
 from extender_service.kube.types.pods import pod_uid
 from extender_service.scheduling.binder import BindError
 from extender_service.scheduling.decision import Decision

@@ -11,15 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.extender.expectations import Expectations
-from extender_service.extender.policy import Policy
+from extender_service.extender.modes import Policy
 from extender_service.extender.second_look import SecondLook
 from extender_service.extender.trust import Trust
-from extender_service.extender.wire.asked_nodes import RequestedNodes, WholeNodes
+from extender_service.extender.wire.requested_nodes import RequestedNodes, WholeNodes
 from extender_service.framework.guard import CycleError, OutOfTimeError
 from extender_service.framework.plugin_errors import NoTimeLeftError
 from extender_service.framework.status import Code
 from extender_service.kube.types.core import Pod, pod_name
-from extender_service.kube.types.extender import ExtenderArgs, ExtenderFilterResult, ResultNodeList
+from extender_service.kube.types.extender_api import ExtenderArgs, ExtenderFilterResult, ResultNodeList
 from extender_service.kube.types.pods import pod_uid
 from extender_service.scheduling.asked_nodes import AskedNodes
 from extender_service.scheduling.decision import Decision

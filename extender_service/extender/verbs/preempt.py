@@ -10,12 +10,17 @@ from numpy.typing import NDArray
 
 from extender_service.cluster.view.hypothetical import RowChanges
 from extender_service.extender.expectations import Expectations
-from extender_service.extender.policy import Policy
+from extender_service.extender.modes import Policy
 from extender_service.extender.trust import Trust
 from extender_service.framework.guard import require_time
 from extender_service.framework.preemption.candidates import Candidate
 from extender_service.kube.types.core import Pod, pod_name
-from extender_service.kube.types.extender import ExtenderPreemptionArgs, ExtenderPreemptionResult, MetaPod, MetaVictims
+from extender_service.kube.types.extender_api import (
+    ExtenderPreemptionArgs,
+    ExtenderPreemptionResult,
+    MetaPod,
+    MetaVictims,
+)
 from extender_service.scheduling.engine import DryRunOutcome, Engine
 from extender_service.scheduling.question import Question
 

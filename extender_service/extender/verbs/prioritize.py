@@ -5,12 +5,12 @@ import math
 import numpy as np
 
 from extender_service.extender.expectations import Expectations
-from extender_service.extender.policy import Policy
+from extender_service.extender.modes import Policy
 from extender_service.extender.trust import Trust
-from extender_service.extender.wire.asked_nodes import RequestedNodes
 from extender_service.extender.wire.priorities import Priorities
+from extender_service.extender.wire.requested_nodes import RequestedNodes
 from extender_service.kube.types.core import Pod
-from extender_service.kube.types.extender import ExtenderArgs
+from extender_service.kube.types.extender_api import ExtenderArgs
 from extender_service.scheduling.engine import Engine
 from extender_service.scheduling.question import Question
 

@@ -11,7 +11,7 @@ from msgspec import inspect
 
 from extender_service.extender.wire.request_limits import LARGE_BODY_BYTES, require_moderate_arguments
 from extender_service.kube.parsing.decoder import DecodeError, Decoder
-from extender_service.kube.types.extender import Args
+from extender_service.kube.types.extender_api import Args
 
 # An event of a pod has room for 1 KB.
 _MOST_ERROR_CHARACTERS = 4000

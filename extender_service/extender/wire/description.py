@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from extender_service.kube.types import extender as wire
+from extender_service.kube.types import extender_api as wire
 
 _POD = {
     "metadata": {"name": "web-0", "namespace": "default", "uid": "c9f1d7a2-5a0e-4a0e-9f4e-7d0f6f3f2b10"},

@@ -18,7 +18,7 @@ from extender_service.extender.wire.request_limits import (
 )
 from extender_service.kube.parsing.decoder import DecodeError, Decoder
 from extender_service.kube.types.core import Pod
-from extender_service.kube.types.extender import Args, ExtenderArgs, NodeList
+from extender_service.kube.types.extender_api import Args, ExtenderArgs, NodeList
 
 # Several kube-schedulers, or a pod that some nodes are not asked for, make for more than one list.
 _RECENT = 4

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.extender.wire.bodies import Answer, Body
-from extender_service.kube.types.extender import ExtenderFilterResult, ResultNodeList
+from extender_service.kube.types.extender_api import ExtenderFilterResult, ResultNodeList
 
 # Of nodes that came one after the other and pass together. With more, finding them costs more than copying them.
 _MOST_RUNS = 256

@@ -22,7 +22,7 @@ from extender_service.kube.api_errors import (
 from extender_service.kube.api_resources import PODS, Resource, T
 from extender_service.kube.connection.event_stream import EventStream
 from extender_service.kube.connection.pool import Connections
-from extender_service.kube.credentials.loading import Credentials
+from extender_service.kube.credentials.lookup import Credentials
 from extender_service.kube.parsing.decoder import DecodeError, Decoder
 
 # A TCP and TLS handshake that takes longer will not succeed.

@@ -10,7 +10,7 @@ from typing import Generic, Literal, NamedTuple
 
 import msgspec
 
-from extender_service.kube.api_errors import ApiError, InvalidAnswerError, Status
+from extender_service.kube.api_errors import ApiError, ApiStatus, InvalidAnswerError
 from extender_service.kube.api_resources import Frame, T
 from extender_service.kube.parsing.decoder import DecodeError, Decoder
 
@@ -29,7 +29,7 @@ class Event(NamedTuple, Generic[T]):
 
 class _ErrorFrame(msgspec.Struct, frozen=True, gc=False):
     type: Literal["ERROR"]
-    object: Status
+    object: ApiStatus
 
 
 _error_decoder = Decoder(_ErrorFrame)

@@ -23,7 +23,7 @@ from extender_service.kube.api_errors import SilentError
 from extender_service.kube.connection.transport import AiohttpTransport
 from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.credentials.identity import Identity
-from extender_service.kube.credentials.loading import Credentials
+from extender_service.kube.credentials.lookup import Credentials
 
 # How long a connection is kept that nothing goes over.
 _IDLE_SECONDS = 60.0

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import msgspec
 
 from extender_service.kube.credentials.errors import CredentialsError
-from extender_service.kube.credentials.kubeconfig import Cluster, ExecConfig
+from extender_service.kube.credentials.kubeconfig import ExecConfig, KubeconfigCluster
 from extender_service.kube.parsing.decoder import DecodeError, Decoder
 
 _V1 = "client.authentication.k8s.io/v1"
@@ -43,7 +43,7 @@ _decode = Decoder(_ExecCredential).decode
 class ExecPlugin:
     """A user's exec plugin, ready to be run; raises CredentialsError if its configuration cannot work."""
 
-    def __init__(self, config: ExecConfig, cluster: Cluster, ca_pem: bytes, origin: str) -> None:
+    def __init__(self, config: ExecConfig, cluster: KubeconfigCluster, ca_pem: bytes, origin: str) -> None:
         self._config = config
         self._origin = f"{origin}: exec plugin {config.command}"
         if not config.command:
@@ -120,7 +120,7 @@ class ExecPlugin:
         return status
 
 
-def _cluster_info(cluster: Cluster, ca_pem: bytes) -> dict[str, Any]:
+def _cluster_info(cluster: KubeconfigCluster, ca_pem: bytes) -> dict[str, Any]:
     """Return the cluster as clientauthentication.Cluster, empty fields left out."""
     info = {
         "server": cluster.server,

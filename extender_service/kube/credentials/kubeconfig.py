@@ -27,7 +27,7 @@ class NamedExtension(msgspec.Struct, frozen=True):
     extension: Any = None
 
 
-class Cluster(_Kebab, frozen=True):
+class KubeconfigCluster(_Kebab, frozen=True):
     """v1.Cluster: where an API server is, and how to know that it is the right one."""
 
     server: str = ""
@@ -97,7 +97,7 @@ class Context(_Kebab, frozen=True):
 
 class _NamedCluster(msgspec.Struct):
     name: str
-    cluster: Cluster
+    cluster: KubeconfigCluster
 
 
 class _NamedUser(msgspec.Struct):
@@ -123,7 +123,7 @@ class _File(_Kebab, frozen=True):
 class Selection(msgspec.Struct, frozen=True):
     """What the current context stands for; paths are absolute, `origin` says for errors where each part was written."""
 
-    cluster: Cluster
+    cluster: KubeconfigCluster
     cluster_origin: str
     user: User
     user_origin: str

@@ -139,7 +139,7 @@ class NodeTerm(_Parsed, frozen=True):
         return self.labels.matches(labels) and all(field.matches(node_name) for field in self.fields)
 
 
-class NodeSelector(_Parsed, frozen=True):
+class ParsedNodeSelector(_Parsed, frozen=True):
     """A parsed v1.NodeSelector: terms of which one must hold; with no term, it matches no node.
 
     Terms with an error match nothing and are left out, and the others still count; `error` is then the text of all
@@ -175,7 +175,7 @@ class RequiredNodeAffinity(_Parsed, frozen=True):
     """What a pod demands of its node's labels and name (nodeaffinity.RequiredNodeAffinity)."""
 
     node_selector: Selector = EVERYTHING
-    affinity: NodeSelector | None = None
+    affinity: ParsedNodeSelector | None = None
 
     def matches(self, labels: Mapping[str, str], node_name: str) -> bool:
         """Tell whether the node is one that the pod may run on."""
@@ -204,7 +204,7 @@ def label_set_selector(labels: Mapping[str, str]) -> Selector:
     return Selector.of([_requirement(key, "In", (value,)) for key, value in labels.items()])
 
 
-def parse_node_selector(selector: objects.NodeSelector) -> NodeSelector:
+def parse_node_selector(selector: objects.NodeSelector) -> ParsedNodeSelector:
     """Parse as nodeaffinity.NewLazyErrorNodeSelector: empty terms are dropped, errors are kept in the result."""
     terms: list[NodeTerm] = []
     errors: list[str] = []
@@ -214,7 +214,7 @@ def parse_node_selector(selector: objects.NodeSelector) -> NodeSelector:
                 terms.append(_node_term(term, f"nodeSelectorTerms[{index}]"))
             except SelectorError as error:
                 errors += error.errors
-    return NodeSelector(tuple(terms), aggregate(errors))
+    return ParsedNodeSelector(tuple(terms), aggregate(errors))
 
 
 def parse_preferred_terms(preferred: tuple[objects.PreferredSchedulingTerm, ...]) -> PreferredSchedulingTerms:

@@ -8,9 +8,9 @@ from extender_service.cluster.view.node_view import NodeView
 from extender_service.kube.parsing.selectors import (
     NODE_NAME_FIELD,
     FieldRequirement,
-    NodeSelector,
     NodeTerm,
     Operator,
+    ParsedNodeSelector,
     PreferredSchedulingTerms,
     RequiredNodeAffinity,
     Requirement,
@@ -81,7 +81,7 @@ def matches_term(nodes: NodeView, term: NodeTerm) -> Mask:
     return matching
 
 
-def matches_node_selector(nodes: NodeView, selector: NodeSelector) -> Mask:
+def matches_node_selector(nodes: NodeView, selector: ParsedNodeSelector) -> Mask:
     """Tell for each node whether one of the terms holds."""
     matching = np.zeros(len(nodes), np.bool_)
     for term in selector.terms:

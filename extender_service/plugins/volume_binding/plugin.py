@@ -20,7 +20,6 @@ from extender_service.kube.types.core import Object, Pod
 from extender_service.kube.types.keys import key_of
 from extender_service.kube.types.storage import SELECTED_NODE_ANNOTATION, PersistentVolumeClaim
 from extender_service.plugins.shared.shape import MAX_SHAPE_SCORE, broken_linear
-from extender_service.plugins.volume_binding.binder import BoundVolumes, PodVolumes
 from extender_service.plugins.volume_binding.claims import (
     PodClaims,
     UnusableClaimError,
@@ -39,6 +38,7 @@ from extender_service.plugins.volume_binding.verdicts import (
     NOTHING_TO_BIND,
     VolumeVerdicts,
 )
+from extender_service.plugins.volume_binding.volume_binder import BoundVolumes, VolumePlan
 
 UNBOUND_IMMEDIATE = unresolvable("pod has unbound immediate PersistentVolumeClaims")
 
@@ -70,7 +70,7 @@ class FoundBindings(msgspec.Struct):
         chosen = [np.append(numbers, UNBOUND)[position_of[rows]] for numbers in self.bindings.chosen]
         return StaticBindings(self.bindings.claims, self.bindings.volumes, chosen)
 
-    def on_node(self, node_name: str, claims: Sequence[PersistentVolumeClaim]) -> PodVolumes | None:
+    def on_node(self, node_name: str, claims: Sequence[PersistentVolumeClaim]) -> VolumePlan | None:
         """Return what is to be done about these claims on a node; None if the node does not pass."""
         position = self.nodes.position_of(node_name)
         if position < 0 or not self.passing[position]:
@@ -82,7 +82,7 @@ class FoundBindings(msgspec.Struct):
             if chosen[position] != UNBOUND
         ]
         being_bound = {key_of(claim) for _, claim in bound}
-        return PodVolumes(bound, [claim for claim in claims if key_of(claim) not in being_bound])
+        return VolumePlan(bound, [claim for claim in claims if key_of(claim) not in being_bound])
 
 
 class VolumeBinding(PreFilter, Filter, PreScore, Score, Reserve, PreBind):
@@ -150,7 +150,7 @@ class VolumeBinding(PreFilter, Filter, PreScore, Score, Reserve, PreBind):
         claims: PodClaims = state[_CLAIMS]
         if not claims.waiting:
             return None
-        found: PodVolumes | None = None
+        found: VolumePlan | None = None
         if _BINDINGS in state:
             found = state[_BINDINGS].on_node(node_name, claims.waiting)
         if found is None:

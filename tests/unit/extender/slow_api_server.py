@@ -9,7 +9,7 @@ import msgspec
 
 from extender_service.cluster.sources.api_server import NodeStore, PodStore
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.kube.api_errors import ApiError, KubeError, Status, UnreachableError
+from extender_service.kube.api_errors import ApiError, ApiStatus, KubeError, UnreachableError
 from extender_service.kube.types.core import Node, Pod, PodStatus
 from extender_service.kube.types.keys import key_of
 from extender_service.kube.types.pods import pod_uid
@@ -19,8 +19,8 @@ from extender_service.kube.watching.reflector import Store
 T = TypeVar("T", Node, Pod)
 
 FAULTS: dict[str, KubeError] = {
-    "conflict": ApiError(Status(409, "Conflict", "the object has been modified")),
-    "internal error": ApiError(Status(500, "InternalError", "etcd is tired")),
+    "conflict": ApiError(ApiStatus(409, "Conflict", "the object has been modified")),
+    "internal error": ApiError(ApiStatus(500, "InternalError", "etcd is tired")),
     "lost": UnreachableError("the connection was lost"),
 }
 
@@ -165,12 +165,12 @@ class SlowApiServer:
     def _bind(self, name: str, uid: str, node_name: str) -> None:
         pod = self.pod(name)
         if pod is None:
-            raise ApiError(Status(404, "NotFound", f'pods "{name}" not found'))
+            raise ApiError(ApiStatus(404, "NotFound", f'pods "{name}" not found'))
         if pod_uid(pod) != uid:
-            raise ApiError(Status(409, "Conflict", "the UID in the precondition is another"))
+            raise ApiError(ApiStatus(409, "Conflict", "the UID in the precondition is another"))
         if pod.spec.node_name:
-            raise ApiError(Status(409, "Conflict", f"pod {name} is already assigned to node {pod.spec.node_name}"))
+            raise ApiError(ApiStatus(409, "Conflict", f"pod {name} is already assigned to node {pod.spec.node_name}"))
         if name in self.ended_pods:
-            raise ApiError(Status(409, "Conflict", f"pod {name} has ended"))
+            raise ApiError(ApiStatus(409, "Conflict", f"pod {name} has ended"))
         self.bound_by_service.add(uid)
         self.bind_to(pod, node_name)

@@ -2,7 +2,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from extender_service.kube.api_errors import KubeError
-from extender_service.kube.types.extender import ExtenderBindingArgs
+from extender_service.kube.types.extender_api import ExtenderBindingArgs
 from extender_service.kube.writing.event_recorder import ObjectReference, Occurrence
 from tests.unit.cluster.objects import make_node, make_pod
 from tests.unit.extender.world import Hold, World

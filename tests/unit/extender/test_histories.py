@@ -14,8 +14,8 @@ from extender_service.cluster.state.cluster import Cluster
 from extender_service.config.loading import default_config
 from extender_service.extender.app import create_app
 from extender_service.extender.expectations import EXPECTED_SECONDS, UNKNOWN_SECONDS
-from extender_service.extender.extender import Extender
 from extender_service.extender.overload.overload import CallLimits, Load
+from extender_service.extender.service import ExtenderService
 from extender_service.framework.handle import Handle
 from extender_service.framework.profiles import Profiles
 from extender_service.framework.registry import Registry
@@ -71,7 +71,7 @@ class ServiceHistories(RuleBasedStateMachine):
         self.profile.permit += (Doorman(None, handle),)
         self.profile.pre_bind += (Errand(None, handle),)
         engine = Engine(self.cluster, Profiles(self.profiles), self.api)
-        self.extender = Extender(engine, mode="replace", is_live=True, clock=self.clock)
+        self.extender = ExtenderService(engine, mode="replace", is_live=True, clock=self.clock)
         self.app = create_app(self.extender, lambda _: None, Load(CallLimits()))
         self.calls: list[Call] = []
         self.callers: list[asyncio.Task[None]] = []

@@ -11,17 +11,17 @@ from extender_service.cluster.amounts.dimensions import CPU_MILLI
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.config.loading import default_config
 from extender_service.extender.app import create_app
-from extender_service.extender.extender import Extender
+from extender_service.extender.modes import Mode
 from extender_service.extender.overload.overload import CallLimits, Load
-from extender_service.extender.policy import Mode
 from extender_service.extender.reporting.observation import Observation
+from extender_service.extender.service import ExtenderService
 from extender_service.extender.trust import Trust
 from extender_service.framework.handle import Handle
 from extender_service.framework.interface import Plugin
 from extender_service.framework.profile import Profile
 from extender_service.framework.profiles import Profiles
 from extender_service.framework.registry import Registry
-from extender_service.kube.api_errors import ApiError, KubeError, Status
+from extender_service.kube.api_errors import ApiError, ApiStatus, KubeError
 from extender_service.kube.types.core import Node, Pod
 from extender_service.kube.types.pods import pod_uid
 from extender_service.kube.types.storage import PersistentVolume, PersistentVolumeClaim
@@ -80,11 +80,11 @@ class Pods:
             await self.hold.go_on.wait()
         pod = self.pods.get((namespace, name))
         if pod is None:
-            raise ApiError(Status(404, "NotFound", f'pods "{name}" not found'))
+            raise ApiError(ApiStatus(404, "NotFound", f'pods "{name}" not found'))
         if pod_uid(pod) != uid:
-            raise ApiError(Status(409, "Conflict", "the UID in the precondition is another"))
+            raise ApiError(ApiStatus(409, "Conflict", "the UID in the precondition is another"))
         if pod.spec.node_name:
-            raise ApiError(Status(409, "Conflict", f"pod {name} is already assigned to node {pod.spec.node_name}"))
+            raise ApiError(ApiStatus(409, "Conflict", f"pod {name} is already assigned to node {pod.spec.node_name}"))
         if self.applies:
             self.put(pod, node_name)
         if self.bind_errors:
@@ -133,7 +133,7 @@ class World:
             confirm_seconds=confirm_seconds,
         )
         self.trust = Trust()
-        self.extender = Extender(
+        self.extender = ExtenderService(
             self.engine, mode=mode, is_live=is_live, trust=self.trust, record=self.events.append, clock=self.clock
         )
         self.observations: list[Observation] = []

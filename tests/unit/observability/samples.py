@@ -2,7 +2,7 @@
 
 from prometheus_client.parser import text_string_to_metric_families as parse
 
-from extender_service.observability.registry import MetricsRegistry
+from extender_service.observability.metrics_registry import MetricsRegistry
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 

@@ -8,8 +8,8 @@ from starlette.applications import Starlette
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.kube.watching.reflector import WatchState
 from extender_service.observability.health import Health, watch_checks
+from extender_service.observability.metrics_registry import MetricsRegistry
 from extender_service.observability.operations import operations_routes
-from extender_service.observability.registry import MetricsRegistry
 
 
 class Service:

@@ -20,7 +20,7 @@ from extender_service.cluster.state.cluster import Cluster
 from extender_service.kube.api_errors import ApiError, KubeError
 from extender_service.kube.api_resources import WATCHED_PODS
 from extender_service.kube.connection.client import KubeClient
-from extender_service.kube.credentials.loading import load_credentials
+from extender_service.kube.credentials.lookup import load_credentials
 from extender_service.kube.types.core import ObjectMeta
 from extender_service.kube.types.storage import (
     ClaimReference,

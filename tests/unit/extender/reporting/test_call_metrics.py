@@ -3,7 +3,7 @@ import pytest
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.extender.reporting.call_metrics import CallMetrics
 from extender_service.extender.reporting.observation import Observation
-from extender_service.observability.registry import MetricsRegistry
+from extender_service.observability.metrics_registry import MetricsRegistry
 from tests.unit.observability.samples import scrape, value
 
 

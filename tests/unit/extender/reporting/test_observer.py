@@ -6,7 +6,7 @@ import pytest
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.extender.reporting.observation import Observation
 from extender_service.extender.reporting.observer import CallObserver
-from extender_service.observability.registry import MetricsRegistry
+from extender_service.observability.metrics_registry import MetricsRegistry
 
 
 def observation(number: int) -> Observation:

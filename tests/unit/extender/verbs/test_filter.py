@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from extender_service.cluster.state.cluster_events import ClusterEvent
-from extender_service.extender.policy import Mode
+from extender_service.extender.modes import Mode
 from extender_service.extender.verbs.filter import UNKNOWN_NODE
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.guard import CycleError
 from extender_service.framework.interface import Permit, Reserve
 from extender_service.framework.status import Code, Status
 from extender_service.kube.types.core import Pod, Taint
-from extender_service.kube.types.extender import ExtenderArgs
+from extender_service.kube.types.extender_api import ExtenderArgs
 from extender_service.scheduling.decision import decide
 from extender_service.testing import Trial
 from tests.unit.cluster.objects import make_node, make_pod

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from extender_service.extender.policy import Mode
+from extender_service.extender.modes import Mode
 from extender_service.kube.types.core import LabelSelector, ObjectMeta, Pod, Taint
 from extender_service.kube.types.policy import PodDisruptionBudget, PodDisruptionBudgetSpec
 from tests.unit.cluster.objects import make_node, make_pod

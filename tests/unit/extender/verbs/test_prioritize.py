@@ -6,7 +6,7 @@ import pytest
 from numpy.typing import NDArray
 
 from extender_service.cluster.view.node_view import NodeView
-from extender_service.extender.policy import Mode
+from extender_service.extender.modes import Mode
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
 from extender_service.framework.interface import PreFilter, Score

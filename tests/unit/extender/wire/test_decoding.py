@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from extender_service.extender.wire.decoding import ArgsDecoder, error_text
 from extender_service.extender.wire.request_limits import LARGE_BODY_BYTES
 from extender_service.kube.parsing.decoder import DecodeError
-from extender_service.kube.types.extender import (
+from extender_service.kube.types.extender_api import (
     ErrorResult,
     ExtenderArgs,
     ExtenderBindingArgs,

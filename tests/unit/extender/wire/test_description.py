@@ -8,7 +8,7 @@ import yaml
 
 from extender_service.extender.wire.decoding import ArgsDecoder
 from extender_service.extender.wire.description import describe
-from extender_service.kube.types.extender import (
+from extender_service.kube.types.extender_api import (
     ErrorResult,
     ExtenderArgs,
     ExtenderBindingArgs,

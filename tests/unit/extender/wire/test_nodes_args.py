@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from extender_service.extender.wire.decoding import ArgsDecoder
 from extender_service.extender.wire.nodes_args import ExtenderArgsDecoder
 from extender_service.kube.parsing.decoder import DecodeError
-from extender_service.kube.types.extender import ExtenderArgs
+from extender_service.kube.types.extender_api import ExtenderArgs
 
 POD = {"metadata": {"name": "web"}}
 

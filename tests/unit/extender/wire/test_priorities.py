@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender_service.extender.wire.priorities import Priorities, PrioritiesEncoder
-from extender_service.kube.types.extender import HostPriority
+from extender_service.kube.types.extender_api import HostPriority
 
 
 @given(st.lists(st.tuples(st.text(), st.integers(0, 2**62))))

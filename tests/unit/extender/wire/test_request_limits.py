@@ -5,7 +5,6 @@ import msgspec
 import pytest
 
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.extender.wire.asked_nodes import RequestedNodes
 from extender_service.extender.wire.decoding import ArgsDecoder
 from extender_service.extender.wire.nodes_args import ExtenderArgsDecoder
 from extender_service.extender.wire.request_limits import (
@@ -16,9 +15,10 @@ from extender_service.extender.wire.request_limits import (
     require_few_values,
     require_moderate_pod,
 )
+from extender_service.extender.wire.requested_nodes import RequestedNodes
 from extender_service.kube.parsing.decoder import DecodeError, Decoder
 from extender_service.kube.types.core import Pod
-from extender_service.kube.types.extender import ExtenderPreemptionArgs
+from extender_service.kube.types.extender_api import ExtenderPreemptionArgs
 from extender_service.scheduling.asked_nodes import NodeFinder
 
 decoder = ExtenderArgsDecoder()

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from extender_service.extender.wire.bodies import Body
 from extender_service.extender.wire.whole_nodes import encode_with_nodes
-from extender_service.kube.types.extender import ExtenderFilterResult, NodeList, ResultNodeList
+from extender_service.kube.types.extender_api import ExtenderFilterResult, NodeList, ResultNodeList
 
 SPACES = st.sampled_from(["", " ", "\n\t"])
 

@@ -13,7 +13,7 @@ import pytest
 from extender_service.kube.api_errors import ApiError, InvalidAnswerError, SilentError, UnreachableError
 from extender_service.kube.api_resources import NODES, PODS
 from extender_service.kube.connection.client import KubeClient
-from extender_service.kube.credentials.loading import load_credentials
+from extender_service.kube.credentials.lookup import load_credentials
 from extender_service.kube.types.core import Node, Pod
 from tests.unit.kube.http_server import Handler, Request, Response, http_server
 from tests.unit.kube.kubeconfig_files import write_kubeconfig

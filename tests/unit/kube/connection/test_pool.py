@@ -10,7 +10,7 @@ from extender_service.kube.api_resources import PODS
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.connection.pool import Connections
 from extender_service.kube.credentials.identity import Identity
-from extender_service.kube.credentials.loading import load_credentials
+from extender_service.kube.credentials.lookup import load_credentials
 from tests.unit.kube.http_server import Request, Response, http_server
 
 SOMEBODY = Identity()

@@ -18,7 +18,7 @@ from extender_service.kube.api_errors import ApiError, KubeError, SilentError, U
 from extender_service.kube.api_resources import PODS
 from extender_service.kube.connection import client as client_module
 from extender_service.kube.connection.client import KubeClient
-from extender_service.kube.credentials.loading import load_credentials
+from extender_service.kube.credentials.lookup import load_credentials
 from tests.unit.kube.http_server import Handler, Request, Response, http_server
 from tests.unit.kube.kubeconfig_files import write_kubeconfig
 

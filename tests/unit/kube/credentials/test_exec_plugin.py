@@ -10,7 +10,7 @@ import pytest
 
 from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.credentials.exec_plugin import ExecPlugin, ExecStatus
-from extender_service.kube.credentials.kubeconfig import Cluster, EnvVar, ExecConfig, NamedExtension
+from extender_service.kube.credentials.kubeconfig import EnvVar, ExecConfig, KubeconfigCluster, NamedExtension
 
 V1 = "client.authentication.k8s.io/v1"
 V1BETA1 = "client.authentication.k8s.io/v1beta1"
@@ -26,7 +26,12 @@ print(sys.argv[2])
 
 
 def plugin(
-    tmp_path: Path, answer: Any, *, cluster: Cluster | None = None, version: str = V1, cluster_info: bool = False
+    tmp_path: Path,
+    answer: Any,
+    *,
+    cluster: KubeconfigCluster | None = None,
+    version: str = V1,
+    cluster_info: bool = False,
 ) -> ExecPlugin:
     config = ExecConfig(
         command=sys.executable,
@@ -36,7 +41,7 @@ def plugin(
         interactive_mode="Never",
         provide_cluster_info=cluster_info,
     )
-    return ExecPlugin(config, cluster or Cluster(), b"CA", "user u")
+    return ExecPlugin(config, cluster or KubeconfigCluster(), b"CA", "user u")
 
 
 def credential(version: str = V1, **status: Any) -> dict[str, Any]:
@@ -68,7 +73,7 @@ def test_the_plugin_gets_its_environment_beside_ours_and_no_standard_input(
 
 
 def test_the_plugin_is_told_about_the_cluster_where_it_asks_for_that(tmp_path: Path) -> None:
-    cluster = Cluster(
+    cluster = KubeconfigCluster(
         server="https://c",
         tls_server_name="name",
         proxy_url="http://proxy",
@@ -100,7 +105,7 @@ def test_the_event_loop_goes_on_while_the_plugin_runs(tmp_path: Path) -> None:
     )
 
     async def main() -> ExecStatus:
-        running = asyncio.create_task(ExecPlugin(config, Cluster(), b"", "user u").run())
+        running = asyncio.create_task(ExecPlugin(config, KubeconfigCluster(), b"", "user u").run())
         await asyncio.sleep(0.05)
         assert not running.done()
         go.touch()
@@ -142,7 +147,7 @@ def test_an_answer_that_is_not_one_is_an_error(tmp_path: Path, answer: Any, comp
 def test_a_plugin_that_fails_says_so_in_one_line(command: str, args: tuple[str, ...], complaint: str) -> None:
     config = ExecConfig(command, args, api_version=V1, interactive_mode="Never", install_hint="get it\nfrom the shop")
     with pytest.raises(CredentialsError, match=complaint) as error:
-        asyncio.run(ExecPlugin(config, Cluster(), b"", "user u").run())
+        asyncio.run(ExecPlugin(config, KubeconfigCluster(), b"", "user u").run())
     assert "\n" not in str(error.value)
 
 
@@ -153,7 +158,7 @@ def test_a_plugin_that_is_cancelled_is_killed(tmp_path: Path) -> None:
     )
 
     async def main() -> None:
-        running = asyncio.create_task(ExecPlugin(config, Cluster(), b"", "user u").run())
+        running = asyncio.create_task(ExecPlugin(config, KubeconfigCluster(), b"", "user u").run())
         async with asyncio.timeout(20):
             while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
                 await asyncio.sleep(0.01)
@@ -177,8 +182,8 @@ def test_a_plugin_that_is_cancelled_is_killed(tmp_path: Path) -> None:
 )
 def test_a_configuration_that_cannot_work_is_told_before_anything_runs(config: ExecConfig, complaint: str) -> None:
     with pytest.raises(CredentialsError, match=complaint):
-        ExecPlugin(config, Cluster(), b"", "user u")
+        ExecPlugin(config, KubeconfigCluster(), b"", "user u")
 
 
 def test_v1beta1_needs_no_interactive_mode() -> None:
-    ExecPlugin(ExecConfig("login", api_version=V1BETA1), Cluster(), b"", "user u")
+    ExecPlugin(ExecConfig("login", api_version=V1BETA1), KubeconfigCluster(), b"", "user u")

@@ -16,7 +16,7 @@ from extender_service.kube.api_errors import SilentError
 from extender_service.kube.api_resources import PODS
 from extender_service.kube.connection.backoff import Backoff
 from extender_service.kube.connection.client import KubeClient
-from extender_service.kube.credentials.loading import load_credentials
+from extender_service.kube.credentials.lookup import load_credentials
 from extender_service.kube.types.core import Pod
 from extender_service.kube.types.keys import Key, key_of
 from extender_service.kube.watching.reflector import Limits, Reflector

@@ -11,7 +11,7 @@ import pytest
 from extender_service.kube.connection.backoff import Backoff
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.connection.rate_limit import TokenBucket
-from extender_service.kube.credentials.loading import load_credentials
+from extender_service.kube.credentials.lookup import load_credentials
 from extender_service.kube.writing.event_recorder import MAX_TRIES, EventRecorder, ObjectReference, Occurrence
 from tests.unit.kube.fake_api_server import FORBIDDEN, INTERNAL, THROTTLED
 from tests.unit.kube.http_server import Request, Response, http_server

@@ -11,7 +11,7 @@ from extender_service.cluster.view.node_view import NodeView
 from extender_service.extender.wire.request_limits import MOST_NODES, MOST_OBJECT_BYTES, require_moderate_argument
 from extender_service.kube.parsing.decoder import DecodeError, Decoder
 from extender_service.kube.types.core import Node
-from extender_service.kube.types.extender import ExtenderArgs, NodeHead
+from extender_service.kube.types.extender_api import ExtenderArgs, NodeHead
 from extender_service.scheduling.asked_nodes import AskedNodes, FoundRows, NodeFinder, find_rows
 
 T = TypeVar("T")

@@ -2,7 +2,7 @@ import pytest
 from prometheus_client import REGISTRY, Counter
 
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.observability.registry import MetricsRegistry
+from extender_service.observability.metrics_registry import MetricsRegistry
 from tests.unit.observability.samples import scrape, value
 
 

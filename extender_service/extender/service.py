@@ -5,18 +5,18 @@ from collections.abc import Callable
 
 from extender_service.extender.binding_events import Record, discard
 from extender_service.extender.expectations import EXPECTED_SECONDS, Expectations
-from extender_service.extender.policy import POLICIES, Mode
+from extender_service.extender.modes import POLICIES, Mode
 from extender_service.extender.second_look import SecondLook
 from extender_service.extender.trust import Trust
 from extender_service.extender.verbs.bind import BindVerb
 from extender_service.extender.verbs.filter import FilterVerb
 from extender_service.extender.verbs.preempt import PreemptVerb
 from extender_service.extender.verbs.prioritize import PrioritizeVerb
-from extender_service.extender.wire.asked_nodes import RequestedNodes
+from extender_service.extender.wire.requested_nodes import RequestedNodes
 from extender_service.scheduling.engine import Engine
 
 
-class Extender:
+class ExtenderService:
     """The verbs, and what only an extender needs.
 
     With `is_live`, the cluster follows an API server; otherwise it is a file, where nothing happens by itself.

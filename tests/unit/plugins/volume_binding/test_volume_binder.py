@@ -15,8 +15,7 @@ from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
 from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.status import Status, unresolvable
-from extender_service.kube.api_errors import ApiError, KubeError
-from extender_service.kube.api_errors import Status as ApiStatus
+from extender_service.kube.api_errors import ApiError, ApiStatus, KubeError
 from extender_service.kube.types.core import AWSElasticBlockStore, Pod
 from extender_service.kube.types.storage import (
     BIND_COMPLETED_ANNOTATION,

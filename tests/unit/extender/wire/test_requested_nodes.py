@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.extender.wire.asked_nodes import RequestedNodes
+from extender_service.extender.wire.requested_nodes import RequestedNodes
 from extender_service.kube.parsing.decoder import DecodeError
 from extender_service.kube.parsing.quantities import QuantityError
-from extender_service.kube.types.extender import ExtenderArgs, NodeList
+from extender_service.kube.types.extender_api import ExtenderArgs, NodeList
 from extender_service.scheduling.asked_nodes import AskedNodes, NodeFinder
 from tests.unit.cluster.objects import make_node, make_pod
 

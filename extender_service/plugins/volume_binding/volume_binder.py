@@ -33,7 +33,7 @@ _PROGRESS = (
 _POLL_SECONDS = 1.0
 
 
-class PodVolumes(msgspec.Struct):
+class VolumePlan(msgspec.Struct):
     """What is done on a node about a pod's claims: some are bound to volumes, for others volumes are made."""
 
     bindings: list[tuple[PersistentVolume, PersistentVolumeClaim]]
@@ -48,10 +48,10 @@ class BoundVolumes:
         self._api = handle.volumes
         self._pod = pod
         self._node_name = node_name
-        self._volumes = PodVolumes([], [])
+        self._volumes = VolumePlan([], [])
         self._assumed: list[Assumable] = []
 
-    def assume(self, found: PodVolumes) -> None:
+    def assume(self, found: VolumePlan) -> None:
         """Take the claims for bound, or for being bound, so that no other pod is given the same volume.
 
         Raises PluginError, and assumes nothing then.

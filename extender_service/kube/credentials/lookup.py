@@ -17,7 +17,7 @@ from extender_service.kube.credentials.client_tls import ServerTrust, client_con
 from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.credentials.exec_plugin import ExecPlugin
 from extender_service.kube.credentials.identity import CurrentIdentity, ExecUser, Identity, KubeconfigUser, read_file
-from extender_service.kube.credentials.kubeconfig import Cluster, Selection, User, load_kubeconfig
+from extender_service.kube.credentials.kubeconfig import KubeconfigCluster, Selection, User, load_kubeconfig
 from extender_service.kube.credentials.proxy import environment_proxy
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -63,7 +63,7 @@ def _select(kubeconfig: Path | None, master: str, service_account: Path) -> Sele
         cluster = msgspec.structs.replace(selection.cluster, server=master, tls_server_name="")
         return msgspec.structs.replace(selection, cluster=cluster)
     if master:
-        return Selection(Cluster(server=master), "--master", User(), "--master")
+        return Selection(KubeconfigCluster(server=master), "--master", User(), "--master")
     if in_cluster := _in_cluster(service_account):
         return in_cluster
     paths = dict.fromkeys(Path(part) for part in os.environ.get("KUBECONFIG", "").split(os.pathsep) if part)
@@ -87,7 +87,10 @@ def _in_cluster(service_account: Path) -> Selection | None:
     server = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
     origin = f"service account {service_account}"
     return Selection(
-        Cluster(server=server, certificate_authority=str(authority)), origin, User(token_file=str(token)), origin
+        KubeconfigCluster(server=server, certificate_authority=str(authority)),
+        origin,
+        User(token_file=str(token)),
+        origin,
     )
 
 
@@ -141,7 +144,9 @@ def _without_secrets(user: User) -> User:
     )
 
 
-def _identity_source(user: User, origin: str, cluster: Cluster, authority: bytes) -> KubeconfigUser | ExecUser:
+def _identity_source(
+    user: User, origin: str, cluster: KubeconfigCluster, authority: bytes
+) -> KubeconfigUser | ExecUser:
     if user.auth_provider:
         raise CredentialsError(
             f'{origin}: auth-provider "{user.auth_provider.name}" is gone since Kubernetes 1.26; use an exec plugin'
