@@ -23,7 +23,7 @@ from tests.e2e.waiting import wait_until
         (["--log-level=loud"], "'loud' is not a log level: use debug, info, warning, error"),
         (["--config=missing.yaml"], "argument --config: there is no file missing.yaml"),
         (["--cluster-file=."], "argument --cluster-file: . is a folder, not a file"),
-        (["--colour=red"], "unrecognized arguments: --colour=red"),
+        (["--colour=red"], "there is no option --colour"),
     ],
     ids=lambda given: given[0] if isinstance(given, list) else "",
 )

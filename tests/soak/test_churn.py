@@ -36,7 +36,7 @@ _LIMITS = {
 # What is in these follows from nothing but which few they are.
 _LAST_FEW = ("._recent[]", "._changes[]", "._deadlines[]")
 # The last pod that was placed, the one before, and what was decided about the next.
-_LAST_PODS = ("_last_placed[]", "ahead._before[]", "ahead._known_kind[]", "ahead._ahead[]")
+_LAST_PODS = ("._last_placed", "ahead._before[]", "ahead._known_kind[]", "ahead._ahead[]")
 # Room for what comes next is as much as was needed at one time, and arrays have an entry for what there is room for.
 _ROOM = ("._free", "._holders", ".values", ".facts", ".objects", "._labels", ARRAY)
 # It may be needed at another time by a few more.
