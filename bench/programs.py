@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from tests import go_programs
-from tests.e2e.processes import Process
-from tests.e2e.waiting import wait_until
+from tests.e2e.support.processes import Process
+from tests.e2e.support.waiting import wait_until
 
 PROGRAM = Path(sys.executable).with_name("extender-service")
 PEERS = Path(__file__).parent / "peers"

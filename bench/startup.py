@@ -16,7 +16,7 @@ from pathlib import Path
 from bench.figures import Row
 from bench.run import NEEDS_GO, Run, main
 from tests import go_programs
-from tests.e2e.control_plane import ControlPlane
+from tests.e2e.support.control_plane import ControlPlane
 
 ROOT = Path(__file__).parents[1]
 LIMIT_SECONDS = 30.0

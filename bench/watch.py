@@ -15,7 +15,7 @@ from bench.caller import Caller
 from bench.figures import Row, alternately, at_least, at_most
 from bench.programs import ClusterSize, Peers, Server, service
 from bench.run import NEEDS_GO, Run, main
-from tests.e2e.waiting import wait_until
+from tests.e2e.support.waiting import wait_until
 
 _WAIT_SECONDS = 300.0
 # The peer answers no probes while it loads.

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tests.e2e import objects
-from tests.e2e.objects import Object
+from tests.e2e.support import objects
+from tests.e2e.support.objects import Object
 
 NAMESPACE = "default"
 PRIORITY_CLASS: Object = {

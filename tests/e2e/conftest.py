@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.conformance import oracle
-from tests.e2e.control_plane import ControlPlane
+from tests.e2e.support.control_plane import ControlPlane
 
 
 @pytest.fixture(scope="session")

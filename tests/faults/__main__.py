@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from tests import go_programs
-from tests.e2e.control_plane import ControlPlane
+from tests.e2e.support.control_plane import ControlPlane
 from tests.faults.faults import FAULTS
 from tests.faults.matrix import run, table
 from tests.faults.scene import Scene

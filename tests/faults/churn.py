@@ -9,8 +9,8 @@ from typing import Self
 
 import httpx
 
-from tests.e2e.api import API, APIError
-from tests.e2e.objects import Object, node, pod
+from tests.e2e.support.api import API, APIError
+from tests.e2e.support.objects import Object, node, pod
 
 NODES = 30
 PODS = 400

@@ -4,7 +4,7 @@ import asyncio
 import shutil
 from collections.abc import Callable, Mapping
 
-from tests.e2e.faulty_proxy import Exchange, Handler, HangUpError
+from tests.e2e.support.faulty_proxy import Exchange, Handler, HangUpError
 from tests.faults.scene import STALE_LIMIT_SECONDS, Scene
 
 Fault = Callable[[Scene], None]

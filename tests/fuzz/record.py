@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from tests import go_programs
-from tests.e2e import control_plane, demanding_cluster, preemption_scenarios, schedulers
-from tests.e2e.objects import Object
-from tests.e2e.waiting import wait_until
+from tests.e2e.support import control_plane, demanding_cluster, preemption_scenarios, schedulers
+from tests.e2e.support.objects import Object
+from tests.e2e.support.waiting import wait_until
 from tests.fuzz.bodies import RECORDED
 
 _NODES = 8

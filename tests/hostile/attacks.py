@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from tests.e2e.waiting import wait_until
+from tests.e2e.support.waiting import wait_until
 from tests.hostile import pods
 from tests.hostile.subject import MIB, Subject
 

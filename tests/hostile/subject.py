@@ -12,8 +12,8 @@ from typing import Any, Self
 import msgspec
 
 from bench import synthetic
-from tests.e2e.processes import Process
-from tests.e2e.waiting import wait_until
+from tests.e2e.support.processes import Process
+from tests.e2e.support.waiting import wait_until
 
 PROGRAM = Path(sys.executable).with_name("extender-service")
 MIB = 1 << 20

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from extender_service.serving.watchdog import EXIT_STUCK
-from tests.e2e.waiting import wait_until
+from tests.e2e.support.waiting import wait_until
 from tests.hostile.attacks import is_decided_about
 from tests.hostile.pods import pod
 from tests.hostile.rounds import run

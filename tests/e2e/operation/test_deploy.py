@@ -1,0 +1,319 @@
+"""The manifests of deploy/: the API server takes them, their rights suffice, and pods are placed by their settings."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import trustme
+import yaml
+
+from tests.certificates import issue, mount, pem_files
+from tests.e2e.support.control_plane import ControlPlane
+from tests.e2e.support.deployments import (
+    DEPLOY,
+    Base,
+    edit,
+    free_port,
+    scheduler_process,
+    service_container,
+    wait_for_probes,
+)
+from tests.e2e.support.objects import Object, node, pod
+from tests.e2e.support.processes import Process
+from tests.e2e.support.volume_controllers import claim, is_available, storage_class, volume_controllers, volume_on
+from tests.e2e.support.waiting import wait_until
+
+BASES = ("second-scheduler", "beside", "beside-pair")
+
+
+@pytest.mark.parametrize("name", BASES)
+def test_the_api_server_accepts_each_manifest(shared_control_plane: ControlPlane, name: str) -> None:
+    base = Base(shared_control_plane, name)
+    base.grant_rights()  # a dry run makes no namespace for the others
+
+    accepted = shared_control_plane.kubectl(
+        "apply", "--dry-run=server", "--validate=strict", "-o=name", "-f", "-", stdin=base.text
+    )
+
+    assert len(accepted.splitlines()) == len(base.objects)
+
+
+@pytest.mark.parametrize("name", BASES)
+def test_the_namespace_admits_the_pods(shared_control_plane: ControlPlane, name: str) -> None:
+    base = Base(shared_control_plane, name)
+    base.grant_rights()
+    namespace = base.of_kind("Namespace")["metadata"]["name"]
+    metadata = {**base.pod_template["metadata"], "name": "tried", "namespace": namespace}
+    wanted = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": base.pod_template["spec"]}
+
+    admitted = shared_control_plane.kubectl(
+        "create", "--dry-run=server", "-o=yaml", "-f", "-", stdin=yaml.safe_dump(wanted)
+    )
+
+    assert yaml.safe_load(admitted)["spec"]["priority"] == 2_000_000_000  # system-cluster-critical
+
+
+def test_kube_scheduler_itself_judges_resources_and_binds_no_claims() -> None:
+    configuration = yaml.safe_load((DEPLOY / "second-scheduler" / "kube-scheduler.yaml").read_text())
+    [profile] = configuration["profiles"]
+    plugins = profile["plugins"]
+
+    for point in ("preFilter", "filter"):
+        assert plugins[point]["enabled"] == [{"name": "NodeResourcesFit"}]
+    for point in ("preFilter", "filter", "preScore", "score"):
+        assert plugins[point]["disabled"] == [{"name": "*"}]
+    for point in ("reserve", "preBind"):
+        assert plugins[point]["disabled"] == [{"name": "VolumeBinding"}, {"name": "DynamicResources"}]
+    assert plugins["postFilter"]["disabled"] == [{"name": "DynamicResources"}]
+
+
+def test_two_pairs_place_pods_with_the_rights_of_their_account(
+    control_plane: ControlPlane, controlplane: Path, tmp_path: Path
+) -> None:
+    base = Base(control_plane, "second-scheduler")
+    account = base.grant_rights()
+    api = control_plane.api
+    api.create(node("a"), node("b"), node("c", labels={"disk": "fast"}))
+    refused_before = refusals(control_plane)
+
+    with (
+        volume_controllers(api),
+        pair(base, controlplane, account, tmp_path / "first") as first,
+        pair(base, controlplane, account, tmp_path / "second") as second,
+    ):
+        no_provisioner = "kubernetes.io/no-provisioner"
+        api.create(storage_class("found", provisioner=no_provisioner), volume_on("b", "disk", "found"))
+        wait_until(lambda: is_available(api.get("PersistentVolume", "disk")), "the volume to be available")
+        api.create(claim("data", "found"))
+        data = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+        api.create(for_the_pairs("stateful", volumes=[data]))
+        api.create(*(for_the_pairs(f"large-{number}", requests={"cpu": "3"}) for number in range(3)))
+        nodes = nodes_once_all_are_bound(control_plane)
+        assert nodes.pop("stateful") == "b"
+        assert set(nodes.values()) == {"a", "b", "c"}
+
+        urgent = {"priorityClassName": "system-cluster-critical", "nodeSelector": {"disk": "fast"}}
+        api.create(for_the_pairs("urgent", requests={"cpu": "3"}, **urgent))
+        wait_until(lambda: len(api.list_all("Pod")) == 4, "a pod to be preempted")
+        assert nodes_once_all_are_bound(control_plane)["urgent"] == "c"
+
+        leader, standby = (first, second) if first.leads else (second, first)
+        leader.stop()
+        api.create(for_the_pairs("later"))
+        assert "later" in nodes_once_all_are_bound(control_plane)
+        assert standby.leads
+        assert "forbidden" not in (leader.logs + standby.logs).lower()
+    assert refusals(control_plane) == refused_before
+
+
+def test_pods_are_placed_where_kube_scheduler_runs_dynamic_resources(controlplane: Path, tmp_path: Path) -> None:
+    """The default since Kubernetes 1.34; in 1.31 a feature gate. DynamicResources needs its PreFilter, which is off."""
+    gate = "--feature-gates=DynamicResourceAllocation=true"
+    options = [gate, "--runtime-config=resource.k8s.io/v1alpha3=true"]
+    with ControlPlane(controlplane, tmp_path, api_server_options=options) as control_plane:
+        base = Base(control_plane, "second-scheduler")
+        account = base.grant_rights()
+        api = control_plane.api
+        api.create(node("a"))
+        with pair(base, controlplane, account, tmp_path / "pair", gate) as running:
+            api.create(for_the_pairs("placed", requests={"cpu": "3"}))
+            assert nodes_once_all_are_bound(control_plane) == {"placed": "a"}
+
+            api.create(for_the_pairs("urgent", requests={"cpu": "3"}, priorityClassName="system-cluster-critical"))
+            wait_until(lambda: [found["metadata"]["name"] for found in api.list_all("Pod")] == ["urgent"], "preemption")
+            assert nodes_once_all_are_bound(control_plane) == {"urgent": "a"}
+            assert "Plugin failed" not in running.scheduler.log.read_text()
+
+
+def test_beside_the_control_planes_scheduler_pods_with_gpus_are_packed(
+    control_plane: ControlPlane, controlplane: Path, tmp_path: Path
+) -> None:
+    base = Base(control_plane, "beside")
+    account = base.grant_rights()
+    api = control_plane.api
+    api.create(*(with_gpus(node(name)) for name in ("a", "b", "c")))
+    api.create(with_a_gpu(pod("before", nodeName="b")))
+    refused_before = refusals(control_plane)
+    base.write_files(tmp_path / "files")
+    port = free_port()
+
+    with (
+        service_container(base, tmp_path / "files", account, port, tmp_path / "extender-service.log") as service,
+        kubeadm_scheduler(
+            control_plane, controlplane, tmp_path, {"http://127.0.0.1:8888": f"http://127.0.0.1:{port}"}
+        ) as scheduler,
+    ):
+        api.create(*(with_a_gpu(pod(f"packed-{number}")) for number in range(4)))
+        assert set(nodes_once_all_are_bound(control_plane).values()) == {"b"}
+
+        service.kill()
+        api.create(with_a_gpu(pod("later")))
+        assert "later" in nodes_once_all_are_bound(control_plane)
+        assert "forbidden" not in (service.log.read_text() + scheduler.log.read_text()).lower()
+    assert refusals(control_plane) == refused_before
+
+
+def test_beside_it_over_mutual_tls(control_plane: ControlPlane, controlplane: Path, tmp_path: Path) -> None:
+    base = Base(control_plane, "beside-pair")
+    assert [found["kind"] for found in base.objects].count("Deployment") == 1
+    assert "DaemonSet" not in base.text
+    account = base.grant_rights()
+    api = control_plane.api
+    api.create(*(with_gpus(node(name)) for name in ("a", "b", "c")))
+    api.create(with_a_gpu(pod("before", nodeName="b")))
+    authority = trustme.CA()
+    base.write_files(tmp_path / "files")
+    mount(tmp_path / "files" / "tls", pem_files(issue(authority, "extender-service.extender-service.svc"), authority))
+    mount(tmp_path / "node", pem_files(issue(authority, "a.test", common_name="system:kube-scheduler"), authority))
+    port, probes_port = free_port(), free_port()
+    edits = {"https://CLUSTER-IP": f"https://127.0.0.1:{port}"} | {
+        f"/etc/kubernetes/extender-scheduler/{name}": str(tmp_path / "node" / name)
+        for name in ("ca.crt", "tls.crt", "tls.key")
+    }
+    log = tmp_path / "extender-service.log"
+
+    with (
+        service_container(
+            base, tmp_path / "files", account, port, log, address="0.0.0.0", probes_port=probes_port
+        ) as service,
+        kubeadm_scheduler(control_plane, controlplane, tmp_path, edits, "beside-pair"),
+    ):
+        api.create(*(with_a_gpu(pod(f"packed-{number}")) for number in range(4)))
+        assert set(nodes_once_all_are_bound(control_plane).values()) == {"b"}
+        assert "refused a connection" not in service.log.read_text()
+
+
+def test_the_service_beside_may_read_what_it_decides_on_and_do_nothing_else(shared_control_plane: ControlPlane) -> None:
+    Base(shared_control_plane, "beside").grant_rights()
+    core = ("nodes", "nodes/status", "pods", "pods/binding", "pods/status", "pods/eviction", "secrets", "events")
+    policy = ("poddisruptionbudgets", "poddisruptionbudgets/status")
+    resources = [*(("", name) for name in core), *(("policy", name) for name in policy)]
+    verbs = ("get", "list", "watch", "create", "update", "patch", "delete")
+
+    user = "system:serviceaccount:extender-service:extender-service"
+    may = {
+        (verb, name)
+        for verb in verbs
+        for group, name in resources
+        if may_do(shared_control_plane, user, verb, name, group=group)
+    }
+
+    readable = ("nodes", "pods", "poddisruptionbudgets")
+    assert may == {(verb, name) for verb in ("get", "list", "watch") for name in readable}
+
+
+def test_the_second_schedulers_account_may_write_events(shared_control_plane: ControlPlane) -> None:
+    Base(shared_control_plane, "second-scheduler").grant_rights()
+
+    user = "system:serviceaccount:extender-scheduler:extender-scheduler"
+    for verb in ("create", "patch"):
+        assert may_do(shared_control_plane, user, verb, "events", group="events.k8s.io"), verb
+
+
+class Pair(NamedTuple):
+    """A pod of the second scheduler, as processes."""
+
+    service: Process
+    scheduler: Process
+
+    @property
+    def leads(self) -> bool:
+        return "successfully acquired lease" in self.scheduler.log.read_text()
+
+    @property
+    def logs(self) -> str:
+        return self.service.log.read_text() + self.scheduler.log.read_text()
+
+    def stop(self) -> None:
+        """End the pod, its sidecar last."""
+        self.scheduler.stop()
+        self.service.stop()
+
+
+@contextmanager
+def pair(base: Base, controlplane: Path, account: Path, directory: Path, *scheduler_options: str) -> Iterator[Pair]:
+    """A pod of the second scheduler: the sidecar, and once that is well, kube-scheduler with these options besides."""
+    directory.mkdir()
+    host = directory.name
+    files, port, probes_port = directory / "files", free_port(), free_port()
+    base.write_files(files)
+    configuration = files / "kube-scheduler.yaml"
+    edit(configuration, replace="http://127.0.0.1:8888", by=f"http://127.0.0.1:{port}")
+    # In a pod kube-scheduler finds the API server, and its token, by itself.
+    edit(
+        configuration, replace="\nleaderElection:", by=f"\nclientConnection: {{kubeconfig: {account}}}\nleaderElection:"
+    )
+    command: list[str | Path] = [controlplane, *base.command("kube-scheduler", files), *scheduler_options]
+    with (
+        service_container(
+            base, files, account, port, directory / "extender-service.log", probes_port=probes_port, host=host
+        ) as service,
+        scheduler_process(command, account, directory / "kube-scheduler.log", host) as (scheduler, secure_port),
+    ):
+        wait_for_probes(base.container("kube-scheduler"), scheduler, secure_port, liveness_port=probes_port)
+        yield Pair(service, scheduler)
+
+
+@contextmanager
+def kubeadm_scheduler(
+    control_plane: ControlPlane, controlplane: Path, directory: Path, edits: Mapping[str, str], base: str = "beside"
+) -> Iterator[Process]:
+    """The control plane's kube-scheduler as kubeadm starts it, with the file that docs/deploy.md puts on its node."""
+    user = control_plane.user_kubeconfig("system:kube-scheduler")
+    configuration = directory / "kube-scheduler.yaml"
+    configuration.write_text((DEPLOY / base / "kube-scheduler.yaml").read_text())
+    for replace, by in {"/etc/kubernetes/scheduler.conf": str(user), **edits}.items():
+        edit(configuration, replace=replace, by=by)
+    flags = ["--bind-address=127.0.0.1", "--leader-elect=true", f"--kubeconfig={user}", f"--config={configuration}"]
+    command: list[str | Path] = [controlplane, "kube-scheduler", *flags]
+    with scheduler_process(command, user, directory / "kube-scheduler.log") as (scheduler, _):
+        yield scheduler
+
+
+def for_the_pairs(name: str, **facts: Any) -> Object:
+    return pod(name, schedulerName="extender-scheduler", **facts)
+
+
+def with_gpus(wanted: Object) -> Object:
+    """A node with 8 GPUs besides."""
+    for amounts in ("capacity", "allocatable"):
+        wanted["status"][amounts]["nvidia.com/gpu"] = "8"
+    return wanted
+
+
+def with_a_gpu(wanted: Object) -> Object:
+    """A pod that requests a GPU; of these the limit is the request."""
+    wanted["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "1"}}
+    return wanted
+
+
+def nodes_once_all_are_bound(control_plane: ControlPlane) -> dict[str, str]:
+    """The node of each pod by the pod's name."""
+    api = control_plane.api
+    wait_until(lambda: not api.list_all("Pod", field_selector="spec.nodeName="), "all pods to be bound", 60)
+    return {found["metadata"]["name"]: found["spec"]["nodeName"] for found in api.list_all("Pod")}
+
+
+def refusals(control_plane: ControlPlane) -> float:
+    """How many requests the API server has answered with 403, whoever sent them."""
+    metrics = control_plane.kubectl("get", "--raw=/metrics").splitlines()
+    attempts = [line for line in metrics if line.startswith("authorization_attempts_total{")]
+    assert attempts
+    return sum(float(line.rpartition(" ")[2]) for line in attempts if 'result="allowed"' not in line)
+
+
+def may_do(control_plane: ControlPlane, user: str, verb: str, resource: str, *, group: str = "") -> bool:
+    """Whether the API server would let a user do something in any namespace."""
+    name, _, subresource = resource.partition("/")
+    attributes = {"verb": verb, "group": group, "resource": name, "subresource": subresource}
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "metadata": {},
+        "spec": {"user": user, "resourceAttributes": attributes},
+    }
+    path = control_plane.api.path("SubjectAccessReview", api_version="authorization.k8s.io/v1")
+    allowed: bool = control_plane.api.request("POST", path, review)["status"]["allowed"]
+    return allowed

@@ -1,0 +1,34 @@
+"""A stock kube-scheduler whose own plugins are off places pods through the service."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.support import schedulers
+from tests.e2e.support.control_plane import ControlPlane
+from tests.e2e.support.mixed_cluster import mixed_nodes, mixed_pods
+from tests.e2e.support.placement_rules import violations
+from tests.e2e.support.service import Service
+from tests.e2e.support.waiting import wait_until
+
+
+@pytest.mark.parametrize("node_cache_capable", [True, False], ids=["names", "whole nodes"])
+def test_every_pod_is_bound_where_the_service_said_and_nothing_is_overfull(
+    empty_cluster: ControlPlane, tmp_path: Path, node_cache_capable: bool
+) -> None:
+    api = empty_cluster.api
+    api.create(*mixed_nodes())
+    with (
+        Service(tmp_path, empty_cluster.kubeconfig) as service,
+        schedulers.running(empty_cluster, schedulers.replacing(service.url, node_cache_capable=node_cache_capable)),
+    ):
+        api.create(*mixed_pods())
+        wait_until(lambda: not api.list_all("Pod", field_selector="spec.nodeName="), "all pods to be bound", 60)
+
+        pods = api.list_all("Pod")
+        assert violations(api.list_all("Node"), pods) == []
+        bound_to = {f"default/{pod['metadata']['name']}": pod["spec"]["nodeName"] for pod in pods}
+        assert {line["pod"]: line["node"] for line in service.decisions("filter") if "node" in line} == bound_to
+        assert {line["pod"]: line["node"] for line in service.decisions("bind")} == bound_to
+        assert service.requests("filter", "ok") == service.requests("bind", "ok") == len(pods) == 500
+        assert service.requests("prioritize", "ok") == 0

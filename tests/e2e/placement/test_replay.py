@@ -1,0 +1,159 @@
+"""Every placement of a busy cluster is one that kube-scheduler's own plugins rank highest, for the state at that time.
+
+A plugin records each decision as the service makes it. The oracle, which runs kube-scheduler's plugins, then judges the
+same pod with the same pods on the same nodes.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+
+from tests.conformance.cases import Verdict, read_verdicts
+from tests.e2e.support import demanding_cluster, schedulers
+from tests.e2e.support.api import API
+from tests.e2e.support.control_plane import ControlPlane
+from tests.e2e.support.decision_recorder import Decision, DecisionRecorder, read_decisions
+from tests.e2e.support.objects import Object
+from tests.e2e.support.oracle_cases import case, surroundings, without_history
+from tests.e2e.support.service import Service
+from tests.e2e.support.waiting import wait_until
+
+# All filters of the default profile but NodeName: a pod that names its node is not scheduled.
+FILTERS = {
+    "InterPodAffinity",
+    "NodeAffinity",
+    "NodePorts",
+    "NodeResourcesFit",
+    "NodeUnschedulable",
+    "NodeVolumeLimits",
+    "PodTopologySpread",
+    "TaintToleration",
+    "VolumeBinding",
+    "VolumeRestrictions",
+    "VolumeZone",
+}
+SCORES = {
+    "ImageLocality",
+    "InterPodAffinity",
+    "NodeAffinity",
+    "NodeResourcesBalancedAllocation",
+    "NodeResourcesFit",
+    "PodTopologySpread",
+    "TaintToleration",
+}
+
+
+def test_every_pod_is_placed_as_kube_schedulers_own_plugins_would(
+    control_plane: ControlPlane, tmp_path: Path, ask_oracle: Callable[[bytes], bytes]
+) -> None:
+    api, recording = control_plane.api, tmp_path / "decisions.jsonl"
+    api.create(demanding_cluster.NAMESPACE)
+    api.create(*demanding_cluster.surroundings())
+    with Service(
+        tmp_path, control_plane.kubeconfig, configuration=recorded_in(recording), plugins=[DecisionRecorder]
+    ) as service:
+        replacing = schedulers.replacing(service.url, node_cache_capable=True)
+        with schedulers.running(control_plane, replacing):
+            first = api.create(*demanding_cluster.exclusive_pods("first"))
+            pods = [*first, *api.create(*demanding_cluster.pods())]
+            wait_until(lambda: all_bound(api), "all pods to be bound", 60)
+            refused_before = service.requests("filter", "refused")
+            pods += api.create(*demanding_cluster.exclusive_pods("second"))
+            wait_until(lambda: service.requests("filter", "refused") > refused_before, "a second pod to be refused")
+            api.delete(*first)
+            wait_until(lambda: all_bound(api), "the second pods to be bound", 60)
+            pods += api.create(*demanding_cluster.pods_in_numbers())
+            wait_until(lambda: all_bound(api), "pods in numbers to be bound", 60)
+            assert service.metric("extender_service_decisions_ahead_total", result="used") >= 20
+
+    decisions, deleted = read_decisions(recording), {name(pod) for pod in first}
+    assert len(decisions) >= 300
+    bound = {name(pod): pod["spec"]["nodeName"] for pod in api.list_all("Pod")}
+    assert bound == {decision.pod: decision.node for decision in decisions if decision.pod not in deleted}
+    require_none(forgotten_or_imagined(decisions, deleted))
+
+    verdicts = read_verdicts(iter(ask_oracle(b"\n".join(cases(api, pods, decisions))).splitlines()))
+    assert len(verdicts) == len(decisions)
+    require_none(chain.from_iterable(map(differences, decisions, verdicts)))
+    # Each plugin had a say.
+    assert rejecting(verdicts) >= FILTERS
+    assert ranking(verdicts) == SCORES
+
+
+def recorded_in(recording: Path) -> Object:
+    """The default profile of the service, with the recorder after its plugins."""
+    recorder = {"enabled": [{"name": DecisionRecorder.name}]}
+    arguments = {"name": DecisionRecorder.name, "args": {"file": str(recording)}}
+    return {
+        "profiles": [
+            {"schedulerName": "default-scheduler", "plugins": {"reserve": recorder}, "pluginConfig": [arguments]}
+        ]
+    }
+
+
+def all_bound(api: API) -> bool:
+    return not api.list_all("Pod", field_selector="spec.nodeName=")
+
+
+def name(pod: Object) -> str:
+    return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+
+
+def require_none(differences: Iterable[str]) -> None:
+    """Fail with the first of them."""
+    found = [*differences]
+    assert not found, "\n".join([f"{len(found)} differences:", *found[:5]])
+
+
+def forgotten_or_imagined(decisions: Sequence[Decision], deleted: set[str]) -> Iterator[str]:
+    """Pods that counted although no decision before said so, or didn't although one had.
+
+    Pods that are deleted some time may count or not.
+    """
+    placed: dict[str, str] = {}
+    for decision in decisions:
+        placed.pop(decision.pod, None)  # asked about again
+        unlike = {(pod, node) for pod, node in placed.items() ^ decision.counted.items() if pod not in deleted}
+        if unlike:
+            yield f"{decision.pod} was placed without or only with {unlike}"
+        placed[decision.pod] = decision.node
+
+
+def cases(api: API, pods: Sequence[Object], decisions: Sequence[Decision]) -> Iterator[bytes]:
+    """Each decision as a case of the oracle's, with the default configuration."""
+    around = surroundings(api)
+    by_name = {name(pod): without_history(pod) for pod in pods}
+    for decision in decisions:
+        counted = [
+            {**by_name[pod], "spec": {**by_name[pod]["spec"], "nodeName": node}}
+            for pod, node in decision.counted.items()
+        ]
+        yield case(decision.pod, by_name[decision.pod], counted, around)
+
+
+def differences(decision: Decision, verdict: Verdict) -> Iterator[str]:
+    """Why kube-scheduler would not have chosen this node; nothing if it might have."""
+    error = verdict.get("error") or verdict.get("cycleError")
+    totals: dict[str, int] = verdict.get("total") or {}
+    if error:
+        yield f"{decision.pod}: {error}"
+    elif decision.node not in totals:
+        reason = (verdict["filter"] or {}).get(decision.node, verdict["preFilter"])
+        yield f"{decision.pod} was put on {decision.node}, which fails: {reason}"
+    elif totals[decision.node] < max(totals.values()):
+        scores = {plugin: by_node[decision.node] for plugin, by_node in verdict["score"].items()}
+        best = max(totals, key=totals.__getitem__)
+        best_scores = {plugin: by_node[best] for plugin, by_node in verdict["score"].items()}
+        yield f"{decision.pod} was put on {decision.node}: {scores}; better is {best}: {best_scores}"
+
+
+def rejecting(verdicts: Sequence[Verdict]) -> set[str]:
+    """The plugins that rejected a node for some pod."""
+    return {plugin for verdict in verdicts for plugin, nodes in verdict["filterByPlugin"].items() if nodes}
+
+
+def ranking(verdicts: Sequence[Verdict]) -> set[str]:
+    """The plugins that scored the nodes differently for some pod."""
+    return {
+        plugin for verdict in verdicts for plugin, scores in verdict["score"].items() if len(set(scores.values())) > 1
+    }

@@ -1,0 +1,161 @@
+"""The kustomize bases of deploy/, and what is in them run on this machine: commands, files and probes."""
+
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+import httpx
+import yaml
+
+from tests.e2e.support.control_plane import ControlPlane
+from tests.e2e.support.objects import Object
+from tests.e2e.support.processes import Process
+from tests.e2e.support.service import PROGRAM
+from tests.e2e.support.waiting import wait_until
+
+DEPLOY = Path(__file__).parents[3] / "deploy"
+# util-linux's; who is not root becomes root of a namespace of users.
+_UNSHARE = ("unshare", "--uts", *(() if os.geteuid() == 0 else ("--map-root-user",)))
+_RIGHTS = ("Namespace", "ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
+
+
+class Base:
+    """A kustomize base, built by kubectl. `objects` are its manifests, `pod_template` is what its pods are made of."""
+
+    def __init__(self, control_plane: ControlPlane, name: str) -> None:
+        self._control_plane = control_plane
+        self.text = control_plane.kubectl("kustomize", DEPLOY / name)
+        self.objects: list[Object] = [*yaml.safe_load_all(self.text)]
+        workload = next(found for found in self.objects if found["kind"] in ("Deployment", "DaemonSet"))
+        self.pod_template: Object = workload["spec"]["template"]
+
+    def of_kind(self, kind: str) -> Object:
+        """The first object of a kind."""
+        return next(found for found in self.objects if found["kind"] == kind)
+
+    def container(self, name: str) -> Object:
+        """One of the containers of its pods."""
+        spec = self.pod_template["spec"]
+        containers: Sequence[Object] = [*spec.get("initContainers", ()), *spec["containers"]]
+        return next(found for found in containers if found["name"] == name)
+
+    def grant_rights(self) -> Path:
+        """Create the service account and its rights; returns a kubeconfig that shows the account's token."""
+        wanted = [found for found in self.objects if found["kind"] in _RIGHTS]
+        self._control_plane.kubectl("apply", "--validate=strict", "-f", "-", stdin=yaml.safe_dump_all(wanted))
+        account = self.of_kind("ServiceAccount")["metadata"]
+        return self._control_plane.service_account_kubeconfig(account["namespace"], account["name"])
+
+    def write_files(self, directory: Path) -> None:
+        """Write the files that its containers have mounted."""
+        directory.mkdir()
+        for name, text in self.of_kind("ConfigMap")["data"].items():
+            (directory / name).write_text(text)
+
+    def command(self, container: str, files: Path) -> list[str]:
+        """A container's own command; it finds its configuration in `files`, and a volume NAME in `files`/NAME."""
+        found = self.container(container)
+        words = [*found.get("command", ()), *found.get("args", ())]
+        for mount in found["volumeMounts"]:
+            here = files if mount["name"] == "configuration" else files / mount["name"]
+            words = [word.replace(mount["mountPath"], str(here)) for word in words]
+        return words
+
+
+def edit(file: Path, *, replace: str, by: str) -> None:
+    """Replace a text that must be in a file."""
+    text = file.read_text()
+    assert replace in text, f"{file.name} has no {replace}"
+    file.write_text(text.replace(replace, by))
+
+
+def on_host(name: str) -> list[str]:
+    """The beginning of a command that is to find itself on a host of this name, as in a pod of it.
+
+    kube-scheduler holds its lease by that name, and the service beside it looks for it there. Empty, which stands for
+    this host, where the kernel or the user may not have another name.
+    """
+    return [*_UNSHARE, "sh", "-c", 'hostname "$0" && exec "$@"', name] if name and may_name_hosts() else []
+
+
+@cache
+def may_name_hosts() -> bool:
+    """Whether a process can have a host name of its own."""
+    if shutil.which(_UNSHARE[0]) is None:
+        return False
+    return subprocess.run([*_UNSHARE, "hostname", "other"], capture_output=True).returncode == 0
+
+
+def free_port() -> int:
+    """A port of 127.0.0.1 that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextmanager
+def service_container(
+    base: Base,
+    files: Path,
+    kubeconfig: Path,
+    port: int,
+    log: Path,
+    *,
+    address: str = "127.0.0.1",
+    probes_port: int | None = None,
+    host: str = "",
+) -> Iterator[Process]:
+    """The container extender-service, with all its probes passing; `address` and `host` are those of its pod."""
+    here = [f"--kubeconfig={kubeconfig}", f"--port={port}"]
+    if probes_port is not None:
+        here.append(f"--healthz-port={probes_port}")
+    words = [word.replace("$(POD_IP)", address) for word in base.command("extender-service", files)]
+    process = Process([*on_host(host), PROGRAM, *words, *here], log)
+    try:
+        wait_for_probes(base.container("extender-service"), process, probes_port or port)
+        yield process
+    finally:
+        process.kill()
+
+
+@contextmanager
+def scheduler_process(
+    command: Sequence[str | Path], kubeconfig: Path, log: Path, host: str = ""
+) -> Iterator[tuple[Process, int]]:
+    """A kube-scheduler, and the port where it answers for its health, by the rights of `kubeconfig`."""
+    port = free_port()
+    here = [f"--authentication-kubeconfig={kubeconfig}", f"--authorization-kubeconfig={kubeconfig}"]
+    process = Process([*on_host(host), *command, *here, f"--secure-port={port}"], log)
+    try:
+        yield process, port
+    finally:
+        process.kill()
+
+
+def wait_for_probes(container: Object, process: Process, port: int, liveness_port: int | None = None) -> None:
+    """Wait until the kubelet would call a container started, and check that its other probes then pass as well."""
+
+    def has_started() -> bool:
+        process.require_running()
+        return passes(container["startupProbe"], port)
+
+    wait_until(has_started, f"the startup probe of {container['name']}")
+    for kind, asked in (("readinessProbe", port), ("livenessProbe", liveness_port or port)):
+        assert passes(container[kind], asked), kind
+        assert not passes(container[kind], free_port()), f"{kind} passes where nobody answers"
+
+
+def passes(probe: Object, port: int) -> bool:
+    """Whether a probe finds a program well, which listens on another port here than in its pod."""
+    asked = probe["httpGet"]
+    url = f"{asked.get('scheme', 'HTTP').lower()}://127.0.0.1:{port}{asked['path']}"
+    try:
+        # Like the kubelet, don't ask who signed the certificate.
+        return httpx.get(url, verify=False, trust_env=False, timeout=probe["timeoutSeconds"]).is_success
+    except httpx.TransportError:
+        return False

@@ -1,0 +1,131 @@
+"""A pod of the second scheduler, kept running as a kubelet keeps it, but twenty times as fast."""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.e2e.support.deployments import Base, edit, free_port, on_host, passes
+from tests.e2e.support.objects import Object
+from tests.e2e.support.processes import Process
+from tests.e2e.support.service import PROGRAM
+
+FASTER = 20
+_FIRST_PAUSE_SECONDS = 10 / FASTER
+
+
+class Container:
+    """One container, started again when it ends, and ended when its liveness probe has failed too often.
+
+    It is started again at once the first time, then after a pause that doubles (CrashLoopBackOff); while `stays_down`,
+    not at all, as if its image were gone.
+    """
+
+    def __init__(self, manifest: Object, command: Sequence[object], log: Path, port: int, probes_port: int) -> None:
+        """`probes_port` is that of the liveness probe, `port` that of the others."""
+        self.log = log
+        self.stays_down = False
+        self.has_started = False
+        self._manifest = manifest
+        self._command = [str(word) for word in command]
+        self._port = port
+        self._probes_port = probes_port
+        self._process: Process | None = None
+        self._starts = 0
+        self._start_at = self._probe_at = 0.0
+        self._failures = 0
+
+    def sync(self) -> None:
+        """Do what is due for it now."""
+        now = time.monotonic()
+        if self._process is not None and self._process.exit_code is not None:
+            self._process = None
+            self._start_at = now + (_FIRST_PAUSE_SECONDS * 2 ** (self._starts - 2) if self._starts > 1 else 0)
+        if self._process is None:
+            if not self.stays_down and now >= self._start_at:
+                self._start()
+        elif not self.has_started:
+            self.has_started = passes(self._manifest["startupProbe"], self._port)
+        elif now >= self._probe_at:
+            self._probe(self._process)
+
+    def kill(self) -> None:
+        """End it by SIGKILL."""
+        if self._process is not None:
+            self._process.kill()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it runs, and its readiness probe passes."""
+        return self._process is not None and self.has_started and passes(self._manifest["readinessProbe"], self._port)
+
+    def _start(self) -> None:
+        self._process = Process(self._command, self.log)
+        self._starts += 1
+        self.has_started = False
+        self._failures = 0
+
+    def _probe(self, process: Process) -> None:
+        probe = self._manifest["livenessProbe"]
+        self._probe_at = time.monotonic() + probe["periodSeconds"] / FASTER
+        self._failures = 0 if passes(probe, self._probes_port) else self._failures + 1
+        if self._failures >= probe["failureThreshold"]:
+            process.stop()
+
+
+class PairPod:
+    """A pod of deploy/second-scheduler on a host of its own, which has the name of `directory`.
+
+    Nothing happens to it but in `sync`, which is to be called again and again.
+    """
+
+    def __init__(self, base: Base, controlplane: Path, account: Path, directory: Path, *edits: tuple[str, str]) -> None:
+        """`edits` are made to its kube-scheduler.yaml."""
+        self.host = directory.name
+        files, port, probes_port, secure_port = directory / "files", free_port(), free_port(), free_port()
+        directory.mkdir()
+        base.write_files(files)
+        configuration = files / "kube-scheduler.yaml"
+        here = f"\nclientConnection: {{kubeconfig: {account}}}\nleaderElection:"
+        service_url = ("http://127.0.0.1:8888", f"http://127.0.0.1:{port}")
+        for replace, by in (service_url, ("\nleaderElection:", here), *edits):
+            edit(configuration, replace=replace, by=by)
+        words = [word.replace("$(POD_IP)", "127.0.0.1") for word in base.command("extender-service", files)]
+        ports = [f"--port={port}", f"--healthz-port={probes_port}"]
+        self.service = Container(
+            base.container("extender-service"),
+            [*on_host(self.host), PROGRAM, *words, f"--kubeconfig={account}", *ports],
+            directory / "extender-service.log",
+            probes_port,
+            probes_port,
+        )
+        by_account = [f"--{what}-kubeconfig={account}" for what in ("authentication", "authorization")]
+        command = [controlplane, *base.command("kube-scheduler", files), *by_account, f"--secure-port={secure_port}"]
+        self.scheduler = Container(
+            base.container("kube-scheduler"),
+            [*on_host(self.host), *command],
+            directory / "kube-scheduler.log",
+            secure_port,
+            probes_port,
+        )
+        self._has_sidecar = False
+
+    def sync(self) -> None:
+        """Do what is due now; kube-scheduler starts after its sidecar has."""
+        self.service.sync()
+        self._has_sidecar = self._has_sidecar or self.service.has_started
+        if self._has_sidecar:
+            self.scheduler.sync()
+
+    def kill(self) -> None:
+        """End both containers by SIGKILL."""
+        self.service.kill()
+        self.scheduler.kill()
+
+    def stay_down(self, *, down: bool) -> None:
+        """Have both stay down, or come back."""
+        self.service.stays_down = self.scheduler.stays_down = down
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether both containers are."""
+        return self.service.is_ready and self.scheduler.is_ready
