@@ -1,5 +1,5 @@
 // Command golden writes what Kubernetes' own libraries answer to many inputs, for the unit tests of the kube room.
-// Run it in its folder: go run . ../unit/kube/golden
+// Run it in its folder: go run . ../unit/kube/parsing/golden
 package main
 
 import (
