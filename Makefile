@@ -1,15 +1,16 @@
-# make run    serve the demo cluster on 127.0.0.1
-# make test   run all tests
-# make check  lint, format, types, layers, generated files, Dockerfile
-# make audit  ask OSV for known vulnerabilities of what is locked
-# make sbom   what the image holds, as CycloneDX, in build/
-# make mutants  change the code bit by bit and tell which changes no test notices: an hour or more (CHILDREN=N: on N cores)
-# make faults   watches that fail in every way, against a real API server, 20 times each: half an hour (TIMES=N)
-# make fuzz     100,000 generated requests, each answer looked at: ten minutes (REQUESTS=N)
-# make hostile  attacks, with others who wait meanwhile: five minutes
-# make soak     a cluster that churns for 10 minutes (MINUTES=N)
-# make fix    format, and mend what the linter can
-# make bench  how fast it is beside kube-scheduler and an extender in Go (QUICK=1: a short look; JSON=FILE: lines, too)
+# make run      serve the demo cluster on 127.0.0.1:8888
+# make test     run all tests
+# make check    check style, types, contracts between rooms, generated files and the Dockerfile
+# make fix      format, and fix what the linter can
+# make openapi  write the description of the API to openapi/
+# make bench    measure the speed beside kube-scheduler and an extender in Go: over an hour (QUICK=1: minutes; JSON=FILE)
+# make faults   let watches fail in every way against a real API server, 20 times each: half an hour (TIMES=N)
+# make fuzz     send 100,000 generated requests and check each answer: ten minutes (REQUESTS=N)
+# make hostile  attack the service while an ordinary caller waits: five minutes
+# make soak     let a cluster churn: ten minutes (MINUTES=N)
+# make mutants  change the code bit by bit and list the changes that no test notices: an hour or more (CHILDREN=N cores)
+# make audit    ask OSV for known vulnerabilities of the locked packages
+# make sbom     write what the image holds to build/, as CycloneDX
 
 UV := scripts/uv
 
