@@ -1,8 +1,8 @@
-# The image of extender-service: Python, the locked dependencies and the service, run by a user without a name.
-# The base is given by its exact tag, under which Debian's security fixes appear; add @sha256:… to fix it altogether.
+# The image of extender-service: Python, the locked dependencies and the service. It runs as a user without a name.
+# The base has an exact tag, under which Debian publishes security fixes; add @sha256:… to pin it.
 FROM python:3.12.14-slim-trixie AS build
 
-# The uv of developers, by its hashes.
+# The same uv as developers use, by its hashes.
 COPY scripts/uv.txt /build/
 RUN pip install --no-cache-dir --require-hashes --requirement /build/uv.txt
 
@@ -14,13 +14,13 @@ ENV UV_PROJECT_ENVIRONMENT=/opt/extender-service \
 
 WORKDIR /build
 
-# First what changes rarely: the dependencies, exactly those of uv.lock, by their hashes.
+# First what changes rarely: the dependencies, exactly as in uv.lock, by their hashes.
 COPY pyproject.toml uv.lock ./
 RUN uv sync --frozen --no-default-groups --no-install-project
 
 COPY README.md LICENSE ./
 COPY extender_service extender_service
-# The service, and for scanners a list of what was installed, as `make sbom` makes it.
+# The service, and a bill of materials for scanners, as `make sbom` writes it.
 RUN uv sync --frozen --no-default-groups --no-editable \
     && uv export --quiet --frozen --no-default-groups --preview-features sbom-export --format cyclonedx1.5 \
         --output-file /opt/extender-service/extender-service.cdx.json
@@ -34,19 +34,19 @@ LABEL org.opencontainers.image.title="extender-service" \
 
 COPY --from=build /opt/extender-service /opt/extender-service
 
-# One thread decides: numpy's linear algebra, which nobody uses, need not set memory aside for one per core.
+# One thread decides, and nothing uses numpy's linear algebra: it need not reserve memory for a thread per core.
 ENV PATH=/opt/extender-service/bin:$PATH \
     OPENBLAS_NUM_THREADS=1 \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1
 
-# By number, so that the kubelet can tell that it isn't root.
+# A number, so that the kubelet can verify that the user is not root.
 USER 65532:65532
 
-# Calls, and with mutual TLS probes; on loopback unless told otherwise by --bind-address.
+# 8888 is for calls; 8889 is for probes, with mutual TLS. Both are on loopback unless --bind-address says otherwise.
 EXPOSE 8888 8889
 
-# Calls and bindings under way get 20 s to finish.
+# Calls and bindings under way get up to 20 s to finish.
 STOPSIGNAL SIGTERM
 
 ENTRYPOINT ["extender-service"]
