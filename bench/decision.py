@@ -28,7 +28,7 @@ from extender_service.framework.profiles import Profiles
 from extender_service.framework.registry import Registry
 from extender_service.framework.runtime import run_pre_filter, run_pre_score
 from extender_service.kube.types.core import Pod
-from extender_service.plugins.in_tree import IN_TREE
+from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
 from extender_service.scheduling.engine import Engine
 from extender_service.scheduling.question import Question
 
@@ -115,7 +115,8 @@ def _with_volumes(the: Run, nodes: int) -> None:
 def default_engine(cluster: Cluster) -> Engine:
     """The engine with the default profile over a cluster."""
     files = ClusterFile(cluster, [])
-    return Engine(cluster, Profiles(Registry(IN_TREE).profiles(default_config(), Handle(cluster, files))), files)
+    profiles = Registry(IN_TREE).profiles(default_config(ARGS_TYPES), Handle(cluster, files))
+    return Engine(cluster, Profiles(profiles), files)
 
 
 def default_profile(cluster: Cluster) -> Profile:

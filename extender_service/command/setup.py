@@ -15,7 +15,7 @@ from extender_service.framework.profile import Profile
 from extender_service.framework.registry import Registry
 from extender_service.kube.types.core import Object
 from extender_service.kube.types.policy import PodDisruptionBudget
-from extender_service.plugins.in_tree import IN_TREE
+from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +31,9 @@ class Setup:
         except PluginLoadError as error:
             raise StartError(f"--plugin: {error}") from error
         try:
-            self.config: KubeSchedulerConfiguration = load_config(config) if config else default_config()
+            self.config: KubeSchedulerConfiguration = (
+                load_config(config, ARGS_TYPES) if config else default_config(ARGS_TYPES)
+            )
             self._registry.check(self.config)
         except ConfigError as error:
             raise self._refused(error) from error

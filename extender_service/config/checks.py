@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from extender_service.config.args_validation import CHECKS, check_node_resources_fit, check_volume_binding
-from extender_service.config.plugin_args import API_VERSION, NodeResourcesFitArgs, VolumeBindingArgs
-from extender_service.config.problems import Problem, duplicate, invalid, required
+from extender_service.config.args import API_VERSION, PluginArgs
+from extender_service.config.problems import Problem, duplicate, invalid, invalid_label_key, out_of_range, required
+from extender_service.config.release import FeatureGates
 from extender_service.config.types import (
     ClientConnectionConfiguration,
     Extender,
@@ -13,7 +13,6 @@ from extender_service.config.types import (
     LeaderElectionConfiguration,
     PluginSet,
 )
-from extender_service.kube.parsing.label_syntax import label_key_faults
 from extender_service.kube.parsing.resource_names import is_extended_resource
 
 # In-tree plugins that a v1 configuration cannot name, other than in multiPoint.
@@ -23,7 +22,7 @@ _SAME_QUEUE_SORT = "queueSort must be the same for all profiles"
 _MOST_PERCENT = 100
 
 
-def validate(config: KubeSchedulerConfiguration, *, volume_capacity_priority: bool) -> Iterator[Problem]:
+def validate(config: KubeSchedulerConfiguration, gates: FeatureGates) -> Iterator[Problem]:
     """Check a configuration whose defaults are set; yields all that kube-scheduler would refuse on reading it."""
     yield from _check_client_connection(config.client_connection)
     yield from _check_leader_election(config.leader_election)
@@ -32,7 +31,7 @@ def validate(config: KubeSchedulerConfiguration, *, volume_capacity_priority: bo
     first_of_name: dict[str, int] = {}
     for index, profile in enumerate(config.profiles):
         path = f"profiles[{index}]"
-        yield from _check_profile(profile, path, volume_capacity_priority=volume_capacity_priority)
+        yield from _check_profile(profile, path, gates)
         if profile.scheduler_name in first_of_name:
             yield duplicate(f"{path}.schedulerName", profile.scheduler_name)
         first_of_name[profile.scheduler_name] = index
@@ -46,13 +45,13 @@ def validate(config: KubeSchedulerConfiguration, *, volume_capacity_priority: bo
     yield from _check_extenders(config.extenders)
 
 
-def validate_node_resources_fit(config: KubeSchedulerConfiguration) -> Iterator[Problem]:
-    """Check the arguments of NodeResourcesFit where the plugin is on, as making the plugin does."""
+def validate_made(config: KubeSchedulerConfiguration, gates: FeatureGates) -> Iterator[Problem]:
+    """Check the arguments that kube-scheduler checks when it makes the plugin: those of plugins that are on."""
     for index, profile in enumerate(config.profiles):
         names = profile.plugins.enabled_names()
         for position, each in enumerate(profile.plugin_config):
-            if isinstance(each.args, NodeResourcesFitArgs) and each.name in names:
-                yield from check_node_resources_fit(each.args, f"profiles[{index}].pluginConfig[{position}].args")
+            if isinstance(each.args, PluginArgs) and not each.args.checked_when_off and each.name in names:
+                yield from each.args.check(f"profiles[{index}].pluginConfig[{position}].args", gates)
 
 
 def _check_client_connection(connection: ClientConnectionConfiguration) -> Iterator[Problem]:
@@ -78,7 +77,7 @@ def _check_leader_election(election: LeaderElectionConfiguration) -> Iterator[Pr
         yield invalid("leaderElection.resourceLock", election.resource_lock, detail)
 
 
-def _check_profile(profile: KubeSchedulerProfile, path: str, *, volume_capacity_priority: bool) -> Iterator[Problem]:
+def _check_profile(profile: KubeSchedulerProfile, path: str, gates: FeatureGates) -> Iterator[Problem]:
     if not profile.scheduler_name:
         yield required(f"{path}.schedulerName", "give each profile a name")
     if profile.percentage_of_nodes_to_score is not None:
@@ -94,10 +93,8 @@ def _check_profile(profile: KubeSchedulerProfile, path: str, *, volume_capacity_
         seen.add(each.name)
         if each.name in _REMOVED_PLUGINS:
             yield invalid(here, each.name, _REMOVED)
-        elif each.name in CHECKS:
-            yield from CHECKS[each.name](each.args, f"{here}.args")
-        elif isinstance(each.args, VolumeBindingArgs):
-            yield from check_volume_binding(each.args, f"{here}.args", shape_is_on=volume_capacity_priority)
+        elif isinstance(each.args, PluginArgs) and each.args.checked_when_off:
+            yield from each.args.check(f"{here}.args", gates)
 
 
 def _check_removed(plugins: PluginSet, path: str) -> Iterator[Problem]:
@@ -126,7 +123,7 @@ def _check_common_queue_sort(profiles: Sequence[KubeSchedulerProfile]) -> Iterat
 
 def _check_percentage(percentage: int, path: str) -> Iterator[Problem]:
     if not 0 <= percentage <= _MOST_PERCENT:
-        yield invalid(path, percentage, f"not in valid range [0-{_MOST_PERCENT}]")
+        yield out_of_range(path, percentage, f"[0-{_MOST_PERCENT}]")
 
 
 def _check_extenders(extenders: Sequence[Extender]) -> Iterator[Problem]:
@@ -148,7 +145,7 @@ def _check_extenders(extenders: Sequence[Extender]) -> Iterator[Problem]:
 
 
 def _check_extended_resource(name: str, path: str) -> Iterator[Problem]:
-    if faults := label_key_faults(name):
-        yield from (invalid(path, name, fault) for fault in faults)
+    if faults := list(invalid_label_key(path, name)):
+        yield from faults
     elif not is_extended_resource(name):
         yield invalid(path, name, "is an invalid extended resource name")

@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
-from extender_service.config.plugin_args import ARGS_TYPES, UtilizationShapePoint, VolumeBindingArgs
+from extender_service.config.args import ArgsTypes, PluginArgs
+from extender_service.config.release import FeatureGates
 from extender_service.config.types import (
     KubeSchedulerConfiguration,
     KubeSchedulerProfile,
@@ -12,8 +13,8 @@ from extender_service.config.types import (
     Plugins,
     PluginSet,
 )
+from extender_service.kube.parsing.api_defaults import DEFAULT_SCHEDULER_NAME
 
-DEFAULT_SCHEDULER_NAME = "default-scheduler"
 ALL = "*"
 
 # The plugins of a profile that says nothing, in the order in which they run; a weight of 0 counts as 1.
@@ -37,37 +38,34 @@ DEFAULT_PLUGINS = (
     PluginRef(name="ImageLocality", weight=1),
     PluginRef(name="DefaultBinder"),
 )
-_DEFAULT_SHAPE = (UtilizationShapePoint(utilization=0, score=0), UtilizationShapePoint(utilization=100, score=10))
 
 
-def set_defaults(config: KubeSchedulerConfiguration, *, volume_capacity_priority: bool) -> KubeSchedulerConfiguration:
-    """Fill in what the file left out. `volume_capacity_priority` is the feature gate VolumeCapacityPriority."""
+def set_defaults(
+    config: KubeSchedulerConfiguration, args_types: ArgsTypes, gates: FeatureGates
+) -> KubeSchedulerConfiguration:
+    """Fill in what the file left out. Plugins of `args_types` that are on have arguments from then on."""
     profiles = config.profiles or (KubeSchedulerProfile(),)
     if len(profiles) == 1 and "scheduler_name" not in profiles[0].model_fields_set:
         profiles = (profiles[0].model_copy(update={"scheduler_name": DEFAULT_SCHEDULER_NAME}),)
-    changes: dict[str, Any] = {
-        "profiles": tuple(_profile(profile, volume_capacity_priority=volume_capacity_priority) for profile in profiles)
-    }
+    changes: dict[str, Any] = {"profiles": tuple(_profile(profile, args_types, gates) for profile in profiles)}
     if "enable_contention_profiling" not in config.model_fields_set:
         changes["enable_contention_profiling"] = config.enable_profiling
     return config.model_copy(update=changes)
 
 
-def _profile(profile: KubeSchedulerProfile, *, volume_capacity_priority: bool) -> KubeSchedulerProfile:
+def _profile(profile: KubeSchedulerProfile, args_types: ArgsTypes, gates: FeatureGates) -> KubeSchedulerProfile:
     plugins = _merge_plugins(profile.plugins)
     given = {each.name for each in profile.plugin_config}
-    added = [PluginConfig(name=name) for name in sorted(plugins.enabled_names() & ARGS_TYPES.keys() - given)]
-    plugin_config = (*profile.plugin_config, *added)
-    if volume_capacity_priority:
-        plugin_config = tuple(map(_with_shape, plugin_config))
-    return profile.model_copy(update={"plugins": plugins, "plugin_config": plugin_config})
+    missing = sorted(plugins.enabled_names() & args_types.keys() - given)
+    plugin_config = (*profile.plugin_config, *(PluginConfig(name=name, args=args_types[name]()) for name in missing))
+    defaulted = tuple(_with_defaults(each, gates) for each in plugin_config)
+    return profile.model_copy(update={"plugins": plugins, "plugin_config": defaulted})
 
 
-def _with_shape(plugin_config: PluginConfig) -> PluginConfig:
-    args = plugin_config.args
-    if not isinstance(args, VolumeBindingArgs) or args.shape:
+def _with_defaults(plugin_config: PluginConfig, gates: FeatureGates) -> PluginConfig:
+    if not isinstance(plugin_config.args, PluginArgs):
         return plugin_config
-    return plugin_config.model_copy(update={"args": args.model_copy(update={"shape": _DEFAULT_SHAPE})})
+    return plugin_config.model_copy(update={"args": plugin_config.args.with_defaults(gates)})
 
 
 def _merge_plugins(custom: Plugins) -> Plugins:

@@ -3,19 +3,23 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from extender_service.config.checks import validate, validate_node_resources_fit
+from extender_service.config.args import ArgsTypes, PluginArgs
+from extender_service.config.checks import validate, validate_made
 from extender_service.config.defaulting import set_defaults
-from extender_service.config.plugin_args import NodeResourcesFitArgs
 from extender_service.config.problems import ConfigError, Problem
 from extender_service.config.reading import decode
+from extender_service.config.release import FEATURE_GATES, FeatureGates
 from extender_service.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile, PluginConfig
 
+# The plugin whose arguments also depend on the configuration's extenders.
+_FIT = "NodeResourcesFit"
 
-def load_config(path: Path, *, volume_capacity_priority: bool = False) -> KubeSchedulerConfiguration:
+
+def load_config(path: Path, args_types: ArgsTypes) -> KubeSchedulerConfiguration:
     """Return the effective configuration of a YAML or JSON file.
 
-    `volume_capacity_priority` is the feature gate VolumeCapacityPriority, which VolumeBinding's shape needs and which
-    is off in v1.31. Raises ConfigError, with one line for each problem, each naming the file and the field.
+    `args_types` says of which type the arguments of a plugin are; those of other plugins stay as the file has them.
+    Raises ConfigError, with one line for each problem, each naming the file and the field.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -23,28 +27,25 @@ def load_config(path: Path, *, volume_capacity_priority: bool = False) -> KubeSc
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise ConfigError([Problem("", f"cannot be read: {reason}")], str(path)) from None
     try:
-        return parse_config(text, volume_capacity_priority=volume_capacity_priority)
+        return parse_config(text, args_types)
     except ConfigError as error:
         raise ConfigError(error.problems, str(path)) from None
 
 
-def parse_config(text: str, *, volume_capacity_priority: bool = False) -> KubeSchedulerConfiguration:
+def parse_config(text: str, args_types: ArgsTypes, gates: FeatureGates = FEATURE_GATES) -> KubeSchedulerConfiguration:
     """Return the effective configuration of a file's text, as `load_config` does. Raises ConfigError."""
-    config = set_defaults(decode(text), volume_capacity_priority=volume_capacity_priority)
-    problems = [
-        *validate(config, volume_capacity_priority=volume_capacity_priority),
-        *_check_fit_is_there(config),
-    ]
+    config = set_defaults(decode(text, args_types), args_types, gates)
+    problems = [*validate(config, gates), *_check_fit_is_there(config)]
     config = _ignore_managed_resources(config)
-    problems += validate_node_resources_fit(config)
+    problems += validate_made(config, gates)
     if problems:
         raise ConfigError(problems)
     return _completed(config)
 
 
-def default_config() -> KubeSchedulerConfiguration:
+def default_config(args_types: ArgsTypes) -> KubeSchedulerConfiguration:
     """Return the configuration that holds without a file."""
-    return _completed(set_defaults(KubeSchedulerConfiguration(), volume_capacity_priority=False))
+    return _completed(set_defaults(KubeSchedulerConfiguration(), args_types, FEATURE_GATES))
 
 
 def _check_fit_is_there(config: KubeSchedulerConfiguration) -> Iterator[Problem]:
@@ -52,7 +53,7 @@ def _check_fit_is_there(config: KubeSchedulerConfiguration) -> Iterator[Problem]
     if not config.ignored_extended_resources():
         return
     for index, profile in enumerate(config.profiles):
-        if profile.args("NodeResourcesFit") is None:
+        if profile.args(_FIT) is None:
             detail = "can't find NodeResourcesFitArgs in plugin config: an extender's ignoredByScheduler needs them"
             yield Problem(f"profiles[{index}].pluginConfig", detail)
 
@@ -64,7 +65,7 @@ def _ignore_managed_resources(config: KubeSchedulerConfiguration) -> KubeSchedul
         return config
 
     def ignoring(each: PluginConfig) -> PluginConfig:
-        if not isinstance(each.args, NodeResourcesFitArgs):
+        if each.name != _FIT or not isinstance(each.args, PluginArgs):
             return each
         return each.model_copy(update={"args": each.args.model_copy(update={"ignored_resources": ignored})})
 

@@ -1,11 +1,11 @@
 """What is wrong with a configuration, as paths and messages in the form of apimachinery's field.Error."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from extender_service.config.durations import Duration
-from extender_service.kube.parsing.label_syntax import quoted
+from extender_service.kube.parsing.label_syntax import label_key_faults, quoted
 
 
 class Problem(NamedTuple):
@@ -36,6 +36,16 @@ def required(path: str, detail: str = "") -> Problem:
 def invalid(path: str, value: object, detail: str) -> Problem:
     """A value that cannot be."""
     return Problem(path, _worded(f"Invalid value: {_shown(value)}", detail))
+
+
+def out_of_range(path: str, value: int, valid: str) -> Problem:
+    """A number outside the range that is valid, such as `[0, 100]`."""
+    return invalid(path, value, f"not in valid range {valid}")
+
+
+def invalid_label_key(path: str, key: str) -> Iterator[Problem]:
+    """All that is wrong with the key of a label, or with a name in its form; nothing for a valid one."""
+    return (invalid(path, key, fault) for fault in label_key_faults(key))
 
 
 def duplicate(path: str, value: object) -> Problem:

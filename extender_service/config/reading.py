@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from extender_service.config.args import API_VERSION, ArgsTypes
 from extender_service.config.model import Model
-from extender_service.config.plugin_args import API_VERSION
 from extender_service.config.problems import ConfigError, Problem, invalid, not_supported, required
 from extender_service.config.syntax import parse
 from extender_service.config.types import KIND, KubeSchedulerConfiguration
@@ -30,13 +30,13 @@ _EXPECTED = {
 _MOST_SHOWN_CHARACTERS = 80
 
 
-def decode(text: str) -> KubeSchedulerConfiguration:
+def decode(text: str, args_types: ArgsTypes) -> KubeSchedulerConfiguration:
     """Read a configuration, without the defaults that depend on other fields. Raises ConfigError with all problems."""
     value, problems = parse(text)
     if wrong_type := _check_type(value):
         raise ConfigError(wrong_type)
     try:
-        config = KubeSchedulerConfiguration.model_validate(value, by_name=False)
+        config = KubeSchedulerConfiguration.model_validate(value, by_name=False, context=args_types)
     except ValidationError as error:
         raise ConfigError([*problems, *problems_of(error)]) from None
     if problems:

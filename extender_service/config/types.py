@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
+from extender_service.config.args import API_VERSION, ApiVersion, ArgsTypes
 from extender_service.config.durations import Duration, DurationText
 from extender_service.config.model import (
     Float32,
@@ -22,7 +23,6 @@ from extender_service.config.model import (
     OptionalText,
     zero_means,
 )
-from extender_service.config.plugin_args import API_VERSION, ARGS_TYPES, ApiVersion
 
 KIND: Literal["KubeSchedulerConfiguration"] = "KubeSchedulerConfiguration"
 
@@ -97,7 +97,10 @@ class Plugins(Model):
 
 
 class PluginConfig(Model):
-    """A plugin's arguments: those of `ARGS_TYPES` for an in-tree plugin that has some, else what the file holds."""
+    """A plugin's arguments. The context of the validation, an `ArgsTypes`, says how to read them.
+
+    The arguments of other plugins stay as the file has them.
+    """
 
     name: str = ""
     args: Any = Field(default=None, validate_default=True)
@@ -105,10 +108,9 @@ class PluginConfig(Model):
     @field_validator("args", mode="plain")
     @classmethod
     def _read_args(cls, value: object, info: ValidationInfo) -> object:
-        args_type = ARGS_TYPES.get(info.data.get("name", ""))
-        if args_type is None or isinstance(value, args_type):
-            return value
-        return args_type.model_validate(value, by_name=False)
+        args_types: ArgsTypes = info.context or {}
+        args_type = args_types.get(info.data.get("name", ""))
+        return value if args_type is None else args_type.model_validate(value, by_name=False)
 
 
 class KubeSchedulerProfile(Model):

@@ -1,14 +1,17 @@
 """DefaultPreemption: makes room by deleting pods of lower priority."""
 
 import random
-from collections.abc import Callable, Sequence
-from typing import ClassVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.view.node_view import NodeView
-from extender_service.config.plugin_args import DefaultPreemptionArgs
+from extender_service.config.args import PluginArgs
+from extender_service.config.model import Int32
+from extender_service.config.problems import Problem, invalid, out_of_range
+from extender_service.config.release import FeatureGates
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.guard import CycleError
 from extender_service.framework.handle import Handle
@@ -25,6 +28,26 @@ from extender_service.framework.status import Code, Status, unschedulable
 from extender_service.framework.verdicts import Verdicts
 from extender_service.kube.types.core import Object, Pod
 from extender_service.kube.types.policy import PodDisruptionBudget
+
+
+class DefaultPreemptionArgs(PluginArgs):
+    """How many nodes DefaultPreemption looks at: the larger of a percentage and a number."""
+
+    kind: Literal["DefaultPreemptionArgs"] = "DefaultPreemptionArgs"
+    min_candidate_nodes_percentage: Int32 = 10
+    min_candidate_nodes_absolute: Int32 = 100
+
+    def check(self, path: str, gates: FeatureGates) -> Iterator[Problem]:
+        """Check that at least one node is looked at (ValidateDefaultPreemptionArgs)."""
+        percentage, absolute = self.min_candidate_nodes_percentage, self.min_candidate_nodes_absolute
+        percentage_path, absolute_path = f"{path}.minCandidateNodesPercentage", f"{path}.minCandidateNodesAbsolute"
+        if not 0 <= percentage <= 100:
+            yield out_of_range(percentage_path, percentage, "[0, 100]")
+        if absolute < 0:
+            yield out_of_range(absolute_path, absolute, "[0, inf)")
+        if percentage == absolute == 0:
+            yield invalid(percentage_path, 0, "cannot be zero at the same time as minCandidateNodesAbsolute")
+            yield invalid(absolute_path, 0, "cannot be zero at the same time as minCandidateNodesPercentage")
 
 
 class DefaultPreemption(PostFilter):

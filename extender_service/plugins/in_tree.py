@@ -1,5 +1,6 @@
 """The one list of the in-tree plugins. Which of them run by default, a configuration says (config/defaulting.py)."""
 
+from extender_service.config.args import ArgsTypes, PluginArgs
 from extender_service.framework.interface import Plugin
 from extender_service.plugins.default_binder import DefaultBinder
 from extender_service.plugins.default_preemption import DefaultPreemption
@@ -42,3 +43,10 @@ IN_TREE: tuple[type[Plugin], ...] = (
     DefaultBinder,
     NodeLabel,
 )
+
+# The types of the arguments of those that have some, by plugin.
+ARGS_TYPES: ArgsTypes = {
+    plugin.name: plugin.args_type
+    for plugin in IN_TREE
+    if plugin.args_type is not None and issubclass(plugin.args_type, PluginArgs)
+}

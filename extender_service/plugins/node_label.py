@@ -4,8 +4,8 @@ The plugin of kube-scheduler up to v1.22 (plugins/nodelabel/node_label.go there)
 CheckNodeLabelPresence and CalculateNodeLabelPriority.
 """
 
-from collections.abc import Iterator
-from typing import ClassVar
+from collections.abc import Iterator, Sequence
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,13 +13,43 @@ from numpy.typing import NDArray
 from extender_service.cluster.nodes.label_columns import ABSENT
 from extender_service.cluster.state.cluster_events import ClusterEvent
 from extender_service.cluster.view.node_view import NodeView
-from extender_service.config.plugin_args import NodeLabelArgs
+from extender_service.config.args import PluginArgs
+from extender_service.config.model import Many, OmitEmpty
+from extender_service.config.problems import Problem, invalid
+from extender_service.config.release import FeatureGates
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.interface import MAX_NODE_SCORE, Filter, Score
 from extender_service.framework.status import Rejections, unresolvable
 from extender_service.kube.types.core import Pod
 
 OTHER_LABELS = unresolvable("node(s) didn't have the requested labels")
+
+
+class NodeLabelArgs(PluginArgs):
+    """Keys of labels that a node must have or must not have, and of those that make it better (v1beta1's type)."""
+
+    kind: Literal["NodeLabelArgs"] = "NodeLabelArgs"
+    present_labels: Annotated[Many[str], OmitEmpty] = ()
+    absent_labels: Annotated[Many[str], OmitEmpty] = ()
+    present_labels_preference: Annotated[Many[str], OmitEmpty] = ()
+    absent_labels_preference: Annotated[Many[str], OmitEmpty] = ()
+
+    def check(self, path: str, gates: FeatureGates) -> Iterator[Problem]:
+        """Check that no label is wanted and unwanted (ValidateNodeLabelArgs of v1.22)."""
+        yield from _conflicts(self.present_labels, self.absent_labels, f"{path}.presentLabels", f"{path}.absentLabels")
+        yield from _conflicts(
+            self.present_labels_preference,
+            self.absent_labels_preference,
+            f"{path}.presentLabelsPreference",
+            f"{path}.absentLabelsPreference",
+        )
+
+
+def _conflicts(present: Sequence[str], absent: Sequence[str], present_path: str, absent_path: str) -> Iterator[Problem]:
+    last_of = {label: index for index, label in enumerate(present)}
+    for index, label in enumerate(absent):
+        if label in last_of:
+            yield invalid(f"{present_path}[{last_of[label]}]", label, f"conflict with {absent_path}[{index}]")
 
 
 class NodeLabel(Filter, Score):

@@ -32,7 +32,7 @@ from extender_service.kube.parsing.api_defaults import default_metadata
 from extender_service.kube.parsing.decoder import Decoder
 from extender_service.kube.parsing.manifests import CLUSTER_SCOPED, KINDS
 from extender_service.kube.types.core import Node, Object, Pod
-from extender_service.plugins.in_tree import IN_TREE
+from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
 from tests.conformance.cases import Case, Verdict
 from tests.conformance.preemption import preempted
 
@@ -258,7 +258,9 @@ def _plugin_status(status: Status) -> dict[str, Any]:
 
 
 def _config(case: Case) -> KubeSchedulerConfiguration:
-    return default_config() if case.config is None else parse_config(msgspec.json.encode(case.config).decode())
+    if case.config is None:
+        return default_config(ARGS_TYPES)
+    return parse_config(msgspec.json.encode(case.config).decode(), ARGS_TYPES)
 
 
 def _with_identity(pod: Pod) -> Pod:

@@ -5,7 +5,6 @@ from typing import Any, Protocol
 import numpy as np
 
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.config.plugin_args import DefaultPreemptionArgs
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.guard import CycleError
 from extender_service.framework.preemption.candidates import NO_CANDIDATES, Candidate, Candidates, best_candidates
@@ -15,7 +14,7 @@ from extender_service.framework.runtime import filter_again, run_post_filter
 from extender_service.framework.status import Code
 from extender_service.framework.verdicts import Verdicts
 from extender_service.kube.types.core import Pod
-from extender_service.plugins.default_preemption import DefaultPreemption
+from extender_service.plugins.default_preemption import DefaultPreemption, DefaultPreemptionArgs
 
 
 class Subject(Protocol):

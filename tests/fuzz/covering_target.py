@@ -22,7 +22,7 @@ with atheris.instrument_imports(include=["extender_service"]):
     from extender_service.framework.handle import Handle
     from extender_service.framework.profiles import Profiles
     from extender_service.framework.registry import Registry
-    from extender_service.plugins.in_tree import IN_TREE
+    from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
     from extender_service.scheduling.engine import Engine
 
 import logging
@@ -43,7 +43,7 @@ class Target:
         cluster = Cluster()
         files = ClusterFile(cluster, [cluster_file])
         files.load()
-        profiles = Registry(IN_TREE).profiles(default_config(), Handle(cluster, files))
+        profiles = Registry(IN_TREE).profiles(default_config(ARGS_TYPES), Handle(cluster, files))
         extender = ExtenderService(Engine(cluster, Profiles(profiles), files), mode="replace", is_live=False)
         self._app = create_app(extender, lambda _: None, Load(CallLimits()))
         self._loop = asyncio.new_event_loop()

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from extender_service.cluster.selection.label_sets import LabelSet
 from extender_service.cluster.state.cluster_events import ClusterEvent
 from extender_service.cluster.view.node_view import NodeView
-from extender_service.config.plugin_args import InterPodAffinityArgs
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.interface import MAX_NODE_SCORE, Filter, PreFilter, PreScore, Score
 from extender_service.framework.plugin_errors import PluginError
@@ -16,6 +15,7 @@ from extender_service.framework.status import SKIP, Rejections, Status, unresolv
 from extender_service.kube.parsing.pod_affinity import PodAffinityTerms, pod_affinity_terms
 from extender_service.kube.types.core import Object, Pod
 from extender_service.kube.types.workloads import Namespace
+from extender_service.plugins.inter_pod_affinity.args import InterPodAffinityArgs
 from extender_service.plugins.inter_pod_affinity.filtering import AffinityRequirement
 from extender_service.plugins.inter_pod_affinity.scoring import AffinityPreference
 

@@ -6,12 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.view.node_view import NodeView
-from extender_service.config.plugin_args import NodeResourcesBalancedAllocationArgs
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
 from extender_service.framework.interface import MAX_NODE_SCORE, PreScore, Score
 from extender_service.framework.status import Status
 from extender_service.kube.types.core import Pod
+from extender_service.plugins.node_resources.args import NodeResourcesBalancedAllocationArgs
 from extender_service.plugins.node_resources.usages import Usages, WeightedResource, pod_amounts, usages, weighed_pod
 
 _AMOUNTS = "PreScoreNodeResourcesBalancedAllocation"

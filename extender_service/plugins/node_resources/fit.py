@@ -16,13 +16,13 @@ from extender_service.cluster.amounts.requests import (
 )
 from extender_service.cluster.state.cluster_events import ClusterEvent
 from extender_service.cluster.view.node_view import NodeView
-from extender_service.config.plugin_args import NodeResourcesFitArgs
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
 from extender_service.framework.interface import MAX_NODE_SCORE, Filter, PreFilter, PreScore, Score
 from extender_service.framework.status import Code, Rejections, Status
 from extender_service.kube.parsing.resource_names import is_extended_resource, is_scalar_resource
 from extender_service.kube.types.core import Pod
+from extender_service.plugins.node_resources.args import LEAST_ALLOCATED, MOST_ALLOCATED, NodeResourcesFitArgs
 from extender_service.plugins.node_resources.usages import Usages, WeightedResource, pod_amounts, usages, weighed_pod
 from extender_service.plugins.shared.shape import MAX_SHAPE_SCORE, broken_linear
 
@@ -102,9 +102,9 @@ def _checked(
 
 def _strategy(args: NodeResourcesFitArgs) -> Strategy:
     strategy = args.scoring_strategy
-    if strategy.type == "LeastAllocated":
+    if strategy.type == LEAST_ALLOCATED:
         return least_allocated
-    if strategy.type == "MostAllocated":
+    if strategy.type == MOST_ALLOCATED:
         return most_allocated
     assert strategy.requested_to_capacity_ratio is not None
     points = [(point.utilization, point.score) for point in strategy.requested_to_capacity_ratio.shape]

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from extender_service.cluster.state.cluster_events import ClusterEvent
 from extender_service.cluster.view.node_view import NodeView
-from extender_service.config.plugin_args import PodTopologySpreadArgs
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
 from extender_service.framework.interface import MAX_NODE_SCORE, Filter, PreFilter, PreScore, Score
@@ -17,6 +16,7 @@ from extender_service.framework.status import SKIP, Rejections, Status, unresolv
 from extender_service.kube.parsing.selectors import SelectorError
 from extender_service.kube.types.core import Object, Pod, TopologySpreadConstraint
 from extender_service.kube.types.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
+from extender_service.plugins.pod_topology_spread.args import SYSTEM_DEFAULTS, PodTopologySpreadArgs
 from extender_service.plugins.pod_topology_spread.constraints import (
     DO_NOT_SCHEDULE,
     SCHEDULE_ANYWAY,
@@ -54,7 +54,7 @@ class PodTopologySpread(PreFilter, Filter, PreScore, Score):
 
     def __init__(self, args: PodTopologySpreadArgs, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._is_system_default = args.defaulting_type == "System"
+        self._is_system_default = args.defaulting_type == SYSTEM_DEFAULTS
         self._defaults = (
             _SYSTEM_DEFAULTS
             if self._is_system_default

@@ -1,12 +1,38 @@
 """Functions of the share in use, drawn as straight lines between the points of a shape."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from extender_service.config.model import Int32, Model
+from extender_service.config.problems import Problem, invalid, out_of_range, required
+
 # The highest score of a point of a requestedToCapacityRatio shape (config.MaxCustomPriorityScore).
 MAX_SHAPE_SCORE = 10
+
+
+class UtilizationShapePoint(Model):
+    """A point of a function from utilization in percent to a score of 0 to 10."""
+
+    utilization: Int32 = 0
+    score: Int32 = 0
+
+
+def check_shape(shape: Sequence[UtilizationShapePoint], path: str) -> Iterator[Problem]:
+    """Yield what is wrong with the points of a function at this path (validateFunctionShape)."""
+    if not shape:
+        yield required(path, "at least one point must be specified")
+    for index in range(1, len(shape)):
+        if shape[index - 1].utilization >= shape[index].utilization:
+            detail = "utilization values must be sorted in increasing order"
+            yield invalid(f"{path}[{index}].utilization", shape[index].utilization, detail)
+            break
+    for index, point in enumerate(shape):
+        if not 0 <= point.utilization <= 100:
+            yield out_of_range(f"{path}[{index}].utilization", point.utilization, "[0, 100]")
+        if not 0 <= point.score <= MAX_SHAPE_SCORE:
+            yield out_of_range(f"{path}[{index}].score", point.score, f"[0, {MAX_SHAPE_SCORE}]")
 
 
 def broken_linear(points: Sequence[tuple[int, int]]) -> NDArray[np.int64]:

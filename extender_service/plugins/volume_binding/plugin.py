@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from extender_service.cluster.state.cluster_events import ClusterEvent
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.cluster.volumes.storage_table import STORAGE
-from extender_service.config.plugin_args import VolumeBindingArgs
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
 from extender_service.framework.interface import MAX_NODE_SCORE, Filter, PreBind, PreFilter, PreScore, Reserve, Score
@@ -20,6 +19,7 @@ from extender_service.kube.types.core import Object, Pod
 from extender_service.kube.types.keys import key_of
 from extender_service.kube.types.storage import SELECTED_NODE_ANNOTATION, PersistentVolumeClaim
 from extender_service.plugins.shared.shape import MAX_SHAPE_SCORE, broken_linear
+from extender_service.plugins.volume_binding.args import VolumeBindingArgs
 from extender_service.plugins.volume_binding.claims import (
     PodClaims,
     UnusableClaimError,

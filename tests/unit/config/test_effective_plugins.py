@@ -4,6 +4,7 @@ from extender_service.config.defaulting import DEFAULT_PLUGINS
 from extender_service.config.effective_plugins import effective_profiles
 from extender_service.config.loading import parse_config
 from extender_service.config.problems import ConfigError, Problem
+from extender_service.plugins.in_tree import ARGS_TYPES
 
 TYPE = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 POINTS_OF: dict[str, set[str]] = {plugin.name: {"filter", "score"} for plugin in DEFAULT_PLUGINS}
@@ -12,12 +13,13 @@ POINTS_OF |= {"PrioritySort": {"queueSort"}, "DefaultBinder": {"bind"}, "Mine": 
 
 def refused(body: str) -> list[Problem]:
     with pytest.raises(ConfigError) as caught:
-        effective_profiles(parse_config(TYPE + body), POINTS_OF)
+        effective_profiles(parse_config(TYPE + body, ARGS_TYPES), POINTS_OF)
     return caught.value.problems
 
 
 def test_users_plugin_runs_after_the_defaults_with_its_weight() -> None:
-    config = parse_config(TYPE + "profiles: [{plugins: {multiPoint: {enabled: [{name: Mine, weight: 5}]}}}]\n")
+    profile = "{plugins: {multiPoint: {enabled: [{name: Mine, weight: 5}]}}}"
+    config = parse_config(TYPE + f"profiles: [{profile}]\n", ARGS_TYPES)
     plugins = effective_profiles(config, POINTS_OF)["default-scheduler"]
     last = plugins["score"][-1]
     assert (last.name, last.weight) == ("Mine", 5)

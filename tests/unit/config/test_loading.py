@@ -4,27 +4,28 @@ import pytest
 
 from extender_service.config.loading import default_config, load_config, parse_config
 from extender_service.config.problems import ConfigError, Problem
+from extender_service.plugins.in_tree import ARGS_TYPES
 
 TYPE = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
 
 def refused(text: str) -> list[Problem]:
     with pytest.raises(ConfigError) as caught:
-        parse_config(text)
+        parse_config(text, ARGS_TYPES)
     return caught.value.problems
 
 
 def test_file_is_loaded_with_every_default(tmp_path: Path) -> None:
     file = tmp_path / "scheduler.yaml"
     file.write_text(TYPE)
-    assert load_config(file) == default_config()
+    assert load_config(file, ARGS_TYPES) == default_config(ARGS_TYPES)
 
 
 def test_error_names_file_and_field_in_a_line_each(tmp_path: Path) -> None:
     file = tmp_path / "scheduler.yaml"
     file.write_text(TYPE + "parallelism: 0\nprofiles: [{percentageOfNodesToScore: 101}]\n")
     with pytest.raises(ConfigError) as caught:
-        load_config(file)
+        load_config(file, ARGS_TYPES)
     assert str(caught.value).splitlines() == [
         f"{file}: parallelism: Invalid value: 0: should be an integer value greater than zero",
         f"{file}: profiles[0].percentageOfNodesToScore: Invalid value: 101: not in valid range [0-100]",
@@ -33,14 +34,14 @@ def test_error_names_file_and_field_in_a_line_each(tmp_path: Path) -> None:
 
 def test_missing_file_is_said(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"none\.yaml: cannot be read: No such file or directory"):
-        load_config(tmp_path / "none.yaml")
+        load_config(tmp_path / "none.yaml", ARGS_TYPES)
 
 
 def test_file_that_is_not_text_is_said(tmp_path: Path) -> None:
     file = tmp_path / "scheduler.yaml"
     file.write_bytes(b"\xff\xfe")
     with pytest.raises(ConfigError, match="cannot be read: it is not UTF-8 text"):
-        load_config(file)
+        load_config(file, ARGS_TYPES)
 
 
 def test_old_version_is_refused_with_the_one_that_is_right() -> None:
@@ -92,7 +93,8 @@ def test_resources_that_extenders_ignore_are_ignored_by_every_profile() -> None:
     config = parse_config(
         TYPE
         + "profiles: [{schedulerName: a}, {schedulerName: b}]\n"
-        + "extenders: [{managedResources: [{name: example.com/gpu, ignoredByScheduler: true}, {name: a.com/b}]}]\n"
+        + "extenders: [{managedResources: [{name: example.com/gpu, ignoredByScheduler: true}, {name: a.com/b}]}]\n",
+        ARGS_TYPES,
     )
     assert config.ignored_extended_resources() == ("example.com/gpu",)
     assert [profile.args("NodeResourcesFit").ignored_resources for profile in config.profiles] == [
@@ -102,6 +104,7 @@ def test_resources_that_extenders_ignore_are_ignored_by_every_profile() -> None:
 
 
 def test_arguments_of_a_plugin_that_is_off_are_dropped() -> None:
-    config = parse_config(TYPE + "profiles: [{plugins: {multiPoint: {disabled: [{name: InterPodAffinity}]}}}]\n")
+    profile = "{plugins: {multiPoint: {disabled: [{name: InterPodAffinity}]}}}"
+    config = parse_config(TYPE + f"profiles: [{profile}]\n", ARGS_TYPES)
     assert config.profiles[0].args("InterPodAffinity") is None
     assert config.profiles[0].args("NodeAffinity") is not None

@@ -20,7 +20,7 @@ from extender_service.framework.handle import Handle
 from extender_service.framework.profiles import Profiles
 from extender_service.framework.registry import Registry
 from extender_service.kube.types.core import Pod, ResourceList
-from extender_service.plugins.in_tree import IN_TREE
+from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
 from extender_service.scheduling.binder import CONFIRM_SECONDS
 from extender_service.scheduling.engine import Engine
 from tests.unit.cluster.clock import Clock
@@ -64,7 +64,7 @@ class ServiceHistories(RuleBasedStateMachine):
         self.cluster = Cluster()
         self.api = SlowApiServer(self.cluster, self.pod_is_gone)
         handle = Handle(self.cluster, self.api)
-        self.profiles = Registry(IN_TREE).profiles(default_config(), handle)
+        self.profiles = Registry(IN_TREE).profiles(default_config(ARGS_TYPES), handle)
         (self.profile,) = self.profiles.values()
         self.seats = Seats(None, handle)
         self.profile.reserve += (self.seats,)

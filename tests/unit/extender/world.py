@@ -27,7 +27,7 @@ from extender_service.kube.types.pods import pod_uid
 from extender_service.kube.types.storage import PersistentVolume, PersistentVolumeClaim
 from extender_service.kube.writing.event_recorder import Occurrence
 from extender_service.plugins.default_binder import DefaultBinder
-from extender_service.plugins.in_tree import IN_TREE
+from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
 from extender_service.scheduling.engine import Engine
 from tests.unit.cluster.clock import Clock
 
@@ -116,7 +116,7 @@ class World:
         self.pods = Pods()
         handle = Handle(self.cluster, self.pods)
         profiles = (
-            Registry(IN_TREE).profiles(default_config(), handle)
+            Registry(IN_TREE).profiles(default_config(ARGS_TYPES), handle)
             if plugins is None
             else {
                 "default-scheduler": Profile(

@@ -14,7 +14,7 @@ from extender_service.framework.registry import Registry
 from extender_service.framework.runtime import filter_again, run_pre_filter
 from extender_service.kube.types.core import LabelSelector, ObjectMeta, Pod
 from extender_service.kube.types.policy import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
-from extender_service.plugins.in_tree import IN_TREE
+from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
 from tests.unit.cluster.objects import make_node, make_pod
 
 
@@ -54,7 +54,7 @@ def make_cluster(pods: Sequence[Pod], budgets: Sequence[PodDisruptionBudget] = (
 
 def judging(cluster: Cluster, pod: Pod) -> FilterAgain:
     handle = Handle(cluster, ClusterFile(cluster, []))
-    profile = Registry(IN_TREE).profiles(default_config(), handle)["default-scheduler"]
+    profile = Registry(IN_TREE).profiles(default_config(ARGS_TYPES), handle)["default-scheduler"]
     state = CycleState(pod)
     run_pre_filter(profile, state, pod)
     return filter_again(profile, state, pod, cluster.nominated_for(pod, ["default-scheduler"]))

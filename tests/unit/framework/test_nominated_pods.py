@@ -10,7 +10,7 @@ from extender_service.config.loading import default_config
 from extender_service.framework.handle import Handle
 from extender_service.framework.registry import Registry
 from extender_service.kube.types.core import Affinity, LabelSelector, Pod, PodAffinity, PodAffinityTerm
-from extender_service.plugins.in_tree import IN_TREE
+from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
 from extender_service.scheduling.asked_nodes import AllNodes
 from extender_service.scheduling.decision import Decision, decide
 from extender_service.scheduling.question import Question
@@ -24,7 +24,7 @@ def with_spec(pod: Pod, **spec: Any) -> Pod:
 
 
 def decided(cluster: Cluster, pod: Pod, *, score: bool = False) -> Decision:
-    profile = Registry(IN_TREE).profiles(default_config(), Handle(cluster, ClusterFile(cluster, [])))
+    profile = Registry(IN_TREE).profiles(default_config(ARGS_TYPES), Handle(cluster, ClusterFile(cluster, [])))
     nodes = cluster.view(None)
     nominated = cluster.nominated_for(pod, profile)
     return decide(profile["default-scheduler"], Question(pod, AllNodes(nodes), must_score=score), nominated=nominated)

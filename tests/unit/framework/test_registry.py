@@ -20,7 +20,7 @@ from extender_service.framework.registry import Registry
 from extender_service.framework.status import Rejections
 from extender_service.kube.types.core import Pod
 from extender_service.plugins.default_binder import DefaultBinder
-from extender_service.plugins.in_tree import IN_TREE
+from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
 from extender_service.plugins.queue_sort import PrioritySort
 from tests.unit.framework.stubs import make_handle
 
@@ -67,7 +67,7 @@ NEEDED = (PrioritySort, DefaultBinder)
 
 def config(*profiles: str) -> KubeSchedulerConfiguration:
     head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n"
-    return parse_config(head + "".join(f"  - {profile}\n" for profile in profiles))
+    return parse_config(head + "".join(f"  - {profile}\n" for profile in profiles), ARGS_TYPES)
 
 
 def profiles(registry: Registry, *of: str) -> dict[str, Profile]:

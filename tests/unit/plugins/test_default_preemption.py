@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.view.node_view import NodeView
-from extender_service.config.plugin_args import DefaultPreemptionArgs
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
 from extender_service.framework.interface import PostFilterResult
@@ -19,7 +18,7 @@ from extender_service.framework.preemption.dry_run import dry_run
 from extender_service.framework.status import Code
 from extender_service.framework.verdicts import Verdicts
 from extender_service.kube.types.core import Pod
-from extender_service.plugins.default_preemption import DefaultPreemption
+from extender_service.plugins.default_preemption import DefaultPreemption, DefaultPreemptionArgs
 from tests.unit.cluster.objects import make_node
 from tests.unit.framework.preemption_worlds import budget, judging, make_cluster, preemptor, running
 

@@ -1,7 +1,7 @@
 from extender_service.config.effective_plugins import effective_profiles
 from extender_service.config.loading import default_config
 from extender_service.framework.interface import extension_points
-from extender_service.plugins.in_tree import IN_TREE
+from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
 
 DEFAULT_WEIGHTS = {
     "TaintToleration": 3,
@@ -22,7 +22,14 @@ def test_every_plugin_has_one_name_of_its_own() -> None:
 
 def test_the_default_profile_has_kube_schedulers_plugins_and_weights() -> None:
     points_of = {plugin.name: extension_points(plugin) for plugin in IN_TREE}
-    (effective,) = effective_profiles(default_config(), points_of).values()
+    (effective,) = effective_profiles(default_config(ARGS_TYPES), points_of).values()
     assert {plugin.name for plugins in effective.values() for plugin in plugins} <= set(points_of)
     weights = {plugin.name: plugin.weight for plugin in effective["score"]}
     assert DEFAULT_WEIGHTS.items() <= weights.items()
+
+
+def test_the_arguments_of_every_plugin_that_has_some_are_read_with_the_configuration() -> None:
+    assert {plugin.name for plugin in IN_TREE if plugin.args_type is not None} == ARGS_TYPES.keys()
+    assert {name: args_type().model_dump()["kind"] for name, args_type in ARGS_TYPES.items()} == {
+        name: f"{name}Args" for name in ARGS_TYPES
+    }

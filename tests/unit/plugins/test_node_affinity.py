@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extender_service.config.plugin_args import NodeAffinityArgs
+from extender_service.config.loading import parse_config
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.status import SKIP, Status, unresolvable
@@ -19,7 +19,8 @@ from extender_service.kube.types.core import (
     PreferredSchedulingTerm,
     SelectorRequirement,
 )
-from extender_service.plugins.node_affinity import NodeAffinity
+from extender_service.plugins.in_tree import ARGS_TYPES
+from extender_service.plugins.node_affinity import NodeAffinity, NodeAffinityArgs
 from tests.unit.plugins.worlds import World, assert_equal_on_nodes, empty_world, existing, labels, rejected, worlds
 
 NO_MATCH = unresolvable("node(s) didn't match Pod's node affinity/selector")
@@ -161,3 +162,27 @@ def test_a_malformed_preference_ends_the_cycle() -> None:
         plugin(world).pre_score(CycleState(pod), pod, world.view)
     with pytest.raises(PluginError, match="the value must be an integer"):
         plugin(world).score(CycleState(pod), pod, world.view)
+
+
+AFFINITY = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- pluginConfig:
+  - name: NodeAffinity
+    args:
+      addedAffinity:
+        requiredDuringSchedulingIgnoredDuringExecution:
+          nodeSelectorTerms: [{matchExpressions: [{key: disk, operator: In, values: [ssd]}]}]
+        preferredDuringSchedulingIgnoredDuringExecution:
+        - {weight: 3, preference: {matchFields: [{key: metadata.name, operator: NotIn, values: [a]}]}}
+"""
+
+
+def test_added_affinity_is_the_type_that_pods_have() -> None:
+    [profile] = parse_config(AFFINITY, ARGS_TYPES).profiles
+    preference = NodeSelectorTerm(match_fields=(named("a", operator="NotIn"),))
+    expected = objects.NodeAffinity(
+        required=NodeSelector((labelled("disk", "ssd"),)), preferred=(PreferredSchedulingTerm(3, preference),)
+    )
+    assert profile.args("NodeAffinity") == NodeAffinityArgs(added_affinity=expected)

@@ -5,14 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender_service.config.loading import default_config, parse_config
-from extender_service.config.plugin_args import NodeLabelArgs
 from extender_service.config.problems import ConfigError
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.registry import Registry
 from extender_service.framework.status import Code
 from extender_service.kube.types.core import Pod
-from extender_service.plugins.in_tree import IN_TREE
-from extender_service.plugins.node_label import OTHER_LABELS, NodeLabel
+from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
+from extender_service.plugins.node_label import OTHER_LABELS, NodeLabel, NodeLabelArgs
 from extender_service.testing import Trial
 from tests.unit.cluster.objects import make_node
 
@@ -70,8 +69,8 @@ def test_taking_pods_away_does_not_help() -> None:
 def test_it_is_known_by_name_and_off_by_default() -> None:
     registry, handle = Registry(IN_TREE), Trial().handle
 
-    [default] = registry.profiles(default_config(), handle).values()
-    config = parse_config(CONFIG % "{presentLabels: [ready], absentLabelsPreference: [spot]}")
+    [default] = registry.profiles(default_config(ARGS_TYPES), handle).values()
+    config = parse_config(CONFIG % "{presentLabels: [ready], absentLabelsPreference: [spot]}", ARGS_TYPES)
     [named] = registry.profiles(config, handle).values()
 
     assert not any(isinstance(plugin, NodeLabel) for plugin in default.filter)
@@ -84,7 +83,7 @@ def test_it_is_known_by_name_and_off_by_default() -> None:
 @pytest.mark.parametrize("suffix", ["", "Preference"])
 def test_a_label_cannot_be_wanted_and_unwanted(suffix: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        parse_config(CONFIG % f"{{presentLabels{suffix}: [a, b], absentLabels{suffix}: [c, b]}}")
+        parse_config(CONFIG % f"{{presentLabels{suffix}: [a, b], absentLabels{suffix}: [c, b]}}", ARGS_TYPES)
 
     path = "profiles[0].pluginConfig[0].args"
     [problem] = caught.value.problems

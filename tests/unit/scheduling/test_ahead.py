@@ -18,7 +18,7 @@ from extender_service.framework.registry import Registry
 from extender_service.kube.types.core import LabelSelector, OwnerReference, Pod, Volume
 from extender_service.kube.types.pods import pod_uid
 from extender_service.kube.types.workloads import ReplicaSet, ReplicaSetSpec, Service, ServiceSpec
-from extender_service.plugins.in_tree import IN_TREE
+from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
 from extender_service.scheduling.asked_nodes import AllNodes
 from extender_service.scheduling.decision import Decision, decide
 from extender_service.scheduling.engine import Engine
@@ -60,7 +60,7 @@ class Placing:
             self.cluster.apply_node(make_node(name, labels={"kubernetes.io/hostname": name}))
         self.cluster.workloads.apply(replica_set("1"))
         files = ClusterFile(self.cluster, [])
-        profiles = Registry(IN_TREE).profiles(default_config(), Handle(self.cluster, files))
+        profiles = Registry(IN_TREE).profiles(default_config(ARGS_TYPES), Handle(self.cluster, files))
         (self.profile,) = profiles.values()
         self.engine = Engine(self.cluster, Profiles({**profiles, "other": Profile("other", {})}), files)
         self.made = 0

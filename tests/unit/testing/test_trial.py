@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 
 from extender_service.cluster.state.node_info import node_named
-from extender_service.config.plugin_args import NodeAffinityArgs
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.guard import CycleError
 from extender_service.framework.interface import PreBind, Reserve
 from extender_service.framework.status import Status, unschedulable
 from extender_service.kube.parsing.manifests import ManifestError
 from extender_service.kube.types.core import Pod, Taint
-from extender_service.plugins.node_affinity import NodeAffinity
+from extender_service.plugins.node_affinity import NodeAffinity, NodeAffinityArgs
 from extender_service.plugins.node_unschedulable import NodeUnschedulable
 from extender_service.plugins.taint_toleration import TaintToleration
 from extender_service.testing import Trial

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.config.plugin_args import InterPodAffinityArgs
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
 from extender_service.framework.plugin_errors import PluginError
@@ -24,6 +23,7 @@ from extender_service.kube.types.core import (
     WeightedPodAffinityTerm,
 )
 from extender_service.kube.types.workloads import Namespace
+from extender_service.plugins.inter_pod_affinity.args import InterPodAffinityArgs
 from extender_service.plugins.inter_pod_affinity.plugin import NOT_APART, NOT_NEAR, UNWANTED, InterPodAffinity
 from tests.unit.plugins.own_worlds import NAMESPACES, World, make_node, make_pod, reasons, worlds
 

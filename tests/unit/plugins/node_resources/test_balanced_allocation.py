@@ -3,8 +3,8 @@ import math
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extender_service.config.plugin_args import NodeResourcesBalancedAllocationArgs, ResourceSpec
 from extender_service.framework.cycle_state import CycleState
+from extender_service.plugins.node_resources.args import NodeResourcesBalancedAllocationArgs, ResourceSpec
 from extender_service.plugins.node_resources.balanced_allocation import NodeResourcesBalancedAllocation
 from tests.unit.plugins.worlds import (
     CPU,

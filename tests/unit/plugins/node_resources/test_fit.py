@@ -5,17 +5,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extender_service.config.plugin_args import (
+from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.plugin_errors import PluginError
+from extender_service.framework.status import Status, unschedulable
+from extender_service.plugins.node_resources.args import (
     NodeResourcesFitArgs,
     RequestedToCapacityRatioParam,
     ResourceSpec,
     ScoringStrategy,
-    UtilizationShapePoint,
 )
-from extender_service.framework.cycle_state import CycleState
-from extender_service.framework.plugin_errors import PluginError
-from extender_service.framework.status import Status, unschedulable
 from extender_service.plugins.node_resources.fit import NodeResourcesFit
+from extender_service.plugins.shared.shape import UtilizationShapePoint
 from tests.unit.plugins.shapes import line, shapes
 from tests.unit.plugins.worlds import (
     CPU,

@@ -9,7 +9,6 @@ from msgspec import structs
 from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.config.core_types import TopologySpreadConstraint as DefaultConstraint
-from extender_service.config.plugin_args import PodTopologySpreadArgs
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
 from extender_service.framework.plugin_errors import PluginError
@@ -25,6 +24,7 @@ from extender_service.kube.types.core import (
     TopologySpreadConstraint,
 )
 from extender_service.kube.types.workloads import Service, ServiceSpec
+from extender_service.plugins.pod_topology_spread.args import PodTopologySpreadArgs
 from extender_service.plugins.pod_topology_spread.plugin import NO_LABEL, NO_MATCH, PodTopologySpread
 from tests.unit.plugins.own_worlds import NAMESPACES, World, make_node, make_pod, reasons, worlds
 

@@ -3,12 +3,13 @@ import pytest
 
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.volumes.storage_table import StorageObject
-from extender_service.config.plugin_args import UtilizationShapePoint, VolumeBindingArgs
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.status import SKIP, Code, Status, unresolvable
 from extender_service.kube.types.core import AWSElasticBlockStore, NodeSelector, NodeSelectorTerm, SelectorRequirement
 from extender_service.kube.types.storage import PersistentVolume, PersistentVolumeSpec, VolumeNodeAffinity
+from extender_service.plugins.shared.shape import UtilizationShapePoint
+from extender_service.plugins.volume_binding.args import VolumeBindingArgs
 from extender_service.plugins.volume_binding.plugin import UNBOUND_IMMEDIATE, VolumeBinding
 from tests.unit.cluster.objects import make_node
 from tests.unit.cluster.storage_objects import (

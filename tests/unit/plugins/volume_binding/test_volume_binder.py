@@ -10,7 +10,6 @@ from msgspec import structs
 from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.volumes.storage_table import StorageObject
-from extender_service.config.plugin_args import VolumeBindingArgs
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
 from extender_service.framework.plugin_errors import PluginError
@@ -26,6 +25,7 @@ from extender_service.kube.types.storage import (
     PersistentVolumeClaim,
     PersistentVolumeSpec,
 )
+from extender_service.plugins.volume_binding.args import VolumeBindingArgs
 from extender_service.plugins.volume_binding.plugin import VolumeBinding
 from tests.unit.cluster.objects import make_node
 from tests.unit.cluster.storage_objects import make_claim, make_class, make_csi_node, make_volume, with_claims

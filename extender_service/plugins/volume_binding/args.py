@@ -1,0 +1,40 @@
+"""The arguments of VolumeBinding."""
+
+from collections.abc import Iterator
+from typing import Annotated, Literal, Self
+
+from extender_service.config.args import PluginArgs
+from extender_service.config.model import Int64, Many, OmitEmpty
+from extender_service.config.problems import Problem, invalid
+from extender_service.config.release import FeatureGates
+from extender_service.plugins.shared.shape import MAX_SHAPE_SCORE, UtilizationShapePoint, check_shape
+
+_DEFAULT_SHAPE = (
+    UtilizationShapePoint(utilization=0, score=0),
+    UtilizationShapePoint(utilization=100, score=MAX_SHAPE_SCORE),
+)
+
+
+class VolumeBindingArgs(PluginArgs):
+    """How long volumes may take to bind, and how their utilization is scored (gate VolumeCapacityPriority)."""
+
+    kind: Literal["VolumeBindingArgs"] = "VolumeBindingArgs"
+    bind_timeout_seconds: Int64 = 600
+    shape: Annotated[Many[UtilizationShapePoint], OmitEmpty] = ()
+
+    def with_defaults(self, gates: FeatureGates) -> Self:
+        """Prefer full volumes where the gate is on and no shape is given (SetDefaults_VolumeBindingArgs)."""
+        if self.shape or not gates.volume_capacity_priority:
+            return self
+        return self.model_copy(update={"shape": _DEFAULT_SHAPE})
+
+    def check(self, path: str, gates: FeatureGates) -> Iterator[Problem]:
+        """Check the shape, too; without its gate even an empty one is an error (ValidateVolumeBindingArgs)."""
+        if self.bind_timeout_seconds < 0:
+            detail = "invalid BindTimeoutSeconds, should not be a negative value"
+            yield invalid(f"{path}.bindTimeoutSeconds", self.bind_timeout_seconds, detail)
+        if gates.volume_capacity_priority:
+            yield from check_shape(self.shape, f"{path}.shape")
+        elif "shape" in self.model_fields_set:
+            detail = "unexpected field `shape`, remove it or turn on the feature gate VolumeCapacityPriority"
+            yield invalid(f"{path}.shape", [point.model_dump() for point in self.shape], detail)
