@@ -1,20 +1,18 @@
 """NodeAffinity: a pod goes only to nodes that it, or the configuration, selects; some of them it prefers."""
 
 from collections.abc import Collection, Iterator
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import PlainSerializer, PlainValidator
 
 from extender_service.cluster.state.cluster_events import ClusterEvent
 from extender_service.cluster.view.node_view import NodeView
-from extender_service.config import core_types
 from extender_service.config.args import PluginArgs
 from extender_service.config.model import OmitMissing
 from extender_service.config.problems import Problem
 from extender_service.config.release import FeatureGates
+from extender_service.config.strict_objects import StrictObject
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
 from extender_service.framework.interface import Filter, PreFilter, PreScore, Score
@@ -29,7 +27,7 @@ from extender_service.kube.parsing.selectors import (
     parse_preferred_terms,
     required_node_affinity,
 )
-from extender_service.kube.types import core as objects
+from extender_service.kube.types import core
 from extender_service.kube.types.core import NodeSelector, Pod, PreferredSchedulingTerm
 from extender_service.plugins.shared.node_matching import matches_affinity, matches_node_selector, preference
 from extender_service.plugins.shared.normalization import scale_to_max
@@ -42,26 +40,11 @@ _REQUIRED = "PreFilterNodeAffinity"
 _PREFERRED = "PreScoreNodeAffinity"
 
 
-def _read_affinity(value: object) -> objects.NodeAffinity | None:
-    if value is None or isinstance(value, objects.NodeAffinity):
-        return value
-    written = core_types.NodeAffinity.model_validate(value, by_name=False)
-    return msgspec.convert(written.model_dump(by_alias=True), objects.NodeAffinity)
-
-
-def _print_affinity(affinity: objects.NodeAffinity | None) -> dict[str, Any] | None:
-    if affinity is None:
-        return None
-    return core_types.NodeAffinity.model_validate(msgspec.to_builtins(affinity)).model_dump(by_alias=True)
-
-
 class NodeAffinityArgs(PluginArgs):
     """An affinity that every pod of the profile has besides its own; with None there is none."""
 
     kind: Literal["NodeAffinityArgs"] = "NodeAffinityArgs"
-    added_affinity: Annotated[
-        objects.NodeAffinity | None, PlainValidator(_read_affinity), PlainSerializer(_print_affinity), OmitMissing
-    ] = None
+    added_affinity: Annotated[StrictObject[core.NodeAffinity] | None, OmitMissing] = None
 
     def check(self, path: str, gates: FeatureGates) -> Iterator[Problem]:
         """Check that the affinity is one that a pod may have (ValidateNodeAffinityArgs)."""

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from extender_service.config.args import PluginArgs
-from extender_service.config.core_types import TopologySpreadConstraint
 from extender_service.config.model import Many, OmitEmpty, zero_means
 from extender_service.config.problems import (
     Problem,
@@ -17,6 +16,8 @@ from extender_service.config.problems import (
     required,
 )
 from extender_service.config.release import FeatureGates
+from extender_service.config.strict_objects import StrictObject
+from extender_service.kube.types.core import TopologySpreadConstraint
 from extender_service.plugins.pod_topology_spread.constraints import DO_NOT_SCHEDULE, SCHEDULE_ANYWAY
 
 SYSTEM_DEFAULTS = "System"
@@ -29,7 +30,7 @@ class PodTopologySpreadArgs(PluginArgs):
     """Constraints for pods that have none: the system's (defaultingType System) or those listed (List)."""
 
     kind: Literal["PodTopologySpreadArgs"] = "PodTopologySpreadArgs"
-    default_constraints: Annotated[Many[TopologySpreadConstraint], OmitEmpty] = ()
+    default_constraints: Annotated[Many[StrictObject[TopologySpreadConstraint]], OmitEmpty] = ()
     defaulting_type: Annotated[str, zero_means(SYSTEM_DEFAULTS)] = SYSTEM_DEFAULTS
 
     def check(self, path: str, gates: FeatureGates) -> Iterator[Problem]:

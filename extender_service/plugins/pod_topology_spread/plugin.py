@@ -2,7 +2,6 @@
 
 from typing import ClassVar
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -55,14 +54,7 @@ class PodTopologySpread(PreFilter, Filter, PreScore, Score):
     def __init__(self, args: PodTopologySpreadArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._is_system_default = args.defaulting_type == SYSTEM_DEFAULTS
-        self._defaults = (
-            _SYSTEM_DEFAULTS
-            if self._is_system_default
-            else tuple(
-                msgspec.convert(constraint.model_dump(by_alias=True), TopologySpreadConstraint)
-                for constraint in args.default_constraints
-            )
-        )
+        self._defaults = _SYSTEM_DEFAULTS if self._is_system_default else args.default_constraints
 
     def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:
         """Find the constraints that must hold; without any there is nothing to filter."""

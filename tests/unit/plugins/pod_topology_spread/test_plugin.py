@@ -8,7 +8,6 @@ from msgspec import structs
 
 from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.config.core_types import TopologySpreadConstraint as DefaultConstraint
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
 from extender_service.framework.plugin_errors import PluginError
@@ -165,7 +164,7 @@ def test_a_service_spreads_its_pods_over_hosts_and_zones() -> None:
 def test_configured_default_constraints_take_the_place_of_the_systems() -> None:
     cluster = two_zones()
     cluster.workloads.apply(Service(make_pod("web").metadata, ServiceSpec({"app": "web"})))
-    constraint = DefaultConstraint(max_skew=1, topology_key="zone", when_unsatisfiable=HARD)
+    constraint = TopologySpreadConstraint(max_skew=1, topology_key="zone", when_unsatisfiable=HARD)
     args = PodTopologySpreadArgs(defaulting_type="List", default_constraints=(constraint,))
     plugin, pod, nodes = plugin_for(cluster, args), make_pod("new", labels={"app": "web"}), cluster.view(None)
     state = CycleState(pod)
