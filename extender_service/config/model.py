@@ -11,8 +11,8 @@ T = TypeVar("T")
 
 _LARGEST_FLOAT32 = 3.4028234663852886e38
 
-Int32 = Annotated[int, Field(ge=-(2**31), le=2**31 - 1)]
-Int64 = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
+Int32Field = Annotated[int, Field(ge=-(2**31), le=2**31 - 1)]
+Int64Field = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
 Float32 = Annotated[float, Field(ge=-_LARGEST_FLOAT32, le=_LARGEST_FLOAT32, allow_inf_nan=False)]
 # A list in the file, a tuple in Python.
 Many = Annotated[tuple[T, ...], Strict(strict=False)]

@@ -13,8 +13,8 @@ from extender_service.config.args import API_VERSION, ApiVersion, ArgsTypes
 from extender_service.config.durations import Duration, DurationText
 from extender_service.config.model import (
     Float32,
-    Int32,
-    Int64,
+    Int32Field,
+    Int64Field,
     Many,
     Model,
     OmitEmpty,
@@ -53,14 +53,14 @@ class ClientConnectionConfiguration(Model):
         "application/vnd.kubernetes.protobuf"
     )
     qps: Annotated[Float32, zero_means(50.0)] = 50.0
-    burst: Annotated[Int32, zero_means(100)] = 100
+    burst: Annotated[Int32Field, zero_means(100)] = 100
 
 
 class PluginRef(Model):
     """A plugin by its name, and its weight if it scores; a weight of 0 counts as 1."""
 
     name: str = ""
-    weight: Int32 = 0
+    weight: Int32Field = 0
 
 
 class PluginSet(Model):
@@ -117,7 +117,7 @@ class KubeSchedulerProfile(Model):
     """The plugins for the pods of one `spec.schedulerName`, and their arguments."""
 
     scheduler_name: str = ""
-    percentage_of_nodes_to_score: Annotated[Int32 | None, OmitMissing] = None
+    percentage_of_nodes_to_score: Annotated[Int32Field | None, OmitMissing] = None
     plugins: Plugins = Plugins()
     plugin_config: Annotated[Many[PluginConfig], OmitEmpty] = ()
 
@@ -164,7 +164,7 @@ class Extender(Model):
     filter_verb: OptionalText = ""
     preempt_verb: OptionalText = ""
     prioritize_verb: OptionalText = ""
-    weight: Annotated[Int64, OmitEmpty] = 0
+    weight: Annotated[Int64Field, OmitEmpty] = 0
     bind_verb: OptionalText = ""
     enable_https: OptionalBool = Field(default=False, alias="enableHTTPS")
     tls_config: Annotated[ExtenderTLSConfig | None, OmitMissing] = None
@@ -179,14 +179,14 @@ class KubeSchedulerConfiguration(Model):
 
     api_version: ApiVersion = API_VERSION
     kind: Literal["KubeSchedulerConfiguration"] = KIND
-    parallelism: Int32 = 16
+    parallelism: Int32Field = 16
     leader_election: LeaderElectionConfiguration = LeaderElectionConfiguration()
     client_connection: ClientConnectionConfiguration = ClientConnectionConfiguration()
     enable_profiling: bool = True
     enable_contention_profiling: bool = True
-    percentage_of_nodes_to_score: Int32 = 0
-    pod_initial_backoff_seconds: Int64 = 1
-    pod_max_backoff_seconds: Int64 = 10
+    percentage_of_nodes_to_score: Int32Field = 0
+    pod_initial_backoff_seconds: Int64Field = 1
+    pod_max_backoff_seconds: Int64Field = 10
     profiles: Many[KubeSchedulerProfile] = ()
     extenders: Annotated[Many[Extender], OmitEmpty] = ()
     delay_cache_until_active: OptionalBool = False

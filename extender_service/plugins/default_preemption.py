@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.config.args import PluginArgs
-from extender_service.config.model import Int32
+from extender_service.config.model import Int32Field
 from extender_service.config.problems import Problem, invalid, out_of_range
 from extender_service.config.release import FeatureGates
 from extender_service.framework.cycle_state import CycleState
@@ -34,8 +34,8 @@ class DefaultPreemptionArgs(PluginArgs):
     """How many nodes DefaultPreemption looks at: the larger of a percentage and a number."""
 
     kind: Literal["DefaultPreemptionArgs"] = "DefaultPreemptionArgs"
-    min_candidate_nodes_percentage: Int32 = 10
-    min_candidate_nodes_absolute: Int32 = 100
+    min_candidate_nodes_percentage: Int32Field = 10
+    min_candidate_nodes_absolute: Int32Field = 100
 
     def check(self, path: str, gates: FeatureGates) -> Iterator[Problem]:
         """Check that at least one node is looked at (ValidateDefaultPreemptionArgs)."""

@@ -73,7 +73,7 @@ def child(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def invalid(path: str, value: str | Sequence[str], detail: str) -> str:
+def invalid_text(path: str, value: str | Sequence[str], detail: str) -> str:
     """The text of field.Invalid for a string or a []string."""
     if isinstance(value, str):
         shown = quoted(value)
@@ -84,7 +84,7 @@ def invalid(path: str, value: str | Sequence[str], detail: str) -> str:
     return f"{path}: Invalid value: {shown}: {detail}"
 
 
-def not_supported(path: str, value: str, supported: Iterable[str]) -> str:
+def not_supported_text(path: str, value: str, supported: Iterable[str]) -> str:
     """The text of field.NotSupported."""
     return f"{path}: Unsupported value: {quoted(value)}: supported values: {', '.join(map(quoted, supported))}"
 

@@ -16,10 +16,10 @@ import msgspec
 from extender_service.kube.parsing.label_syntax import (
     aggregate,
     child,
-    invalid,
+    invalid_text,
     label_key_faults,
     label_value_faults,
-    not_supported,
+    not_supported_text,
     quoted,
 )
 from extender_service.kube.types import core as objects
@@ -267,24 +267,26 @@ def _checked_requirement(key: str, operator: str, values: tuple[str, ...], path:
     """The requirement, or SelectorError with what labels.NewRequirement finds wrong, in its order."""
     errors = []
     if faults := label_key_faults(key):
-        errors.append(invalid(child(path, "key"), key, "; ".join(faults)))
+        errors.append(invalid_text(child(path, "key"), key, "; ".join(faults)))
     values_path = child(path, "values")
     match operator:
         case Operator.IN | Operator.NOT_IN if not values:
-            errors.append(invalid(values_path, values, "for 'in', 'notin' operators, values set can't be empty"))
+            errors.append(invalid_text(values_path, values, "for 'in', 'notin' operators, values set can't be empty"))
         case Operator.EXISTS | Operator.DOES_NOT_EXIST if values:
-            errors.append(invalid(values_path, values, "values set must be empty for exists and does not exist"))
+            errors.append(invalid_text(values_path, values, "values set must be empty for exists and does not exist"))
         case Operator.GT | Operator.LT:
             if len(values) != 1:
-                errors.append(invalid(values_path, values, "for 'Gt', 'Lt' operators, exactly one value is required"))
+                errors.append(
+                    invalid_text(values_path, values, "for 'Gt', 'Lt' operators, exactly one value is required")
+                )
             errors += [
-                invalid(f"{values_path}[{index}]", value, "for 'Gt', 'Lt' operators, the value must be an integer")
+                invalid_text(f"{values_path}[{index}]", value, "for 'Gt', 'Lt' operators, the value must be an integer")
                 for index, value in enumerate(values)
                 if parse_label_integer(value) is None
             ]
     for index, value in enumerate(values):
         if faults := label_value_faults(value):
-            errors.append(invalid(f"{values_path}[{index}][{key}]", value, "; ".join(faults)))
+            errors.append(invalid_text(f"{values_path}[{index}][{key}]", value, "; ".join(faults)))
     if errors:
         raise SelectorError(errors)
     return _new_requirement(key, operator, values)
@@ -307,7 +309,7 @@ def _node_term(term: objects.NodeSelectorTerm, path: str) -> NodeTerm:
     for index, expression in enumerate(term.match_expressions):
         here = f"{path}.matchExpressions[{index}]"
         if expression.operator not in _NODE_OPERATORS:
-            errors.append(not_supported(f"{here}.operator", expression.operator, _NODE_OPERATORS))
+            errors.append(not_supported_text(f"{here}.operator", expression.operator, _NODE_OPERATORS))
             continue
         try:
             requirements.append(_expression(expression, here))
@@ -316,9 +318,9 @@ def _node_term(term: objects.NodeSelectorTerm, path: str) -> NodeTerm:
     for index, expression in enumerate(term.match_fields):
         here = f"{path}.matchFields[{index}]"
         if expression.operator not in _FIELD_OPERATORS:
-            errors.append(not_supported(f"{here}.operator", expression.operator, _FIELD_OPERATORS))
+            errors.append(not_supported_text(f"{here}.operator", expression.operator, _FIELD_OPERATORS))
         elif len(expression.values) != 1:
-            errors.append(invalid(f"{here}.values", expression.values, "must have one element"))
+            errors.append(invalid_text(f"{here}.values", expression.values, "must have one element"))
         else:
             fields.append(FieldRequirement(expression.key, Operator(expression.operator), expression.values[0]))
     if errors:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from extender_service.config.args import PluginArgs
-from extender_service.config.model import Int32
+from extender_service.config.model import Int32Field
 from extender_service.config.problems import Problem, out_of_range
 from extender_service.config.release import FeatureGates
 
@@ -13,7 +13,7 @@ class InterPodAffinityArgs(PluginArgs):
     """What InterPodAffinity's score makes of the affinity of pods that run already."""
 
     kind: Literal["InterPodAffinityArgs"] = "InterPodAffinityArgs"
-    hard_pod_affinity_weight: Int32 = 1
+    hard_pod_affinity_weight: Int32Field = 1
     ignore_preferred_terms_of_existing_pods: bool = False
 
     def check(self, path: str, gates: FeatureGates) -> Iterator[Problem]:

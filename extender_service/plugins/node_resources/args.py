@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
 
 from extender_service.config.args import PluginArgs
-from extender_service.config.model import Int64, Many, Model, OmitEmpty, OmitMissing, OptionalText, zero_means
+from extender_service.config.model import Int64Field, Many, Model, OmitEmpty, OmitMissing, OptionalText, zero_means
 from extender_service.config.problems import (
     Problem,
     duplicate,
@@ -26,7 +26,7 @@ class ResourceSpec(Model):
     """A resource and its weight in a score."""
 
     name: str = ""
-    weight: Annotated[Int64, zero_means(1)] = 1
+    weight: Annotated[Int64Field, zero_means(1)] = 1
 
 
 DEFAULT_RESOURCES = (ResourceSpec(name="cpu"), ResourceSpec(name="memory"))

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.config.model import Int32, Model
+from extender_service.config.model import Int32Field, Model
 from extender_service.config.problems import Problem, invalid, out_of_range, required
 
 # The highest score of a point of a requestedToCapacityRatio shape (config.MaxCustomPriorityScore).
@@ -15,8 +15,8 @@ MAX_SHAPE_SCORE = 10
 class UtilizationShapePoint(Model):
     """A point of a function from utilization in percent to a score of 0 to 10."""
 
-    utilization: Int32 = 0
-    score: Int32 = 0
+    utilization: Int32Field = 0
+    score: Int32Field = 0
 
 
 def check_shape(shape: Sequence[UtilizationShapePoint], path: str) -> Iterator[Problem]:

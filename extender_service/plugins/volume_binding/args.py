@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Annotated, Literal, Self
 
 from extender_service.config.args import PluginArgs
-from extender_service.config.model import Int64, Many, OmitEmpty
+from extender_service.config.model import Int64Field, Many, OmitEmpty
 from extender_service.config.problems import Problem, invalid
 from extender_service.config.release import FeatureGates
 from extender_service.plugins.shared.shape import MAX_SHAPE_SCORE, UtilizationShapePoint, check_shape
@@ -19,7 +19,7 @@ class VolumeBindingArgs(PluginArgs):
     """How long volumes may take to bind, and how their utilization is scored (gate VolumeCapacityPriority)."""
 
     kind: Literal["VolumeBindingArgs"] = "VolumeBindingArgs"
-    bind_timeout_seconds: Int64 = 600
+    bind_timeout_seconds: Int64Field = 600
     shape: Annotated[Many[UtilizationShapePoint], OmitEmpty] = ()
 
     def with_defaults(self, gates: FeatureGates) -> Self:

@@ -5,10 +5,10 @@ from hypothesis import strategies as st
 from extender_service.kube.parsing.label_syntax import (
     aggregate,
     child,
-    invalid,
+    invalid_text,
     label_key_faults,
     label_value_faults,
-    not_supported,
+    not_supported_text,
     quoted,
 )
 
@@ -47,9 +47,9 @@ def test_length_is_counted_in_bytes() -> None:
 
 
 def test_errors_read_as_in_go() -> None:
-    assert invalid(child("", "key"), "a\tb", "is wrong") == 'key: Invalid value: "a\\tb": is wrong'
-    assert invalid(child("spec", "values"), ["a", "b"], "") == 'spec.values: Invalid value: []string{"a", "b"}: '
-    assert not_supported("op", "=", ["In"]) == 'op: Unsupported value: "=": supported values: "In"'
+    assert invalid_text(child("", "key"), "a\tb", "is wrong") == 'key: Invalid value: "a\\tb": is wrong'
+    assert invalid_text(child("spec", "values"), ["a", "b"], "") == 'spec.values: Invalid value: []string{"a", "b"}: '
+    assert not_supported_text("op", "=", ["In"]) == 'op: Unsupported value: "=": supported values: "In"'
 
 
 def test_an_aggregate_names_each_error_once() -> None:
