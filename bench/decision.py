@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
+from random import Random
 
 from msgspec import structs
 
@@ -31,6 +32,7 @@ from extender_service.kube.types.core import Pod
 from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
 from extender_service.scheduling.engine import Engine
 from extender_service.scheduling.question import Question
+from extender_service.seams import RANDOM
 
 _TARGETS = {  # times faster than kube-scheduler, by number of nodes: for plain pods, and for others
     100: (1 / 2, 1.0),
@@ -112,16 +114,16 @@ def _with_volumes(the: Run, nodes: int) -> None:
     )
 
 
-def default_engine(cluster: Cluster) -> Engine:
+def default_engine(cluster: Cluster, random: Random = RANDOM) -> Engine:
     """The engine with the default profile over a cluster."""
     files = ClusterFile(cluster, [])
-    profiles = Registry(IN_TREE).profiles(default_config(ARGS_TYPES), Handle(cluster, files))
-    return Engine(cluster, Profiles(profiles), files)
+    handle = Handle(cluster, files, random=random)
+    return Engine(cluster, Profiles(Registry(IN_TREE).profiles(default_config(ARGS_TYPES), handle)), files)
 
 
-def default_profile(cluster: Cluster) -> Profile:
+def default_profile(cluster: Cluster, random: Random = RANDOM) -> Profile:
     """The default profile over a cluster."""
-    [profile] = default_engine(cluster).profiles
+    [profile] = default_engine(cluster, random).profiles
     return profile
 
 

@@ -62,7 +62,7 @@ class WebServer:
 
 @pytest.fixture
 def clock() -> Clock:
-    """Return a clock for plugins that take one."""
+    """Return a clock for a Trial."""
     return Clock()
 
 

@@ -6,7 +6,6 @@ A label of the node has its cost, or a URL answers with the costs by zone: {"zon
 import logging
 import math
 import threading
-import time
 from collections.abc import Callable, Mapping
 from typing import Annotated
 
@@ -54,7 +53,7 @@ class CostFeed:
     One assignment replaces the whole answer, so no lock is needed.
     """
 
-    def __init__(self, args: CostAwareArgs, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, args: CostAwareArgs, clock: Callable[[], float]) -> None:
         self._args = args
         self._clock = clock
         self._latest: tuple[float, Mapping[str, float]] = (-math.inf, {})
@@ -101,7 +100,7 @@ class CostAware(PreScore, Score):
 
     def __init__(self, args: CostAwareArgs, handle: Handle) -> None:
         super().__init__(args, handle)
-        self.feed = CostFeed(args)
+        self.feed = CostFeed(args, handle.clock)
         if args.url:
             self.feed.start()
 

@@ -1,7 +1,5 @@
 """Gang: binds pods that need each other together or not at all. The first ones wait in Permit for the others."""
 
-import time
-from collections.abc import Callable
 from typing import Annotated, NamedTuple
 
 from pydantic import Field
@@ -51,9 +49,8 @@ class Gang(PreFilter, Reserve, Permit):
     args_type = GangArgs
     args: GangArgs
 
-    def __init__(self, args: GangArgs, handle: Handle, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, args: GangArgs, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._clock = clock
         self._gives_way_until: dict[_Gang, float] = {}
 
     def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:
@@ -64,7 +61,7 @@ class Gang(PreFilter, Reserve, Permit):
             return None
         if not pod.metadata.labels.get(SIZE, "2").isdecimal():
             return unresolvable(f"label {SIZE} is not a number")
-        if self._gives_way_until.get(gang, 0.0) > self._clock():
+        if self._gives_way_until.get(gang, 0.0) > self.handle.clock():
             being_placed = {_gang_of(placement.pod) for placement in self.handle.cluster.placements}
             if being_placed - {None, gang}:
                 return unresolvable("another gang has precedence")
@@ -90,7 +87,7 @@ class Gang(PreFilter, Reserve, Permit):
         gang = _gang_of(pod)
         if gang is None:
             return
-        now = self._clock()
+        now = self.handle.clock()
         self._gives_way_until = {other: until for other, until in self._gives_way_until.items() if until > now}
         self._gives_way_until[gang] = now + self.args.timeout_seconds
         for other in self._waiting(gang):

@@ -4,9 +4,7 @@ A pod that starts pulls its image and takes more than later. Requests and limits
 pods that are created together over nodes where no other pod is starting.
 """
 
-import time
 from collections import Counter
-from collections.abc import Callable
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -52,16 +50,15 @@ class QuietStarts(Reserve, PreScore, ScoreNode):
     args_type = QuietStartsArgs
     args: QuietStartsArgs
 
-    def __init__(self, args: QuietStartsArgs, handle: Handle, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, args: QuietStartsArgs, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._clock = clock
         self._starts: dict[str, _Start] = {}
         self._starting_on: Counter[str] = Counter()
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
         """Note the node that was chosen. A pod that is placed again has one start, the last."""
         self.unreserve(state, pod, node_name)
-        self._starts[pod_uid(pod)] = _Start(node_name, self._clock() + self.args.busy_seconds)
+        self._starts[pod_uid(pod)] = _Start(node_name, self.handle.clock() + self.args.busy_seconds)
         self._starting_on[node_name] += 1
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
@@ -70,7 +67,7 @@ class QuietStarts(Reserve, PreScore, ScoreNode):
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeView) -> Status | None:
         """Forget starts that are over, once for all nodes. They are in order of time, the oldest first."""
-        now = self._clock()
+        now = self.handle.clock()
         while self._starts:
             uid, oldest = next(iter(self._starts.items()))
             if oldest.until > now:

@@ -11,13 +11,13 @@ from extender_service.testing import CycleError, Trial, make_node, make_pod
 
 
 @pytest.fixture
-def trial() -> Trial:
-    return Trial(make_node(name) for name in ("a", "b", "c"))
+def trial(clock: Clock) -> Trial:
+    return Trial((make_node(name) for name in ("a", "b", "c")), clock=clock)
 
 
 @pytest.fixture
-def plugin(trial: Trial, clock: Clock) -> Gang:
-    return Gang(GangArgs(), trial.handle, clock)
+def plugin(trial: Trial) -> Gang:
+    return Gang(GangArgs(), trial.handle)
 
 
 def pod(name: str, gang: str, size: str = "", *, namespace: str = "default", node_name: str = "") -> Pod:

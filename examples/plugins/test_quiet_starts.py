@@ -7,13 +7,13 @@ from extender_service.testing import Trial, make_node, make_pod
 
 
 @pytest.fixture
-def trial() -> Trial:
-    return Trial(make_node(name) for name in ("a", "b", "c"))
+def trial(clock: Clock) -> Trial:
+    return Trial((make_node(name) for name in ("a", "b", "c")), clock=clock)
 
 
 @pytest.fixture
-def plugin(trial: Trial, clock: Clock) -> QuietStarts:
-    return QuietStarts(QuietStartsArgs(busy_seconds=30), trial.handle, clock)
+def plugin(trial: Trial) -> QuietStarts:
+    return QuietStarts(QuietStartsArgs(busy_seconds=30), trial.handle)
 
 
 def reserve(plugin: QuietStarts, name: str, node_name: str) -> None:

@@ -36,6 +36,7 @@ from extender_service.kube.types.extender_api import (
     ExtenderPreemptionArgs,
 )
 from extender_service.scheduling.binder import BindError
+from extender_service.seams import Clock, WallClock
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +48,9 @@ VerbHandler = Callable[[Body, Call, Observation], Awaitable[Answer]]
 Failure = Callable[[str], tuple[int, object]]
 
 
-def create_app(extender: ExtenderService, observe: Observer, load: Load) -> FastAPI:
+def create_app(
+    extender: ExtenderService, observe: Observer, load: Load, *, wall_clock: WallClock = time.time
+) -> FastAPI:
     """Make the application that answers kube-scheduler."""
     verbs = _Verbs(extender)
     handlers: dict[Verb, tuple[VerbHandler, Failure]] = {
@@ -57,10 +60,10 @@ def create_app(extender: ExtenderService, observe: Observer, load: Load) -> Fast
         "preempt": (verbs.preempt, lambda error: (400, ErrorResult(error))),
         "bind": (verbs.bind, lambda error: (200, ExtenderBindingResult(error))),
     }
-    prepare = extender.engine.prepare
+    prepare, clock = extender.engine.prepare, extender.clock
     return _Application(
         {
-            f"/{verb}": _Endpoint(verb, handler, failed, prepare, observe, load)
+            f"/{verb}": _Endpoint(verb, handler, failed, prepare, observe, load, clock, wall_clock)
             for verb, (handler, failed) in handlers.items()
         }
     )
@@ -93,6 +96,8 @@ class _Endpoint:
         prepare: Callable[[], None],
         observe: Observer,
         load: Load,
+        clock: Clock,
+        wall_clock: WallClock,
     ) -> None:
         self._verb: Verb = verb
         self._handler = handler
@@ -100,10 +105,12 @@ class _Endpoint:
         self._prepare = prepare
         self._observe = observe
         self._load = load
+        self._clock = clock
+        self._wall_clock = wall_clock
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         observation = Observation(verb=self._verb, pod="", seconds=0)
-        call = Call(scope, receive, self._load)
+        call = Call(scope, receive, self._load, self._clock)
         status = 200
         body: Answer = ()
         try:
@@ -121,8 +128,8 @@ class _Endpoint:
         if observation.error and not body:
             status, failure = self._failed(observation.error)
             body = (_encode(failure),)
-        observation.seconds = time.monotonic() - call.arrived
-        observation.at = time.time()
+        observation.seconds = self._clock() - call.arrived
+        observation.at = self._wall_clock()
         await answer(send, status, body)
         asyncio.get_running_loop().call_soon(self._answered, observation)
 
@@ -210,7 +217,7 @@ class _Verbs:
 def _require_turn(call: Call) -> None:
     """Raise LimitError or OutOfTimeError for a call that need not be decided about any more."""
     call.load.require_room()
-    require_time(call.deadline, "waiting for its turn")
+    require_time(call.clock, call.deadline, "waiting for its turn")
 
 
 def _required_pod(pod: Pod | None, observation: Observation) -> Pod:

@@ -1,11 +1,10 @@
 """A call of a verb below the web framework: every microsecond here is one of kube-scheduler's serial loop."""
 
-import time
-
 from starlette.types import Message, Receive, Scope, Send
 
 from extender_service.extender.overload.overload import BodyShare, Load, body_too_large
 from extender_service.extender.wire.bodies import Answer, Body
+from extender_service.seams import Clock
 from extender_service.serving.scope import ARRIVED, HUNG_UP, HungUp
 
 
@@ -14,10 +13,12 @@ class HungUpError(Exception):
 
 
 class Call:
-    """One HTTP request, as ASGI gives it. Whoever asks waits until the `deadline`, in seconds of time.monotonic."""
+    """One HTTP request, as ASGI gives it. The caller waits until the `deadline`, in seconds of `clock`."""
 
-    def __init__(self, scope: Scope, receive: Receive, load: Load) -> None:
-        self.arrived: float = scope.get(ARRIVED) or time.monotonic()
+    def __init__(self, scope: Scope, receive: Receive, load: Load, clock: Clock) -> None:
+        """`clock` is the one by which the server notes when a request arrives."""
+        self.clock = clock
+        self.arrived: float = scope.get(ARRIVED) or clock()
         self.deadline = self.arrived + load.limits.decision_seconds
         self.load = load
         self.has_hung_up: HungUp = scope.get(HUNG_UP, _never)

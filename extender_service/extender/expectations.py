@@ -8,11 +8,12 @@ then, and after `expected_seconds` in any case.
 import heapq
 import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from extender_service.cluster.debugging.table_sizes import TableSize
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.state.placements import Placement
+from extender_service.seams import Clock
 
 # kube-scheduler's default bindTimeoutSeconds.
 EXPECTED_SECONDS = 600.0
@@ -23,13 +24,13 @@ SPARE_DEADLINES = 64
 
 
 class Expectations:
-    """The ends by time of expected placements. `clock` gives seconds that only grow."""
+    """The ends by time of expected placements."""
 
     def __init__(
         self,
         cluster: Cluster,
         *,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Clock = time.monotonic,
         expected_seconds: float = EXPECTED_SECONDS,
     ) -> None:
         self._cluster = cluster

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.state.cluster_events import ClusterEvent
 from extender_service.scheduling.decision import Decision
+from extender_service.seams import Clock
 
 # The longest that one call waits.
 PATIENCE_SECONDS = 0.025
@@ -19,7 +20,7 @@ SAVED_SECONDS = 0.25
 class WaitBudget:
     """Time that may still be spent waiting: it grows with the clock and is used up by waits."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._left = SAVED_SECONDS
         self._at = clock()
@@ -39,7 +40,7 @@ class WaitBudget:
 class SecondLook:
     """Decides again once the watch has shown a change that could help."""
 
-    def __init__(self, cluster: Cluster, clock: Callable[[], float]) -> None:
+    def __init__(self, cluster: Cluster, clock: Clock) -> None:
         self._cluster = cluster
         self._clock = clock
         self._budget = WaitBudget(clock)

@@ -1,7 +1,6 @@
 """The extender: its verbs over one engine, wired once."""
 
 import time
-from collections.abc import Callable
 
 from extender_service.extender.binding_events import Record, discard
 from extender_service.extender.expectations import EXPECTED_SECONDS, Expectations
@@ -14,13 +13,15 @@ from extender_service.extender.verbs.preempt import PreemptVerb
 from extender_service.extender.verbs.prioritize import PrioritizeVerb
 from extender_service.extender.wire.requested_nodes import RequestedNodes
 from extender_service.scheduling.engine import Engine
+from extender_service.seams import Clock
 
 
 class ExtenderService:
     """The verbs, and what only an extender needs.
 
     With `is_live`, the cluster follows an API server; otherwise it is a file, where nothing happens by itself.
-    `record` takes events about bindings that no caller has waited for.
+    `record` takes events about bindings that no caller has waited for. `clock` is that of the engine's profiles and of
+    the server.
     """
 
     def __init__(
@@ -31,7 +32,7 @@ class ExtenderService:
         is_live: bool,
         trust: Trust | None = None,
         record: Record = discard,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Clock = time.monotonic,
         expected_seconds: float = EXPECTED_SECONDS,
     ) -> None:
         policy = POLICIES[mode]
@@ -39,10 +40,11 @@ class ExtenderService:
         nodes = RequestedNodes(engine.cluster, engine.nodes)
         second_look = SecondLook(engine.cluster, clock) if is_live else None
         self.engine = engine
+        self.clock = clock
         self.expectations = Expectations(engine.cluster, clock=clock, expected_seconds=expected_seconds)
         self.filter = FilterVerb(engine, nodes, trust, self.expectations, policy, second_look=second_look, clock=clock)
         self.prioritize = PrioritizeVerb(engine, nodes, trust, self.expectations, policy)
-        self.preempt = PreemptVerb(engine, trust, self.expectations, policy)
+        self.preempt = PreemptVerb(engine, trust, self.expectations, policy, clock=clock)
         self.bind = BindVerb(engine, trust, record)
 
     def give_up(self, why: str) -> None:

@@ -1,7 +1,6 @@
 """Calls of plugins: what a plugin raises ends the cycle with an error that names the plugin and its extension point."""
 
 import logging
-import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -11,6 +10,7 @@ from extender_service.framework.plugin_errors import NoTimeLeftError, PluginErro
 from extender_service.framework.status import Code, Status
 from extender_service.kube.api_errors import KubeError
 from extender_service.kube.parsing.quantities import QuantityError
+from extender_service.seams import Clock
 
 log = logging.getLogger(__name__)
 
@@ -25,9 +25,9 @@ class OutOfTimeError(CycleError):
     """The decision took longer than the caller waits; names the plugin that ran, or that was next."""
 
 
-def require_time(deadline: float, doing: str) -> None:
-    """Raise OutOfTimeError after a deadline in seconds of time.monotonic."""
-    if time.monotonic() > deadline:
+def require_time(clock: Clock, deadline: float, doing: str) -> None:
+    """Raise OutOfTimeError after a deadline in seconds of the clock."""
+    if clock() > deadline:
         raise OutOfTimeError(f"{doing}: {NoTimeLeftError()}")
 
 
@@ -54,8 +54,8 @@ def running(plugin: Plugin, point: str) -> str:
 
 def call(state: CycleState, plugin: Plugin, point: str, method: Callable[..., T], *args: object) -> T:
     """Call a plugin if there is time, and record how long it takes. Raises CycleError, OutOfTimeError."""
-    if time.monotonic() > state.deadline:
-        require_time(state.deadline, running(plugin, point))
+    if state.clock() > state.deadline:
+        require_time(state.clock, state.deadline, running(plugin, point))
     recorder = state.recorder
     if recorder is None:
         try:
@@ -64,14 +64,14 @@ def call(state: CycleState, plugin: Plugin, point: str, method: Callable[..., T]
             raise
         except Exception as error:
             raise _failure(plugin, point, error) from error
-    started = time.perf_counter()
+    started = state.clock()
     code = Code.ERROR
     try:
         answer = guarded(plugin, point, method, *args)
         code = answer.code if isinstance(answer, Status) else Code.SUCCESS
         return answer
     finally:
-        recorder.record_plugin(plugin.name, point, code.label, time.perf_counter() - started)
+        recorder.record_plugin(plugin.name, point, code.label, state.clock() - started)
 
 
 def guarded(plugin: Plugin, point: str, method: Callable[..., T], *args: object) -> T:

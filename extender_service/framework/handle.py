@@ -1,11 +1,14 @@
 """What a plugin may reach beyond its arguments."""
 
+import time
+from random import Random
 from typing import Protocol
 
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.framework.waiting_pods import WaitingPods
 from extender_service.kube.types.core import Pod
 from extender_service.kube.types.storage import PersistentVolume, PersistentVolumeClaim
+from extender_service.seams import RANDOM, Clock
 
 
 class Pods(Protocol):
@@ -37,11 +40,13 @@ class API(Pods, Volumes, Protocol):
 
 
 class Handle:
-    """What a plugin may reach beyond its arguments: the cluster, where pods are bound and volumes are written, and the
-    pods that wait."""
+    """What a plugin may reach beyond its arguments: the cluster, where pods are bound and volumes are written, the pods
+    that wait, a clock and a random source."""
 
-    def __init__(self, cluster: Cluster, api: API) -> None:
+    def __init__(self, cluster: Cluster, api: API, *, clock: Clock = time.monotonic, random: Random = RANDOM) -> None:
         self.cluster = cluster
         self.pods: Pods = api
         self.volumes: Volumes = api
         self.waiting_pods = WaitingPods()
+        self.clock = clock
+        self.random = random

@@ -1,9 +1,13 @@
 """A profile: the plugins of one scheduler name, made and sorted by extension point."""
 
+import math
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from random import Random
 from typing import TypeVar
 
+from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.interface import (
     Bind,
     Filter,
@@ -21,6 +25,11 @@ from extender_service.framework.interface import (
 )
 from extender_service.framework.recording import Recorder
 from extender_service.framework.waiting_pods import WaitingPods
+from extender_service.kube.types.core import Pod
+from extender_service.seams import RANDOM, Clock
+
+# The share of decisions whose plugins are timed, as in kube-scheduler (pluginMetricsSamplePercent).
+SAMPLED = 0.1
 
 P = TypeVar("P", bound=Plugin)
 
@@ -36,12 +45,18 @@ class Profile:
         scheduler_name: str,
         plugins: Mapping[str, Sequence[tuple[Plugin, int]]],
         waiting_pods: WaitingPods | None = None,
+        *,
+        clock: Clock = time.monotonic,
+        random: Random = RANDOM,
     ) -> None:
         """`plugins` are (plugin, weight) by the configuration's name of the extension point.
 
-        Pods that Permit makes wait are found in `waiting_pods`, which profiles share.
+        Pods that Permit makes wait are found in `waiting_pods`, which profiles share. Deadlines of decisions are in
+        seconds of `clock`; among the best nodes, `random` chooses.
         """
         self.scheduler_name = scheduler_name
+        self.clock = clock
+        self.random = random
         self.recorder: Recorder | None = None
         self.waiting_pods = WaitingPods() if waiting_pods is None else waiting_pods
         self.pre_enqueue = _serving(PreEnqueue, plugins.get("preEnqueue", ()))
@@ -56,6 +71,13 @@ class Profile:
         self.bind = _serving(Bind, plugins.get("bind", ()))
         self.post_bind = _serving(PostBind, plugins.get("postBind", ()))
         self.score = tuple((plugin, weight) for plugin, weight in plugins.get("score", ()) if isinstance(plugin, Score))
+
+    def new_state(self, pod: Pod, deadline: float = math.inf) -> CycleState:
+        """Return the state that a decision about a pod begins with; draws whether its plugins are timed."""
+        recorder = self.recorder
+        if recorder is not None and self.random.random() >= SAMPLED:
+            recorder = None
+        return CycleState(pod, recorder, deadline, self.clock)
 
     @cached_property
     def treats_alike(self) -> bool:

@@ -1,18 +1,14 @@
 """How long extension points and plugins take, for whoever wants to know; nobody asking costs nothing."""
 
 import functools
-import random
-import time
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from extender_service.framework.status import Code
+from extender_service.seams import Clock
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-# The share of decisions whose plugins are timed, as in kube-scheduler (pluginMetricsSamplePercent).
-SAMPLED = 0.1
 
 
 class Recorder(Protocol):
@@ -36,13 +32,12 @@ class Recorded(Protocol):
     def recorder(self) -> Recorder | None:
         """Who wants to know."""
 
+    @property
+    def clock(self) -> Clock:
+        """What durations are measured with."""
+
 
 R = TypeVar("R", bound=Recorded)
-
-
-def sample(profile: Recorded) -> Recorder | None:
-    """Draw whether the plugins of a decision are to be timed, and return who wants to know."""
-    return profile.recorder if random.random() < SAMPLED else None  # noqa: S311 - a sample, no secret
 
 
 def extension_point(
@@ -56,14 +51,14 @@ def extension_point(
             recorder = profile.recorder
             if recorder is None:
                 return run(profile, *args, **kwargs)
-            started = time.perf_counter()
+            started = profile.clock()
             code = Code.ERROR
             try:
                 outcome = run(profile, *args, **kwargs)
                 code = status_of(outcome)
                 return outcome
             finally:
-                recorder.record_point(profile.scheduler_name, point, code.label, time.perf_counter() - started)
+                recorder.record_point(profile.scheduler_name, point, code.label, profile.clock() - started)
 
         return timed
 

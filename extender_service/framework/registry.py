@@ -83,6 +83,8 @@ class Registry:
             profile.scheduler_name,
             {point: [(made[plugin.name], plugin.weight) for plugin in plugins] for point, plugins in effective.items()},
             handle.waiting_pods,
+            clock=handle.clock,
+            random=handle.random,
         )
 
 

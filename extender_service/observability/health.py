@@ -8,6 +8,7 @@ from functools import partial
 from typing import NamedTuple
 
 from extender_service.kube.watching.reflector import WatchState
+from extender_service.seams import Clock
 
 # How long decisions may rest on what was last seen of the cluster.
 STALE_LIMIT_SECONDS = 30.0
@@ -47,7 +48,7 @@ def watch_checks(
     watches: Mapping[str, WatchState],
     *,
     stale_limit_seconds: float = STALE_LIMIT_SECONDS,
-    clock: Callable[[], float] = time.monotonic,
+    clock: Clock = time.monotonic,
 ) -> dict[str, Check]:
     """Return a check per resource: its list is here, and what it tells is not older than the limit."""
     return {
@@ -60,7 +61,7 @@ def trust_check(
     watches: Mapping[str, WatchState],
     *,
     stale_limit_seconds: float = STALE_LIMIT_SECONDS,
-    clock: Callable[[], float] = time.monotonic,
+    clock: Clock = time.monotonic,
 ) -> Check:
     """Return a check that tells the first problem of `watch_checks`, for each call to ask.
 
@@ -100,7 +101,7 @@ def run_checks(name: str, checks: Mapping[str, Check], excluded: Collection[str]
     return Report(passed, "\n".join(lines))
 
 
-def _watch_problem(state: WatchState, stale_limit_seconds: float, clock: Callable[[], float]) -> str | None:
+def _watch_problem(state: WatchState, stale_limit_seconds: float, clock: Clock) -> str | None:
     if not state.synced:
         problem = "not synced yet"
     elif (age := clock() - state.current_at) > stale_limit_seconds:

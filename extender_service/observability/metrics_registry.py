@@ -18,6 +18,7 @@ from extender_service.cluster.state.cluster import Cluster
 from extender_service.kube.watching.reflector import WatchState
 from extender_service.observability.framework_metrics import FrameworkMetrics
 from extender_service.observability.state_metrics import ClusterCollector, CountCollector, WatchCollector
+from extender_service.seams import Clock
 
 _TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -46,7 +47,7 @@ class MetricsRegistry:
         refusals: Mapping[str, int] = _NONE,
         decisions_ahead: Mapping[str, int] = _NONE,
         own_tables: Callable[[], Iterable[TableSize]] = tuple,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Clock = time.monotonic,
     ) -> None:
         self.prometheus = CollectorRegistry()
         self.framework = FrameworkMetrics(self.prometheus)

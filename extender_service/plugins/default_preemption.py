@@ -1,7 +1,6 @@
 """DefaultPreemption: makes room by deleting pods of lower priority."""
 
-import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -14,7 +13,6 @@ from extender_service.config.problems import Problem, invalid, out_of_range
 from extender_service.config.release import FeatureGates
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.guard import CycleError
-from extender_service.framework.handle import Handle
 from extender_service.framework.interface import FilterAgain, PostFilter, PostFilterResult
 from extender_service.framework.preemption.candidates import NO_CANDIDATES, Candidates, best_candidates, sampled
 from extender_service.framework.preemption.dry_run import (
@@ -56,13 +54,7 @@ class DefaultPreemption(PostFilter):
     name: ClassVar[str] = "DefaultPreemption"
     args_type: ClassVar[type | None] = DefaultPreemptionArgs
     reads: ClassVar[frozenset[type[Object]]] = frozenset({PodDisruptionBudget})
-
-    def __init__(
-        self, args: DefaultPreemptionArgs, handle: Handle, draw_offset: Callable[[int], int] = random.randrange
-    ) -> None:
-        """`draw_offset` picks the node, of so many, to begin with."""
-        super().__init__(args, handle)
-        self._draw_offset = draw_offset
+    args: DefaultPreemptionArgs
 
     def post_filter(
         self, state: CycleState, pod: Pod, verdicts: Verdicts, filter_again: FilterAgain
@@ -85,7 +77,7 @@ class DefaultPreemption(PostFilter):
             hopeless = int(np.count_nonzero(nodes.exists)) - len(hopeful)
             failed = [*tried.failed, (NOT_HELPFUL, hopeless)] if hopeless else tried.failed
             return PostFilterResult(unschedulable(f"preemption: {fit_error(failed)}"))
-        best = random.choice(best_candidates(self.handle.cluster.pods, tried.candidates))  # noqa: S311 - no secret
+        best = self.handle.random.choice(best_candidates(self.handle.cluster.pods, tried.candidates))
         return PostFilterResult(Status(Code.SUCCESS), best.node_name, best.victims)
 
     def _try(self, pod: Pod, nodes: NodeView, hopeful: NDArray[np.intp], filter_again: FilterAgain) -> DryRun:
@@ -93,7 +85,7 @@ class DefaultPreemption(PostFilter):
         tried = DryRun()
         if not len(hopeful):
             return tried
-        order = np.roll(hopeful, -self._draw_offset(len(hopeful)))
+        order = np.roll(hopeful, -self.handle.random.randrange(len(hopeful)))
         wanted = self._candidates_wanted(len(order))
         found = NO_CANDIDATES
         begin, size = 0, max(wanted, 1)

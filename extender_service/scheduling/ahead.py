@@ -4,7 +4,6 @@ The pods of a ReplicaSet or a Job are asked about one after the other, and betwe
 the caller has work of its own. A decision that was made in that time is the answer only if nothing has changed since.
 """
 
-import time
 from typing import Any, NamedTuple
 
 from msgspec import structs
@@ -90,9 +89,9 @@ class DecidingAhead:
             return False
         return True
 
-    def question(self, pod: Pod, nodes: AskedNodes) -> Question:
+    def question(self, profile: Profile, pod: Pod, nodes: AskedNodes) -> Question:
         """Return the question about one more pod like this one: it may not take long."""
-        return Question(pod, nodes, time.monotonic() + _MOST_SECONDS)
+        return Question(pod, nodes, profile.clock() + _MOST_SECONDS)
 
     def prepare(self, profile: Profile, question: Question, nominated: list[Nomination]) -> None:
         """Make the decision about one more pod like that of `question`."""

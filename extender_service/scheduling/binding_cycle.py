@@ -12,6 +12,7 @@ from extender_service.framework.waiting_pods import MAX_WAIT_SECONDS, WaitingPod
 from extender_service.kube.api_errors import KubeError
 from extender_service.kube.types.core import Pod
 from extender_service.kube.types.pods import pod_uid
+from extender_service.seams import Clock
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +40,11 @@ class BindingCycle:
     def recorder(self) -> Recorder | None:
         """Where the durations of the steps are recorded."""
         return self._profile.recorder
+
+    @property
+    def clock(self) -> Clock:
+        """What they are measured with."""
+        return self._profile.clock
 
     @extension_point("Reserve")
     def reserve(self) -> None:

@@ -1,6 +1,5 @@
 """One decision about a pod: PreFilter and Filter on the asked nodes, PreScore and Score on those that pass."""
 
-import random
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,7 +8,6 @@ from numpy.typing import NDArray
 from extender_service.cluster.state.nominations import Nomination
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.profile import Profile
-from extender_service.framework.recording import sample
 from extender_service.framework.runtime import Scores, run_filter, run_pre_filter, run_pre_score, run_score
 from extender_service.framework.verdicts import Verdicts
 from extender_service.scheduling.question import Question
@@ -54,7 +52,7 @@ class Decision:
     def choose(self) -> int:
         """Return one of the best positions, each with the same chance."""
         best = self.best
-        return int(best[random.randrange(len(best))])  # noqa: S311 - balances load, keeps no secret
+        return int(best[self.profile.random.randrange(len(best))])
 
 
 def decide(profile: Profile, question: Question, nominated: Sequence[Nomination] = ()) -> Decision:
@@ -65,7 +63,7 @@ def decide(profile: Profile, question: Question, nominated: Sequence[Nomination]
     Raises CycleError where kube-scheduler would end the cycle with an error, OutOfTimeError after the deadline.
     """
     pod, nodes = question.pod, question.nodes.view
-    state = CycleState(pod, sample(profile), question.deadline)
+    state = profile.new_state(pod, question.deadline)
     found = run_pre_filter(profile, state, pod)
     verdicts = run_filter(profile, state, pod, nodes, question.nodes.asked, found, nominated)
     feasible = np.flatnonzero(verdicts.passing)

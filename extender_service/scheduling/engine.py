@@ -16,7 +16,6 @@ from extender_service.framework.interface import PostFilterResult
 from extender_service.framework.preemption.candidates import Candidate, Candidates
 from extender_service.framework.preemption.dry_run import dry_run, given_candidate
 from extender_service.framework.profiles import Profiles
-from extender_service.framework.recording import sample
 from extender_service.framework.runtime import (
     Scores,
     filter_again,
@@ -88,7 +87,7 @@ class Engine:
         pod, asked = question.pod, question.nodes
         profile = self.profiles.of(pod)
         if state is None:
-            state = CycleState(pod, sample(profile), question.deadline)
+            state = profile.new_state(pod, question.deadline)
             run_pre_filter(profile, state, pod)
         positions = np.flatnonzero(asked.asked)
         nodes = asked.view if len(positions) == len(asked.view) else asked.view.at(positions)
@@ -110,7 +109,7 @@ class Engine:
         """
         pod, nodes = question.pod, question.nodes.view
         profile = self.profiles.of(pod)
-        state = CycleState(pod, sample(profile), question.deadline)
+        state = profile.new_state(pod, question.deadline)
         found = run_pre_filter(profile, state, pod)
         nominated = self._nominated(question)
         judged = nodes if agreed is None else nodes.changed(agreed)
@@ -134,7 +133,8 @@ class Engine:
         uid = pod_uid(pod)
         self.cluster.drop_placement(uid)  # what is set aside on another node is free again, for this pod, too
         if decision is None:
-            cycle = BindingCycle(self.profiles.of(pod), CycleState(pod), pod, node_name)
+            profile = self.profiles.of(pod)
+            cycle = BindingCycle(profile, profile.new_state(pod), pod, node_name)
         else:
             cycle = BindingCycle(decision.profile, decision.state, pod, node_name)
         cycle.reserve()
@@ -159,7 +159,7 @@ class Engine:
         if placed is not None and not placed.question.chosen_elsewhere:
             pod, nodes = placed.question.pod, placed.question.nodes
             if self.ahead.is_worthwhile(placed.profile, pod) and nodes.by_name:
-                question = self.ahead.question(pod, self.nodes.again(nodes))
+                question = self.ahead.question(placed.profile, pod, self.nodes.again(nodes))
                 self.ahead.prepare(placed.profile, question, self._nominated(question))
         self.cluster.catch_up()
 

@@ -11,8 +11,8 @@ from extender_service.scheduling.asked_nodes import AskedNodes
 class Question(msgspec.Struct, frozen=True, gc=False):
     """May `pod` run on `nodes`, and if it `must_score`, how good is each of them?
 
-    After the `deadline`, in seconds of time.monotonic, the answer is an error. Nominated pods count on their nodes,
-    except where the node was `chosen_elsewhere`: another scheduler has judged it then, nominated pods included.
+    After the `deadline`, in seconds of the profile's clock, the answer is an error. Nominated pods count on their
+    nodes, except where the node was `chosen_elsewhere`: another scheduler has judged it then, nominated pods included.
     """
 
     pod: Pod

@@ -3,10 +3,10 @@
 import asyncio
 import math
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from extender_service.seams import Clock
 from extender_service.serving.refusals import Refusals
 
 _LOOK_SECONDS = 1.0
@@ -39,8 +39,8 @@ class ConnectionLimits:
 class Connection(Protocol):
     """An open connection.
 
-    `due` is when its patience ends, in seconds of time.monotonic; `is_busy` while a request that has come whole is not
-    answered; `unsent_since` when the caller stopped to take an answer, None if it takes it.
+    `due` is when its patience ends, in seconds of the clock of its Connections; `is_busy` while a request that has come
+    whole is not answered; `unsent_since` when the caller stopped to take an answer, None if it takes it.
     """
 
     due: float
@@ -65,12 +65,10 @@ class Connections:
     one that is idle for longest. So strangers who open many get in each other's way, not in that of kube-scheduler.
     """
 
-    def __init__(
-        self, limits: ConnectionLimits, refusals: Refusals, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, limits: ConnectionLimits, refusals: Refusals, clock: Clock = time.monotonic) -> None:
         self.limits = limits
         self.refusals = refusals
-        self._clock = clock
+        self.clock = clock
         self._strangers: dict[Connection, None] = {}
         self._known: dict[Connection, None] = {}
         self._unsent: dict[Connection, None] = {}
@@ -112,7 +110,7 @@ class Connections:
 
     def pause(self, connection: Connection) -> None:
         """A caller does not take its answer as fast as it is sent."""
-        connection.unsent_since = self._clock()
+        connection.unsent_since = self.clock()
         self._unsent[connection] = None
         while sum(each.unsent_bytes for each in self._unsent) > self.limits.unsent_bytes:
             oldest = next(iter(self._unsent))
@@ -127,13 +125,13 @@ class Connections:
     async def watch(self) -> None:
         """Hang up on those who are too slow, once a second."""
         while True:
-            expected = self._clock() + _LOOK_SECONDS
+            expected = self.clock() + _LOOK_SECONDS
             await asyncio.sleep(_LOOK_SECONDS)
-            self.look(self._clock() - expected)
+            self.look(self.clock() - expected)
 
     def look(self, late_seconds: float) -> None:
         """Hang up on those who are too slow, but for the time in which we were."""
-        now = self._clock()
+        now = self.clock()
         for connection in [*self._strangers, *self._known]:
             if late_seconds > _LATE_SECONDS:
                 connection.due += late_seconds

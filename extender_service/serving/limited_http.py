@@ -1,7 +1,6 @@
 """HTTP within limits: a request must come in time, and its head must be small."""
 
 import math
-import time
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
@@ -34,7 +33,7 @@ class LimitedHTTP(WholeAnswers):
         self._limits = connections.limits
         self._is_refused = False
         self._has_asked = False
-        # When something came last, in seconds of time.monotonic.
+        # When something came last, in seconds of the clock of `connections`.
         self._came = 0.0
         # Of the request that is coming: when it began, whether its head is complete, what came that is no body.
         self._began: float | None = None
@@ -65,7 +64,7 @@ class LimitedHTTP(WholeAnswers):
         """Take a new connection."""
         super().connection_made(transport)
         self._hang_up = HangUp(transport)
-        self.due = time.monotonic() + self._limits.idle_seconds
+        self.due = self._connections.clock() + self._limits.idle_seconds
         self._connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -88,7 +87,7 @@ class LimitedHTTP(WholeAnswers):
         if self._is_refused:
             return
         was_coming = self._began
-        self._came = time.monotonic()
+        self._came = self._connections.clock()
         self._chunk_bytes, self._has_body_in_chunk = len(data), False
         super().data_received(data)
         # A chunk in which one request ended and the next began is of both.
@@ -149,7 +148,7 @@ class LimitedHTTP(WholeAnswers):
         """Have sent an answer."""
         super().on_response_complete()
         if self._began is None and self._is_answered:
-            self.due = time.monotonic() + self._limits.idle_seconds
+            self.due = self._connections.clock() + self._limits.idle_seconds
 
     @property
     def _is_answered(self) -> bool:
@@ -168,7 +167,7 @@ class LimitedHTTP(WholeAnswers):
         """Answer that the head is too large, and read nothing any more."""
         self._is_refused = True
         self._connections.refusals.add("header", "the head of a request is too large (--max-header-size)")
-        self.due = time.monotonic() + _LINGER_SECONDS
+        self.due = self._connections.clock() + _LINGER_SECONDS
         if self._is_answered and not self.transport.is_closing():
             self.transport.write(_HEADER_TOO_LARGE)
         else:

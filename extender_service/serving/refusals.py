@@ -2,8 +2,9 @@
 
 import logging
 import time
-from collections.abc import Callable
 from typing import Literal, get_args
+
+from extender_service.seams import Clock
 
 log = logging.getLogger(__name__)
 
@@ -21,7 +22,7 @@ class Refusals:
     request that does not come in time, or an answer that is not taken), `crowd` (more connections than are allowed).
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Clock = time.monotonic) -> None:
         self.counts: dict[str, int] = dict.fromkeys(get_args(RefusalReason), 0)
         self._clock = clock
         self._quiet_until = dict.fromkeys(self.counts, clock())

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-# When the head of the request had come, in seconds of time.monotonic.
+# When the head of the request had come, in seconds of the clock of the server's Connections.
 ARRIVED = "extender_service.arrived"
 # A HungUp.
 HUNG_UP = "extender_service.hung_up"

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from extender_service.seams import Clock
+
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 # The last fifth of the time is for undoing what did not finish, and for telling those whom it concerns.
 _FINISH_SHARE = 0.8
@@ -25,7 +27,7 @@ class Shutdown:
         self,
         delay_seconds: float,
         grace_seconds: float,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Clock = time.monotonic,
     ) -> None:
         self._delay_seconds = delay_seconds
         self._grace_seconds = grace_seconds

@@ -1,7 +1,9 @@
 """Tries one plugin on a small cluster."""
 
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from random import Random
 from typing import TypeVar
 
 from msgspec import structs
@@ -24,6 +26,7 @@ from extender_service.scheduling.binder import BindError
 from extender_service.scheduling.decision import Decision
 from extender_service.scheduling.engine import Engine
 from extender_service.scheduling.question import Question
+from extender_service.seams import RANDOM, Clock
 
 T = TypeVar("T")
 _Points = Mapping[str, list[tuple[Plugin, int]]]
@@ -32,16 +35,24 @@ _Points = Mapping[str, list[tuple[Plugin, int]]]
 class Trial:
     """A cluster of the objects given and of those in cluster files, for plugins made with `handle`.
 
-    `pods` are those of the files by namespace/name. Raises ManifestError for a file that cannot be read, and TypeError
-    where an argument is not a list of what its name says.
+    `pods` are those of the files by namespace/name. Plugins find `clock` and `random` on the handle. Raises
+    ManifestError for a file that cannot be read, and TypeError where an argument is not a list of what its name says.
     """
 
-    def __init__(self, nodes: Iterable[Node] = (), pods: Iterable[Pod] = (), *, files: Iterable[Path] = ()) -> None:
+    def __init__(
+        self,
+        nodes: Iterable[Node] = (),
+        pods: Iterable[Pod] = (),
+        *,
+        files: Iterable[Path] = (),
+        clock: Clock = time.monotonic,
+        random: Random = RANDOM,
+    ) -> None:
         nodes, pods = _all_of(Node, nodes, "nodes"), _all_of(Pod, pods, "pods")
         self.cluster = Cluster()
         self._files = ClusterFile(self.cluster, _all_of(Path, files, "files"))
         self._files.load()
-        self.handle = Handle(self.cluster, self._files)
+        self.handle = Handle(self.cluster, self._files, clock=clock, random=random)
         self.pods = {f"{pod.metadata.namespace}/{pod.metadata.name}": pod for pod in self._files.pods}
         for node in nodes:
             self.cluster.apply_node(node)
@@ -97,7 +108,8 @@ class Trial:
         return engine.decide(Question(pod, engine.nodes.all()))
 
     def _engine(self, points: _Points) -> Engine:
-        profile = Profile(DEFAULT_SCHEDULER_NAME, points, self.handle.waiting_pods)
+        handle = self.handle
+        profile = Profile(DEFAULT_SCHEDULER_NAME, points, handle.waiting_pods, clock=handle.clock, random=handle.random)
         return Engine(self.cluster, Profiles({profile.scheduler_name: profile}), self._files)
 
 

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterator
+from random import Random
 
 import numpy as np
 
@@ -31,7 +32,7 @@ def catching_up(nodes: int) -> int:
 
 def _decisions(pod_class: str, nodes: int) -> Iterator[tuple[int, int]]:
     cluster = synthetic.cluster(nodes, PODS_PER_NODE)
-    profile = default_profile(cluster)
+    profile = default_profile(cluster, Random(1))
     waiting = synthetic.pending_pod(pod_class)
     chosen: list[str] = []
     for number in itertools.count():
@@ -54,7 +55,7 @@ def dry_run_of_preemption(victims: int, nodes: int) -> int:
     """Count the search for the best victims where a pod needs the place of so many on any node."""
     cluster = preemption.full_cluster(nodes, victims)
     pod = preemption.pending_pod(victims)
-    profile = default_profile(cluster)
+    profile = default_profile(cluster, Random(1))
     view = cluster.view(None)
     decision = decide(profile, Question(pod, AllNodes(view), must_score=False))
     hopeful = view.at(np.flatnonzero(decision.verdicts.rejected_with(Code.UNSCHEDULABLE)))

@@ -4,7 +4,6 @@ import asyncio
 import logging
 import math
 from collections import Counter
-from collections.abc import Callable
 
 import msgspec
 import numpy as np
@@ -25,6 +24,7 @@ from extender_service.scheduling.asked_nodes import AskedNodes
 from extender_service.scheduling.decision import Decision
 from extender_service.scheduling.engine import Engine
 from extender_service.scheduling.question import Question
+from extender_service.seams import Clock
 from extender_service.serving.scope import HungUp
 
 log = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ class FilterVerb:
         policy: Policy,
         *,
         second_look: SecondLook | None,
-        clock: Callable[[], float],
+        clock: Clock,
     ) -> None:
         self._engine = engine
         self._cluster = engine.cluster

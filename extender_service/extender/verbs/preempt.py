@@ -23,6 +23,7 @@ from extender_service.kube.types.extender_api import (
 )
 from extender_service.scheduling.engine import DryRunOutcome, Engine
 from extender_service.scheduling.question import Question
+from extender_service.seams import Clock
 
 log = logging.getLogger(__name__)
 
@@ -42,12 +43,15 @@ class Proposal(msgspec.Struct):
 class PreemptVerb:
     """Answers on which of the proposed nodes the pod fits once which pods are gone."""
 
-    def __init__(self, engine: Engine, trust: Trust, expectations: Expectations, policy: Policy) -> None:
+    def __init__(
+        self, engine: Engine, trust: Trust, expectations: Expectations, policy: Policy, *, clock: Clock
+    ) -> None:
         self._engine = engine
         self._cluster = engine.cluster
         self._trust = trust
         self._expectations = expectations
         self._policy = policy
+        self._clock = clock
 
     def __call__(self, pod: Pod, args: ExtenderPreemptionArgs, deadline: float = math.inf) -> ExtenderPreemptionResult:
         """Answer with the nodes where it helps, and the victims there.
@@ -94,7 +98,7 @@ class PreemptVerb:
         candidates = {candidate.node_name: candidate for candidate in outcome.candidates}
         kept: dict[str, MetaVictims] = {}
         for position, (name, proposal) in enumerate(proposals.items()):
-            require_time(question.deadline, "settling the victims")
+            require_time(self._clock, question.deadline, "settling the victims")
             passes = outcome.passing[question.nodes.positions[position]]
             if passes and proposal.is_current:
                 # Each once, as it is on the node.

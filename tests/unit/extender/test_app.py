@@ -22,6 +22,7 @@ from extender_service.kube.types.core import Pod
 from extender_service.serving.connection_limits import ConnectionLimits, Connections
 from extender_service.serving.limited_server import LimitedServer
 from extender_service.serving.refusals import Refusals
+from tests.unit.cluster.clock import Clock
 from tests.unit.cluster.objects import make_node, make_pod
 from tests.unit.extender.world import Hold, World
 
@@ -175,6 +176,34 @@ def test_a_call_whose_time_is_over_is_not_decided_about(verb: Verb) -> None:
     assert world.observations[0].limit == "decision-time"
 
 
+class TakesLong(Filter):
+    """Takes five seconds of the world's clock."""
+
+    name = "TakesLong"
+
+    def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
+        assert isinstance(self.handle.clock, Clock)
+        self.handle.clock.pass_seconds(5)
+        return None
+
+
+def test_one_clock_counts_from_the_arrival_of_a_call_to_its_decision() -> None:
+    world = World(make_node("a"), plugins={}, limits=CallLimits(decision_seconds=4))
+    world.profile.filter = (TakesLong(None, world.handle), Fails(None, world.handle))
+
+    async def call() -> Any:
+        async with listening(world) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(http_request("/filter", {"Pod": {}, "NodeNames": ["a"]}))
+            answer = await read_response(reader)
+            writer.close()
+            return answer[2]
+
+    error = 'running "Fails" filter plugin: the time for this decision is over (--decision-timeout)'
+    assert asyncio.run(call())["Error"] == error
+    assert [(each.seconds, each.limit) for each in world.observations] == [(5.0, "decision-time")]
+
+
 def test_bindings_have_a_limit_of_their_own_and_no_deadline() -> None:
     assert limited("bind", CallLimits(requests=0, decision_seconds=-1), tasks=9)[2] == ""
     world, status, error = limited("bind", CallLimits(bindings=0))
@@ -247,7 +276,7 @@ def test_a_verb_is_posted(verb: Verb) -> None:
 async def listening(world: World) -> AsyncIterator[int]:
     """Serve with the server and the parser that the service runs with; the value is the port."""
     config = uvicorn.Config(world.app, http="httptools", lifespan="off", log_config=None, access_log=False)
-    server = LimitedServer(config, Connections(ConnectionLimits(), Refusals()))
+    server = LimitedServer(config, Connections(ConnectionLimits(), Refusals(), world.clock))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         try:

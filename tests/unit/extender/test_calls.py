@@ -7,6 +7,7 @@ from starlette.types import Message
 from extender_service.extender.calls import Call, HungUpError, answer
 from extender_service.extender.overload.overload import CallLimits, LimitError, Load
 from extender_service.serving.scope import ARRIVED, HUNG_UP
+from tests.unit.cluster.clock import Clock
 
 GONE: Message = {"type": "http.disconnect"}
 
@@ -29,7 +30,7 @@ class Caller:
 
 def made(caller: Caller, load: Load | None = None, length: int | None = None) -> Call:
     headers = [] if length is None else [(b"host", b"x"), (b"content-length", b"%d" % length)]
-    return Call({"headers": headers}, caller.receive, load or Load(CallLimits()))
+    return Call({"headers": headers}, caller.receive, load or Load(CallLimits()), Clock())
 
 
 @pytest.mark.parametrize(
@@ -73,7 +74,7 @@ def test_a_caller_that_goes_before_it_is_done(messages: list[Message]) -> None:
 
 def test_whether_the_caller_is_gone_is_told_by_the_server() -> None:
     is_gone = False
-    call = Call({"headers": [], HUNG_UP: lambda: is_gone}, Caller([]).receive, Load(CallLimits()))
+    call = Call({"headers": [], HUNG_UP: lambda: is_gone}, Caller([]).receive, Load(CallLimits()), Clock())
     assert not call.has_hung_up()
     is_gone = True
     assert call.has_hung_up()
@@ -156,5 +157,12 @@ def test_a_body_that_has_been_coming_for_long_goes_for_one_that_comes_at_once() 
 
 
 def test_the_deadline_counts_from_when_the_server_saw_the_call() -> None:
-    call = Call({"headers": [], ARRIVED: 100.0}, Caller([]).receive, Load(CallLimits(decision_seconds=3)))
+    load = Load(CallLimits(decision_seconds=3))
+    call = Call({"headers": [], ARRIVED: 100.0}, Caller([]).receive, load, Clock())
     assert (call.arrived, call.deadline) == (100.0, 103.0)
+
+
+def test_without_such_a_server_the_deadline_counts_from_now() -> None:
+    clock, load = Clock(), Load(CallLimits(decision_seconds=3))
+    call = Call({"headers": []}, Caller([]).receive, load, clock)
+    assert (call.arrived, call.deadline) == (clock.now, clock.now + 3)

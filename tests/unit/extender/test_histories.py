@@ -63,7 +63,7 @@ class ServiceHistories(RuleBasedStateMachine):
         self.loop.set_exception_handler(lambda _, context: self.complaints.append(context))
         self.cluster = Cluster()
         self.api = SlowApiServer(self.cluster, self.pod_is_gone)
-        handle = Handle(self.cluster, self.api)
+        handle = Handle(self.cluster, self.api, clock=self.clock)
         self.profiles = Registry(IN_TREE).profiles(default_config(ARGS_TYPES), handle)
         (self.profile,) = self.profiles.values()
         self.seats = Seats(None, handle)

@@ -114,13 +114,13 @@ class World:
         self.clock = Clock()
         self.cluster = Cluster()
         self.pods = Pods()
-        handle = Handle(self.cluster, self.pods)
+        self.handle = Handle(self.cluster, self.pods, clock=self.clock)
         profiles = (
-            Registry(IN_TREE).profiles(default_config(ARGS_TYPES), handle)
+            Registry(IN_TREE).profiles(default_config(ARGS_TYPES), self.handle)
             if plugins is None
             else {
                 "default-scheduler": Profile(
-                    "default-scheduler", {"bind": [(DefaultBinder(None, handle), 0)], **plugins}
+                    "default-scheduler", {"bind": [(DefaultBinder(None, self.handle), 0)], **plugins}, clock=self.clock
                 )
             }
         )

@@ -1,5 +1,6 @@
 """Plugins that do what a test tells them."""
 
+import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
@@ -15,6 +16,7 @@ from extender_service.framework.interface import Filter, PreFilter, PreScore, Sc
 from extender_service.framework.profile import Profile
 from extender_service.framework.status import Rejections, Status
 from extender_service.kube.types.core import Pod
+from extender_service.seams import Clock
 from tests.unit.cluster.objects import make_node
 
 POD = Pod()
@@ -80,10 +82,11 @@ class Stub(PreFilter, Filter, PreScore, Score):
         return self._normalized(scores)
 
 
-def make_profile(*plugins: Stub, weights: Mapping[str, int] | None = None) -> Profile:
+def make_profile(*plugins: Stub, weights: Mapping[str, int] | None = None, clock: Clock = time.monotonic) -> Profile:
     """A profile in which all plugins are enabled wherever they can be."""
     weighted = [(plugin, (weights or {}).get(plugin.name, 1)) for plugin in plugins]
-    return Profile("default-scheduler", dict.fromkeys(("preFilter", "filter", "preScore", "score"), weighted))
+    points = dict.fromkeys(("preFilter", "filter", "preScore", "score"), weighted)
+    return Profile("default-scheduler", points, clock=clock)
 
 
 def fails(error: Exception) -> Callable[[], Any]:

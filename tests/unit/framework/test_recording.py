@@ -1,12 +1,12 @@
+from collections.abc import Callable
+from random import Random
 from typing import Any, ClassVar
 
 import numpy as np
-import pytest
 
 from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.view.node_view import NodeView
-from extender_service.framework import recording
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.guard import CycleError
 from extender_service.framework.handle import Handle
@@ -18,34 +18,51 @@ from extender_service.kube.types.core import Node, ObjectMeta, Pod
 from extender_service.scheduling.asked_nodes import AllNodes
 from extender_service.scheduling.decision import decide
 from extender_service.scheduling.question import Question
+from tests.unit.cluster.clock import Clock
 
 
 class Recorder:
-    """Keeps what it is told, without the seconds."""
+    """Keeps what it is told, and the seconds of Filter apart."""
 
     def __init__(self) -> None:
         self.points: list[tuple[str, str]] = []
         self.plugins: list[tuple[str, str, str]] = []
+        self.filter_seconds: list[float] = []
 
     def record_point(self, profile: str, point: str, status: str, seconds: float) -> None:
         assert profile == "default-scheduler"
-        assert seconds >= 0
+        self._note_seconds(point, seconds)
         self.points.append((point, status))
 
     def record_plugin(self, plugin: str, point: str, status: str, seconds: float) -> None:
-        assert seconds >= 0
+        self._note_seconds(point, seconds)
         self.plugins.append((plugin, point, status))
+
+    def _note_seconds(self, point: str, seconds: float) -> None:
+        if point == "Filter":
+            self.filter_seconds.append(seconds)
+        else:
+            assert seconds == 0
+
+
+class Sampled(Random):
+    """Draws that the plugins of every decision are timed."""
+
+    def random(self) -> float:
+        return 0.0
 
 
 class Plugin(PreFilter, Filter, Score):
     name: ClassVar[str] = "Plugin"
     answer: Status | None = None
     error: Exception | None = None
+    takes: Callable[[], None] = staticmethod(lambda: None)
 
     def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:
         return self.answer
 
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> None:
+        self.takes()
         if self.error is not None:
             raise self.error
 
@@ -53,14 +70,16 @@ class Plugin(PreFilter, Filter, Score):
         return np.zeros(len(nodes), np.int64)
 
 
-def decided(**attributes: object) -> Recorder:
+def decided(random: Random, clock: Clock | None = None, **attributes: object) -> Recorder:
+    """What is recorded of a decision by a plugin with these attributes."""
     cluster = Cluster()
     for name in ("a", "b"):
         cluster.apply_node(Node(ObjectMeta(name=name)))
     plugin = Plugin(None, Handle(cluster, ClusterFile(cluster, [])))
     for name, value in attributes.items():
         setattr(plugin, name, value)
-    profile = Profile("default-scheduler", {point: [(plugin, 1)] for point in ("preFilter", "filter", "score")})
+    points = {point: [(plugin, 1)] for point in ("preFilter", "filter", "score")}
+    profile = Profile("default-scheduler", points, clock=clock or Clock(), random=random)
     profile.recorder = recorder = Recorder()
     view = cluster.view(None)
     try:
@@ -72,33 +91,33 @@ def decided(**attributes: object) -> Recorder:
 
 def test_every_extension_point_of_a_decision_is_told() -> None:
     points = ("PreFilter", "Filter", "PreScore", "Score")
-    assert decided().points == [(point, "Success") for point in points]
+    assert decided(Sampled()).points == [(point, "Success") for point in points]
 
 
 def test_a_point_that_fails_is_told_as_an_error() -> None:
-    assert decided(error=PluginError("broken")).points[1:] == [("Filter", "Error"), ("cycle", "Error")]
+    assert decided(Sampled(), error=PluginError("broken")).points[1:] == [("Filter", "Error"), ("cycle", "Error")]
 
 
-@pytest.fixture
-def everything_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recording, "SAMPLED", 1.1)
-
-
-@pytest.mark.usefixtures("everything_sampled")
 def test_the_plugins_of_a_sampled_decision_are_told_one_by_one() -> None:
-    assert decided().plugins == [
+    assert decided(Sampled()).plugins == [
         ("Plugin", "PreFilter", "Success"),
         ("Plugin", "Filter", "Success"),
         ("Plugin", "Score", "Success"),
     ]
 
 
-@pytest.mark.usefixtures("everything_sampled")
 def test_a_plugin_is_told_with_the_status_that_it_gave() -> None:
-    assert decided(answer=SKIP).plugins[0] == ("Plugin", "PreFilter", "Skip")
-    assert decided(error=RuntimeError("broken")).plugins[1] == ("Plugin", "Filter", "Error")
+    assert decided(Sampled(), answer=SKIP).plugins[0] == ("Plugin", "PreFilter", "Skip")
+    assert decided(Sampled(), error=RuntimeError("broken")).plugins[1] == ("Plugin", "Filter", "Error")
 
 
 def test_a_tenth_of_all_decisions_is_sampled() -> None:
-    sampled = sum(bool(decided().plugins) for _ in range(1000))
+    random = Random(1)
+    sampled = sum(bool(decided(random).plugins) for _ in range(1000))
     assert 50 < sampled < 170
+
+
+def test_durations_are_those_of_the_profiles_clock() -> None:
+    clock = Clock()
+    recorder = decided(Sampled(), clock, takes=lambda: clock.pass_seconds(2))
+    assert recorder.filter_seconds == [2.0, 2.0]  # of the plugin, and of all plugins

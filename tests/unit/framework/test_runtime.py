@@ -389,16 +389,15 @@ def test_what_preemption_tries_is_given_up_when_time_is_up(clock: Clock) -> None
     profile = Profile(
         "default-scheduler",
         {"postFilter": [(Preempts(None, make_handle(make_cluster())), 1)], "filter": [(slow, 1), (Stub("B"), 1)]},
+        clock=clock,
     )
     with pytest.raises(OutOfTimeError, match=r'^running "B" filter plugin: the time for this decision is over'):
-        post_filter(profile, CycleState(POD, deadline=clock() + 1))
+        post_filter(profile, profile.new_state(POD, clock() + 1))
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr("time.monotonic", clock)
-    return clock
+def clock() -> Clock:
+    return Clock()
 
 
 @pytest.mark.parametrize(
@@ -412,7 +411,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 )
 def test_no_plugin_is_asked_when_time_is_up(slow: str, running: str, clock: Clock) -> None:
     takes_long: dict[str, Any] = {slow: lambda: clock.pass_seconds(2)}
-    profile = make_profile(Stub("A", **takes_long), Stub("B"))
+    profile = make_profile(Stub("A", **takes_long), Stub("B"), clock=clock)
     view = make_cluster("a", "b").view(None)
     with pytest.raises(OutOfTimeError) as raised:
         decide(profile, Question(POD, AllNodes(view), clock() + 1))
@@ -420,7 +419,7 @@ def test_no_plugin_is_asked_when_time_is_up(slow: str, running: str, clock: Cloc
 
 
 def test_a_plugin_may_give_up_by_itself_when_time_is_up(clock: Clock) -> None:
-    state = CycleState(POD, deadline=clock() + 1)
+    state = CycleState(POD, deadline=clock() + 1, clock=clock)
     state.require_time()
     clock.pass_seconds(2)
     with pytest.raises(NoTimeLeftError):

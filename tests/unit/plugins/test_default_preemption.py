@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -34,12 +35,25 @@ def full_nodes(protected: str = "") -> Cluster:
     return make_cluster(pods, [budget("db", "db", 0)], nodes=NODES)
 
 
+class Offsets(Random):
+    """Draws the node to begin with as a test says; everything else at random."""
+
+    def __init__(self, draw: Callable[[int], int]) -> None:
+        super().__init__()
+        self._draw = draw
+
+    def randrange(self, start: int, stop: int | None = None, step: int = 1) -> int:
+        assert (stop, step) == (None, 1)
+        return self._draw(start)
+
+
 def preempted(
     cluster: Cluster, pod: Pod, *, wanted: int, draw_offset: Callable[[int], int]
 ) -> tuple[PostFilterResult, list[str]]:
     """What the plugin does with so many candidates wanted, and the nodes of each chunk that it tried."""
     args = DefaultPreemptionArgs(min_candidate_nodes_percentage=0, min_candidate_nodes_absolute=wanted)
-    plugin = DefaultPreemption(args, Handle(cluster, ClusterFile(cluster, [])), draw_offset)
+    handle = Handle(cluster, ClusterFile(cluster, []), random=Offsets(draw_offset))
+    plugin = DefaultPreemption(args, handle)
     judge = judging(cluster, pod)
     asked = [""]
 

@@ -2,15 +2,17 @@ import asyncio
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
 from extender_service.cluster.state.node_info import node_named
+from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.guard import CycleError
 from extender_service.framework.interface import PreBind, Reserve
-from extender_service.framework.status import Status, unschedulable
+from extender_service.framework.status import Rejections, Status, unschedulable
 from extender_service.kube.parsing.manifests import ManifestError
 from extender_service.kube.types.core import Pod, Taint
 from extender_service.plugins.node_affinity import NodeAffinity, NodeAffinityArgs
@@ -19,6 +21,7 @@ from extender_service.plugins.taint_toleration import TaintToleration
 from extender_service.testing import Trial
 from extender_service.testing import make_node as simple_node
 from extender_service.testing import make_pod as simple_pod
+from tests.unit.cluster.clock import Clock
 from tests.unit.cluster.objects import make_node, make_pod
 
 NODES = [
@@ -107,6 +110,27 @@ def test_a_pod_counts_where_it_is_expected_or_assumed() -> None:
         ("default/web", False),
         ("default/db", True),
     ]
+
+
+def test_a_plugin_finds_the_clock_and_the_random_source_of_the_trial() -> None:
+    clock, random = Clock(), Random(1)
+    handle = Trial(NODES, clock=clock, random=random).handle
+    assert (handle.clock, handle.random) == (clock, random)
+
+
+def test_time_passes_as_the_clock_of_the_trial_says() -> None:
+    class Opens(NodeUnschedulable):
+        """Refuses every node until the second 2000."""
+
+        def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
+            return Rejections.where(nodes.exists, unschedulable("too early")) if self.handle.clock() < 2000 else None
+
+    clock = Clock()
+    trial = Trial(NODES, clock=clock)
+    plugin = Opens(None, trial.handle)
+    assert len(trial.refusals(plugin, Pod())) == len(NODES)
+    clock.pass_seconds(1000)
+    assert trial.refusals(plugin, Pod()) == {}
 
 
 def test_builders_make_nodes_and_pods() -> None:

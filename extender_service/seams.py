@@ -1,0 +1,19 @@
+"""Where time and randomness enter: what decides with them takes a clock or a random source at construction.
+
+No other module reads `time` or `random`, except as the default of such a parameter. So a test passes a clock that it
+moves, and a simulation that passes one clock and one seed to all parts has one history. tests/unit/test_seams.py checks
+that.
+"""
+
+from collections.abc import Callable
+from random import Random
+
+Clock = Callable[[], float]
+"""Returns seconds since some moment, which never go back, like time.monotonic. A program has one: deadlines are in its
+seconds."""
+
+WallClock = Callable[[], float]
+"""Returns seconds since 1970, like time.time."""
+
+RANDOM = Random()  # noqa: S311 - it balances load and takes samples; no secret depends on it
+"""The random source of a program that passes no other."""
