@@ -5,10 +5,11 @@ Amounts are summed exactly in nano units and rounded up once, after summing, as 
 """
 
 from collections.abc import Mapping
-from functools import lru_cache
+from operator import attrgetter
 
 import msgspec
 
+from extender_service.caches import cached
 from extender_service.kube.parsing.decoder import Decoder
 from extender_service.kube.parsing.quantities import milli_value, parse_quantity, whole_value
 from extender_service.kube.parsing.resource_names import is_scalar_resource
@@ -28,8 +29,6 @@ _DEFAULT_NANOS = {CPU: DEFAULT_CPU_MILLI * 10**6, MEMORY: DEFAULT_MEMORY_BYTES *
 Nanos = dict[str, int]
 
 _decoder = Decoder(PodSpec)
-# What is kept by more bytes than that, somebody would fill the memory with.
-_MOST_KEPT_BYTES = 4 << 10
 
 
 def _is_counted(name: str) -> bool:
@@ -54,11 +53,13 @@ class RequestShape(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     """The part of a pod spec that its requests follow from; most pods share it with others, so sums are kept by it.
 
     Each container is its requests as (name, raw quantity) pairs; an init container also says whether it is a sidecar.
+    `size_bytes` is the length of all that as JSON.
     """
 
     containers: tuple[tuple[tuple[str, RawQuantity], ...], ...]
     init_containers: tuple[tuple[bool, tuple[tuple[str, RawQuantity], ...]], ...]
     overhead: tuple[tuple[str, RawQuantity], ...]
+    size_bytes: int
 
 
 class PodRequests(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
@@ -76,7 +77,7 @@ class PodRequests(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
 
 def request_shape(spec: PodSpec) -> RequestShape:
     """Take from a pod spec what its requests follow from."""
-    return RequestShape(
+    parts = (
         tuple([tuple(container.resources.requests.items()) for container in spec.containers]),
         tuple(
             [
@@ -86,9 +87,10 @@ def request_shape(spec: PodSpec) -> RequestShape:
         ),
         tuple(spec.overhead.items()),
     )
+    return RequestShape(*parts, len(msgspec.json.encode(parts)))
 
 
-@lru_cache(maxsize=4096)
+@cached(most_entries=1024, most_entry_bytes=24 << 10, most_size=1024, size=attrgetter("size_bytes"))
 def pod_requests(shape: RequestShape) -> PodRequests:
     """Add up what a pod takes from its node (calculateResource in framework/types.go).
 
@@ -108,7 +110,6 @@ def pod_requests(shape: RequestShape) -> PodRequests:
     )
 
 
-@lru_cache(maxsize=4096)
 def total_requests(shape: RequestShape, *, fill_missing: bool = False) -> Mapping[str, int]:
     """Add up a pod's requests in nano units by resource name (resource.PodRequests).
 
@@ -201,12 +202,10 @@ def requests_and_ports(spec: PodSpec | WatchedPodSpec) -> tuple[PodRequests, fro
     encoded = msgspec.json.encode(
         {"containers": spec.containers, "initContainers": spec.init_containers, "overhead": spec.overhead}
     )
-    return _known_taken(encoded) if len(encoded) <= _MOST_KEPT_BYTES else _taken(encoded)
+    return _taken(encoded)
 
 
+@cached(most_entries=2048, most_entry_bytes=16 << 10, most_size=1024)
 def _taken(encoded: bytes) -> tuple[PodRequests, frozenset[HostPort]]:
     spec = _decoder.decode(encoded)
     return pod_requests(request_shape(spec)), host_ports(spec)
-
-
-_known_taken = lru_cache(maxsize=4096)(_taken)

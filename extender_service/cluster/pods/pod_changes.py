@@ -1,9 +1,11 @@
-"""Pods that came to nodes and left them, for those who keep counts of pods."""
+"""Pods that came to nodes and left them, for counts of pods to follow."""
+
+from operator import attrgetter
 
 import msgspec
 
 from extender_service.cluster.selection.label_sets import LabelSet
-from extender_service.cluster.structures.change_log import ChangeLog
+from extender_service.cluster.structures.change_log import ChangeLog, SizedChangeLog
 
 
 class PodChange(msgspec.Struct, frozen=True, gc=False):
@@ -15,4 +17,6 @@ class PodChange(msgspec.Struct, frozen=True, gc=False):
     is_terminating: bool
 
 
-PodChanges = ChangeLog[PodChange]
+def pod_changes() -> ChangeLog[PodChange]:
+    """Return a log without changes."""
+    return SizedChangeLog(attrgetter("label_set.size_bytes"))

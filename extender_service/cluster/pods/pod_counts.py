@@ -13,6 +13,8 @@ from extender_service.cluster.selection.label_sets import LabelSet, PodSelector
 
 # Of one query: a pod may be spread over zones and racks.
 _MOST_SUMS = 2
+# Each query may refer to other labels, that no pod has any more.
+_MOST_LAST_BYTES = 16 << 10
 
 
 class PodQuery(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
@@ -67,10 +69,13 @@ class _Counts(msgspec.Struct, gc=False):
         """Tell whether a change is about pods that count."""
         if change.is_terminating and not self.query.with_terminating:
             return False
-        if change.label_set is not self.last:
-            self.last = change.label_set
-            self.selects_last = self.query.selects(change.label_set)
-        return self.selects_last
+        label_set = change.label_set
+        if label_set is self.last:
+            return self.selects_last
+        selects = self.query.selects(label_set)
+        if label_set.size_bytes <= _MOST_LAST_BYTES:
+            self.last, self.selects_last = label_set, selects
+        return selects
 
     def follow(self, row: int, sign: int) -> None:
         """Take over that there is a pod more, or less, on a row."""

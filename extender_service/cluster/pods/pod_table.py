@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from extender_service.cluster.amounts.dimensions import NONZERO_CPU_MILLI, NONZERO_MEMORY_BYTES, POD_COUNT, Dimensions
 from extender_service.cluster.amounts.requests import HostPort, PodRequests
-from extender_service.cluster.pods.pod_changes import PodChange, PodChanges
+from extender_service.cluster.pods.pod_changes import PodChange, pod_changes
 from extender_service.cluster.pods.pod_entries import PodEntry
 from extender_service.cluster.pods.pod_volumes import PodVolumes
 from extender_service.cluster.pods.running_terms import RunningTerms, TermKey
@@ -70,7 +70,7 @@ class PodTable:
         self.priority = np.zeros(_FIRST_CAPACITY, np.int64)
         self.started = np.zeros(_FIRST_CAPACITY, np.int64)
         self.preempted = np.zeros(_FIRST_CAPACITY, np.bool_)
-        self.changes = PodChanges()
+        self.changes = pod_changes()
         self.anti_affinity = RunningTerms()
         self.affinity = RunningTerms()
         self._free: list[int] = []

@@ -18,19 +18,24 @@ _FIRST_CAPACITY = 64
 _LONGEST_VALUE = 63
 # What is kept by more bytes than that, somebody would fill the memory with.
 _MOST_KEPT_BYTES = 4 << 10
+# Of two texts and their place in a map, beside their characters.
+_BYTES_A_LABEL = 300
 # The namespace of a number that no label set has.
 _UNUSED = -1
 
 
 class LabelSet(msgspec.Struct, frozen=True, gc=False):
-    """The namespace and labels of a pod; many pods share them. `digest` is their hash."""
+    """The namespace and labels of a pod; many pods share them. `digest` is their hash, `size_bytes` what they take."""
 
     namespace: str
     labels: dict[str, str]
     digest: int = 0
+    size_bytes: int = 0
 
     def __post_init__(self) -> None:
+        size_bytes = len(msgspec.json.encode(self.labels)) + _BYTES_A_LABEL * len(self.labels)
         msgspec.structs.force_setattr(self, "digest", hash((self.namespace, frozenset(self.labels.items()))))
+        msgspec.structs.force_setattr(self, "size_bytes", size_bytes)
 
     def __hash__(self) -> int:
         return self.digest

@@ -1,11 +1,11 @@
 """Topology spread constraints, parsed, and the nodes that they look at (podtopologyspread/common.go)."""
 
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 import numpy as np
 
+from extender_service.caches import cached
 from extender_service.cluster.owners.owners import Workloads
 from extender_service.cluster.pods.pod_counts import PodQuery
 from extender_service.cluster.selection.label_sets import LabelSet, PodSelector
@@ -28,8 +28,8 @@ from extender_service.plugins.shared.topology import Amounts, Numbers, has_label
 DO_NOT_SCHEDULE = "DoNotSchedule"
 SCHEDULE_ANYWAY = "ScheduleAnyway"
 _HONOR = "Honor"
-# Constraints that take more are not kept parsed: somebody would fill the memory with them.
-_MOST_KEPT_BYTES = 4 << 10
+
+_own_decoder = msgspec.msgpack.Decoder(tuple[str, dict[str, str], tuple[TopologySpreadConstraint, ...]])
 
 
 class SpreadConstraint(msgspec.Struct, frozen=True):
@@ -70,24 +70,24 @@ class Constraints(msgspec.Struct, frozen=True):
 
 def own_constraints(label_set: LabelSet, constraints: tuple[TopologySpreadConstraint, ...], action: str) -> Constraints:
     """Parse the constraints that pods have themselves, those of one whenUnsatisfiable. Raises SelectorError."""
-    # Pods of one template share theirs, and bytes can be looked up where the objects cannot.
-    encoded = msgspec.msgpack.encode(constraints)
-    return (_known_own if len(encoded) <= _MOST_KEPT_BYTES else _own)(label_set, encoded, action)
+    labels = label_set.labels
+    same = {key: labels[key] for item in constraints for key in item.match_label_keys if key in labels}
+    # Pods of one template share theirs, and bytes can be looked up where the objects cannot. Of a pod's labels only
+    # those count that a constraint names: the others may be many.
+    return _own(msgspec.msgpack.encode((label_set.namespace, same, constraints)), action)
 
 
-def _own(label_set: LabelSet, encoded: bytes, action: str) -> Constraints:
-    constraints = msgspec.msgpack.decode(encoded, type=tuple[TopologySpreadConstraint, ...])
+@cached(most_entries=256, most_entry_bytes=48 << 10, most_size=4 << 10)
+def _own(encoded: bytes, action: str) -> Constraints:
+    namespace, labels, constraints = _own_decoder.decode(encoded)
     return Constraints.of(
-        label_set.namespace,
+        namespace,
         [
-            _constraint(constraint, _selector(constraint, label_set))
+            _constraint(constraint, _selector(constraint, labels))
             for constraint in constraints
             if constraint.when_unsatisfiable == action
         ],
     )
-
-
-_known_own = lru_cache(maxsize=256)(_own)
 
 
 def default_constraints(
@@ -111,9 +111,8 @@ def _constraint(constraint: TopologySpreadConstraint, selector: Selector) -> Spr
     )
 
 
-def _selector(constraint: TopologySpreadConstraint, label_set: LabelSet) -> Selector:
+def _selector(constraint: TopologySpreadConstraint, labels: Mapping[str, str]) -> Selector:
     selector = parse_label_selector(constraint.label_selector)
-    labels = label_set.labels
     same = {key: labels[key] for key in constraint.match_label_keys if key in labels}
     if not same or selector.nothing:
         return selector

@@ -17,6 +17,7 @@ from extender_service.cluster.amounts.requests import (
 from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.kube.types.core import Container, ContainerPort, PodSpec, ResourceList
 from tests.unit.cluster.objects import make_container
+from tests.unit.memory import MIB, kept_bytes
 
 GI = 2**30
 
@@ -265,3 +266,14 @@ def test_what_a_pod_takes_is_told_of_all_its_containers(number_of_containers: in
     requests, ports = requests_and_ports(spec)
     assert dict(requests.amounts) == {"cpu": 1000 + 10 * number_of_containers, "memory": 1 << 30}
     assert ports == {("0.0.0.0", "TCP", 80)}
+
+
+def test_of_pods_that_request_much_nothing_is_kept() -> None:
+    def come_and_go() -> None:
+        for pod in range(10):
+            requests = {f"example.com/resource-{pod}-{number}": str(1000 + number) for number in range(95)}
+            spec = PodSpec(containers=tuple(make_container(dict(requests)) for _ in range(380)))
+            assert len(requests_and_ports(spec)[0].amounts) == 95
+            assert len(total_requests(request_shape(spec), fill_missing=True)) == 97
+
+    assert kept_bytes(come_and_go) < MIB

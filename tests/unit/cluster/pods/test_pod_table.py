@@ -28,6 +28,7 @@ from extender_service.kube.types.core import (
     WeightedPodAffinityTerm,
 )
 from tests.unit.cluster.objects import make_pod
+from tests.unit.memory import MIB, kept_bytes
 
 GPU = "nvidia.com/gpu"
 
@@ -210,3 +211,17 @@ def test_no_pod_is_on_a_row_because_there_is_room_for_more_pods() -> None:
     for number in range(300):
         add(pods, make_pod(str(number)))
     assert pods.on_row(0) == [on_row]
+
+
+def test_of_pods_with_many_labels_that_are_gone_little_is_kept() -> None:
+    pods = PodTable(Dimensions())
+
+    def come_and_go() -> None:
+        for number in range(80):
+            pod = make_pod(f"pod-{number}")
+            labels = {f"label-{number}-{index}": f"value-{number}-{index}" for index in range(4000)}
+            slot = add(pods, structs.replace(pod, metadata=structs.replace(pod.metadata, labels=labels)), 0)
+            pods.displace(slot)
+            pods.remove(slot)
+
+    assert kept_bytes(come_and_go) < 17 * MIB

@@ -2,10 +2,13 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
+from extender_service.config.plugin_args import PodTopologySpreadArgs
+from extender_service.plugins.pod_topology_spread.plugin.args import PodTopologySpreadArgs
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from extender_service.cluster.selection.label_sets import LabelSet
 from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.framework.cycle_state import CycleState
@@ -23,8 +26,9 @@ from extender_service.kube.types.core import (
     TopologySpreadConstraint,
 )
 from extender_service.kube.types.workloads import Service, ServiceSpec
-from extender_service.plugins.pod_topology_spread.args import PodTopologySpreadArgs
+from extender_service.plugins.pod_topology_spread.constraints import own_constraints
 from extender_service.plugins.pod_topology_spread.plugin import NO_LABEL, NO_MATCH, PodTopologySpread
+from tests.unit.memory import MIB, kept_bytes
 from tests.unit.plugins.own_worlds import NAMESPACES, World, make_node, make_pod, reasons, worlds
 
 WEB = LabelSelector({"app": "web"})
@@ -260,4 +264,31 @@ def test_each_node_is_judged_in_its_own_world(world: World, wanted: list[Topolog
     as_it_is = world._replace(changes=[])
     assert reasons(plugin.filter(state, pod, unchanged), unchanged) == [
         expected_reason(as_it_is, pod, number) for number in range(len(world.nodes))
+    ]
+
+
+def test_of_pods_with_many_labels_nothing_is_kept() -> None:
+    cluster = two_zones()
+    plugin = plugin_for(cluster)
+    rule = TopologySpreadConstraint(1, "zone", HARD, WEB, match_label_keys=("version",))
+
+    def ask() -> None:
+        for number in range(15):
+            labels = {f"label-{number}-{index}": f"value-{number}-{index}" for index in range(4000)}
+            pod = constrained(rule, labels=labels | {"app": "web", "version": "1"})
+            assert plugin.pre_filter(CycleState(pod), pod) is None
+
+    assert kept_bytes(ask) < 5 * MIB  # single texts are kept for other pods that have them
+
+
+def test_only_labels_that_a_constraint_names_tell_constraints_apart() -> None:
+    rule = TopologySpreadConstraint(1, "zone", HARD, WEB, match_label_keys=("version",))
+    first, again, other = (
+        own_constraints(LabelSet("shop", {"app": "web", "version": version, "pod": pod}), (rule,), HARD)
+        for version, pod in (("1", "a"), ("1", "b"), ("2", "a"))
+    )
+    assert first is again
+    assert [parsed.each[0].selector.matches({"app": "web", "version": "2"}) for parsed in (first, other)] == [
+        False,
+        True,
     ]
