@@ -42,18 +42,21 @@ class AffinityPreference:
             weight = required_weight if running.key.weight is None else running.key.weight
             if weight or running.key.weight is not None:
                 topology(running.key.term.topology_key).add_term(terms_of_running, running, weight)
-        # By topology key: the weight by the number of the label's value, and 0 for nodes without it.
-        self._weights = {key: topology.weights for key, topology in by_key.items() if topology.is_touched}
+        # By row, since this may be kept for longer than labels keep the numbers of their values.
+        self._by_row: Amounts | None = None
+        touched = [topology.by_row() for topology in by_key.values() if topology.is_touched]
+        if touched:
+            self._by_row = touched[0] if len(touched) == 1 else np.sum(touched, axis=0)
 
     @property
     def is_empty(self) -> bool:
         """Whether no term is about any node."""
-        return not self._weights
+        return self._by_row is None
 
     def scores(self, nodes: NodeView) -> Amounts:
-        """Add up the weights for each node."""
-        by_key = [weights[nodes.label(key)[0]] for key, weights in self._weights.items()]
-        return by_key[0] if len(by_key) == 1 else np.sum(by_key, axis=0)
+        """Return the sum of the weights for each node; only if some term is about a node."""
+        assert self._by_row is not None
+        return nodes.of_rows(self._by_row)
 
 
 class _Topology:
@@ -62,19 +65,24 @@ class _Topology:
     def __init__(self, everywhere: NodeView, key: str) -> None:
         self._numbers, column = everywhere.label(key)
         self._pods = np.zeros(column.values.size + 1, np.int64)
-        self.weights = np.zeros(column.values.size + 1, np.int64)
+        self._weights = np.zeros(column.values.size + 1, np.int64)
 
     def add_pods(self, counts: PodCounts, query: PodQuery, weight: int) -> None:
         """Add pods that a term is about."""
         pods = counts.by_value(query, self._numbers, len(self._pods) - 1)
         self._pods += pods
-        self.weights += weight * pods
+        self._weights += weight * pods
 
     def add_term(self, terms: RunningTerms, term: TermCounts, weight: int) -> None:
         """Add pods that have a term."""
         terms.add_by_value(term, self._pods, self._numbers)
-        terms.add_by_value(term, self.weights, self._numbers, weight)
-        self.weights[ABSENT] = 0
+        terms.add_by_value(term, self._weights, self._numbers, weight)
+        self._weights[ABSENT] = 0
+
+    def by_row(self) -> Amounts:
+        """Return the weight of each row's topology; 0 for nodes without the label."""
+        weights: Amounts = self._weights[self._numbers]
+        return weights
 
     @property
     def is_touched(self) -> bool:

@@ -97,7 +97,7 @@ class SpreadRequirement:
             eligible = included | eligible
         policies = tuple([inclusion.policies(constraints[index]) for index in here])
         values = everywhere.remembered(
-            ("domains", key, inclusion.keys, policies), lambda: _values(numbers[eligible], size)
+            ("domains", key, inclusion.keys, policies), lambda: _values(numbers[eligible], size), as_of=column
         )
         if not len(values):
             return _Domains(pods, 0, _MANY, ABSENT, _MANY)

@@ -126,5 +126,7 @@ def _numbers(nodes: NodeView, key: str) -> tuple[Numbers, int]:
     numbers, column = nodes.label(key)
     empty = column.values.number_of("")
     if empty >= 0:
-        numbers = nodes.remembered(("label or empty", key), lambda: np.where(numbers == ABSENT, empty, numbers))
+        numbers = nodes.remembered(
+            ("label or empty", key), lambda: np.where(numbers == ABSENT, empty, numbers), as_of=column
+        )
     return numbers, column.values.size

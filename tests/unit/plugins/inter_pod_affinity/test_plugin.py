@@ -2,11 +2,14 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from extender_service.config.plugin_args import InterPodAffinityArgs
+from extender_service.plugins.inter_pod_affinity.plugin.args import InterPodAffinityArgs
 from hypothesis import given
 from hypothesis import strategies as st
 
 from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
+from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
 from extender_service.framework.plugin_errors import PluginError
@@ -23,7 +26,6 @@ from extender_service.kube.types.core import (
     WeightedPodAffinityTerm,
 )
 from extender_service.kube.types.workloads import Namespace
-from extender_service.plugins.inter_pod_affinity.args import InterPodAffinityArgs
 from extender_service.plugins.inter_pod_affinity.plugin import NOT_APART, NOT_NEAR, UNWANTED, InterPodAffinity
 from tests.unit.plugins.own_worlds import NAMESPACES, World, make_node, make_pod, reasons, worlds
 
@@ -143,6 +145,30 @@ def test_preferences_and_requirements_of_running_pods_are_scored(cluster: Cluste
     assert scored(cluster, db, ignoring) == SKIP
     own = make_pod("new", labels={"app": "db"}, affinity=prefers(10, WEB))
     assert scored(cluster, own, ignoring) == [100, 45, 0]
+
+
+@pytest.mark.parametrize("other_keys", [0, *range(50, 70), 300])
+def test_any_number_of_other_labels_between_two_uses_changes_nothing(other_keys: int) -> None:
+    cluster = Cluster()
+    others = {f"key-{number}": "" for number in range(300)}
+    # The column of zones numbers them in another way once it was forgotten and made again.
+    for name, zone in (("a", "1"), ("b", "2"), ("a", "3"), ("c", "1")):
+        cluster.apply_node(make_node(name, zone=zone, **others))
+        cluster.view(None).label("zone")
+    cluster.apply_pod(make_pod("db", "c", labels={"app": "db"}, affinity=prefers(100, WEB)))
+    pod, plugin = make_pod("new", labels={"app": "web"}), plugin_for(cluster)
+
+    def scores(nodes: NodeView) -> list[int]:
+        state = CycleState(pod)
+        assert plugin.pre_score(state, pod, nodes) is None
+        return plugin.normalize(state, pod, nodes, plugin.score(state, pod, nodes)).tolist()  # type: ignore[no-any-return]
+
+    assert scores(cluster.view(None)) == [0, 0, 100]
+    for number in range(other_keys):
+        cluster.view(None).label(f"other-{number}")
+    for number in range(300):
+        cluster.nodes.label_column(f"key-{number}")
+    assert scores(cluster.view(np.array([1, 2, 0]))) == [0, 100, 0]
 
 
 def test_weights_that_cancel_out_still_score(cluster: Cluster) -> None:

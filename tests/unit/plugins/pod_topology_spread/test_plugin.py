@@ -16,9 +16,14 @@ from extender_service.framework.handle import Handle
 from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.status import SKIP
 from extender_service.kube.parsing.selectors import EVERYTHING, parse_label_selector
+from extender_service.kube.objects import (
+    Affinity,
 from extender_service.kube.types.core import (
     LabelSelector,
     Node,
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorTerm,
     Pod,
     SelectorRequirement,
     Taint,
@@ -292,3 +297,32 @@ def test_only_labels_that_a_constraint_names_tell_constraints_apart() -> None:
         False,
         True,
     ]
+
+
+def zones_whose_numbers_change() -> Cluster:
+    """Nodes whose zones are numbered in another way once the column of zones was forgotten and made again."""
+    cluster = Cluster()
+    others = {f"key-{number}": "" for number in range(300)}
+    for name, zone in (("a", "1"), ("b", "2"), ("a", "3"), ("c", "1"), ("d", "")):
+        cluster.apply_node(make_node(name, zone=zone, **others))
+        cluster.view(None).label("zone")
+    cluster.apply_node(make_node("nowhere"))
+    for name, node in (("web-1", "b"), ("web-2", "b"), ("web-3", "c")):
+        cluster.apply_pod(make_pod(name, node, labels={"app": "web"}))
+    return cluster
+
+
+@pytest.mark.parametrize("other_keys", [0, *range(50, 70), 300])
+def test_any_number_of_other_labels_between_two_uses_changes_nothing(other_keys: int) -> None:
+    cluster = zones_whose_numbers_change()
+    hard = constrained(TopologySpreadConstraint(1, "zone", HARD, WEB))
+    in_two_zones = NodeSelectorTerm((SelectorRequirement("zone", "In", ("1", "2")),))
+    affinity = Affinity(node_affinity=NodeAffinity(required=NodeSelector((in_two_zones,))))
+    hard = structs.replace(hard, spec=structs.replace(hard.spec, affinity=affinity))
+    soft = constrained(TopologySpreadConstraint(1, "zone", SOFT, WEB))
+    first = rejected(cluster, hard), scored(cluster, soft)
+    for number in range(other_keys):
+        cluster.view(None).label(f"other-{number}")
+    for number in range(300):
+        cluster.nodes.label_column(f"key-{number}")
+    assert (rejected(cluster, hard), scored(cluster, soft)) == first
