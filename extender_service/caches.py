@@ -1,15 +1,31 @@
 """Caches by value, made in one place, each within a bound in bytes.
 
 Pods, callers and objects make up what a cache is asked by. So a cache does not keep what is too large, and holds at
-most its number of entries times the most that one may take. `caches` lists them all.
+most its number of entries times the most that one may take. `caches` lists them all:
+
+- `cached` for the result of a function, which depends on its arguments alone;
+- `LruCache` for values that something else than a function call makes, or whose size is only known then;
+- `LastFew` for keys that are compared in another way than by a hash, such as by identity.
 """
 
-from collections.abc import Callable
-from functools import lru_cache, wraps
-from typing import Any, NamedTuple, TypeVar, TypeVarTuple, cast
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Hashable, Mapping
+from functools import wraps
+from sys import getsizeof
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, TypeVarTuple, cast
+from weakref import WeakSet
+
+import msgspec
+import numpy as np
 
 A = TypeVarTuple("A")
 R = TypeVar("R")
+K = TypeVar("K")
+H = TypeVar("H", bound=Hashable)
+V = TypeVar("V")
+
+# What a map takes for an entry, and the cache for its bookkeeping.
+_BYTES_AN_ENTRY = 250
 
 
 class CacheSize(NamedTuple):
@@ -21,42 +37,233 @@ class CacheSize(NamedTuple):
     most_bytes: int
 
 
-_functions: dict[str, Callable[[], CacheSize]] = {}
+class Cache(Protocol):
+    """What is listed."""
+
+    def current_size(self) -> CacheSize:
+        """Return how full the cache is."""
+
+
+_functions: "dict[str, _Results]" = {}
+_objects: WeakSet[Cache] = WeakSet()
 
 
 def caches() -> list[CacheSize]:
-    """Return the size of each cache, by name."""
-    return [size() for _, size in sorted(_functions.items())]
+    """Return the size of each cache, by name; those of one name, as of two clusters, are added up."""
+    entries: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
+    limits: Counter[str] = Counter()
+    for cache in [*_functions.values(), *_objects]:
+        name, count, size_bytes, most_bytes = cache.current_size()
+        entries[name] += count
+        sizes[name] += size_bytes
+        limits[name] += most_bytes
+    return [CacheSize(name, entries[name], sizes[name], limits[name]) for name in sorted(entries)]
+
+
+def listed(cache: Cache) -> None:
+    """Have `caches` list a cache for as long as it exists."""
+    _objects.add(cache)
 
 
 def cached(
-    *, most_entries: int, most_entry_bytes: int, most_size: int, size: Callable[[Any], int] = len
+    name: str,
+    *,
+    most_entries: int,
+    most_entry_bytes: int,
+    most_size: int | None,
+    size: Callable[[Any], int] = len,
 ) -> Callable[[Callable[[*A], R]], Callable[[*A], R]]:
-    """Keep the results of a function by its arguments, in `functools.lru_cache` behind a size guard.
+    """Keep the results of a function by its arguments.
 
-    `size` measures the first argument: a call with a larger one than `most_size` computes its result and keeps nothing.
-    The other arguments are small, or the program's own. `most_entry_bytes` is the most that an entry may take:
-    arguments of that size, the result, and some 300 bytes of the cache itself.
+    `size` measures the first argument: what is larger than `most_size` is computed each time, and not kept. The other
+    arguments are small, or the program's own; with None for `most_size`, so is the first. `most_entry_bytes` is the
+    most that an entry may take: arguments of that size, the result, and some 250 bytes of the cache itself.
+
+    The function may raise; errors are not kept. It cannot be called with arguments by name.
     """
 
     def decorate(function: Callable[[*A], R]) -> Callable[[*A], R]:
         compute = cast("Callable[..., R]", function)
-        known = lru_cache(maxsize=most_entries)(compute)
+        takes_one = function.__code__.co_argcount == 1
+
+        def is_small(key: Any) -> bool:
+            return most_size is None or size(key if takes_one else key[0]) <= most_size
+
+        of_key = compute if takes_one else lambda key: compute(*key)
+        results = _Results(name, of_key, is_small, most_entries, most_entry_bytes)
+        known = results.__getitem__
 
         @wraps(function)
-        def of_one(argument: Any) -> R:
-            return known(argument) if size(argument) <= most_size else compute(argument)
+        def of_many(*arguments: Any) -> Any:
+            return known(arguments)
 
-        @wraps(function)
-        def of_many(first: Any, *others: Any) -> R:
-            return known(first, *others) if size(first) <= most_size else compute(first, *others)
-
-        def current() -> CacheSize:
-            entries = known.cache_info().currsize
-            return CacheSize(name, entries, entries * most_entry_bytes, most_entries * most_entry_bytes)
-
-        name = f"{function.__module__.removeprefix('extender_service.')}.{function.__name__}"
-        _functions[name] = current
-        return cast("Callable[[*A], R]", of_one if function.__code__.co_argcount == 1 else of_many)
+        assert name not in _functions
+        _functions[name] = results
+        # To find the result for a single argument takes no call of Python.
+        return cast("Callable[[*A], R]", known if takes_one else of_many)
 
     return decorate
+
+
+class _Results(dict[Any, Any]):
+    """Results by key, in two generations: what is not asked for while half of the entries come is forgotten.
+
+    Since only what is small is kept, only a miss looks at the size.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        compute: Callable[[Any], Any],
+        is_small: Callable[[Any], bool],
+        most_entries: int,
+        most_entry_bytes: int,
+    ) -> None:
+        super().__init__()
+        self.name = name
+        self.most_entries = most_entries
+        self._compute = compute
+        self._is_small = is_small
+        self._most_entry_bytes = most_entry_bytes
+        self._older: dict[Any, Any] = {}
+
+    def __missing__(self, key: Any) -> Any:
+        if key in self._older:
+            result = self._older.pop(key)
+        else:
+            result = self._compute(key)
+            if not self._is_small(key):
+                return result
+        if len(self) >= self.most_entries // 2:
+            self._older = dict(self)
+            self.clear()
+        self[key] = result
+        return result
+
+    def current_size(self) -> CacheSize:
+        """Return how full the cache is."""
+        entries, each = len(self) + len(self._older), self._most_entry_bytes
+        return CacheSize(self.name, entries, entries * each, self.most_entries * each)
+
+
+class Lru(Generic[H, V]):
+    """Values by key. The least recently used go first where they are too many, or take too many bytes together.
+
+    What takes more than `most_bytes` alone is not kept.
+    """
+
+    def __init__(self, *, most_entries: int, most_bytes: int) -> None:
+        self.most_entries = most_entries
+        self.most_bytes = most_bytes
+        self.size_bytes = 0
+        # With the size of each.
+        self._kept: OrderedDict[H, tuple[V, int]] = OrderedDict()
+
+    def __contains__(self, key: H) -> bool:
+        return key in self._kept
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def get(self, key: H) -> V | None:
+        """Return the value of a key, None if it is not kept."""
+        kept = self._kept.get(key)
+        if kept is None:
+            return None
+        self._kept.move_to_end(key)
+        return kept[0]
+
+    def keep(self, key: H, value: V, size_bytes: int) -> None:
+        """Keep a value, which takes so many bytes together with its key."""
+        self.forget(key)
+        size_bytes += _BYTES_AN_ENTRY
+        if size_bytes > self.most_bytes:
+            return
+        self._kept[key] = (value, size_bytes)
+        self.size_bytes += size_bytes
+        while len(self._kept) > self.most_entries or self.size_bytes > self.most_bytes:
+            self.forget(next(iter(self._kept)))
+
+    def forget(self, key: H) -> None:
+        """Forget a key, which need not be kept."""
+        kept = self._kept.pop(key, None)
+        if kept is not None:
+            self.size_bytes -= kept[1]
+
+    def items(self) -> list[tuple[H, V]]:
+        """Return the keys and values, the least recently used first."""
+        return [(key, value) for key, (value, _) in self._kept.items()]
+
+    def values(self) -> list[V]:
+        """Return the values, the least recently used first."""
+        return [value for value, _ in self._kept.values()]
+
+
+class LruCache(Lru[H, V]):
+    """A cache of values that are not the result of a function, or whose size is only known once they are there.
+
+    An index that whoever changes its objects keeps up to date is a `Lru`, and not listed: what it holds follows from
+    the objects that there are.
+    """
+
+    def __init__(self, name: str, *, most_entries: int, most_bytes: int) -> None:
+        super().__init__(most_entries=most_entries, most_bytes=most_bytes)
+        self.name = name
+        listed(self)
+
+    def current_size(self) -> CacheSize:
+        """Return how full the cache is."""
+        return CacheSize(self.name, len(self._kept), self.size_bytes, self.most_bytes)
+
+
+class LastFew(Generic[K, V]):
+    """The last few values, as `entries` of key and value: the oldest first, which goes first.
+
+    The caller compares the keys. What takes more than `most_entry_bytes` is not kept.
+    """
+
+    def __init__(self, name: str, *, most_entries: int, most_entry_bytes: int) -> None:
+        self.name = name
+        self.entries: deque[tuple[K, V]] = deque(maxlen=most_entries)
+        self._sizes: deque[int] = deque(maxlen=most_entries)
+        self.most_entries = most_entries
+        self._most_entry_bytes = most_entry_bytes
+        listed(self)
+
+    def keep(self, key: K, value: V, size_bytes: int) -> None:
+        """Keep a value, which takes so many bytes together with its key."""
+        if size_bytes <= self._most_entry_bytes:
+            self.entries.append((key, value))
+            self._sizes.append(size_bytes)
+
+    def current_size(self) -> CacheSize:
+        """Return how full the cache is."""
+        most_bytes = self.most_entries * self._most_entry_bytes
+        return CacheSize(self.name, len(self.entries), sum(self._sizes), most_bytes)
+
+
+def size_of(thing: object, most: int = 1 << 24) -> int:
+    """Return about how many bytes a value takes: of texts, numbers, arrays, and what is made of these.
+
+    What it refers to twice counts twice. An object of any other class counts by itself alone. Something above `most`
+    is returned as soon as there is more, so that this takes no longer than it takes to reach that.
+    """
+    total = 0
+    left = [thing]
+    while left and total <= most:
+        item = left.pop()
+        kind = type(item)
+        total += getsizeof(item)
+        if kind is str:
+            continue
+        if kind is tuple or kind is frozenset or kind is list or kind is set:
+            left += cast("list[object]", item)
+        elif isinstance(item, msgspec.Struct):
+            left += msgspec.structs.astuple(item)
+        elif isinstance(item, Mapping):
+            left += item.keys()
+            left += item.values()
+        elif isinstance(item, np.ndarray) and item.base is not None:
+            left.append(item.base)  # a view does not count what it shows, and keeps all of it
+    return total

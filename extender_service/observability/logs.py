@@ -8,10 +8,11 @@ import logging
 import math
 import sys
 from datetime import UTC, datetime
-from functools import lru_cache
 from itertools import islice
 from json.encoder import encode_basestring
 from typing import Literal, TextIO
+
+from extender_service.caches import cached
 
 LogFormat = Literal["text", "json"]
 
@@ -105,17 +106,17 @@ def _time(timestamp: float) -> str:
     return f"{_second(second)}.{microseconds // 1000:03}Z"
 
 
-@lru_cache(maxsize=4)
+@cached("log times", most_entries=4, most_entry_bytes=500, most_size=None)
 def _second(timestamp: int) -> str:
     return datetime.fromtimestamp(timestamp, UTC).isoformat().removesuffix("+00:00")
 
 
-@lru_cache(maxsize=256)
+@cached("log origins as text", most_entries=256, most_entry_bytes=2 << 10, most_size=None)
 def _text_origin(level: str, logger: str) -> str:
     return f"level={_text(level.lower())} logger={_text(logger)}"
 
 
-@lru_cache(maxsize=256)
+@cached("log origins as JSON", most_entries=256, most_entry_bytes=2 << 10, most_size=None)
 def _json_origin(level: str, logger: str) -> str:
     return f'"level": {_json(level.lower())}, "logger": {_json(logger)}'
 
@@ -143,10 +144,12 @@ def _json(value: object) -> str:
     return _encode(value)
 
 
-_text_key = lru_cache(maxsize=256)(_text)
+@cached("log fields as text", most_entries=256, most_entry_bytes=2 << 10, most_size=None)
+def _text_key(key: str) -> str:
+    return _text(key)
 
 
-@lru_cache(maxsize=256)
+@cached("log fields as JSON", most_entries=256, most_entry_bytes=2 << 10, most_size=None)
 def _json_key(key: str) -> str:
     return encode_basestring(str(key))
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from extender_service.caches import caches
 from extender_service.cluster.amounts.dimensions import POD_COUNT
 from extender_service.cluster.debugging.table_sizes import TableSize, table_sizes
 from extender_service.cluster.state.cluster import Cluster
@@ -12,7 +13,7 @@ from extender_service.kube.watching.reflector import WatchState
 
 
 class ClusterCollector(Collector):
-    """Sizes of what is known of the cluster, and of a program's `own_tables`."""
+    """Sizes of what is known of the cluster, of the caches, and of a program's `own_tables`."""
 
     def __init__(self, cluster: Cluster, own_tables: Callable[[], Iterable[TableSize]] = tuple) -> None:
         self._cluster = cluster
@@ -54,6 +55,19 @@ class ClusterCollector(Collector):
                 limits.add_metric([table.name], table.limit)
         yield entries
         yield limits
+        taken = GaugeMetricFamily(
+            "extender_service_cache_bytes",
+            "What the entries of a cache take at most, most of them less.",
+            labels=["cache"],
+        )
+        most = GaugeMetricFamily(
+            "extender_service_cache_limit_bytes", "What a cache may take at most.", labels=["cache"]
+        )
+        for size in caches():
+            taken.add_metric([size.name], size.size_bytes)
+            most.add_metric([size.name], size.most_bytes)
+        yield taken
+        yield most
 
 
 class WatchCollector(Collector):

@@ -1,6 +1,5 @@
 """The nodes that a question asks about: names turned into rows of the node table."""
 
-from collections import deque
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -8,12 +7,16 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from extender_service.caches import LastFew
 from extender_service.cluster.nodes.node_table import NodeTable
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.view.node_view import NodeView
 
 # Filter and prioritize ask about different nodes, and so do several kube-schedulers.
-_RECENT = 4
+_MOST_LISTS = 4
+_MOST_LIST_BYTES = 12 << 20
+# Of a name that a node has, and of where that node is. A name that is not known may be longer.
+_BYTES_A_NAME = 150
 
 
 class FoundRows(msgspec.Struct):
@@ -91,7 +94,9 @@ class NodeFinder:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._recent: deque[tuple[Sequence[str], int, FoundRows]] = deque(maxlen=_RECENT)
+        self._recent: LastFew[tuple[Sequence[str], int], FoundRows] = LastFew(
+            "places of names", most_entries=_MOST_LISTS, most_entry_bytes=_MOST_LIST_BYTES
+        )
 
     def all(self) -> AskedNodes:
         """Return all nodes of the cluster."""
@@ -108,11 +113,12 @@ class NodeFinder:
 
     def _rows(self, names: Sequence[str]) -> FoundRows:
         table = self._cluster.nodes
-        for of_names, membership, found in self._recent:
+        for (of_names, membership), found in self._recent.entries:
             if of_names is names and membership == table.membership:
                 return found
         found = find_rows(table, names)
-        self._recent.append((names, table.membership, found))
+        unknown = sum([len(names[index]) for index in found.unknown])
+        self._recent.keep((names, table.membership), found, _BYTES_A_NAME * len(names) + 4 * unknown)
         return found
 
 

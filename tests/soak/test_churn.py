@@ -24,17 +24,18 @@ _CALL_EVERY = 5
 
 # The last few of what decisions have asked for, and of what has happened.
 _LIMITS = {
-    "._columns": 256,
-    "._index": 256,
+    "._columns._kept": 256,
+    "._index._kept": 256,
     "._kept": 128,
     "._counts": 512,
-    "._recent": 4,
+    "._recent.entries": 4,
+    "._recent._sizes": 4,
     "._answers": MOST_ANSWERS,
     "._changes": 2 * MOST_CHANGES,
     "._deadlines": SPARE_DEADLINES,
 }
 # What is in these follows from nothing but which few they are.
-_LAST_FEW = ("._recent[]", "._changes[]", "._deadlines[]")
+_LAST_FEW = ("._recent.entries[]", "._changes[]", "._deadlines[]")
 # The last pod that was placed, the one before, and what was decided about the next.
 _LAST_PODS = ("._last_placed", "ahead._before[]", "ahead._known_kind[]", "ahead._ahead[]")
 # Room for what comes next is as much as was needed at one time, and arrays have an entry for what there is room for.

@@ -1,9 +1,22 @@
-from collections.abc import Iterator
+import importlib
+import pkgutil
+import re
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+from weakref import WeakSet
 
+import numpy as np
 import pytest
 
+import extender_service
 from extender_service import caches
-from extender_service.caches import CacheSize, cached
+from extender_service.caches import CacheSize, LastFew, LruCache, cached, size_of
+from extender_service.cluster.selection.label_sets import LabelSet
+from tests.unit.extender.world import World
+from tests.unit.hostile_keys import HOSTILE, Ask
+from tests.unit.memory import MIB, kept_bytes
 
 computed: list[str] = []
 
@@ -19,65 +32,199 @@ def repeat(text: str, times: int) -> str:
 
 
 @pytest.fixture(autouse=True)
-def only_ours() -> Iterator[None]:
+def fresh_caches(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No objects' caches, and all functions' empty."""
+    monkeypatch.setattr(caches, "_objects", WeakSet())
     known = dict(caches._functions)
+    for results in known.values():
+        results.clear()
+        results._older.clear()
     computed.clear()
     yield
     caches._functions.clear()
     caches._functions.update(known)
 
 
-def our_size(name: str) -> CacheSize:
-    return next(size for size in caches.caches() if size.name == f"{__name__}.{name}")
+def size_by_name(name: str) -> CacheSize:
+    return next(size for size in caches.caches() if size.name == name)
 
 
 def test_what_is_small_is_computed_once() -> None:
-    loud = cached(most_entries=2, most_entry_bytes=500, most_size=3)(shout)
+    loud = cached("ours", most_entries=2, most_entry_bytes=500, most_size=3)(shout)
     assert [loud("abc"), loud("abc")] == ["ABC", "ABC"]
     assert computed == ["abc"]
-    assert our_size("shout") == CacheSize(f"{__name__}.shout", 1, 500, 1000)
+    assert size_by_name("ours") == CacheSize("ours", 1, 500, 1000)
 
 
 def test_what_is_large_is_computed_each_time_and_not_kept() -> None:
-    loud = cached(most_entries=2, most_entry_bytes=500, most_size=3)(shout)
+    loud = cached("ours", most_entries=2, most_entry_bytes=500, most_size=3)(shout)
     assert [loud("abcd"), loud("abcd")] == ["ABCD", "ABCD"]
     assert computed == ["abcd", "abcd"]
-    assert our_size("shout").entries == 0
+    assert size_by_name("ours").entries == 0
 
 
-def test_the_least_recently_used_goes_first() -> None:
-    loud = cached(most_entries=2, most_entry_bytes=500, most_size=3)(shout)
-    for text in ("a", "b", "a", "c", "a", "b"):
-        loud(text)
-    assert computed == ["a", "b", "c", "b"]
-    assert our_size("shout").entries == 2
+def test_what_is_asked_for_now_and_then_is_kept_and_what_is_not_goes() -> None:
+    loud = cached("ours", most_entries=4, most_entry_bytes=500, most_size=3)(shout)
+    for number in range(20):
+        assert loud("a") == "A"
+        assert loud(str(number)) == str(number)
+        assert size_by_name("ours").entries <= 4
+    assert computed == ["a", *[str(number) for number in range(20)]]
+    loud("1")
+    assert computed[-1] == "1"
 
 
 def test_the_first_argument_is_measured_and_all_of_them_are_the_key() -> None:
-    repeated = cached(most_entries=8, most_entry_bytes=500, most_size=3)(repeat)
-    assert [repeated("ab", 2), repeated("ab", 3), repeated("ab", 2), repeated("abcd", 1)] == [
-        "abab",
-        "ababab",
-        "abab",
-        "abcd",
-    ]
-    assert computed == ["ab", "ab", "abcd"]
+    repeated = cached("ours", most_entries=8, most_entry_bytes=500, most_size=3)(repeat)
+    assert [repeated("ab", 2), repeated("ab", 3), repeated("ab", 2)] == ["abab", "ababab", "abab"]
+    assert [repeated("abcd", 1), repeated("abcd", 1)] == ["abcd", "abcd"]
+    assert computed == ["ab", "ab", "abcd", "abcd"]
 
 
 def test_size_may_be_measured_in_another_way() -> None:
-    loud = cached(most_entries=2, most_entry_bytes=500, most_size=1, size=lambda text: text.count("a"))(shout)
+    loud = cached("ours", most_entries=2, most_entry_bytes=500, most_size=1, size=lambda text: text.count("a"))(shout)
     for text in ("bbbbbb", "bbbbbb", "aa", "aa"):
         loud(text)
     assert computed == ["bbbbbb", "aa", "aa"]
 
 
 def test_an_error_is_not_kept() -> None:
-    def fail(text: str) -> str:
+    @cached("ours", most_entries=2, most_entry_bytes=500, most_size=3)
+    def failing(text: str) -> str:
         computed.append(text)
         raise ValueError(text)
 
-    failing = cached(most_entries=2, most_entry_bytes=500, most_size=3)(fail)
     for _ in range(2):
         with pytest.raises(ValueError, match="abc"):
             failing("abc")
     assert computed == ["abc", "abc"]
+    assert size_by_name("ours").entries == 0
+
+
+def test_the_least_recently_used_goes_first_where_there_are_too_many() -> None:
+    cache: LruCache[str, int] = LruCache("ours", most_entries=2, most_bytes=MIB)
+    cache.keep("a", 1, 10)
+    cache.keep("b", 2, 10)
+    assert cache.get("a") == 1
+    cache.keep("c", 3, 10)
+    assert cache.items() == [("a", 1), ("c", 3)]
+    assert (cache.get("b"), "b" in cache, len(cache)) == (None, False, 2)
+
+
+def test_or_where_they_take_too_many_bytes() -> None:
+    cache: LruCache[str, int] = LruCache("ours", most_entries=100, most_bytes=3000)
+    for number, key in enumerate("abc"):
+        cache.keep(key, number, 700)
+    assert cache.items() == [("a", 0), ("b", 1), ("c", 2)]
+    cache.keep("a", 4, 1200)
+    assert cache.items() == [("c", 2), ("a", 4)]
+    assert size_by_name("ours").size_bytes <= 3000
+    cache.keep("large", 5, 3000)
+    assert cache.items() == [("c", 2), ("a", 4)]
+    for key in ("a", "c", "none"):
+        cache.forget(key)
+    assert size_by_name("ours") == CacheSize("ours", 0, 0, 3000)
+
+
+def test_of_the_last_few_the_oldest_goes_first() -> None:
+    few: LastFew[str, int] = LastFew("ours", most_entries=2, most_entry_bytes=10)
+    for key, value, size_bytes in (("a", 1, 10), ("b", 2, 5), ("c", 3, 5), ("large", 4, 11)):
+        few.keep(key, value, size_bytes)
+    assert list(few.entries) == [("b", 2), ("c", 3)]
+    assert size_by_name("ours") == CacheSize("ours", 2, 10, 20)
+
+
+def test_caches_of_one_name_are_added_up_for_as_long_as_they_exist() -> None:
+    few: list[LastFew[str, int]] = [LastFew("ours", most_entries=2, most_entry_bytes=10) for _ in range(2)]
+    for one in few:
+        one.keep("a", 1, 3)
+    assert size_by_name("ours") == CacheSize("ours", 2, 6, 40)
+    del few[0], one
+    assert size_by_name("ours") == CacheSize("ours", 1, 3, 20)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda number: f"text-{number}-{'x' * 1000}",
+        lambda number: tuple(f"{number}-{at}" for at in range(100)),
+        lambda number: frozenset(f"{number}-{at}" for at in range(100)),
+        lambda number: LabelSet("a", {f"{number}-{at}": f"{at}-{number}" for at in range(100)}),
+        lambda number: [np.zeros(1000 + number)],
+        lambda number: [np.zeros((10, 100 + number))[2:]],
+        lambda number: ((((number + 1000,),),),),
+    ],
+)
+def test_the_size_of_a_value_is_what_it_takes(make: Callable[[int], object]) -> None:
+    kept: list[object] = []
+    taken = kept_bytes(lambda: kept.extend(make(number) for number in range(100)))
+    assert 0.9 * taken <= sum(size_of(thing) for thing in kept) + kept.__sizeof__() <= 1.5 * taken
+
+
+def test_a_size_beyond_what_matters_is_not_measured_to_the_end() -> None:
+    many = tuple(range(1000, 100_000))
+    assert 100_000 < size_of((many, many), most=100_000) < 2_000_000
+
+
+def largest(make: Callable[[], Ask], name: str) -> int:
+    """How many things a key may have and still be kept."""
+    numbers = count(500_000)
+
+    def is_kept(things: int) -> bool:
+        ask = make()
+        before = size_by_name(name).entries if name in caches._functions else 0
+        ask(next(numbers), things)
+        return size_by_name(name).entries > before
+
+    things = 1
+    assert is_kept(things)
+    while is_kept(2 * things) and things < 1 << 17:
+        things *= 2
+    step = things // 2
+    while step:
+        if is_kept(things + step):
+            things += step
+        step //= 2
+    return things
+
+
+def cache_by_name(name: str) -> Any:
+    return next(cache for cache in [*caches._functions.values(), *caches._objects] if cache.current_size().name == name)
+
+
+@pytest.mark.parametrize(("name", "way"), [(name, way) for name, ways in HOSTILE.items() for way in range(len(ways))])
+def test_hostile_keys_take_no_more_than_the_bound(name: str, way: int) -> None:
+    things = largest(HOSTILE[name][way], name)
+    ask = HOSTILE[name][way]()
+    most_entries = cache_by_name(name).most_entries
+
+    def fill() -> None:
+        for number in range(most_entries):
+            ask(number, things)
+
+    for results in caches._functions.values():
+        results.clear()
+        results._older.clear()
+    taken = kept_bytes(fill)
+    assert taken <= sum(size.size_bytes for size in caches.caches())
+    for number in range(most_entries, most_entries + 10):
+        ask(number, things)
+    assert all(size.size_bytes <= size.most_bytes for size in caches.caches())
+
+
+def test_no_other_module_makes_a_cache_of_its_own() -> None:
+    package = Path(extender_service.__file__).parent
+    by_hand = re.compile(r"lru_cache|OrderedDict|maxlen|functools\.cache\b|import cache\b")
+    found = {
+        str(module.relative_to(package))
+        for module in package.rglob("*.py")
+        if by_hand.search(module.read_text()) and module.name != "caches.py"
+    }
+    assert found == set()
+
+
+def test_all_caches_are_attacked() -> None:
+    for module in pkgutil.walk_packages(extender_service.__path__, "extender_service."):
+        importlib.import_module(module.name)
+    service = World(mode="replace")
+    assert {size.name for size in caches.caches()} == set(HOSTILE), service

@@ -90,7 +90,7 @@ def request_shape(spec: PodSpec) -> RequestShape:
     return RequestShape(*parts, len(msgspec.json.encode(parts)))
 
 
-@cached(most_entries=1024, most_entry_bytes=24 << 10, most_size=1024, size=attrgetter("size_bytes"))
+@cached("summed requests", most_entries=1024, most_entry_bytes=8 << 10, most_size=512, size=attrgetter("size_bytes"))
 def pod_requests(shape: RequestShape) -> PodRequests:
     """Add up what a pod takes from its node (calculateResource in framework/types.go).
 
@@ -205,7 +205,7 @@ def requests_and_ports(spec: PodSpec | WatchedPodSpec) -> tuple[PodRequests, fro
     return _taken(encoded)
 
 
-@cached(most_entries=2048, most_entry_bytes=16 << 10, most_size=1024)
+@cached("requests and ports", most_entries=2048, most_entry_bytes=8 << 10, most_size=768)
 def _taken(encoded: bytes) -> tuple[PodRequests, frozenset[HostPort]]:
     spec = _decoder.decode(encoded)
     return pod_requests(request_shape(spec)), host_ports(spec)

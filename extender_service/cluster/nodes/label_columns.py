@@ -6,10 +6,13 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from extender_service.caches import Lru, size_of
 from extender_service.cluster.structures.interning import Interner
 from extender_service.kube.parsing.selectors import parse_label_integer
 
 ABSENT = -1
+# Label keys that have a column. A key that takes more is not valid.
+_MOST_KEYS_BYTES = 512 << 10
 _NO_LABELS: Mapping[str, str] = {}
 
 
@@ -63,7 +66,7 @@ class LabelColumns:
 
     def __init__(self, limit: int = 256) -> None:
         self.limit = limit
-        self._columns: dict[str, LabelColumn] = {}
+        self._columns: Lru[str, LabelColumn] = Lru(most_entries=limit, most_bytes=_MOST_KEYS_BYTES)
         self._of_rows: list[Mapping[str, str]] = []
         self._keys: Counter[str] = Counter()
 
@@ -79,15 +82,14 @@ class LabelColumns:
         """Return the column of `key`, with room for `capacity` rows."""
         if key not in self._keys:
             return LabelColumn(capacity)
-        column = self._columns.pop(key, None)
+        column = self._columns.get(key)
         if column is None:
             column = LabelColumn(capacity)
             for row, labels in enumerate(self._of_rows):
                 if key in labels:
                     column.set(row, labels[key])
-            if len(self._columns) >= self.limit:
-                del self._columns[next(iter(self._columns))]
-        self._columns[key] = column
+            # Its key alone counts: what the column holds follows from the nodes that there are.
+            self._columns.keep(key, column, size_of(key))
         return column
 
     def set(self, row: int, labels: Mapping[str, str]) -> None:
@@ -112,7 +114,8 @@ class LabelColumns:
     def copy(self) -> "LabelColumns":
         """Return columns that can be changed without changing these."""
         twin = LabelColumns(self.limit)
-        twin._columns = {key: column.copy() for key, column in self._columns.items()}
+        for key, column in self._columns.items():
+            twin._columns.keep(key, column.copy(), size_of(key))
         twin._of_rows = self._of_rows.copy()
         twin._keys = self._keys.copy()
         return twin

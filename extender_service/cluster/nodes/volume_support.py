@@ -2,10 +2,10 @@
 
 import hashlib
 from collections.abc import Mapping
-from functools import lru_cache
 
 import msgspec
 
+from extender_service.caches import cached
 from extender_service.kube.parsing.csi_migration import FOLLOWED, MIGRATED_ANNOTATION, PORTWORX
 from extender_service.kube.types.storage import CSINode
 
@@ -36,7 +36,7 @@ class VolumeSupport(msgspec.Struct, frozen=True):
         return next((limit for name, limit in self.limits if name == key), None)
 
 
-@lru_cache(maxsize=512)
+@cached("attachment limits", most_entries=512, most_entry_bytes=2 << 10, most_size=253)
 def limit_key(driver: str) -> str:
     """Return the resource name that stands for a driver's limit (GetCSIAttachLimitKey in pkg/volume/util)."""
     if len(_CSI_LIMIT_PREFIX) + len(driver) < _LONGEST_RESOURCE_NAME:

@@ -1,11 +1,11 @@
 """What the table of pods takes from a pod, worked out once for all who compare it or take it in."""
 
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 
 import msgspec
 import numpy as np
 
+from extender_service.caches import cached
 from extender_service.cluster.amounts.requests import HostPort, PodRequests, requests_and_ports
 from extender_service.cluster.pods.pod_volumes import PodVolumes, pod_volumes
 from extender_service.cluster.selection.label_sets import LabelSet, label_set
@@ -44,7 +44,8 @@ def pod_entry(pod: AnyPod, uid: str, node_name: str) -> PodEntry:
     Raises QuantityError for a malformed quantity, DecodeError for anything else of a watched pod that is malformed.
     """
     metadata, spec, status = pod.metadata, pod.spec, pod.status
-    namespace = shared(metadata.namespace)
+    labelled = label_set(metadata.namespace, metadata.labels)
+    namespace = labelled.namespace
     requests, ports = requests_and_ports(spec)
     terminating = metadata.deletion_timestamp != ""
     return PodEntry(
@@ -55,7 +56,7 @@ def pod_entry(pod: AnyPod, uid: str, node_name: str) -> PodEntry:
         status.nominated_node_name,
         requests,
         ports,
-        label_set(namespace, metadata.labels),
+        labelled,
         pod_affinity_terms(namespace, spec.affinity),
         pod_volumes(pod),
         terminating,
@@ -65,7 +66,7 @@ def pod_entry(pod: AnyPod, uid: str, node_name: str) -> PodEntry:
     )
 
 
-@lru_cache(maxsize=4096)
+@cached("start times", most_entries=4096, most_entry_bytes=500, most_size=40)
 def _started(start_time: str) -> int:
     """Microseconds since 1970; cached, as many pods start in one second, and each is told about more than once."""
     try:

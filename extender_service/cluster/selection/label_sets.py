@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from functools import lru_cache
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from extender_service.caches import Lru, cached, size_of
 from extender_service.cluster.structures.interning import Interner, shared
 from extender_service.kube.parsing.decoder import Decoder
 from extender_service.kube.parsing.selectors import Operator, Requirement, Selector
@@ -16,8 +16,8 @@ from extender_service.kube.types.core import Object
 _FIRST_CAPACITY = 64
 # Of a label's value as the API server takes it; longer ones come from callers alone.
 _LONGEST_VALUE = 63
-# What is kept by more bytes than that, somebody would fill the memory with.
-_MOST_KEPT_BYTES = 4 << 10
+# Label keys that are indexed. A key that takes more is not valid.
+_MOST_KEYS_BYTES = 512 << 10
 # Of two texts and their place in a map, beside their characters.
 _BYTES_A_LABEL = 300
 # The namespace of a number that no label set has.
@@ -55,18 +55,15 @@ def label_set(namespace: str, labels: Mapping[str, str] | msgspec.Raw) -> LabelS
     Raises DecodeError for malformed JSON.
     """
     # Bytes can be looked up where a map cannot.
-    encoded = msgspec.json.encode({"namespace": namespace, "labels": labels})
-    return _known(encoded) if len(encoded) <= _MOST_KEPT_BYTES else _decoded(encoded)
+    return _decoded(msgspec.json.encode({"namespace": namespace, "labels": labels}))
 
 
+@cached("label sets", most_entries=1024, most_entry_bytes=16 << 10, most_size=768)
 def _decoded(encoded: bytes) -> LabelSet:
     found = _decoder.decode(encoded)
     # Most values are those of other sets, too.
     common = {key: shared(value) if len(value) <= _LONGEST_VALUE else value for key, value in found.labels.items()}
     return LabelSet(shared(found.namespace), common)
-
-
-_known = lru_cache(maxsize=1024)(_decoded)
 
 
 class PodSelector(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
@@ -93,7 +90,7 @@ class LabelSets:
         self._sets: Interner[LabelSet] = Interner()
         self._namespaces: Interner[str] = Interner()
         self._namespace = np.full(_FIRST_CAPACITY, _UNUSED, np.intp)
-        self._index: dict[str, _Numbers] = {}
+        self._index: Lru[str, _Numbers] = Lru(most_entries=limit, most_bytes=_MOST_KEYS_BYTES)
 
     def __len__(self) -> int:
         return len(self._sets)
@@ -185,16 +182,15 @@ class LabelSets:
         return wanted
 
     def _indexed(self, key: str) -> "_Numbers":
-        index = self._index.pop(key, None)
+        index = self._index.get(key)
         if index is None:
             index = _Numbers()
             for number, label_set in enumerate(self._sets.values):
                 value = None if label_set is None else label_set.labels.get(key)
                 if value is not None:
                     index.add(value, number)
-            if len(self._index) >= self.limit:
-                del self._index[next(iter(self._index))]
-        self._index[key] = index
+            # Its key alone counts: what the index holds follows from the label sets that there are.
+            self._index.keep(key, index, size_of(key))
         return index
 
 

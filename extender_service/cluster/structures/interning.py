@@ -1,13 +1,14 @@
 """Values that repeat, kept once under a small number."""
 
 from collections.abc import Hashable, Iterator
-from functools import lru_cache
 from typing import Generic, TypeVar
+
+from extender_service.caches import cached
 
 V = TypeVar("V", bound=Hashable)
 
 
-@lru_cache(maxsize=1 << 14)
+@cached("texts", most_entries=1 << 14, most_entry_bytes=700, most_size=128)
 def shared(text: str) -> str:
     """Return an equal text: one object for all who keep it, if it is common."""
     return text

@@ -2,12 +2,12 @@
 
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from functools import lru_cache
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from extender_service.caches import cached
 from extender_service.cluster.amounts.requests import HostPort
 from extender_service.cluster.nodes.images import Image
 from extender_service.cluster.nodes.label_columns import LabelColumn
@@ -315,7 +315,7 @@ class NodeView:
         return amounts
 
 
-@lru_cache(maxsize=1024)
+@cached("rows of dimensions", most_entries=1024, most_entry_bytes=3 << 10, most_size=32)
 def _rows_of(dimensions: tuple[int, ...], size: int) -> tuple[NDArray[np.intp], list[int]]:
     """Where a matrix of `size` dimensions has these, as (dimension, 1), and which of them it does not have."""
     unknown = [at for at, dimension in enumerate(dimensions) if not 0 <= dimension < size]

@@ -1,10 +1,9 @@
 """Calls about nodes as kube-scheduler sends them: thousands of names in each, mostly the same ones in the same order,
 and one pod in the two calls of filter and prioritize."""
 
-from collections import deque
-
 import msgspec
 
+from extender_service.caches import LastFew
 from extender_service.extender.wire.decoding import ArgsDecoder
 from extender_service.extender.wire.request_limits import (
     LARGE_BODY_BYTES,
@@ -21,7 +20,13 @@ from extender_service.kube.types.core import Pod
 from extender_service.kube.types.extender_api import Args, ExtenderArgs, NodeList
 
 # Several kube-schedulers, or a pod that some nodes are not asked for, make for more than one list.
-_RECENT = 4
+_MOST_LISTS = 4
+_MOST_LIST_BYTES = 12 << 20
+# Of a name in a list, beside its characters.
+_BYTES_A_NAME = 60
+_MOST_PODS = 4
+# What is decoded takes so much more than JSON.
+_BYTES_A_CHARACTER = 24
 
 # What decoding says of input that is wrong, or written in another way than Go does.
 _NOT_AS_GO_WRITES = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -54,23 +59,27 @@ class ExtenderArgsDecoder:
         self._pod = Decoder(Pod)
         self._names = msgspec.json.Decoder(list[str])
         # By the end of the body, as Go writes names last.
-        self._recent: deque[tuple[bytes, list[str]]] = deque(maxlen=_RECENT)
+        self._recent: LastFew[bytes, list[str]] = LastFew(
+            "names of nodes", most_entries=_MOST_LISTS, most_entry_bytes=_MOST_LIST_BYTES
+        )
         # By the rest of such a body.
-        self._recent_pods: deque[tuple[bytes, Pod]] = deque(maxlen=_RECENT)
+        self._recent_pods: LastFew[bytes, Pod] = LastFew(
+            "pods of calls", most_entries=_MOST_PODS, most_entry_bytes=_BYTES_A_CHARACTER * ORDINARY_BYTES
+        )
 
     def decode(self, body: bytes | bytearray) -> ExtenderArgs:
         """Decode a request body. Raises DecodeError that names the field."""
         rest, names = self._without_recent_names(body)
         if names is not None:
-            for same, pod in self._recent_pods:
+            for same, pod in self._recent_pods.entries:
                 if rest == same:
                     return ExtenderArgs(pod, None, names)
         try:
             args = self._unread_names.decode(rest) if len(rest) <= LARGE_BODY_BYTES else self._decode_large(rest)
             raw_names = bytes(args.node_names)
             if args.pod is not None and names is not None:
-                if args.nodes is None and len(rest) <= ORDINARY_BYTES:
-                    self._recent_pods.append((bytes(rest), args.pod))
+                if args.nodes is None:
+                    self._recent_pods.keep(bytes(rest), args.pod, _BYTES_A_CHARACTER * len(rest))
                 return _moderate(ExtenderArgs(args.pod, args.nodes, names), len(rest))
             if args.pod is not None and raw_names.startswith(b"["):
                 names = self._read(raw_names, rest)
@@ -83,7 +92,7 @@ class ExtenderArgsDecoder:
 
     def _without_recent_names(self, body: bytes | bytearray) -> tuple[bytes | bytearray, list[str] | None]:
         """Return the names that came before, and the body without them; the body as it is if it ends with none."""
-        for end, names in self._recent:
+        for end, names in self._recent.entries:
             if body.endswith(end):
                 return body[: -len(end)] + b"}", names
         return body, None
@@ -105,7 +114,8 @@ class ExtenderArgsDecoder:
         names = self._names.decode(raw)
         end = b',"NodeNames":%b}' % raw
         if len(names) <= MOST_NODES and body.endswith(end):
-            self._recent.append((end, names))
+            characters = len(end) * (2 if end.isascii() else 5)
+            self._recent.keep(end, names, characters + _BYTES_A_NAME * len(names))
         return names
 
 

@@ -5,12 +5,12 @@ takes time and memory by the number of things in it; what is kept of it, too.
 """
 
 from collections.abc import Collection, Mapping
-from functools import lru_cache
 
 import msgspec
 import numpy as np
 from msgspec import structs
 
+from extender_service.caches import cached
 from extender_service.kube.parsing.decoder import DecodeError
 from extender_service.kube.types.core import Pod
 
@@ -109,6 +109,6 @@ def _fields(value: msgspec.Struct) -> dict[str, object]:
     return {name: field for attribute, name in _names(type(value)) if (field := getattr(value, attribute))}
 
 
-@lru_cache(maxsize=256)
+@cached("fields of types", most_entries=256, most_entry_bytes=4 << 10, most_size=None)
 def _names(kind: type[msgspec.Struct]) -> list[tuple[str, str]]:
     return [(field.name, field.encode_name) for field in structs.fields(kind)]

@@ -1,11 +1,11 @@
 """Terms of pod affinity and anti-affinity, parsed as kube-scheduler parses them (PodInfo in framework/types.go)."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from typing import TypeVar
 
 import msgspec
 
+from extender_service.caches import cached
 from extender_service.kube.parsing.label_syntax import aggregate
 from extender_service.kube.parsing.selectors import Selector, SelectorError, parse_label_selector
 from extender_service.kube.types.core import Affinity, PodAffinity, PodAffinityTerm, WeightedPodAffinityTerm
@@ -48,9 +48,8 @@ class PodAffinityTerms(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
 
 
 NO_TERMS = PodAffinityTerms()
-# Terms that take more are not kept parsed: somebody would fill the memory with them.
-_MOST_KEPT_BYTES = 16 << 10
 _NONE = PodAffinity()
+_decoder = msgspec.msgpack.Decoder(tuple[str, PodAffinity | None, PodAffinity | None])
 
 
 def pod_affinity_terms(namespace: str, affinity: Affinity | WatchedAffinity | None) -> PodAffinityTerms:
@@ -58,12 +57,12 @@ def pod_affinity_terms(namespace: str, affinity: Affinity | WatchedAffinity | No
     if affinity is None or (affinity.pod_affinity is None and affinity.pod_anti_affinity is None):
         return NO_TERMS
     # Pods of one template share their terms, and bytes can be looked up where the objects cannot.
-    encoded = msgspec.msgpack.encode((affinity.pod_affinity, affinity.pod_anti_affinity))
-    return _parsed(namespace, encoded) if len(encoded) <= _MOST_KEPT_BYTES else _parse(namespace, encoded)
+    return _parsed(msgspec.msgpack.encode((namespace, affinity.pod_affinity, affinity.pod_anti_affinity)))
 
 
-def _parse(namespace: str, encoded: bytes) -> PodAffinityTerms:
-    near, apart = msgspec.msgpack.decode(encoded, type=tuple[PodAffinity | None, PodAffinity | None])
+@cached("pod affinity terms", most_entries=1024, most_entry_bytes=20 << 10, most_size=1536)
+def _parsed(encoded: bytes) -> PodAffinityTerms:
+    namespace, near, apart = _decoder.decode(encoded)
     near, apart = near or _NONE, apart or _NONE
     errors: list[str] = []
 
@@ -83,9 +82,6 @@ def _parse(namespace: str, encoded: bytes) -> PodAffinityTerms:
         _all_or_none("preferredAntiAffinityTerms", preferred_anti, apart.preferred, errors),
         aggregate(errors),
     )
-
-
-_parsed = lru_cache(maxsize=4096)(_parse)
 
 
 def _all_or_none(name: str, parse: Callable[[T], R], terms: Sequence[T], errors: list[str]) -> tuple[R, ...]:

@@ -5,8 +5,8 @@ milli or whole units only where kube-scheduler rounds.
 """
 
 import re
-from functools import lru_cache
 
+from extender_service.caches import cached
 from extender_service.kube.types.core import RawQuantity
 
 _MAX_INT64 = 2**63 - 1
@@ -21,7 +21,7 @@ _EXPONENT = re.compile(r"[eE]([+-]?[0-9]{1,19})")
 
 # Any digits times ten to this power are beyond int64 and zero in its 64 bits, and so are all higher powers.
 _HIGHEST_EXPONENT = 64
-# Longer ones are nonsense, and what was read is kept. (Python refuses to read numbers of more than 4,300 digits.)
+# Longer ones are nonsense. (Python refuses to read numbers of more than 4,300 digits.)
 _MOST_CHARACTERS = 1000
 
 
@@ -29,7 +29,11 @@ class QuantityError(ValueError):
     """A text that is not a quantity."""
 
 
-@lru_cache(maxsize=1 << 14)
+def _length(raw: RawQuantity) -> int:
+    return len(raw if isinstance(raw, str) else repr(raw))
+
+
+@cached("quantities", most_entries=1 << 14, most_entry_bytes=300, most_size=32, size=_length)
 def parse_quantity(raw: RawQuantity) -> int:
     """Read an amount as JSON or YAML holds it; the answer is in nano units.
 

@@ -8,11 +8,11 @@ equal however they were written, so that they serve as cache keys.
 import re
 from collections.abc import Mapping
 from enum import StrEnum
-from functools import lru_cache
 from typing import Self
 
 import msgspec
 
+from extender_service.caches import cached
 from extender_service.kube.parsing.label_syntax import (
     aggregate,
     child,
@@ -29,7 +29,6 @@ NODE_NAME_FIELD = "metadata.name"
 
 _INT64 = re.compile(r"[+-]?[0-9]+")
 _MOST_INTEGER_CHARACTERS = 4000
-_MOST_KEPT_VALUES = 100
 
 
 class SelectorError(ValueError):
@@ -191,17 +190,17 @@ def parse_label_selector(selector: objects.LabelSelector | None) -> Selector:
     """
     if selector is None:
         return NOTHING
-    requirements = [_known_requirement(key, "In", (value,)) for key, value in selector.match_labels.items()]
+    requirements = [_checked_requirement((value,), key, "In", "") for key, value in selector.match_labels.items()]
     for expression in selector.match_expressions:
         if expression.operator not in _LABEL_OPERATORS:
             raise SelectorError([f"{quoted(expression.operator)} is not a valid label selector operator"])
-        requirements.append(_expression(expression))
+        requirements.append(_checked_requirement(expression.values, expression.key, expression.operator, ""))
     return Selector.of(requirements)
 
 
 def label_set_selector(labels: Mapping[str, str]) -> Selector:
     """Select objects that have all these labels; nothing is validated (labels.SelectorFromSet)."""
-    return Selector.of([_requirement(key, "In", (value,)) for key, value in labels.items()])
+    return Selector.of([_equality(item) for item in labels.items()])
 
 
 def parse_node_selector(selector: objects.NodeSelector) -> ParsedNodeSelector:
@@ -252,10 +251,19 @@ def parse_label_integer(text: str) -> int | None:
     return number if -(2**63) <= number < 2**63 else None
 
 
-def _expression(expression: objects.SelectorRequirement, path: str = "") -> Requirement:
-    """The requirement, or SelectorError. One of very many values is not kept: the memory would fill with them."""
-    read = _known_requirement if len(expression.values) <= _MOST_KEPT_VALUES else _checked_requirement
-    return read(expression.key, expression.operator, expression.values, path)
+# Templates repeat what they ask for in every pod.
+
+
+@cached(
+    "equality requirements",
+    most_entries=512,
+    most_entry_bytes=2 << 10,
+    most_size=256,
+    size=lambda item: len(item[0]) + len(item[1]),
+)
+def _equality(item: tuple[str, str]) -> Requirement:
+    key, value = item
+    return _new_requirement(key, Operator.IN, (value,))
 
 
 def _new_requirement(key: str, operator: str, values: tuple[str, ...]) -> Requirement:
@@ -263,7 +271,8 @@ def _new_requirement(key: str, operator: str, values: tuple[str, ...]) -> Requir
     return Requirement(key, Operator(operator), tuple(sorted(set(values))), bound)
 
 
-def _checked_requirement(key: str, operator: str, values: tuple[str, ...], path: str = "") -> Requirement:
+@cached("requirements", most_entries=4096, most_entry_bytes=1500, most_size=8)
+def _checked_requirement(values: tuple[str, ...], key: str, operator: str, path: str) -> Requirement:
     """The requirement, or SelectorError with what labels.NewRequirement finds wrong, in its order."""
     errors = []
     if faults := label_key_faults(key):
@@ -292,11 +301,6 @@ def _checked_requirement(key: str, operator: str, values: tuple[str, ...], path:
     return _new_requirement(key, operator, values)
 
 
-# Templates repeat what they ask for in every pod.
-_requirement = lru_cache(maxsize=512)(_new_requirement)
-_known_requirement = lru_cache(maxsize=4096)(_checked_requirement)
-
-
 def _is_empty(term: objects.NodeSelectorTerm) -> bool:
     return not term.match_expressions and not term.match_fields
 
@@ -312,7 +316,7 @@ def _node_term(term: objects.NodeSelectorTerm, path: str) -> NodeTerm:
             errors.append(not_supported_text(f"{here}.operator", expression.operator, _NODE_OPERATORS))
             continue
         try:
-            requirements.append(_expression(expression, here))
+            requirements.append(_checked_requirement(expression.values, expression.key, expression.operator, here))
         except SelectorError as error:
             errors += error.errors
     for index, expression in enumerate(term.match_fields):

@@ -12,9 +12,16 @@ from extender_service.framework.interface import MAX_NODE_SCORE, PreScore, Score
 from extender_service.framework.status import Status
 from extender_service.kube.types.core import Pod
 from extender_service.plugins.node_resources.args import NodeResourcesBalancedAllocationArgs
-from extender_service.plugins.node_resources.usages import Usages, WeightedResource, pod_amounts, usages, weighed_pod
+from extender_service.plugins.node_resources.usages import (
+    Requests,
+    Usages,
+    WeightedResource,
+    scored_requests,
+    usages,
+    weighed_pod,
+)
 
-_AMOUNTS = "PreScoreNodeResourcesBalancedAllocation"
+_REQUESTS = "PreScoreNodeResourcesBalancedAllocation"
 
 
 class NodeResourcesBalancedAllocation(PreScore, Score):
@@ -30,17 +37,17 @@ class NodeResourcesBalancedAllocation(PreScore, Score):
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeView) -> Status | None:
         """Add up what the pod requests."""
-        state[_AMOUNTS] = self._amounts(state)
+        state[_REQUESTS] = self._requests(state)
         return None
 
     def score(self, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
         """Score by the deviation."""
-        amounts = state[_AMOUNTS] if _AMOUNTS in state else self._amounts(state)
-        weighed = weighed_pod(nodes, self._resources, amounts, nonzero=False)
+        requests = state[_REQUESTS] if _REQUESTS in state else self._requests(state)
+        weighed = weighed_pod(nodes, requests, nonzero=False)
         return nodes.kept_by_room((self, weighed), lambda nodes: _evenness(usages(nodes, weighed)))
 
-    def _amounts(self, state: CycleState) -> tuple[int, ...]:
-        return pod_amounts(state, self._resources, nonzero=False)
+    def _requests(self, state: CycleState) -> Requests:
+        return scored_requests(state, self._resources, nonzero=False)
 
 
 def _evenness(of_nodes: Usages) -> NDArray[np.int64]:

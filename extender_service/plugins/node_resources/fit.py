@@ -1,17 +1,19 @@
 """NodeResourcesFit: a pod goes only where what it requests is left; a strategy says which of those nodes is best."""
 
 from collections.abc import Callable
-from functools import lru_cache
+from operator import attrgetter
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from extender_service.caches import cached
 from extender_service.cluster.amounts.dimensions import POD_COUNT
 from extender_service.cluster.amounts.requests import (
     CPU,
     EPHEMERAL_STORAGE,
     MEMORY,
+    RequestShape,
     pod_requests,
 )
 from extender_service.cluster.state.cluster_events import ClusterEvent
@@ -23,11 +25,18 @@ from extender_service.framework.status import Code, Rejections, Status
 from extender_service.kube.parsing.resource_names import is_extended_resource, is_scalar_resource
 from extender_service.kube.types.core import Pod
 from extender_service.plugins.node_resources.args import LEAST_ALLOCATED, MOST_ALLOCATED, NodeResourcesFitArgs
-from extender_service.plugins.node_resources.usages import Usages, WeightedResource, pod_amounts, usages, weighed_pod
+from extender_service.plugins.node_resources.usages import (
+    Requests,
+    Usages,
+    WeightedResource,
+    scored_requests,
+    usages,
+    weighed_pod,
+)
 from extender_service.plugins.shared.shape import MAX_SHAPE_SCORE, broken_linear
 
-_REQUESTS = "PreFilterNodeResourcesFit"
-_AMOUNTS = "PreScoreNodeResourcesFit"
+_CHECKED = "PreFilterNodeResourcesFit"
+_REQUESTS = "PreScoreNodeResourcesFit"
 
 Strategy = Callable[[Usages], NDArray[np.int64]]
 
@@ -50,11 +59,11 @@ class NodeResourcesFit(PreFilter, Filter, PreScore, Score):
 
     def pre_filter(self, state: CycleState, pod: Pod) -> None:
         """Add up what the pod requests."""
-        state[_REQUESTS] = pod_requests(state.request_shape).amounts
+        state[_CHECKED] = _checked(state.request_shape, self._ignored, self._ignored_groups)
 
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
         """Reject nodes that lack something, with every resource that they lack as a reason."""
-        checked, amounts, wanted = _checked(state.read(_REQUESTS, "error reading"), self._ignored, self._ignored_groups)
+        checked, amounts, wanted = state.read(_CHECKED, "error reading")
         dimensions = (POD_COUNT, *[nodes.dimension(resource) for resource in checked])
         lacking = nodes.kept_by_room(
             (self.name, "filter", dimensions, amounts),
@@ -67,25 +76,26 @@ class NodeResourcesFit(PreFilter, Filter, PreScore, Score):
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeView) -> Status | None:
         """Add up what the pod weighs in scoring."""
-        state[_AMOUNTS] = self._amounts(state)
+        state[_REQUESTS] = self._requests(state)
         return None
 
     def score(self, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
         """Score by the configured strategy."""
-        amounts = state[_AMOUNTS] if _AMOUNTS in state else self._amounts(state)
-        weighed = weighed_pod(nodes, self._resources, amounts, nonzero=True)
+        requests = state[_REQUESTS] if _REQUESTS in state else self._requests(state)
+        weighed = weighed_pod(nodes, requests, nonzero=True)
         return nodes.kept_by_room((self, weighed), lambda nodes: self._strategy(usages(nodes, weighed)))
 
-    def _amounts(self, state: CycleState) -> tuple[int, ...]:
-        return pod_amounts(state, self._resources, nonzero=True)
+    def _requests(self, state: CycleState) -> Requests:
+        return scored_requests(state, self._resources, nonzero=True)
 
 
-@lru_cache(maxsize=256)
+@cached("checked requests", most_entries=256, most_entry_bytes=10 << 10, most_size=512, size=attrgetter("size_bytes"))
 def _checked(
-    requests: tuple[tuple[str, int], ...], ignored: frozenset[str], ignored_groups: frozenset[str]
+    shape: RequestShape, ignored: frozenset[str], ignored_groups: frozenset[str]
 ) -> tuple[list[str], tuple[int, ...], NDArray[np.int64]]:
     """The requested resources that a node must have, in the order of their reasons; how much of pods and of each of
-    them, and that as (resource, 1)."""
+    them, and that as (resource, 1). Raises QuantityError."""
+    requests = pod_requests(shape).amounts
     amount_of = dict(requests)
     checked = [name for name in (CPU, MEMORY, EPHEMERAL_STORAGE) if amount_of.get(name, 0) > 0]
     # kube-scheduler gives scalar resources in random order; by name they are at least always the same.

@@ -1,11 +1,12 @@
 """Scoring by the share of each resource that would be in use (noderesources/resource_allocation.go)."""
 
-from functools import lru_cache
+from operator import attrgetter
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from extender_service.caches import cached
 from extender_service.cluster.amounts.dimensions import NONZERO_CPU_MILLI, NONZERO_MEMORY_BYTES
 from extender_service.cluster.amounts.requests import (
     CPU,
@@ -51,54 +52,52 @@ class WeighedPod(msgspec.Struct, frozen=True, cache_hash=True):
     taken: tuple[int, ...]
 
 
-def pod_amounts(state: CycleState, resources: tuple[WeightedResource, ...], *, nonzero: bool) -> tuple[int, ...]:
-    """Return what the pod requests of each resource; with `nonzero`, silent containers count with a default."""
-    return _amounts(state.request_shape, resources, nonzero)
-
+Requests = tuple[tuple[WeightedResource, int], ...]
+"""What a pod requests of the resources that take part in its score."""
 
 # Pods of one template ask for the same.
 
 
-@lru_cache(maxsize=256)
-def _amounts(shape: RequestShape, resources: tuple[WeightedResource, ...], nonzero: bool) -> tuple[int, ...]:  # noqa: FBT001
+def scored_requests(state: CycleState, resources: tuple[WeightedResource, ...], *, nonzero: bool) -> Requests:
+    """Return what the pod requests of each resource that counts: of a scalar resource only if it requests any.
+
+    With `nonzero`, containers that request no cpu or memory count with a default.
+    """
+    return _scored_requests(state.request_shape, resources, nonzero)
+
+
+@cached("scored requests", most_entries=512, most_entry_bytes=6 << 10, most_size=512, size=attrgetter("size_bytes"))
+def _scored_requests(shape: RequestShape, resources: tuple[WeightedResource, ...], nonzero: bool) -> Requests:  # noqa: FBT001
     totals = total_requests(shape, fill_missing=nonzero)
-    return tuple([whole_amount(resource.name, totals.get(resource.name, 0)) for resource in resources])
-
-
-def weighed_pod(
-    nodes: NodeView, resources: tuple[WeightedResource, ...], amounts: tuple[int, ...], *, nonzero: bool
-) -> WeighedPod:
-    """Pick the resources that count at all: a scalar resource only if the pod requests it."""
-    picked = _picked(resources, amounts)
-    return _weighed(picked, tuple([nodes.dimension(resource.name) for resource, _ in picked]), nonzero)
-
-
-_Picked = tuple[tuple[WeightedResource, int], ...]
-
-
-@lru_cache(maxsize=256)
-def _picked(resources: tuple[WeightedResource, ...], amounts: tuple[int, ...]) -> _Picked:
-    """Each resource that counts, and what the pod requests of it."""
     return tuple(
         [
             (resource, amount)
-            for resource, amount in zip(resources, amounts, strict=True)
-            if (amount != 0 if is_scalar_resource(resource.name) else resource.name in (CPU, MEMORY, EPHEMERAL_STORAGE))
+            for resource in resources
+            if _counts(resource.name, amount := whole_amount(resource.name, totals.get(resource.name, 0)))
         ]
     )
 
 
-@lru_cache(maxsize=256)
-def _weighed(picked: _Picked, dimensions: tuple[int, ...], nonzero: bool) -> WeighedPod:  # noqa: FBT001
+def _counts(name: str, amount: int) -> bool:
+    return amount != 0 if is_scalar_resource(name) else name in (CPU, MEMORY, EPHEMERAL_STORAGE)
+
+
+def weighed_pod(nodes: NodeView, requests: Requests, *, nonzero: bool) -> WeighedPod:
+    """Return what the pod weighs on these nodes, by what it requests with the same `nonzero`."""
+    return _weighed(requests, tuple([nodes.dimension(resource.name) for resource, _ in requests]), nonzero)
+
+
+@cached("weighed pods", most_entries=256, most_entry_bytes=6 << 10, most_size=16)
+def _weighed(requests: Requests, dimensions: tuple[int, ...], nonzero: bool) -> WeighedPod:  # noqa: FBT001
     in_scoring = {CPU: NONZERO_CPU_MILLI, MEMORY: NONZERO_MEMORY_BYTES} if nonzero else {}
     return WeighedPod(
-        tuple([resource.weight for resource, _ in picked]),
-        tuple([amount for _, amount in picked]),
+        tuple([resource.weight for resource, _ in requests]),
+        tuple([amount for _, amount in requests]),
         dimensions,
         tuple(
             [
                 in_scoring.get(resource.name, dimension)
-                for (resource, _), dimension in zip(picked, dimensions, strict=True)
+                for (resource, _), dimension in zip(requests, dimensions, strict=True)
             ]
         ),
     )
@@ -111,7 +110,13 @@ def usages(nodes: NodeView, pod: WeighedPod) -> Usages:
     return Usages(weights, offered != 0, nodes.requested_of(pod.taken) + amounts, np.maximum(offered, 1))
 
 
-@lru_cache(maxsize=256)
+@cached(
+    "arrays of weighed pods",
+    most_entries=256,
+    most_entry_bytes=6 << 10,
+    most_size=16,
+    size=lambda pod: len(pod.weights),
+)
 def _arrays(pod: WeighedPod) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Weights by resource, and what is added as (resource, 1)."""
     return np.array(pod.weights, np.int64), np.array(pod.amounts, np.int64)[:, None]

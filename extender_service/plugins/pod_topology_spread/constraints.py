@@ -77,7 +77,7 @@ def own_constraints(label_set: LabelSet, constraints: tuple[TopologySpreadConstr
     return _own(msgspec.msgpack.encode((label_set.namespace, same, constraints)), action)
 
 
-@cached(most_entries=256, most_entry_bytes=48 << 10, most_size=4 << 10)
+@cached("spread constraints", most_entries=256, most_entry_bytes=24 << 10, most_size=2 << 10)
 def _own(encoded: bytes, action: str) -> Constraints:
     namespace, labels, constraints = _own_decoder.decode(encoded)
     return Constraints.of(

@@ -1,10 +1,12 @@
 from collections import Counter
 from collections.abc import Callable
+from uuid import uuid4
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.registry import Collector
 
 from extender_service.cluster.state.cluster import Cluster
+from extender_service.cluster.structures.interning import shared
 from extender_service.kube.types.core import Node, NodeStatus, ObjectMeta, Pod, PodSpec
 from extender_service.kube.watching.reflector import WatchState
 from extender_service.observability.state_metrics import ClusterCollector, CountCollector, WatchCollector
@@ -63,6 +65,16 @@ def test_tables_tell_how_full_they_are() -> None:
     assert value("extender_service_table_limit", table="node_rows") is None
     assert value("extender_service_table_entries", table="node_label_keys") == 1
     assert value("extender_service_table_limit", table="node_label_keys") == 256
+
+
+def test_caches_report_what_they_take_and_may_take() -> None:
+    value = reader(ClusterCollector(Cluster()))
+    name = f"name-{uuid4().hex[:8]}"
+    before = value("extender_service_cache_bytes", cache="texts")
+    shared(name)
+    assert before is not None
+    assert value("extender_service_cache_bytes", cache="texts") == before + 700
+    assert value("extender_service_cache_limit_bytes", cache="texts") == 700 * 16384
 
 
 def test_watches_tell_how_well_they_keep_up() -> None:

@@ -123,7 +123,7 @@ def test_only_so_many_labels_are_indexed() -> None:
     sets.hold(LabelSet("shop", {"app": "web"}))
     for key in ("app", "tier", "pod", "app"):
         sets.matching([PodSelector(None, label_set_selector({key: "web"}))])
-    assert list(sets._index) == ["pod", "app"]
+    assert [key for key, _ in sets._index.items()] == ["pod", "app"]
 
 
 def test_there_is_room_for_as_many_sets_as_there_are_and_not_for_many_more() -> None:

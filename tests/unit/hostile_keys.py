@@ -1,0 +1,211 @@
+"""Keys for each cache that make it as large as they can: all different, and each as large as what is kept may be.
+
+An `Ask` asks for the result of the key of a number, of so many things. Where pods could make up keys in several ways,
+there are several.
+"""
+
+import string
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+import numpy as np
+from extender_service.kube.types.extender import ExtenderArgs
+
+from extender_service.cluster import view
+from extender_service.cluster.amounts.requests import RequestShape, pod_requests, request_shape, requests_and_ports
+from extender_service.cluster.nodes.volume_support import limit_key
+from extender_service.cluster.pods import pod_entries
+from extender_service.cluster.selection.label_sets import LabelSet, label_set
+from extender_service.cluster.state.cluster import Cluster
+from extender_service.cluster.structures.interning import shared
+from extender_service.extender.wire import request_limits as moderation
+from extender_service.extender.wire.nodes_args import ExtenderArgsDecoder
+from extender_service.extender.wire.priorities import Priorities, PrioritiesEncoder
+from extender_service.extender.wire.requested_nodes import CandidateFinder
+from extender_service.kube.parsing.pod_affinity import pod_affinity_terms
+from extender_service.kube.parsing.quantities import parse_quantity
+from extender_service.kube.parsing.resource_names import is_extended_resource, is_scalar_resource
+from extender_service.kube.parsing.selectors import label_set_selector, parse_label_selector
+from extender_service.kube.types import core as objects
+from extender_service.kube.types.core import (
+    Affinity,
+    LabelSelector,
+    PodAffinity,
+    PodAffinityTerm,
+    PodSpec,
+    SelectorRequirement,
+    TopologySpreadConstraint,
+)
+from extender_service.observability import logs
+from extender_service.plugins.node_resources import fit as node_resources_fit
+from extender_service.plugins.node_resources import usages as resource_scoring
+from extender_service.plugins.node_resources.usages import WeighedPod, WeightedResource
+from extender_service.plugins.pod_topology_spread.constraints import own_constraints
+from tests.unit.cluster.objects import make_container
+
+Ask = Callable[[int, int], object]
+"""Ask for the result of a key, by its number and how many things are in it."""
+
+_TYPES = [kind for kind in vars(objects).values() if isinstance(kind, type) and issubclass(kind, msgspec.Struct)]
+# A character of four bytes.
+_WIDE = "\U0001f600"
+
+
+def _short(number: int) -> str:
+    """A text as short as can be that Python does not share: two letters, or one that is not Latin."""
+    letters = string.ascii_letters
+    few = len(letters) ** 2
+    if number < few:
+        return letters[number // len(letters)] + letters[number % len(letters)]
+    return chr(0x100 + number - few)
+
+
+def _labels(number: int, things: int) -> dict[str, str]:
+    return {"a": f"{number:06}"} | {_short(at): _short(at + 1) for at in range(things)}
+
+
+def _shape(number: int, things: int) -> RequestShape:
+    requests = {f"a/{_short(at)}": 1_000_000 + number for at in range(things)}
+    return request_shape(PodSpec(containers=(make_container(dict(requests)),)))
+
+
+def _shape_of_many(number: int, things: int) -> RequestShape:
+    return request_shape(PodSpec(containers=tuple(make_container({"cpu": 1_000_000 + number}) for _ in range(things))))
+
+
+def _spec_with_ports(number: int, things: int) -> PodSpec:
+    return PodSpec(containers=(make_container(ports=[1_000_000 + number + 100_000 * at for at in range(things)]),))
+
+
+def _spec_with_requests(number: int, things: int) -> PodSpec:
+    return PodSpec(containers=(make_container({f"a/{_short(at)}": 1_000_000 + number for at in range(things)}),))
+
+
+def _terms(number: int, things: int) -> object:
+    terms = tuple(PodAffinityTerm(f"{number:06}", LabelSelector({"a": _short(at)})) for at in range(things))
+    return pod_affinity_terms("a", Affinity(pod_affinity=PodAffinity(required=terms)))
+
+
+def _term(number: int, things: int) -> object:
+    expressions = tuple(SelectorRequirement(_short(at), "In", (f"{number:06}", _short(at))) for at in range(things))
+    term = PodAffinityTerm("a", LabelSelector({}, expressions))
+    return pod_affinity_terms("a", Affinity(pod_affinity=PodAffinity(required=(term,))))
+
+
+def _spread(number: int, things: int) -> object:
+    constraint = TopologySpreadConstraint(1, "a", "a", LabelSelector(_labels(number, things)))
+    return own_constraints(LabelSet("a", {}), (constraint,), "a")
+
+
+def _spread_often(number: int, things: int) -> object:
+    constraints = tuple(TopologySpreadConstraint(1_000_000 + number, _short(at), "a") for at in range(things))
+    return own_constraints(LabelSet("a", {}), constraints, "a")
+
+
+def _spread_by_own_labels(number: int, things: int) -> object:
+    labels = _labels(number, things)
+    constraint = TopologySpreadConstraint(1, "a", "a", LabelSelector(), match_label_keys=tuple(labels))
+    return own_constraints(LabelSet("a", labels), (constraint,), "a")
+
+
+def _values(number: int, things: int) -> object:
+    values = tuple(f"{number:06}{at:03}{'a' * 54}" for at in range(things))
+    return parse_label_selector(LabelSelector({}, (SelectorRequirement("a" * 63, "In", values),)))
+
+
+def _names(number: int, things: int) -> list[str]:
+    return [f"{number}", *[_WIDE * 16 + str(at) for at in range(things)]]
+
+
+def _body(number: int, things: int) -> bytes:
+    return b'{"Pod":{},"NodeNames":%b}' % msgspec.json.encode(_names(number, things))
+
+
+def _body_of_pod(number: int, things: int) -> bytes:
+    labels, more = (msgspec.json.encode(_labels(number, min(most, 900))) for most in (things, max(things - 900, 0)))
+    return b'{"Pod":{"metadata":{"labels":%b,"annotations":%b}},"NodeNames":["a"]}' % (labels, more)
+
+
+def _decoded_names() -> Ask:
+    decoder = ExtenderArgsDecoder()
+    return lambda number, things: decoder.decode(_body(number, things))
+
+
+def _decoded_pods() -> Ask:
+    decoder = ExtenderArgsDecoder()
+    decoder.decode(b'{"Pod":{},"NodeNames":["a"]}')
+    return lambda number, things: decoder.decode(_body_of_pod(number, things))
+
+
+def _found() -> Ask:
+    finder = CandidateFinder(Cluster())
+    return lambda number, things: finder.find(ExtenderArgs(objects.Pod(), None, _names(number, things)))
+
+
+def _written() -> Ask:
+    encoder = PrioritiesEncoder()
+    return lambda number, things: encoder.encode(Priorities(_names(number, things), np.zeros(things + 1, np.int64)))
+
+
+HOSTILE: Mapping[str, Sequence[Callable[[], Ask]]] = {
+    "arrays of weighed pods": [
+        lambda: (
+            lambda number, things: resource_scoring._arrays(
+                WeighedPod((number + 1000,) * things, tuple(range(1000, 1000 + things)), (), ())
+            )
+        )
+    ],
+    "attachment limits": [lambda: lambda number, things: limit_key(f"{number:06}{_WIDE * things}")],
+    "checked requests": [
+        lambda: lambda number, things: node_resources_fit._checked(_shape(number, things), frozenset(), frozenset()),
+    ],
+    "equality requirements": [
+        lambda: lambda number, things: label_set_selector({f"{number:06}": _WIDE * things}),
+    ],
+    "extended resource names": [lambda: lambda number, things: is_extended_resource(f"{number:06}/{_WIDE * things}")],
+    "fields of types": [lambda: lambda number, _: moderation._names(_TYPES[number % len(_TYPES)])],
+    "label sets": [lambda: lambda number, things: label_set("a", _labels(number, things))],
+    "log fields as JSON": [lambda: lambda number, _: logs._json_key(f"{number:06}{'a' * 64}")],
+    "log fields as text": [lambda: lambda number, _: logs._text_key(f"{number:06}{'a' * 64}")],
+    "log origins as JSON": [lambda: lambda number, _: logs._json_origin("info", f"{number:06}{'a' * 64}")],
+    "log origins as text": [lambda: lambda number, _: logs._text_origin("info", f"{number:06}{'a' * 64}")],
+    "log times": [lambda: lambda number, _: logs._second(number)],
+    "names of nodes": [_decoded_names],
+    "places of names": [_found],
+    "pod affinity terms": [lambda: _terms, lambda: _term],
+    "pods of calls": [_decoded_pods],
+    "priorities of names": [_written],
+    "quantities": [
+        lambda: lambda number, things: parse_quantity(f"{' ' * things}{number}"),
+        lambda: lambda number, things: parse_quantity(f"{number}{'9' * things}"),
+    ],
+    "requests and ports": [
+        lambda: lambda number, things: requests_and_ports(_spec_with_ports(number, things)),
+        lambda: lambda number, things: requests_and_ports(_spec_with_requests(number, things)),
+    ],
+    "requirements": [lambda: _values],
+    "rows of dimensions": [
+        lambda: lambda number, things: view._rows_of(tuple(range(1000 + number, 1000 + number + things)), 10)
+    ],
+    "scalar resource names": [lambda: lambda number, things: is_scalar_resource(f"{number:06}/{_WIDE * things}")],
+    "scored requests": [
+        lambda: lambda number, things: resource_scoring._scored_requests(_shape(number, things), (), False),
+        lambda: lambda number, things: resource_scoring._scored_requests(_shape_of_many(number, things), (), False),
+    ],
+    "spread constraints": [lambda: _spread, lambda: _spread_often, lambda: _spread_by_own_labels],
+    "start times": [lambda: lambda number, things: pod_entries._started(f"{number:06}{_WIDE * things}")],
+    "summed requests": [
+        lambda: lambda number, things: pod_requests(_shape(number, things)),
+        lambda: lambda number, things: pod_requests(_shape_of_many(number, things)),
+    ],
+    "texts": [lambda: lambda number, things: shared(f"{number:06}{_WIDE * things}")],
+    "weighed pods": [
+        lambda: (
+            lambda number, things: resource_scoring._weighed(
+                tuple((WeightedResource(_short(at), 1000), 1000 + number) for at in range(things)),
+                tuple(range(1000, 1000 + things)),
+                False,
+            )
+        )
+    ],
+}
