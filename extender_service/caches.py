@@ -9,7 +9,7 @@ most its number of entries times the most that one may take. `caches` lists them
 """
 
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import wraps
 from sys import getsizeof
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, TypeVarTuple, cast
@@ -26,6 +26,10 @@ V = TypeVar("V")
 
 # What a map takes for an entry, and the cache for its bookkeeping.
 _BYTES_AN_ENTRY = 250
+
+
+UNKNOWN: tuple[object, None] = (object(), None)
+"""What stands for a value that is not kept. As a result at a version, its version is that of no other."""
 
 
 class CacheSize(NamedTuple):
@@ -121,8 +125,8 @@ class _Results(dict[Any, Any]):
         most_entry_bytes: int,
     ) -> None:
         super().__init__()
-        self.name = name
         self.most_entries = most_entries
+        self._name = name
         self._compute = compute
         self._is_small = is_small
         self._most_entry_bytes = most_entry_bytes
@@ -144,21 +148,32 @@ class _Results(dict[Any, Any]):
     def current_size(self) -> CacheSize:
         """Return how full the cache is."""
         entries, each = len(self) + len(self._older), self._most_entry_bytes
-        return CacheSize(self.name, entries, entries * each, self.most_entries * each)
+        return CacheSize(self._name, entries, entries * each, self.most_entries * each)
 
 
-class Lru(Generic[H, V]):
+class _Kept(OrderedDict[H, V]):
+    """Values by key, in the order in which they were last used; for a key that is not kept, UNKNOWN."""
+
+    def __missing__(self, key: H) -> V:
+        return cast("V", UNKNOWN)
+
+
+class LruCache(Generic[H, V]):
     """Values by key. The least recently used go first where they are too many, or take too many bytes together.
 
-    What takes more than `most_bytes` alone is not kept.
+    What takes more than `most_bytes` alone is not kept. Without a `name` it is not listed: it is a part of a cache that
+    is; or an index, which whoever changes its objects keeps up to date, so that what it holds follows from these.
     """
 
-    def __init__(self, *, most_entries: int, most_bytes: int) -> None:
+    def __init__(self, name: str | None, *, most_entries: int, most_bytes: int) -> None:
         self.most_entries = most_entries
         self.most_bytes = most_bytes
         self.size_bytes = 0
-        # With the size of each.
-        self._kept: OrderedDict[H, tuple[V, int]] = OrderedDict()
+        self._name = name
+        self._kept: _Kept[H, V] = _Kept()
+        self._sizes: dict[H, int] = {}
+        if name is not None:
+            listed(self)
 
     def __contains__(self, key: H) -> bool:
         return key in self._kept
@@ -168,68 +183,63 @@ class Lru(Generic[H, V]):
 
     def get(self, key: H) -> V | None:
         """Return the value of a key, None if it is not kept."""
-        kept = self._kept.get(key)
-        if kept is None:
-            return None
-        self._kept.move_to_end(key)
-        return kept[0]
+        value = self._kept.get(key)
+        if value is not None:
+            self._kept.move_to_end(key)
+        return value
 
     def keep(self, key: H, value: V, size_bytes: int) -> None:
         """Keep a value, which takes so many bytes together with its key."""
-        self.forget(key)
+        if key in self._kept:
+            self.forget(key)
         size_bytes += _BYTES_AN_ENTRY
         if size_bytes > self.most_bytes:
             return
-        self._kept[key] = (value, size_bytes)
+        self._kept[key] = value
+        self._sizes[key] = size_bytes
         self.size_bytes += size_bytes
         while len(self._kept) > self.most_entries or self.size_bytes > self.most_bytes:
             self.forget(next(iter(self._kept)))
 
     def forget(self, key: H) -> None:
         """Forget a key, which need not be kept."""
-        kept = self._kept.pop(key, None)
-        if kept is not None:
-            self.size_bytes -= kept[1]
+        if self._kept.pop(key, None) is not None:
+            self.size_bytes -= self._sizes.pop(key)
 
-    def items(self) -> list[tuple[H, V]]:
+    def clear(self) -> None:
+        """Forget all keys."""
+        self._kept.clear()
+        self._sizes.clear()
+        self.size_bytes = 0
+
+    def items(self) -> Iterable[tuple[H, V]]:
         """Return the keys and values, the least recently used first."""
-        return [(key, value) for key, (value, _) in self._kept.items()]
+        return self._kept.items()
 
-    def values(self) -> list[V]:
+    def values(self) -> Iterable[V]:
         """Return the values, the least recently used first."""
-        return [value for value, _ in self._kept.values()]
-
-
-class LruCache(Lru[H, V]):
-    """A cache of values that are not the result of a function, or whose size is only known once they are there.
-
-    An index that whoever changes its objects keeps up to date is a `Lru`, and not listed: what it holds follows from
-    the objects that there are.
-    """
-
-    def __init__(self, name: str, *, most_entries: int, most_bytes: int) -> None:
-        super().__init__(most_entries=most_entries, most_bytes=most_bytes)
-        self.name = name
-        listed(self)
+        return self._kept.values()
 
     def current_size(self) -> CacheSize:
         """Return how full the cache is."""
-        return CacheSize(self.name, len(self._kept), self.size_bytes, self.most_bytes)
+        return CacheSize(self._name or "", len(self._kept), self.size_bytes, self.most_bytes)
 
 
 class LastFew(Generic[K, V]):
     """The last few values, as `entries` of key and value: the oldest first, which goes first.
 
-    The caller compares the keys. What takes more than `most_entry_bytes` is not kept.
+    The caller compares the keys. What takes more than `most_entry_bytes` is not kept. Without a `name` it is not
+    listed: it is a part of a cache that is.
     """
 
-    def __init__(self, name: str, *, most_entries: int, most_entry_bytes: int) -> None:
-        self.name = name
+    def __init__(self, name: str | None, *, most_entries: int, most_entry_bytes: int) -> None:
         self.entries: deque[tuple[K, V]] = deque(maxlen=most_entries)
         self._sizes: deque[int] = deque(maxlen=most_entries)
         self.most_entries = most_entries
+        self._name = name
         self._most_entry_bytes = most_entry_bytes
-        listed(self)
+        if name is not None:
+            listed(self)
 
     def keep(self, key: K, value: V, size_bytes: int) -> None:
         """Keep a value, which takes so many bytes together with its key."""
@@ -240,7 +250,7 @@ class LastFew(Generic[K, V]):
     def current_size(self) -> CacheSize:
         """Return how full the cache is."""
         most_bytes = self.most_entries * self._most_entry_bytes
-        return CacheSize(self.name, len(self.entries), sum(self._sizes), most_bytes)
+        return CacheSize(self._name or "", len(self.entries), sum(self._sizes), most_bytes)
 
 
 def size_of(thing: object, most: int = 1 << 24) -> int:

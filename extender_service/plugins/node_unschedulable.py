@@ -23,7 +23,7 @@ class NodeUnschedulable(Filter):
 
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
         """Reject cordoned nodes."""
-        rejections = nodes.remembered(self.name, lambda: _rejections(nodes))
+        rejections = nodes.remembered(_rejections)
         return None if rejections is None or is_tolerated(_CORDON, pod.spec.tolerations) else rejections
 
 

@@ -28,15 +28,7 @@ class TaintToleration(Filter, PreScore, Score):
 
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
         """Reject by the first taint that is not tolerated."""
-        tolerations = pod.spec.tolerations
-        return nodes.remembered((self.name, "rejections", tolerations), lambda: self._rejections(nodes, tolerations))
-
-    def _rejections(self, nodes: NodeView, tolerations: tuple[Toleration, ...]) -> Rejections | None:
-        keys = nodes.kept_by_facts((self.name, "filter", tolerations), lambda nodes: _untolerated(nodes, tolerations))
-        if not keys.any():
-            return None
-        sets = nodes.taint_sets
-        return Rejections(keys, lambda key: _rejection(first_untolerated(sets[key - 1] or (), tolerations)))
+        return nodes.remembered(_rejections, pod.spec.tolerations)
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeView) -> Status | None:
         """Pick the tolerations that concern taints that merely discourage."""
@@ -48,13 +40,24 @@ class TaintToleration(Filter, PreScore, Score):
     def score(self, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
         """Count the discouraging taints that are not tolerated."""
         tolerations = state.read(_TOLERATIONS, "failed to read")
-        return nodes.kept_by_facts((self.name, "score", tolerations), lambda nodes: _endured(nodes, tolerations))
+        return nodes.kept_by_facts(_endured, tolerations)
 
     def normalize(self, state: CycleState, pod: Pod, nodes: NodeView, scores: NDArray[np.int64]) -> NDArray[np.int64]:
         """Give the node with the fewest the most points."""
-        key = (self.name, "points", pod.spec.tolerations)
-        of_scores, points = nodes.remembered(key, lambda: (scores, scale_to_max(scores, reverse=True)))
-        return points if of_scores is scores else scale_to_max(scores, reverse=True)
+        return nodes.remembered_at(scores, _points, pod.spec.tolerations)
+
+
+def _rejections(nodes: NodeView, tolerations: tuple[Toleration, ...]) -> Rejections | None:
+    keys = nodes.kept_by_facts(_untolerated, tolerations)
+    if not keys.any():
+        return None
+    sets = nodes.taint_sets
+    return Rejections(keys, lambda key: _rejection(first_untolerated(sets[key - 1] or (), tolerations)))
+
+
+# The tolerations only tell apart the scores of pods that are asked about in turn.
+def _points(_nodes: NodeView, scores: NDArray[np.int64], _tolerations: Sequence[Toleration]) -> NDArray[np.int64]:
+    return scale_to_max(scores, reverse=True)
 
 
 # Nodes share few distinct taint sets: one verdict per set, then one look-up per node.

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from extender_service.cluster.owners.owners import MOST_ANSWERS, WORKLOADS
+from extender_service.cluster.owners.owners import WORKLOADS
 from extender_service.cluster.sources.api_server import NodeStore, PodStore, StorageStore, WorkloadStore
 from extender_service.cluster.structures.change_log import MOST_CHANGES
 from extender_service.cluster.volumes.storage_table import STORAGE
@@ -25,12 +25,14 @@ _CALL_EVERY = 5
 # The last few of what decisions have asked for, and of what has happened.
 _LIMITS = {
     "._columns._kept": 256,
+    "._columns._sizes": 256,
     "._index._kept": 256,
+    "._index._sizes": 256,
     "._kept": 128,
+    "._sizes": 128,
     "._counts": 512,
     "._recent.entries": 4,
     "._recent._sizes": 4,
-    "._answers": MOST_ANSWERS,
     "._changes": 2 * MOST_CHANGES,
     "._deadlines": SPARE_DEADLINES,
 }

@@ -9,12 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 import numpy as np
-from extender_service.kube.types.extender import ExtenderArgs
 
 from extender_service.cluster import view
 from extender_service.cluster.amounts.requests import RequestShape, pod_requests, request_shape, requests_and_ports
+from extender_service.cluster.nodes.images import Images
 from extender_service.cluster.nodes.volume_support import limit_key
+from extender_service.cluster.owners.owners import Workloads
 from extender_service.cluster.pods import pod_entries
+from extender_service.cluster.pods.running_terms import RunningTerms
 from extender_service.cluster.selection.label_sets import LabelSet, label_set
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.structures.interning import shared
@@ -29,13 +31,17 @@ from extender_service.kube.parsing.selectors import label_set_selector, parse_la
 from extender_service.kube.types import core as objects
 from extender_service.kube.types.core import (
     Affinity,
+    ContainerImage,
     LabelSelector,
+    ObjectMeta,
     PodAffinity,
     PodAffinityTerm,
     PodSpec,
     SelectorRequirement,
     TopologySpreadConstraint,
 )
+from extender_service.kube.types.extender_api import ExtenderArgs
+from extender_service.kube.types.workloads import Namespace
 from extender_service.observability import logs
 from extender_service.plugins.node_resources import fit as node_resources_fit
 from extender_service.plugins.node_resources import usages as resource_scoring
@@ -147,6 +153,38 @@ def _written() -> Ask:
     return lambda number, things: encoder.encode(Priorities(_names(number, things), np.zeros(things + 1, np.int64)))
 
 
+def _selected() -> Ask:
+    workloads = Workloads()
+    for name in ("a", "b", "c"):
+        workloads.apply(Namespace(ObjectMeta(name=name)))
+    return lambda number, things: workloads.namespaces_selected_by(label_set_selector(_labels(number, things)))
+
+
+def _answer(workloads: Workloads, label_set: LabelSet) -> LabelSet:
+    return label_set
+
+
+def _answers() -> Ask:
+    workloads = Workloads()
+    return lambda number, things: workloads.remembered(_answer, LabelSet("a", _labels(number, things)))
+
+
+def _about() -> Ask:
+    terms = RunningTerms()
+    return lambda number, things: terms.about(LabelSet("a", _labels(number, things)), {})
+
+
+def _images() -> Ask:
+    images = Images()
+
+    def ask(number: int, things: int) -> object:
+        name = f"{number:06}{_WIDE * things}"
+        images.set(0, (ContainerImage((name,), 1),))
+        return images.find(name)
+
+    return ask
+
+
 HOSTILE: Mapping[str, Sequence[Callable[[], Ask]]] = {
     "arrays of weighed pods": [
         lambda: (
@@ -164,12 +202,14 @@ HOSTILE: Mapping[str, Sequence[Callable[[], Ask]]] = {
     ],
     "extended resource names": [lambda: lambda number, things: is_extended_resource(f"{number:06}/{_WIDE * things}")],
     "fields of types": [lambda: lambda number, _: moderation._names(_TYPES[number % len(_TYPES)])],
+    "images by name": [_images],
     "label sets": [lambda: lambda number, things: label_set("a", _labels(number, things))],
     "log fields as JSON": [lambda: lambda number, _: logs._json_key(f"{number:06}{'a' * 64}")],
     "log fields as text": [lambda: lambda number, _: logs._text_key(f"{number:06}{'a' * 64}")],
     "log origins as JSON": [lambda: lambda number, _: logs._json_origin("info", f"{number:06}{'a' * 64}")],
     "log origins as text": [lambda: lambda number, _: logs._text_origin("info", f"{number:06}{'a' * 64}")],
     "log times": [lambda: lambda number, _: logs._second(number)],
+    "namespaces by selector": [_selected],
     "names of nodes": [_decoded_names],
     "places of names": [_found],
     "pod affinity terms": [lambda: _terms, lambda: _term],
@@ -184,6 +224,7 @@ HOSTILE: Mapping[str, Sequence[Callable[[], Ask]]] = {
         lambda: lambda number, things: requests_and_ports(_spec_with_requests(number, things)),
     ],
     "requirements": [lambda: _values],
+    "results about owners": [_answers],
     "rows of dimensions": [
         lambda: lambda number, things: view._rows_of(tuple(range(1000 + number, 1000 + number + things)), 10)
     ],
@@ -198,6 +239,7 @@ HOSTILE: Mapping[str, Sequence[Callable[[], Ask]]] = {
         lambda: lambda number, things: pod_requests(_shape(number, things)),
         lambda: lambda number, things: pod_requests(_shape_of_many(number, things)),
     ],
+    "terms by label set": [_about],
     "texts": [lambda: lambda number, things: shared(f"{number:06}{_WIDE * things}")],
     "weighed pods": [
         lambda: (

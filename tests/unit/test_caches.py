@@ -107,7 +107,7 @@ def test_the_least_recently_used_goes_first_where_there_are_too_many() -> None:
     cache.keep("b", 2, 10)
     assert cache.get("a") == 1
     cache.keep("c", 3, 10)
-    assert cache.items() == [("a", 1), ("c", 3)]
+    assert list(cache.items()) == [("a", 1), ("c", 3)]
     assert (cache.get("b"), "b" in cache, len(cache)) == (None, False, 2)
 
 
@@ -115,12 +115,12 @@ def test_or_where_they_take_too_many_bytes() -> None:
     cache: LruCache[str, int] = LruCache("ours", most_entries=100, most_bytes=3000)
     for number, key in enumerate("abc"):
         cache.keep(key, number, 700)
-    assert cache.items() == [("a", 0), ("b", 1), ("c", 2)]
+    assert list(cache.items()) == [("a", 0), ("b", 1), ("c", 2)]
     cache.keep("a", 4, 1200)
-    assert cache.items() == [("c", 2), ("a", 4)]
+    assert list(cache.items()) == [("c", 2), ("a", 4)]
     assert size_by_name("ours").size_bytes <= 3000
     cache.keep("large", 5, 3000)
-    assert cache.items() == [("c", 2), ("a", 4)]
+    assert list(cache.items()) == [("c", 2), ("a", 4)]
     for key in ("a", "c", "none"):
         cache.forget(key)
     assert size_by_name("ours") == CacheSize("ours", 0, 0, 3000)

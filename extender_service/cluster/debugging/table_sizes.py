@@ -33,7 +33,7 @@ def table_sizes(cluster: Cluster) -> Iterator[TableSize]:
     yield TableSize("node_label_values", columns.value_count, columns.limit * nodes.size)
     yield TableSize("kept_by_facts", len(nodes.by_facts), nodes.by_facts.limit)
     yield TableSize("kept_by_room", len(nodes.by_room), nodes.by_room.limit)
-    yield TableSize("remembered", len(nodes.remembered), nodes.remembered.limit)
+    yield TableSize("remembered", nodes.memo.entry_count, nodes.memo.most_entry_count)
     yield TableSize("pod_slots", len(pods))
     yield TableSize("request_sets", len(pods.request_sets))
     yield TableSize("pod_port_sets", len(pods.port_sets))

@@ -7,7 +7,12 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from extender_service.cluster.structures.memo import Memo
 from extender_service.kube.types.core import ContainerImage
+
+# Of those that decisions ask for; an image refers to a bit for each row.
+_MOST_FOUND = 256
+_MOST_FOUND_BYTES = 2 << 20
 
 
 class Image(msgspec.Struct, frozen=True, gc=False):
@@ -41,27 +46,26 @@ class Images:
         # A name's size, and the images that are listed with it.
         self._by_name: dict[str, tuple[int, tuple[ContainerImage, ...]]] = {}
         self._by_row: dict[int, tuple[ContainerImage, ...]] = {}
-        # Those that were asked for since the last change.
-        self._found: dict[str, Image] = {}
+        self._changes = 0
+        self._found = Memo("images by name", most_entries=_MOST_FOUND, most_bytes=_MOST_FOUND_BYTES)
 
     def __len__(self) -> int:
         return len(self._by_name)
 
     def find(self, name: str) -> Image | None:
         """Return the image of a name, if a node has it."""
-        found = self._found.get(name)
-        if found is None and name in self._by_name:
-            size_bytes, images = self._by_name[name]
-            rows = reduce(or_, (self._listed[image][1] for image in images))
-            found = self._found[name] = Image(name, size_bytes, rows)
-        return found
+        return self._found.of(self._changes, Images._find, (self,), (name,)) if name in self._by_name else None
+
+    def _find(self, name: str) -> Image:
+        size_bytes, images = self._by_name[name]
+        return Image(name, size_bytes, reduce(or_, (self._listed[image][1] for image in images)))
 
     def set(self, row: int, images: tuple[ContainerImage, ...]) -> bool:
         """Take over the images of a row's node; returns whether they are others."""
         old = self._by_row.get(row, ())
         if images == old:
             return False
-        self._found.clear()
+        self._changes += 1
         bit = 1 << row
         for image in dict.fromkeys(old):
             self._remove(image, bit)

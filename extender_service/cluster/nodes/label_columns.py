@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.caches import Lru, size_of
+from extender_service.caches import LruCache, size_of
 from extender_service.cluster.structures.interning import Interner
 from extender_service.kube.parsing.selectors import parse_label_integer
 
@@ -66,7 +66,7 @@ class LabelColumns:
 
     def __init__(self, limit: int = 256) -> None:
         self.limit = limit
-        self._columns: Lru[str, LabelColumn] = Lru(most_entries=limit, most_bytes=_MOST_KEYS_BYTES)
+        self._columns: LruCache[str, LabelColumn] = LruCache(None, most_entries=limit, most_bytes=_MOST_KEYS_BYTES)
         self._of_rows: list[Mapping[str, str]] = []
         self._keys: Counter[str] = Counter()
 

@@ -16,7 +16,7 @@ from extender_service.cluster.nodes.label_columns import LabelColumn, LabelColum
 from extender_service.cluster.nodes.volume_support import VolumeSupport, volume_support
 from extender_service.cluster.structures.following_columns import KeptColumns
 from extender_service.cluster.structures.interning import Interner
-from extender_service.cluster.structures.memo import Remembered
+from extender_service.cluster.structures.memo import NodeMemo
 from extender_service.kube.types.core import Node, Taint
 from extender_service.kube.types.storage import CSINode
 
@@ -38,7 +38,7 @@ class NodeTable:
     - `images`; `objects` are the nodes without theirs
 
     `by_facts` keeps what follows from what each node says of itself, `by_room` what also follows from what pods take;
-    `remembered` what follows from what all nodes say together.
+    `memo` what follows from the facts of all nodes together.
     """
 
     def __init__(self, dimensions: Dimensions | None = None) -> None:
@@ -69,16 +69,16 @@ class NodeTable:
         self._ports: dict[int, Counter[HostPort]] = {}
         self.label_columns = LabelColumns()
         self._free: list[int] = []
-        self._remembered = Remembered(None, 0)
-        self._remembered_of: tuple[int, ...] = ()
+        self._memo = NodeMemo(None, 0)
+        self._memo_of: tuple[int, ...] = ()
 
     @property
-    def remembered(self) -> Remembered:
-        """What is remembered of all nodes as they are now."""
+    def memo(self) -> NodeMemo:
+        """The memo of all nodes as they are now."""
         state = (self.by_facts.changes.count, self.size, self.capacity)
-        if state != self._remembered_of:
-            self._remembered, self._remembered_of = Remembered(None, self.size), state
-        return self._remembered
+        if state != self._memo_of:
+            self._memo, self._memo_of = NodeMemo(None, self.size), state
+        return self._memo
 
     @property
     def capacity(self) -> int:

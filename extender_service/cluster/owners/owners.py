@@ -1,17 +1,19 @@
 """Services, controllers, namespaces and disruption budgets: what tells which pods belong together."""
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any, TypeVar, TypeVarTuple
 
 from msgspec import structs
 
 from extender_service.cluster.owners.disruption_budgets import DisruptionBudget, disruption_budget
 from extender_service.cluster.selection.selector_index import SelectorIndex
+from extender_service.cluster.structures.memo import Memo
 from extender_service.kube.parsing.selectors import Selector, label_set_selector
 from extender_service.kube.types.keys import Key, key_of
 from extender_service.kube.types.policy import PodDisruptionBudget
 from extender_service.kube.types.workloads import Namespace, ReplicaSet, ReplicationController, Service, StatefulSet
 
+A = TypeVarTuple("A")
 R = TypeVar("R")
 T = TypeVar("T", Service, ReplicaSet, StatefulSet, ReplicationController, Namespace, PodDisruptionBudget)
 
@@ -25,10 +27,10 @@ WORKLOADS: tuple[type[Workload], ...] = (
     PodDisruptionBudget,
 )
 
-# More different selectors of namespaces than this are not remembered.
+# Of selectors of namespaces, and of other results that depend on these objects. Pods make up their keys.
 MOST_SELECTIONS = 256
-# Nor more answers that follow from these objects: what is asked for by, such as labels, may take half a megabyte each.
 MOST_ANSWERS = 64
+_MOST_BYTES = 2 << 20
 
 
 class Workloads:
@@ -42,10 +44,10 @@ class Workloads:
         self._objects: dict[type[Workload], dict[Key, Any]] = {kind: {} for kind in WORKLOADS}
         self._services: SelectorIndex[Key] = SelectorIndex()
         self._service_selectors: dict[Key, Selector] = {}
-        self._selected_namespaces: dict[Selector, frozenset[str]] = {}
+        self._namespace_changes = 0
+        self._selections = Memo("namespaces by selector", most_entries=MOST_SELECTIONS, most_bytes=_MOST_BYTES)
         self._budgets: dict[Key, DisruptionBudget] = {}
-        self._answers: dict[Hashable, Any] = {}
-        self._answered_at = 0
+        self._answers = Memo("results about owners", most_entries=MOST_ANSWERS, most_bytes=_MOST_BYTES)
 
     def __iter__(self) -> Iterator[Workload]:
         for objects in self._objects.values():
@@ -65,7 +67,7 @@ class Workloads:
         self.change_count += 1
         self._objects[type(item)][key] = item
         if isinstance(item, Namespace):
-            self._selected_namespaces.clear()
+            self._namespace_changes += 1
         if isinstance(item, Service) and item.spec.selector is not None:
             selector = self._service_selectors[key] = label_set_selector(item.spec.selector)
             self._services.add(key, (item.metadata.namespace,), selector)
@@ -79,7 +81,7 @@ class Workloads:
             return
         self.change_count += 1
         if kind is Namespace:
-            self._selected_namespaces.clear()
+            self._namespace_changes += 1
         if kind is Service and self._service_selectors.pop(key, None) is not None:
             self._services.remove(key)
         if kind is PodDisruptionBudget:
@@ -117,20 +119,13 @@ class Workloads:
             if key[0] == namespace and self._service_selectors[key].matches(labels):
                 yield services[key].spec.selector or {}
 
-    def remembered(self, key: Hashable, work_out: Callable[[], R]) -> R:
-        """Return what `work_out` made for a key, which names it among all plugins', if no object has changed since.
+    def remembered(self, function: Callable[["Workloads", *A], R], *arguments: *A) -> R:
+        """Return `function(workloads, *arguments)`, from the last time if no object has changed since.
 
-        It may go by nothing but the key and these objects.
+        The function and its arguments are the key, so give it all that the result depends on, besides these objects, as
+        hashable arguments, and make it a function of a module, or a method.
         """
-        if self._answered_at == self.change_count and key in self._answers:
-            known: R = self._answers[key]
-            return known
-        answer = work_out()
-        if self._answered_at != self.change_count or len(self._answers) == MOST_ANSWERS:
-            self._answers.clear()
-            self._answered_at = self.change_count
-        self._answers[key] = answer
-        return answer
+        return self._answers.of(self.change_count, function, (self,), arguments)
 
     @property
     def answer_count(self) -> int:
@@ -150,20 +145,18 @@ class Workloads:
     @property
     def selection_count(self) -> int:
         """How many selectors of namespaces are remembered."""
-        return len(self._selected_namespaces)
+        return len(self._selections)
 
     def namespaces_selected_by(self, selector: Selector) -> frozenset[str]:
         """Names of the namespaces whose labels are selected."""
-        names = self._selected_namespaces.get(selector)
-        if names is None:
-            if len(self._selected_namespaces) >= MOST_SELECTIONS:
-                self._selected_namespaces.clear()
-            names = self._selected_namespaces[selector] = frozenset(
-                namespace.metadata.name
-                for namespace in self.of(Namespace).values()
-                if selector.matches(namespace.metadata.labels)
-            )
-        return names
+        return self._selections.of(self._namespace_changes, Workloads._namespaces_selected_by, (self,), (selector,))
+
+    def _namespaces_selected_by(self, selector: Selector) -> frozenset[str]:
+        return frozenset(
+            namespace.metadata.name
+            for namespace in self.of(Namespace).values()
+            if selector.matches(namespace.metadata.labels)
+        )
 
 
 def _is_new_version(known: Workload | None, item: Workload) -> bool:

@@ -9,12 +9,14 @@ from numpy.typing import NDArray
 
 from extender_service.cluster.selection.label_sets import LabelSet
 from extender_service.cluster.selection.selector_index import SelectorIndex
+from extender_service.cluster.structures.memo import Memo
 from extender_service.kube.parsing.pod_affinity import AffinityTerm
 
 # A term on more rows than this keeps its counts in an array.
 _MOST_ROWS = 32
-# Of pods alike, for whom it is remembered which terms are about them: their labels may take half a megabyte each.
+# Of label sets, by which it is kept which terms match them. A label set may take half a megabyte.
 _MOST_ABOUT = 64
+_MOST_ABOUT_BYTES = 1 << 20
 
 
 class TermKey(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
@@ -88,8 +90,9 @@ class RunningTerms:
         self._sums: dict[TermKey, _Sums] = {}
         self._counts: dict[TermKey, TermCounts] = {}
         self._index: SelectorIndex[TermKey] = SelectorIndex()
-        # With the labels of the namespace; until a term comes that no other pod has, or the last pod with it goes.
-        self._about: dict[LabelSet, tuple[Mapping[str, str], tuple[TermCounts, ...]]] = {}
+        # At the labels of the namespace; until a term comes that no other pod has, or the last pod with it goes, whose
+        # counts are not to be kept.
+        self._about = Memo("terms by label set", most_entries=_MOST_ABOUT, most_bytes=_MOST_ABOUT_BYTES)
 
     def __len__(self) -> int:
         return len(self._counts)
@@ -124,7 +127,7 @@ class RunningTerms:
 
     @property
     def about_count(self) -> int:
-        """For how many label sets it is remembered which terms are about them."""
+        """For how many label sets it is kept which terms match them."""
         return len(self._about)
 
     def add_by_value(
@@ -148,18 +151,15 @@ class RunningTerms:
 
     def about(self, label_set: LabelSet, namespace_labels: Mapping[str, str]) -> tuple[TermCounts, ...]:
         """Return the terms that match a pod with such labels, in a namespace with these labels."""
-        known = self._about.get(label_set)
-        if known is not None and known[0] == namespace_labels:
-            return known[1]
+        given = (self, namespace_labels)
+        return self._about.of(namespace_labels, RunningTerms._about_pods, given, (label_set,))
+
+    def _about_pods(self, namespace_labels: Mapping[str, str], label_set: LabelSet) -> tuple[TermCounts, ...]:
         namespace, labels = label_set.namespace, label_set.labels
-        found = tuple(
+        return tuple(
             [
                 self._counts[key]
                 for key in self._index.candidates(namespace, labels)
                 if key.term.matches(namespace, labels, namespace_labels)
             ]
         )
-        if len(self._about) == _MOST_ABOUT:
-            self._about.clear()
-        self._about[label_set] = namespace_labels, found
-        return found

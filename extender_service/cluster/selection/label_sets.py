@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.caches import Lru, cached, size_of
+from extender_service.caches import LruCache, cached, size_of
 from extender_service.cluster.structures.interning import Interner, shared
 from extender_service.kube.parsing.decoder import Decoder
 from extender_service.kube.parsing.selectors import Operator, Requirement, Selector
@@ -90,7 +90,7 @@ class LabelSets:
         self._sets: Interner[LabelSet] = Interner()
         self._namespaces: Interner[str] = Interner()
         self._namespace = np.full(_FIRST_CAPACITY, _UNUSED, np.intp)
-        self._index: Lru[str, _Numbers] = Lru(most_entries=limit, most_bytes=_MOST_KEYS_BYTES)
+        self._index: LruCache[str, _Numbers] = LruCache(None, most_entries=limit, most_bytes=_MOST_KEYS_BYTES)
 
     def __len__(self) -> int:
         return len(self._sets)

@@ -210,7 +210,7 @@ class Cluster:
     def view(self, rows: NDArray[np.intp] | None, table: NodeTable | None = None) -> NodeView:
         """Return the nodes at `rows` (None: the whole table), of this cluster's table or of a changed copy of it."""
         table = table or self.nodes
-        return NodeView(table, self.pods, table.remembered if rows is None else table.remembered.at(rows))
+        return NodeView(table, self.pods, table.memo if rows is None else table.memo.at(rows))
 
     def with_nodes(self, nodes: Iterable[Node]) -> NodeTable:
         """Return a copy of the node table in which these nodes are as given.

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.structures.change_log import ChangeLog
-from extender_service.cluster.structures.memo import Remembered
+from extender_service.cluster.structures.memo import NodeMemo
 
 V = TypeVar("V", bound=np.generic)
 
@@ -22,8 +22,8 @@ _FEW_ROWS = 16
 # Of states whose values are remembered, for each column.
 _MOST_STATES = 256
 
-# From some rows, by what is remembered of them, to an array whose last axis has an entry for each of them.
-WorkOut = Callable[[Remembered], NDArray[V]]
+# From some rows, by their memo, to an array whose last axis has an entry for each of them.
+WorkOut = Callable[[NodeMemo], NDArray[V]]
 
 
 class _Kept(msgspec.Struct):
@@ -43,8 +43,8 @@ class _Changed:
         self.states = None if state_of is None or len(rows) > _FEW_ROWS else [state_of(row) for row in rows]
 
     @cached_property
-    def remembered(self) -> Remembered:
-        return Remembered(np.array(self.rows, np.intp), len(self.rows))
+    def memo(self) -> NodeMemo:
+        return NodeMemo(np.array(self.rows, np.intp), len(self.rows))
 
 
 class KeptColumns:
@@ -79,7 +79,7 @@ class KeptColumns:
         """
         kept = self._kept.pop(key, None)
         if kept is None or kept.column.shape[-1] != size or not self._catch_up(kept):
-            column = work_out(Remembered(np.arange(size), size))
+            column = work_out(NodeMemo(np.arange(size), size))
             # What is shared with others cannot be brought up to date in place.
             kept = _Kept(column if column.flags.writeable else column.copy(), self.changes.count, work_out, {})
             if kept.column.size > _MOST_NUMBERS_A_ROW * size:
@@ -140,7 +140,7 @@ def _look_up(kept: _Kept, rows: list[int], states: list[bytes]) -> bool:
 
 
 def _work_out(kept: _Kept, changed: _Changed) -> None:
-    values = kept.work_out(changed.remembered)
+    values = kept.work_out(changed.memo)
     if kept.column.ndim == 1:
         kept.column[changed.rows] = values
     else:

@@ -1,20 +1,30 @@
-"""What follows from what some nodes say of themselves, remembered for the next decision about the same nodes."""
+"""Results that hold while what they were computed from is the same."""
 
 from collections.abc import Callable, Hashable
+from functools import partial
+from types import FunctionType
 from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from extender_service.caches import LastFew, LruCache, size_of
+
 T = TypeVar("T")
 V = TypeVar("V", bound=np.generic)
+
+# Versions that are compared by value; any other is compared by identity.
+_VALUES = frozenset((int, tuple, dict))
+# What a key takes at most, by the length of its text: of the smallest texts and tuples, which take the most.
+_BYTES_A_CHARACTER = 40
 
 # One decision looks at the nodes asked about, those that most plugins leave, and those that all do; the next decision
 # mostly at the same ones.
 _MOST_SELECTIONS = 4
-# Pods may ask for anything that they make up: what they asked for is forgotten as a whole once it is this much.
 _MOST_ENTRIES = 64
-_MOST_NUMBERS_A_NODE = 64
+_MOST_BYTES_A_NODE = 512
+# Of keys, which pods may make up, and of small results.
+_MOST_BYTES_BESIDES = 1 << 20
 
 
 def read_only(array: NDArray[V]) -> NDArray[V]:
@@ -24,71 +34,91 @@ def read_only(array: NDArray[V]) -> NDArray[V]:
     return locked
 
 
-class Remembered:
-    """What was worked out for the nodes in some `rows` of a table, None for all of it; good until a fact changes.
+def require_lasting(function: Callable[..., object]) -> None:
+    """Raise TypeError for a function that is made anew in each call, and so is another key each time."""
+    if type(function) is FunctionType and "<locals>" not in function.__qualname__:
+        return
+    if isinstance(function, FunctionType | partial):
+        raise TypeError(
+            f"{function!r} is another function in each call, so its result would never be found again: "
+            "give a function of a module or a method, and what it depends on as arguments"
+        )
 
-    The table has one for all of its nodes, and makes it anew whenever a node says something else of itself.
+
+class Memo(LruCache[Hashable, tuple[object, Any]]):
+    """Results by function and arguments, each of which holds while its version is equal.
+
+    A version is a count of changes, a tuple of counts, or a map, which are compared by value; or the very object that
+    the result was computed from, such as a label column or an array of scores, which is compared by identity. Since
+    results that hold no longer are replaced, and the least recently used go first, it never has to be emptied.
     """
 
-    __slots__ = ("_by_key", "_numbers", "_selections", "rows", "size")
+    def of(
+        self,
+        version: object,
+        function: Callable[..., T],
+        given: tuple[object, ...],
+        arguments: tuple[Hashable, ...] = (),
+    ) -> T:
+        """Return `function(*given, *arguments)`, from the last time if the arguments and the version are the same.
+
+        An array is returned so that it cannot be written to. Raises TypeError for a function that would not be found
+        again, and for arguments that cannot be hashed.
+        """
+        result: T
+        key = (function, arguments)
+        known, result = self._kept[key]
+        if known is version or (type(version) in _VALUES and known == version):
+            self._kept.move_to_end(key)
+            return result
+        require_lasting(function)
+        result = function(*given, *arguments)
+        if isinstance(result, np.ndarray):
+            result = cast("T", read_only(result))
+        self.keep(key, (version, result), _BYTES_A_CHARACTER * len(repr(arguments)) + self._bytes_of(result))
+        return result
+
+    def _bytes_of(self, result: object) -> int:
+        return size_of(result, self.most_bytes)
+
+
+class NodeMemo(Memo):
+    """What was computed for the nodes in some `rows` of a table, None for all of it; good until a fact changes.
+
+    The table has one for all of its nodes, and makes another whenever the facts of a node change.
+    """
 
     def __init__(self, rows: NDArray[np.intp] | None, size: int) -> None:
+        super().__init__(None, most_entries=_MOST_ENTRIES, most_bytes=_MOST_BYTES_A_NODE * size + _MOST_BYTES_BESIDES)
         self.rows = rows
         self.size = size
-        self._by_key: dict[Hashable, tuple[Hashable, Any]] = {}
-        self._numbers = 0
-        self._selections: list[tuple[bytes, Remembered]] = []
-
-    def __contains__(self, key: Hashable) -> bool:
-        return key in self._by_key
-
-    def __len__(self) -> int:
-        """How many answers there are, those for selections of these nodes among them."""
-        return len(self._by_key) + sum(len(selected) for _, selected in self._selections)
+        self._selections: LastFew[bytes, NodeMemo] | None = None
 
     @property
-    def limit(self) -> int:
-        """How many there may be, if these are all nodes: selections of selections are not remembered."""
-        return _MOST_ENTRIES * (1 + _MOST_SELECTIONS)
+    def entry_count(self) -> int:
+        """How many results there are, those of selections of these nodes among them."""
+        selections = [] if self._selections is None else self._selections.entries
+        return len(self) + sum(len(memo) for _, memo in selections)
 
-    def of(self, key: Hashable, work_out: Callable[[], T], as_of: Hashable = None) -> T:
-        """Return what `work_out` makes for a key: arrays or plain values, from these nodes' facts and the key alone.
+    @property
+    def most_entry_count(self) -> int:
+        """How many there may be, if these are all nodes: selections of selections are not kept."""
+        return self.most_entries * (1 + _MOST_SELECTIONS)
 
-        If it also goes by what changes more often, `as_of` tells how far that has come: what was made as of something
-        else is forgotten.
-        """
-        known = self._by_key.get(key)
-        if known is not None and known[0] == as_of:
-            value: T = known[1]
-            return value
-        return self._keep(key, as_of, work_out())
-
-    def at(self, positions: NDArray[np.intp]) -> "Remembered":
-        """Return what is remembered for the nodes at some positions of these."""
+    def at(self, positions: NDArray[np.intp]) -> "NodeMemo":
+        """Return the memo of the nodes at some positions of these."""
         if self.rows is not None:
-            return Remembered(self.rows[positions], len(positions))
+            return NodeMemo(self.rows[positions], len(positions))
+        if self._selections is None:
+            self._selections = LastFew(None, most_entries=_MOST_SELECTIONS, most_entry_bytes=1 << 62)
         selection = positions.tobytes()
-        for known, remembered in self._selections:
+        for known, memo in self._selections.entries:
             if known == selection:
-                return remembered
-        remembered = Remembered(positions, len(positions))
-        self._selections = [*self._selections[1 - _MOST_SELECTIONS :], (selection, remembered)]
-        return remembered
+                return memo
+        memo = NodeMemo(positions, len(positions))
+        self._selections.keep(selection, memo, 2 * len(selection))
+        return memo
 
-    def _keep(self, key: Hashable, as_of: Hashable, value: T) -> T:
-        if isinstance(value, np.ndarray):
-            value = cast("T", read_only(value))
-        numbers = self._numbers_of(value)
-        if key in self._by_key:
-            self._numbers -= self._numbers_of(self._by_key.pop(key)[1])
-        if len(self._by_key) == _MOST_ENTRIES or self._numbers + numbers > _MOST_NUMBERS_A_NODE * self.size:
-            self._by_key.clear()
-            self._numbers = 0
-        if numbers <= _MOST_NUMBERS_A_NODE * self.size:
-            self._by_key[key] = (as_of, value)
-            self._numbers += numbers
-        return value
-
-    def _numbers_of(self, value: object) -> int:
-        # What is no array may hold some.
-        return value.size if isinstance(value, np.ndarray) else self.size
+    def _bytes_of(self, result: object) -> int:
+        # What is no array may hold two: rejections have a key for each node, and the positions of those rejected.
+        return result.nbytes if isinstance(result, np.ndarray) else 2 * 8 * self.size

@@ -2,7 +2,7 @@
 
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import TypeVar
+from typing import TypeVar, TypeVarTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,31 +16,31 @@ from extender_service.cluster.nodes.volume_support import VolumeSupport
 from extender_service.cluster.pods.pod_table import PodTable
 from extender_service.cluster.selection.label_sets import PodSelector
 from extender_service.cluster.structures.following_columns import KeptColumns
-from extender_service.cluster.structures.memo import Remembered, read_only
+from extender_service.cluster.structures.memo import NodeMemo, read_only, require_lasting
 from extender_service.cluster.view.hypothetical import OwnWorlds, RowChanges
 from extender_service.cluster.view.hypothetical_columns import Added, Measure, PortsInUse, Requested
 from extender_service.kube.types.core import Node, Taint
 
 V = TypeVar("V", bound=np.generic)
 T = TypeVar("T")
+S = TypeVar("S")
+A = TypeVarTuple("A")
 
 
 class NodeView:
     """Some rows of the node table, in a given order; every array that it returns has one entry per node, in that order.
 
-    Arrays are those of the table itself, or remembered, and not to be written to. It can be the whole table up
+    Arrays are those of the table itself, or kept, and not to be written to. It can be the whole table up
     to its last used row, which needs no copying; `exists` tells which of these rows are nodes.
     """
 
-    def __init__(
-        self, table: NodeTable, pods: PodTable, remembered: Remembered, worlds: OwnWorlds | None = None
-    ) -> None:
-        """What is `remembered` is so for the rows in question."""
+    def __init__(self, table: NodeTable, pods: PodTable, memo: NodeMemo, worlds: OwnWorlds | None = None) -> None:
+        """The memo is that of the rows in question."""
         self._table = table
         self._pods = pods
-        self._remembered = remembered
-        self._rows = remembered.rows
-        self._size = remembered.size
+        self._memo = memo
+        self._rows = memo.rows
+        self._size = memo.size
         self._worlds = worlds
         # By dimensions.
         self._requested: dict[tuple[int, ...], NDArray[np.int64]] = {}
@@ -119,17 +119,20 @@ class NodeView:
 
     def label(self, key: str) -> tuple[NDArray[np.intp], LabelColumn]:
         """The number of each node's value of a label, or ABSENT, and the column that has the values."""
-        rows = self._rows
-        if rows is None:
-            return self._remembered.of(("label", key), lambda: self._label(key))
-        # A column may be forgotten and made anew, with other numbers: that of all nodes is the one to go by.
-        numbers, column = self.everywhere().label(key)
-        return self._remembered.of(("label", key), lambda: (read_only(numbers[rows]), column), as_of=column)
+        if self._rows is None:
+            return self._memo.of(None, NodeView._label, (self,), (key,))
+        # A column may be forgotten and made again, with other numbers: all nodes have the one that counts.
+        _, column = self.everywhere().label(key)
+        return self._memo.of(column, NodeView._label_of_some, (self, column), (key,))
 
     def _label(self, key: str) -> tuple[NDArray[np.intp], LabelColumn]:
         column = self._table.label_column(key)
         # Sums by these numbers may be kept for longer than the column stays as it is.
         return read_only(column.numbers[: self._size].copy()), column
+
+    def _label_of_some(self, column: LabelColumn, key: str) -> tuple[NDArray[np.intp], LabelColumn]:
+        numbers, _ = self.everywhere().label(key)
+        return read_only(numbers[self._rows]), column
 
     def is_named(self, names: Iterable[str]) -> NDArray[np.bool_]:
         """Which of them have one of these names."""
@@ -167,9 +170,10 @@ class NodeView:
 
     def allocatable_of(self, dimensions: tuple[int, ...]) -> NDArray[np.int64]:
         """What each node offers of several dimensions, as (dimension, node)."""
-        return self._remembered.of(
-            ("allocatable", dimensions), lambda: self._amounts_of(self._table.allocatable, dimensions)
-        )
+        return self._memo.of(None, NodeView._allocatable_of, (self,), (dimensions,))
+
+    def _allocatable_of(self, dimensions: tuple[int, ...]) -> NDArray[np.int64]:
+        return self._amounts_of(self._table.allocatable, dimensions)
 
     def requested_of(self, dimensions: tuple[int, ...]) -> NDArray[np.int64]:
         """What the pods on each node take of several dimensions, as (dimension, node)."""
@@ -199,13 +203,13 @@ class NodeView:
     def at(self, positions: NDArray[np.intp]) -> "NodeView":
         """Return the nodes at some positions of this view."""
         if self._worlds is None:
-            return NodeView(self._table, self._pods, self._remembered.at(positions))
+            return NodeView(self._table, self._pods, self._memo.at(positions))
         rows = positions if self._rows is None else self._rows[positions]
-        return NodeView(self._table, self._pods, Remembered(rows, len(rows)), self._worlds.at(positions))
+        return NodeView(self._table, self._pods, NodeMemo(rows, len(rows)), self._worlds.at(positions))
 
     def to_keep(self) -> "NodeView":
-        """Return the same nodes without what is remembered of them: for who keeps them longer than the decision."""
-        return NodeView(self._table, self._pods, Remembered(self._rows, self._size), self._worlds)
+        """Return the same nodes with an empty memo: for a plugin that keeps them longer than the decision."""
+        return NodeView(self._table, self._pods, NodeMemo(self._rows, self._size), self._worlds)
 
     @property
     def changes(self) -> RowChanges | None:
@@ -217,50 +221,69 @@ class NodeView:
         """Whether anything may be different in these nodes' own worlds."""
         return self._worlds is not None
 
-    def kept_by_facts(self, key: Hashable, work_out: Callable[["NodeView"], NDArray[V]]) -> NDArray[V]:
-        """Return what `work_out` makes of these nodes, from what was kept of earlier decisions where that still holds.
+    def kept_by_facts(self, function: Callable[["NodeView", *A], NDArray[V]], *arguments: *A) -> NDArray[V]:
+        """Return `function(nodes, *arguments)` for these nodes, from earlier decisions where that still holds.
 
-        It may go by nothing but the key and what each node says of itself, and answers with an array whose last axis
-        has an entry per node. The key names it among all plugins'. The array holds until the cluster changes.
+        The result is an array whose last axis has an entry per node. Each entry depends only on the facts of its node
+        (labels, taints, images, what it offers) and on the arguments. The function is called with some of the nodes,
+        those that changed. The array holds until the cluster changes.
+
+        The function and its arguments are the key, so give it all that the result depends on as hashable arguments, and
+        make it a function of a module, or a method.
         """
-        return self._remembered.of(("kept", key), lambda: self._kept(self._table.by_facts, key, work_out))
+        return self._memo.of(None, NodeView._kept_by_facts, (self,), (function, arguments))
 
-    def remembered(self, key: Hashable, work_out: Callable[[], T], as_of: Hashable = None) -> T:
-        """Return what `work_out` made when it was last asked about exactly these nodes, if none has changed since.
+    def _kept_by_facts(self, function: Callable[["NodeView", *A], NDArray[V]], arguments: tuple[*A]) -> NDArray[V]:
+        return self._kept(self._table.by_facts, function, arguments)
 
-        For what `kept_by_facts` cannot have, as it takes several nodes together: a number, a score that depends on the
-        highest. It may go by nothing but the key and what each node says of itself. The key names it among all
-        plugins'; what it stands for is not to be written to.
+    def kept_by_room(self, function: Callable[["NodeView", *A], NDArray[V]], *arguments: *A) -> NDArray[V]:
+        """Like kept_by_facts, for results that depend only on what a node offers and what its pods request of it.
 
-        If it also goes by what changes more often, `as_of` tells how far that has come, such as by a count of changes:
-        what was made as of something else is not returned any more.
-        """
-        return self._remembered.of(key, work_out, as_of)
-
-    def kept_by_room(self, key: Hashable, work_out: Callable[["NodeView"], NDArray[V]]) -> NDArray[V]:
-        """Do the same where `work_out` goes by what each node offers and what the pods on it take of that, alone.
-
-        What it makes of one node may be taken for that of another which offers and lacks the same.
+        The result for one node may be taken for another that offers and lacks the same.
         """
         if self._worlds is not None:
-            return work_out(self)
-        return self._kept(self._table.by_room, key, work_out)
+            return function(self, *arguments)
+        return self._kept(self._table.by_room, function, arguments)
 
-    def _kept(self, kept: KeptColumns, key: Hashable, work_out: Callable[["NodeView"], NDArray[V]]) -> NDArray[V]:
+    def remembered(self, function: Callable[["NodeView", *A], T], *arguments: *A) -> T:
+        """Return `function(nodes, *arguments)`, from the last time for exactly these nodes if no facts changed since.
+
+        For results that take several nodes together, such as a sum, or a score that depends on the highest. They depend
+        only on the facts of the nodes and on the arguments, and are not to be written to. For the key, see
+        kept_by_facts.
+        """
+        return self._memo.of(None, function, (self,), arguments)
+
+    def remembered_at(self, version: S, function: Callable[["NodeView", S, *A], T], *arguments: *A) -> T:
+        """Return `function(nodes, version, *arguments)`: like remembered, while the version is the same, too.
+
+        The version stands for what the result depends on besides: a count of changes, or a tuple of counts; or the
+        very object that it is computed from, such as the label column whose numbers it holds, or an array of scores.
+        """
+        return self._memo.of(version, function, (self, version), arguments)
+
+    def _kept(
+        self, kept: KeptColumns, function: Callable[["NodeView", *A], NDArray[V]], arguments: tuple[*A]
+    ) -> NDArray[V]:
         table, pods, rows = self._table, self._pods, self._rows
-        # A few nodes are not worth working out all of them.
-        if 4 * self._size < table.size and key not in kept:
-            return work_out(self)
-        # The table keeps what works it out: in a cycle, one for a single call would wait for the garbage collector.
+        key = (function, arguments)
+        if key not in kept:
+            require_lasting(function)
+            # A few nodes are not worth computing the results of all of them.
+            if 4 * self._size < table.size:
+                return function(self, *arguments)
+        # The table keeps what computes them: in a cycle, one for a single call would wait for the garbage collector.
         weak = weakref.ref(table)
-        column: NDArray[V] = kept.of(key, table.size, lambda changed: work_out(NodeView(_there(weak), pods, changed)))
+        column: NDArray[V] = kept.of(
+            key, table.size, lambda changed: function(NodeView(_there(weak), pods, changed), *arguments)
+        )
         if rows is None:
             return column
         return column[rows] if column.ndim == 1 else column.take(rows, axis=1)
 
     def everywhere(self) -> "NodeView":
         """Return all rows of the table that these nodes are from, as they are without changes."""
-        return NodeView(self._table, self._pods, self._table.remembered)
+        return NodeView(self._table, self._pods, self._table.memo)
 
     def of_rows(self, by_row: NDArray[V]) -> NDArray[V]:
         """Pick these nodes' entries of an array that has one for every row."""
@@ -287,7 +310,7 @@ class NodeView:
     def changed(self, changes: RowChanges) -> "NodeView":
         """Return the same nodes, each in its own world: with pods added to it or taken from it, besides what was."""
         worlds = OwnWorlds(self.rows) if self._worlds is None else self._worlds
-        return NodeView(self._table, self._pods, self._remembered, worlds.then(changes))
+        return NodeView(self._table, self._pods, self._memo, worlds.then(changes))
 
     def position_of(self, name: str) -> int:
         """Return where a node is in this view, -1 if it is not."""

@@ -12,11 +12,11 @@ from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.interface import MAX_NODE_SCORE, Filter, PreFilter, PreScore, Score
 from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.status import SKIP, Rejections, Status, unresolvable, unschedulable
-from extender_service.kube.parsing.pod_affinity import PodAffinityTerms, pod_affinity_terms
+from extender_service.kube.parsing.pod_affinity import NO_TERMS, PodAffinityTerms, pod_affinity_terms
 from extender_service.kube.types.core import Object, Pod
 from extender_service.kube.types.workloads import Namespace
-from extender_service.plugins.inter_pod_affinity.args import InterPodAffinityArgs
 from extender_service.plugins.inter_pod_affinity.filtering import AffinityRequirement
+from extender_service.plugins.inter_pod_affinity.plugin.args import InterPodAffinityArgs
 from extender_service.plugins.inter_pod_affinity.scoring import AffinityPreference
 
 NOT_NEAR = unresolvable("node(s) didn't match pod affinity rules")
@@ -82,22 +82,23 @@ class InterPodAffinity(PreFilter, Filter, PreScore, Score):
         if terms.preferred or terms.preferred_anti:
             return AffinityPreference(cluster, label_set, terms, everywhere, weight)
         # What running pods prefer is the same for all pods with these labels, until such a pod comes or goes.
-        return everywhere.remembered(
-            (self, "preference", label_set),
-            lambda: AffinityPreference(cluster, label_set, terms, everywhere, weight),
-            as_of=(cluster.pods.affinity.change_count, cluster.workloads.change_count),
-        )
+        version = (cluster.pods.affinity.change_count, cluster.workloads.change_count)
+        return everywhere.remembered_at(version, self._preference_of_running_pods, label_set)
+
+    def _preference_of_running_pods(
+        self, everywhere: NodeView, version: tuple[int, int], label_set: LabelSet
+    ) -> AffinityPreference:
+        weight = self.args.hard_pod_affinity_weight
+        return AffinityPreference(self.handle.cluster, label_set, NO_TERMS, everywhere, weight)
 
     def score(self, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
         """Add up the weights for each node; the sum may be negative."""
         preferred: AffinityPreference = state.read(_PREFERRED, "failed to read")
-        return nodes.remembered((self.name, "scores"), lambda: preferred.scores(nodes), as_of=preferred)
+        return nodes.remembered_at(preferred, _scores)
 
     def normalize(self, state: CycleState, pod: Pod, nodes: NodeView, scores: NDArray[np.int64]) -> NDArray[np.int64]:
         """Spread the scores between the least and the most points."""
-        key = (self.name, "points")
-        of_scores, points = nodes.remembered(key, lambda: (scores, _points(scores)), as_of=state[_PREFERRED])
-        return points if of_scores is scores else _points(scores)
+        return nodes.remembered_at(scores, _points)
 
 
 def _has_preferences(pod: Pod) -> bool:
@@ -107,7 +108,11 @@ def _has_preferences(pod: Pod) -> bool:
     return any(rules is not None and rules.preferred for rules in (affinity.pod_affinity, affinity.pod_anti_affinity))
 
 
-def _points(scores: NDArray[np.int64]) -> NDArray[np.int64]:
+def _scores(nodes: NodeView, preferred: AffinityPreference) -> NDArray[np.int64]:
+    return preferred.scores(nodes)
+
+
+def _points(_nodes: NodeView, scores: NDArray[np.int64]) -> NDArray[np.int64]:
     lowest, highest = int(scores.min()), int(scores.max())
     if lowest == highest:
         return np.zeros(len(scores), np.int64)

@@ -15,6 +15,7 @@ from extender_service.plugins.node_resources.args import NodeResourcesBalancedAl
 from extender_service.plugins.node_resources.usages import (
     Requests,
     Usages,
+    WeighedPod,
     WeightedResource,
     scored_requests,
     usages,
@@ -44,14 +45,14 @@ class NodeResourcesBalancedAllocation(PreScore, Score):
         """Score by the deviation."""
         requests = state[_REQUESTS] if _REQUESTS in state else self._requests(state)
         weighed = weighed_pod(nodes, requests, nonzero=False)
-        return nodes.kept_by_room((self, weighed), lambda nodes: _evenness(usages(nodes, weighed)))
+        return nodes.kept_by_room(_evenness, weighed)
 
     def _requests(self, state: CycleState) -> Requests:
         return scored_requests(state, self._resources, nonzero=False)
 
 
-def _evenness(of_nodes: Usages) -> NDArray[np.int64]:
-    scores: NDArray[np.int64] = ((1 - _deviation(of_nodes)) * MAX_NODE_SCORE).astype(np.int64)
+def _evenness(nodes: NodeView, pod: WeighedPod) -> NDArray[np.int64]:
+    scores: NDArray[np.int64] = ((1 - _deviation(usages(nodes, pod))) * MAX_NODE_SCORE).astype(np.int64)
     return scores
 
 

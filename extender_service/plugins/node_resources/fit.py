@@ -28,6 +28,7 @@ from extender_service.plugins.node_resources.args import LEAST_ALLOCATED, MOST_A
 from extender_service.plugins.node_resources.usages import (
     Requests,
     Usages,
+    WeighedPod,
     WeightedResource,
     scored_requests,
     usages,
@@ -63,12 +64,9 @@ class NodeResourcesFit(PreFilter, Filter, PreScore, Score):
 
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
         """Reject nodes that lack something, with every resource that they lack as a reason."""
-        checked, amounts, wanted = state.read(_CHECKED, "error reading")
+        checked, amounts = state.read(_CHECKED, "error reading")
         dimensions = (POD_COUNT, *[nodes.dimension(resource) for resource in checked])
-        lacking = nodes.kept_by_room(
-            (self.name, "filter", dimensions, amounts),
-            lambda nodes: nodes.allocatable_of(dimensions) - nodes.requested_of(dimensions) < wanted,
-        )
+        lacking = nodes.kept_by_room(_lacking, dimensions, amounts)
         if not np.count_nonzero(lacking):  # in a third of the time that any() takes
             return None
         reasons = ["Too many pods", *[f"Insufficient {resource}" for resource in checked]]
@@ -83,7 +81,10 @@ class NodeResourcesFit(PreFilter, Filter, PreScore, Score):
         """Score by the configured strategy."""
         requests = state[_REQUESTS] if _REQUESTS in state else self._requests(state)
         weighed = weighed_pod(nodes, requests, nonzero=True)
-        return nodes.kept_by_room((self, weighed), lambda nodes: self._strategy(usages(nodes, weighed)))
+        return nodes.kept_by_room(self._scores, weighed)
+
+    def _scores(self, nodes: NodeView, pod: WeighedPod) -> NDArray[np.int64]:
+        return self._strategy(usages(nodes, pod))
 
     def _requests(self, state: CycleState) -> Requests:
         return scored_requests(state, self._resources, nonzero=True)
@@ -92,9 +93,9 @@ class NodeResourcesFit(PreFilter, Filter, PreScore, Score):
 @cached("checked requests", most_entries=256, most_entry_bytes=10 << 10, most_size=512, size=attrgetter("size_bytes"))
 def _checked(
     shape: RequestShape, ignored: frozenset[str], ignored_groups: frozenset[str]
-) -> tuple[list[str], tuple[int, ...], NDArray[np.int64]]:
-    """The requested resources that a node must have, in the order of their reasons; how much of pods and of each of
-    them, and that as (resource, 1). Raises QuantityError."""
+) -> tuple[list[str], tuple[int, ...]]:
+    """The requested resources that a node must have, in the order of their reasons; and how much of pods and of each of
+    them. Raises QuantityError."""
     requests = pod_requests(shape).amounts
     amount_of = dict(requests)
     checked = [name for name in (CPU, MEMORY, EPHEMERAL_STORAGE) if amount_of.get(name, 0) > 0]
@@ -106,8 +107,14 @@ def _checked(
         and is_scalar_resource(name)
         and not (is_extended_resource(name) and (name in ignored or name.partition("/")[0] in ignored_groups))
     )
-    amounts = (1, *[amount_of[name] for name in checked])
-    return checked, amounts, np.array(amounts, np.int64)[:, None]
+    return checked, (1, *[amount_of[name] for name in checked])
+
+
+def _lacking(nodes: NodeView, dimensions: tuple[int, ...], amounts: tuple[int, ...]) -> NDArray[np.bool_]:
+    """Tell, as (resource, node), where there is less left than the pod requests."""
+    left = nodes.allocatable_of(dimensions) - nodes.requested_of(dimensions)
+    lacking: NDArray[np.bool_] = left < np.array(amounts, np.int64)[:, None]
+    return lacking
 
 
 def _strategy(args: NodeResourcesFitArgs) -> Strategy:

@@ -19,7 +19,7 @@ from extender_service.kube.parsing.selectors import (
     parse_label_selector,
     required_node_affinity,
 )
-from extender_service.kube.types.core import Pod, Toleration, TopologySpreadConstraint
+from extender_service.kube.types.core import OwnerReference, Pod, Toleration, TopologySpreadConstraint
 from extender_service.plugins.pod_topology_spread.default_selector import default_selector
 from extender_service.plugins.shared.node_matching import Mask, matches_affinity
 from extender_service.plugins.shared.tolerations import first_untolerated
@@ -91,13 +91,17 @@ def _own(encoded: bytes, action: str) -> Constraints:
 
 
 def default_constraints(
-    defaults: Iterable[TopologySpreadConstraint], pod: Pod, action: str, workloads: Workloads
+    workloads: Workloads,
+    defaults: Iterable[TopologySpreadConstraint],
+    action: str,
+    label_set: LabelSet,
+    owners: Iterable[OwnerReference],
 ) -> Constraints:
-    """Make constraints for a pod that has none, of its Services and its controller; none without these."""
+    """Make constraints for pods that have none, of their Services and their controller; none without these."""
     wanted = [constraint for constraint in defaults if constraint.when_unsatisfiable == action]
-    selector = default_selector(pod, workloads) if wanted else EVERYTHING
+    selector = default_selector(workloads, label_set, owners) if wanted else EVERYTHING
     made = [] if selector == EVERYTHING else [_constraint(constraint, selector) for constraint in wanted]
-    return Constraints.of(pod.metadata.namespace, made)
+    return Constraints.of(label_set.namespace, made)
 
 
 def _constraint(constraint: TopologySpreadConstraint, selector: Selector) -> SpreadConstraint:
@@ -133,7 +137,7 @@ def pods_by_value(cluster: Cluster, query: PodQuery, numbers: Numbers, size: int
     return cluster.pod_counts.by_value(query, numbers, size, included)
 
 
-_Policies = tuple[RequiredNodeAffinity | None, Sequence[Toleration] | None]
+Policies = tuple[RequiredNodeAffinity | None, Sequence[Toleration] | None]
 
 
 class Inclusion:
@@ -147,7 +151,7 @@ class Inclusion:
         self._pod = pod
         self.keys = keys
 
-    def policies(self, constraint: SpreadConstraint) -> _Policies:
+    def policies(self, constraint: SpreadConstraint) -> Policies:
         """What a constraint's policies make of the pod: what nodes must match, and what taints they may have."""
         spec = self._pod.spec
         selects = spec.node_selector or (spec.affinity and spec.affinity.node_affinity)
@@ -156,17 +160,23 @@ class Inclusion:
 
     def of(self, constraint: SpreadConstraint) -> Mask:
         """Tell for each row whether there is a node that one constraint's policies include."""
-        policies = self.policies(constraint)
-        return self._nodes.remembered(("included", self.keys, policies), lambda: self._included(*policies))
+        return self._nodes.remembered(included, self.keys, *self.policies(constraint))
 
-    def _included(self, affinity: RequiredNodeAffinity | None, tolerations: Sequence[Toleration] | None) -> Mask:
-        included = self._nodes.exists & have_labels(self._nodes, self.keys)
-        if affinity is not None:
-            included &= matches_affinity(self._nodes, affinity)
-        if tolerations is not None:
-            tolerated = [not first_untolerated(taints or (), tolerations) for taints in self._nodes.taint_sets]
-            included &= np.array(tolerated, np.bool_)[self._nodes.taint_set]
-        return included
+
+def included(
+    nodes: NodeView,
+    keys: tuple[str, ...],
+    affinity: RequiredNodeAffinity | None,
+    tolerations: Sequence[Toleration] | None,
+) -> Mask:
+    """Tell for each row whether there is a node with labels of all keys that these policies include."""
+    mask = nodes.exists & have_labels(nodes, keys)
+    if affinity is not None:
+        mask &= matches_affinity(nodes, affinity)
+    if tolerations is not None:
+        tolerated = [not first_untolerated(taints or (), tolerations) for taints in nodes.taint_sets]
+        mask &= np.array(tolerated, np.bool_)[nodes.taint_set]
+    return mask
 
 
 def have_labels(nodes: NodeView, keys: Iterable[str]) -> Mask:

@@ -1,6 +1,9 @@
 """Which pods count as the same application, where a pod itself does not say (plugins/helper/spread.go)."""
 
+from collections.abc import Iterable
+
 from extender_service.cluster.owners.owners import Workloads
+from extender_service.cluster.selection.label_sets import LabelSet
 from extender_service.kube.parsing.selectors import (
     EVERYTHING,
     Selector,
@@ -8,17 +11,18 @@ from extender_service.kube.parsing.selectors import (
     label_set_selector,
     parse_label_selector,
 )
-from extender_service.kube.types.core import OwnerReference, Pod
+from extender_service.kube.types.core import OwnerReference
 from extender_service.kube.types.workloads import ReplicaSet, ReplicationController, StatefulSet
 
 
-def default_selector(pod: Pod, workloads: Workloads) -> Selector:
-    """Select what the pod's Services and its controller select together; everything, if it has none of them."""
-    namespace = pod.metadata.namespace
+def default_selector(workloads: Workloads, label_set: LabelSet, owners: Iterable[OwnerReference]) -> Selector:
+    """Select what the Services and the controller of pods with these labels and owners select together; everything, if
+    they have none of them."""
+    namespace = label_set.namespace
     labels: dict[str, str] = {}
-    for selector in workloads.service_selectors(namespace, pod.metadata.labels):
+    for selector in workloads.service_selectors(namespace, label_set.labels):
         labels.update(selector)
-    owner = next((owner for owner in pod.metadata.owner_references if owner.controller), OwnerReference())
+    owner = next((owner for owner in owners if owner.controller), OwnerReference())
     own = EVERYTHING
     match (owner.api_version, owner.kind):
         case ("v1", "ReplicationController"):

@@ -1,10 +1,12 @@
 """How uneven a pod would make the spread over topologies, for each node (podtopologyspread/filtering.go)."""
 
+from collections.abc import Sequence
+
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.nodes.label_columns import ABSENT
+from extender_service.cluster.nodes.label_columns import ABSENT, LabelColumn
 from extender_service.cluster.nodes.node_table import NodeTable
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.view.node_view import NodeView
@@ -12,11 +14,13 @@ from extender_service.kube.types.core import Pod
 from extender_service.plugins.pod_topology_spread.constraints import (
     Constraints,
     Inclusion,
+    Policies,
     SpreadConstraint,
+    included,
     pods_by_value,
 )
 from extender_service.plugins.shared.node_matching import Mask
-from extender_service.plugins.shared.topology import Amounts, Numbers, all_have_label, has_label
+from extender_service.plugins.shared.topology import Amounts, all_have_label, has_label
 
 # What can be wrong with a node.
 LACKS_LABEL, IS_UNEVEN = 1, 2
@@ -92,13 +96,11 @@ class SpreadRequirement:
         eligible = self._included[here[0]]
         pods = pods_by_value(self._cluster, queries[here[0]], numbers, size, eligible)
         for index in here[1:]:
-            included = self._included[index]
-            pods = pods + pods_by_value(self._cluster, queries[index], numbers, size, included & ~eligible)
-            eligible = included | eligible
+            others = self._included[index]
+            pods = pods + pods_by_value(self._cluster, queries[index], numbers, size, others & ~eligible)
+            eligible = others | eligible
         policies = tuple([inclusion.policies(constraints[index]) for index in here])
-        values = everywhere.remembered(
-            ("domains", key, inclusion.keys, policies), lambda: _values(numbers[eligible], size), as_of=column
-        )
+        values = everywhere.remembered_at(column, _values, key, inclusion.keys, policies)
         if not len(values):
             return _Domains(pods, 0, _MANY, ABSENT, _MANY)
         counts = pods[values]
@@ -110,14 +112,18 @@ class SpreadRequirement:
         """How many pods more each node has in its own world; here terminating ones count, too."""
         added = np.zeros(len(nodes), np.int64)
         constraints, queries = self.constraints.each, self.constraints.queries
-        for constraint, query, included in zip(constraints, queries, self._included, strict=True):
+        for constraint, query, mask in zip(constraints, queries, self._included, strict=True):
             if constraint.topology_key == key:
-                added += np.where(nodes.of_rows(included), nodes.pods_added(query.selectors), 0)
+                added += np.where(nodes.of_rows(mask), nodes.pods_added(query.selectors), 0)
         return added
 
 
-def _values(numbers: Numbers, size: int) -> NDArray[np.intp]:
-    """The values that some nodes have, of as many as there are; one more for those that have none."""
-    occurs = np.zeros(size + 1, np.bool_)
-    occurs[numbers] = True
+def _values(
+    everywhere: NodeView, column: LabelColumn, key: str, keys: tuple[str, ...], policies: Sequence[Policies]
+) -> NDArray[np.intp]:
+    """The numbers of the values of a label that the nodes have which any of the policies includes."""
+    numbers, _ = everywhere.label(key)
+    occurs = np.zeros(column.values.size + 1, np.bool_)
+    for affinity, tolerations in policies:
+        occurs[numbers[everywhere.remembered(included, keys, affinity, tolerations)]] = True
     return np.flatnonzero(occurs)

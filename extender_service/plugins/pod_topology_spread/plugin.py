@@ -15,7 +15,6 @@ from extender_service.framework.status import SKIP, Rejections, Status, unresolv
 from extender_service.kube.parsing.selectors import SelectorError
 from extender_service.kube.types.core import Object, Pod, TopologySpreadConstraint
 from extender_service.kube.types.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
-from extender_service.plugins.pod_topology_spread.args import SYSTEM_DEFAULTS, PodTopologySpreadArgs
 from extender_service.plugins.pod_topology_spread.constraints import (
     DO_NOT_SCHEDULE,
     SCHEDULE_ANYWAY,
@@ -24,6 +23,7 @@ from extender_service.plugins.pod_topology_spread.constraints import (
     own_constraints,
 )
 from extender_service.plugins.pod_topology_spread.filtering import SpreadRequirement
+from extender_service.plugins.pod_topology_spread.plugin.args import SYSTEM_DEFAULTS, PodTopologySpreadArgs
 from extender_service.plugins.pod_topology_spread.scoring import SpreadPreference
 
 NO_MATCH = unschedulable("node(s) didn't match pod topology spread constraints")
@@ -108,11 +108,8 @@ class PodTopologySpread(PreFilter, Filter, PreScore, Score):
     def _constraints(self, state: CycleState, pod: Pod, action: str, doing: str, kind: str) -> Constraints:
         own = pod.spec.topology_spread_constraints
         if not own:
-            workloads = self.handle.cluster.workloads
-            return workloads.remembered(
-                (self, action, state.label_set, pod.metadata.owner_references),
-                lambda: default_constraints(self._defaults, pod, action, workloads),
-            )
+            workloads, owners = self.handle.cluster.workloads, pod.metadata.owner_references
+            return workloads.remembered(default_constraints, self._defaults, action, state.label_set, owners)
         try:
             return own_constraints(state.label_set, own, action)
         except SelectorError as error:

@@ -1,13 +1,13 @@
 """How many pods of a kind are near each node already, weighed by topology (podtopologyspread/scoring.go)."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.nodes.label_columns import ABSENT
+from extender_service.cluster.nodes.label_columns import ABSENT, LabelColumn
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.kube.types.core import Pod
@@ -44,7 +44,8 @@ class SpreadPreference:
         self._cluster = cluster
         self._constraints = constraints
         self._keys_needed = constraints.topology_keys if needs_all_keys else ()
-        self._weights = self._weights_on(feasible)
+        keys = tuple([constraint.topology_key for constraint in constraints.each])
+        self._weights = feasible.remembered(_weights, keys, self._keys_needed)
         everywhere = feasible.everywhere()
         inclusion = Inclusion(everywhere, pod, self._keys_needed)
         # By topology key: the pods by the number of the label's value. Hosts count by row.
@@ -60,7 +61,7 @@ class SpreadPreference:
 
     def ignored(self, nodes: NodeView) -> Mask | None:
         """Tell which nodes take no part, and score 0; None if all do."""
-        return nodes.remembered(("ignored in spreading", self._keys_needed), lambda: self._ignored(nodes))
+        return nodes.remembered(_ignored, self._keys_needed)
 
     def scores(self, nodes: NodeView) -> Amounts:
         """Add up the pods near each node, in every topology, each weighed by how many such topologies there are."""
@@ -91,26 +92,26 @@ class SpreadPreference:
             rounded[ignored] = 0
         return rounded
 
-    def _ignored(self, nodes: NodeView) -> Mask | None:
-        ignored = ~have_labels(nodes, self._keys_needed)
-        return ignored if ignored.any() else None
 
-    def _weights_on(self, nodes: NodeView) -> tuple[float, ...]:
-        """What a pod near a node counts for, by constraint: the more topologies these nodes are in, the more."""
-        keys = tuple([constraint.topology_key for constraint in self._constraints.each])
-        return nodes.remembered(
-            ("weights in spreading", keys, self._keys_needed),
-            lambda: tuple([math.log(size + 2) for size in self._sizes(nodes, keys)]),
-        )
+def _ignored(nodes: NodeView, keys: tuple[str, ...]) -> Mask | None:
+    """Tell which nodes lack one of the labels; None if all have them."""
+    ignored = ~have_labels(nodes, keys)
+    return ignored if ignored.any() else None
 
-    def _sizes(self, nodes: NodeView, keys: Sequence[str]) -> Iterator[int]:
-        """How many topologies of each key the nodes are in; of constraints with the same key the first counts them."""
-        ignored = self.ignored(nodes)
-        for index, key in enumerate(keys):
-            if key == _HOSTNAME:
-                yield len(nodes) - (0 if ignored is None else int(np.count_nonzero(ignored)))
-            else:
-                yield 0 if key in keys[:index] else _count_topologies(nodes, key, ignored)
+
+def _weights(nodes: NodeView, keys: tuple[str, ...], keys_needed: tuple[str, ...]) -> tuple[float, ...]:
+    """What a pod near a node counts for, by constraint: the more topologies these nodes are in, the more."""
+    return tuple([math.log(size + 2) for size in _sizes(nodes, keys, keys_needed)])
+
+
+def _sizes(nodes: NodeView, keys: tuple[str, ...], keys_needed: tuple[str, ...]) -> Iterator[int]:
+    """How many topologies of each key the nodes are in; of constraints with the same key the first counts them."""
+    ignored = nodes.remembered(_ignored, keys_needed)
+    for index, key in enumerate(keys):
+        if key == _HOSTNAME:
+            yield len(nodes) - (0 if ignored is None else int(np.count_nonzero(ignored)))
+        else:
+            yield 0 if key in keys[:index] else _count_topologies(nodes, key, ignored)
 
 
 def _count_topologies(nodes: NodeView, key: str, ignored: Mask | None) -> int:
@@ -124,9 +125,11 @@ def _count_topologies(nodes: NodeView, key: str, ignored: Mask | None) -> int:
 def _numbers(nodes: NodeView, key: str) -> tuple[Numbers, int]:
     """The numbers of the nodes' values, of which no label and an empty one are the same here; and how many."""
     numbers, column = nodes.label(key)
-    empty = column.values.number_of("")
-    if empty >= 0:
-        numbers = nodes.remembered(
-            ("label or empty", key), lambda: np.where(numbers == ABSENT, empty, numbers), as_of=column
-        )
+    if column.values.number_of("") != ABSENT:
+        numbers = nodes.remembered_at(column, _with_empty, key)
     return numbers, column.values.size
+
+
+def _with_empty(nodes: NodeView, column: LabelColumn, key: str) -> Numbers:
+    numbers, _ = nodes.label(key)
+    return np.where(numbers == ABSENT, column.values.number_of(""), numbers)

@@ -18,9 +18,17 @@ def is_present(numbers: Numbers) -> NDArray[np.bool_]:
 
 def has_label(nodes: NodeView, key: str) -> NDArray[np.bool_]:
     """Tell for each node whether it has a label."""
-    return nodes.remembered(("has label", key), lambda: is_present(nodes.label(key)[0]))
+    return nodes.remembered(_has_label, key)
 
 
 def all_have_label(nodes: NodeView, key: str) -> bool:
     """Tell whether every node has a label."""
-    return nodes.remembered(("all have label", key), lambda: bool(has_label(nodes, key).all()))
+    return nodes.remembered(_all_have_label, key)
+
+
+def _has_label(nodes: NodeView, key: str) -> NDArray[np.bool_]:
+    return is_present(nodes.label(key)[0])
+
+
+def _all_have_label(nodes: NodeView, key: str) -> bool:
+    return bool(has_label(nodes, key).all())

@@ -13,10 +13,15 @@ from extender_service.cluster.pods.pod_counts import PodQuery
 from extender_service.cluster.pods.running_terms import TermCounts
 from extender_service.cluster.selection.label_sets import LabelSet, PodSelector
 from extender_service.cluster.state.cluster import Cluster
+from extender_service.cluster.view.node_view import NodeView
 from extender_service.kube.parsing.selectors import label_set_selector
 
 WEB = PodQuery((PodSelector(frozenset({"default"}), label_set_selector({"app": "web"})),))
 EBS = limit_key("ebs.csi.aws.com")
+
+
+def _requested_cpu(nodes: NodeView) -> NDArray[np.int64]:
+    return nodes.requested(CPU_MILLI)
 
 
 def portrait(cluster: Cluster) -> dict[str, Any]:
@@ -27,7 +32,7 @@ def portrait(cluster: Cluster) -> dict[str, Any]:
     table, pods = cluster.nodes, cluster.pods
     ahead = {placement.slot: placement.assumed for placement in cluster.placements}
     slots = [slot for slot, facts in enumerate(pods.facts) if facts is not None]
-    requested = cluster.view(None).kept_by_room("requested", lambda nodes: nodes.requested(CPU_MILLI))
+    requested = cluster.view(None).kept_by_room(_requested_cpu)
     weighing = cluster.nominations.weighing_on("", 0, [""])
     terms = pods.anti_affinity.about(LabelSet("default", {"app": "web"}), {})
     return {

@@ -135,8 +135,14 @@ def test_what_follows_from_these_objects_is_remembered_until_one_changes() -> No
     workloads = Workloads()
     made = itertools.count(1)
 
+    class Answers:
+        def make(self, workloads: Workloads, key: int) -> int:
+            return next(made)
+
+    answers = Answers()
+
     def answer(key: int) -> int:
-        return workloads.remembered(key, lambda: next(made))
+        return workloads.remembered(answers.make, key)
 
     assert [answer(1), answer(1), answer(2)] == [1, 1, 2]
     workloads.apply(service("web", {"app": "web"}))

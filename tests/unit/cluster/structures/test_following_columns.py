@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from extender_service.cluster.structures.change_log import MOST_CHANGES
 from extender_service.cluster.structures.following_columns import KeptColumns
-from extender_service.cluster.structures.memo import Remembered
+from extender_service.cluster.structures.memo import NodeMemo
 
 
 class Squares:
@@ -16,13 +16,13 @@ class Squares:
         self.numbers = numbers
         self.asked: list[list[int]] = []
 
-    def __call__(self, asked: Remembered) -> NDArray[np.int64]:
+    def __call__(self, asked: NodeMemo) -> NDArray[np.int64]:
         rows = rows_of(asked)
         self.asked.append(rows)
         return np.array([self.numbers[row] ** 2 for row in rows], np.int64)
 
 
-def rows_of(asked: Remembered) -> list[int]:
+def rows_of(asked: NodeMemo) -> list[int]:
     assert asked.rows is not None
     rows: list[int] = asked.rows.tolist()
     return rows
@@ -151,7 +151,7 @@ def test_what_cannot_be_brought_up_to_date_is_forgotten() -> None:
 def test_what_fails_ahead_fails_for_whoever_asks_next() -> None:
     kept, numbers = KeptColumns(), [1, 0]
 
-    def inverses(asked: Remembered) -> NDArray[np.float64]:
+    def inverses(asked: NodeMemo) -> NDArray[np.float64]:
         return np.array([1 / numbers[row] for row in rows_of(asked)])
 
     numbers[1] = 2

@@ -3,6 +3,7 @@ import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import pytest
@@ -192,6 +193,17 @@ class CpuLeft:
         return nodes.allocatable(cpu) - nodes.requested(cpu)
 
 
+class CpuOffered:
+    """How many milli-CPU each node offers, and the nodes that were asked about."""
+
+    def __init__(self) -> None:
+        self.asked: list[list[str]] = []
+
+    def __call__(self, nodes: NodeView) -> NDArray[np.int64]:
+        self.asked.append(nodes.names)
+        return nodes.allocatable(nodes.dimension("cpu"))
+
+
 @pytest.fixture
 def many() -> Cluster:
     """Nodes 0 to 9, with a CPU more each, and a pod on node 3."""
@@ -205,64 +217,81 @@ def many() -> Cluster:
 def test_what_was_worked_out_is_kept_until_its_nodes_change(many: Cluster) -> None:
     left = CpuLeft()
     some = many.nodes.rows_named(["4", "3", "0"])
-    assert many.view(some).kept_by_room("left", left).tolist() == [4000, 2500, 0]
-    assert many.view(None).kept_by_room("left", left).tolist()[:4] == [0, 1000, 2000, 2500]
+    assert many.view(some).kept_by_room(left).tolist() == [4000, 2500, 0]
+    assert many.view(None).kept_by_room(left).tolist()[:4] == [0, 1000, 2000, 2500]
     assert left.asked == [[str(number) for number in range(10)]]
     many.apply_pod(make_pod("another", "4", requests={"cpu": "1"}))
-    assert many.view(some).kept_by_room("left", left).tolist() == [3000, 2500, 0]
+    assert many.view(some).kept_by_room(left).tolist() == [3000, 2500, 0]
     assert left.asked[1:] == [["4"]]
 
 
 def test_what_goes_by_the_nodes_alone_is_kept_while_pods_come_and_go(many: Cluster) -> None:
-    asked = []
-
-    def offers(nodes: NodeView) -> NDArray[np.int64]:
-        asked.append(nodes.names)
-        return nodes.allocatable(nodes.dimension("cpu"))
-
+    offers = CpuOffered()
     rows = many.nodes.rows_named(["9", "1", "4"])
-    many.view(None).kept_by_facts("offers", offers)
+    many.view(None).kept_by_facts(offers)
     many.apply_pod(make_pod("another", "4", requests={"cpu": "1"}))
-    assert many.view(rows).kept_by_facts("offers", offers).tolist() == [9000, 1000, 4000]
+    assert many.view(rows).kept_by_facts(offers).tolist() == [9000, 1000, 4000]
     many.apply_node(make_node("4", {"cpu": "40"}))
-    assert many.view(rows).kept_by_facts("offers", offers).tolist() == [9000, 1000, 40_000]
-    assert asked[1:] == [["4"]]
+    assert many.view(rows).kept_by_facts(offers).tolist() == [9000, 1000, 40_000]
+    assert offers.asked[1:] == [["4"]]
 
 
 def test_for_a_few_nodes_nothing_is_worked_out_elsewhere(many: Cluster) -> None:
     left = CpuLeft()
     few = many.nodes.rows_named(["4", "3"])
-    assert many.view(few).kept_by_room("left", left).tolist() == [4000, 2500]
+    assert many.view(few).kept_by_room(left).tolist() == [4000, 2500]
     assert left.asked == [["4", "3"]]
-    many.view(None).kept_by_room("left", left)
-    assert many.view(few).kept_by_room("left", left).tolist() == [4000, 2500]
+    many.view(None).kept_by_room(left)
+    assert many.view(few).kept_by_room(left).tolist() == [4000, 2500]
     assert len(left.asked) == 2
 
 
-def test_keys_and_kinds_of_kept_columns_do_not_mix(many: Cluster) -> None:
-    view = many.view(None)
-    assert not view.kept_by_facts("key", lambda nodes: np.zeros(len(nodes))).any()
-    assert view.kept_by_facts("other key", lambda nodes: np.ones(len(nodes))).all()
-    assert view.kept_by_room("key", lambda nodes: np.ones(len(nodes))).all()
-    assert not view.kept_by_room("other key", lambda nodes: np.zeros(len(nodes))).any()
+def times(nodes: NodeView, factor: int, resource: str = "cpu") -> NDArray[np.int64]:
+    return factor * nodes.allocatable(nodes.dimension(resource))
+
+
+def test_functions_arguments_and_kinds_of_kept_columns_do_not_mix(many: Cluster) -> None:
+    view, left, offers = many.view(None), CpuLeft(), CpuOffered()
+    for _ in range(2):
+        assert view.kept_by_facts(times, 2)[3] == view.kept_by_room(times, 2)[3] == 6000
+        assert view.kept_by_facts(times, 3)[3] == 9000
+        assert view.kept_by_facts(times, 3, "memory")[3] == 0
+        assert view.kept_by_room(left)[3] == 2500
+        assert view.kept_by_room(offers)[3] == 3000
+        assert view.remembered(times, 5)[3] == 15_000
+
+
+def both(nodes: NodeView) -> NDArray[np.int64]:
+    cpu = nodes.dimension("cpu")
+    return np.stack([nodes.allocatable(cpu), nodes.requested(cpu)])
 
 
 def test_a_kept_array_may_have_a_line_for_each_of_several_facts(many: Cluster) -> None:
-    def both(nodes: NodeView) -> NDArray[np.int64]:
-        cpu = nodes.dimension("cpu")
-        return np.stack([nodes.allocatable(cpu), nodes.requested(cpu)])
-
     view = many.view(many.nodes.rows_named(["4", "3", "0"]))
-    assert view.kept_by_room("both", both).tolist() == [[4000, 3000, 0], [0, 500, 0]]
+    assert view.kept_by_room(both).tolist() == [[4000, 3000, 0], [0, 500, 0]]
+
+
+def test_a_function_that_would_never_be_found_again_is_refused(many: Cluster) -> None:
+    view = many.view(None)
+
+    def local(nodes: NodeView) -> NDArray[np.int64]:
+        return nodes.allocatable(0)
+
+    for function in (local, lambda nodes: nodes.allocatable(0), partial(times, factor=2)):
+        for keep in (view.kept_by_facts, view.kept_by_room, view.remembered, partial(view.remembered_at, 1)):
+            with pytest.raises(TypeError, match="function of a module or a method"):
+                keep(function)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="unhashable"):
+        view.kept_by_facts(times, [2])  # type: ignore[arg-type]
 
 
 def test_in_a_changed_world_room_is_worked_out_for_it_alone(many: Cluster) -> None:
     left = CpuLeft()
     view = many.view(None)
-    view.kept_by_room("left", left)
+    view.kept_by_room(left)
     changed = view.changed(RowChanges([3], [slot_of(many, "pod")], [-1]))
-    assert changed.kept_by_room("left", left).tolist()[:4] == [0, 1000, 2000, 3000]
-    assert view.kept_by_room("left", left).tolist()[:4] == [0, 1000, 2000, 2500]
+    assert changed.kept_by_room(left).tolist()[:4] == [0, 1000, 2000, 3000]
+    assert view.kept_by_room(left).tolist()[:4] == [0, 1000, 2000, 2500]
 
 
 def test_in_a_changed_world_pods_come_and_go_on_single_nodes(cluster: Cluster) -> None:
@@ -405,13 +434,13 @@ def test_a_resource_that_only_a_waiting_pod_asks_for_is_known_and_nobody_has_it(
 
 def test_what_was_kept_is_brought_up_to_date_while_nobody_asks(many: Cluster) -> None:
     left = CpuLeft()
-    many.view(None).kept_by_room("left", left)
-    many.view(None).kept_by_facts("left", left)
+    many.view(None).kept_by_room(left)
+    many.view(None).kept_by_facts(left)
     many.apply_pod(make_pod("another", "4", requests={"cpu": "1"}))
     many.apply_node(make_node("5", {"cpu": "50"}))
     many.catch_up()
     assert left.asked[2:] == [["5"], ["4", "5"]]
-    assert many.view(None).kept_by_room("left", left)[[4, 5]].tolist() == [3000, 50_000]
+    assert many.view(None).kept_by_room(left)[[4, 5]].tolist() == [3000, 50_000]
     assert len(left.asked) == 4
 
 
@@ -455,8 +484,8 @@ def test_a_table_for_one_call_ends_with_the_call(cluster: Cluster) -> None:
     with without_garbage_collector():
         table = cluster.with_nodes([make_node("a", {"cpu": "9"})])
         view = cluster.view(None, table)
-        assert view.kept_by_facts("offered", lambda nodes: nodes.allocatable(0)).tolist()[0] == 9000
-        assert "offered" in table.by_facts
+        assert view.kept_by_facts(times, 1).tolist()[0] == 9000
+        assert (times, (1,)) in table.by_facts
         was_there = weakref.ref(table)
         del table, view
         assert was_there() is None

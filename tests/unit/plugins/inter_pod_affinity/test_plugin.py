@@ -147,7 +147,7 @@ def test_preferences_and_requirements_of_running_pods_are_scored(cluster: Cluste
     assert scored(cluster, own, ignoring) == [100, 45, 0]
 
 
-@pytest.mark.parametrize("other_keys", [0, *range(50, 70), 300])
+@pytest.mark.parametrize("other_keys", [0, 30, 300])
 def test_any_number_of_other_labels_between_two_uses_changes_nothing(other_keys: int) -> None:
     cluster = Cluster()
     others = {f"key-{number}": "" for number in range(300)}
@@ -168,6 +168,8 @@ def test_any_number_of_other_labels_between_two_uses_changes_nothing(other_keys:
         cluster.view(None).label(f"other-{number}")
     for number in range(300):
         cluster.nodes.label_column(f"key-{number}")
+    # Whatever is forgotten first.
+    cluster.nodes.memo.forget((NodeView._label, ("zone",)))
     assert scores(cluster.view(np.array([1, 2, 0]))) == [0, 100, 0]
 
 

@@ -2,6 +2,7 @@ import pytest
 from msgspec import structs
 
 from extender_service.cluster.owners.owners import Workloads
+from extender_service.cluster.selection.label_sets import label_set
 from extender_service.kube.parsing.selectors import EVERYTHING, Selector, label_set_selector
 from extender_service.kube.types.core import LabelSelector, ObjectMeta, OwnerReference, Pod, SelectorRequirement
 from extender_service.kube.types.workloads import (
@@ -37,6 +38,11 @@ def owned(api_version: str, kind: str, *, name: str = "owner", controller: bool 
     return structs.replace(pod, metadata=structs.replace(pod.metadata, owner_references=(owner,)))
 
 
+def selected(workloads: Workloads, pod: Pod) -> Selector:
+    metadata = pod.metadata
+    return default_selector(workloads, label_set(metadata.namespace, metadata.labels), metadata.owner_references)
+
+
 def labels(**wanted: str) -> Selector:
     return label_set_selector(wanted)
 
@@ -55,10 +61,10 @@ def labels(**wanted: str) -> Selector:
     ],
 )
 def test_services_and_the_controller_select_together(workloads: Workloads, pod: Pod, expected: Selector) -> None:
-    assert default_selector(pod, workloads) == expected
+    assert selected(workloads, pod) == expected
 
 
 def test_a_controller_with_a_malformed_selector_adds_nothing(workloads: Workloads) -> None:
     broken = LabelSelector(match_expressions=(SelectorRequirement("app", "Near"),))
     workloads.apply(ReplicaSet(OWNER, ReplicaSetSpec(broken)))
-    assert default_selector(owned("apps/v1", "ReplicaSet"), workloads) == labels(tier="front")
+    assert selected(workloads, owned("apps/v1", "ReplicaSet")) == labels(tier="front")
