@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 import numpy as np
 
-from extender_service.cluster import view
 from extender_service.cluster.amounts.requests import RequestShape, pod_requests, request_shape, requests_and_ports
 from extender_service.cluster.nodes.images import Images
 from extender_service.cluster.nodes.volume_support import limit_key
@@ -20,10 +19,10 @@ from extender_service.cluster.pods.running_terms import RunningTerms
 from extender_service.cluster.selection.label_sets import LabelSet, label_set
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.structures.interning import shared
+from extender_service.cluster.view import node_view
 from extender_service.extender.wire import request_limits as moderation
 from extender_service.extender.wire.nodes_args import ExtenderArgsDecoder
 from extender_service.extender.wire.priorities import Priorities, PrioritiesEncoder
-from extender_service.extender.wire.requested_nodes import CandidateFinder
 from extender_service.kube.parsing.pod_affinity import pod_affinity_terms
 from extender_service.kube.parsing.quantities import parse_quantity
 from extender_service.kube.parsing.resource_names import is_extended_resource, is_scalar_resource
@@ -40,13 +39,13 @@ from extender_service.kube.types.core import (
     SelectorRequirement,
     TopologySpreadConstraint,
 )
-from extender_service.kube.types.extender_api import ExtenderArgs
 from extender_service.kube.types.workloads import Namespace
 from extender_service.observability import logs
 from extender_service.plugins.node_resources import fit as node_resources_fit
 from extender_service.plugins.node_resources import usages as resource_scoring
 from extender_service.plugins.node_resources.usages import WeighedPod, WeightedResource
 from extender_service.plugins.pod_topology_spread.constraints import own_constraints
+from extender_service.scheduling.asked_nodes import NodeFinder
 from tests.unit.cluster.objects import make_container
 
 Ask = Callable[[int, int], object]
@@ -144,8 +143,8 @@ def _decoded_pods() -> Ask:
 
 
 def _found() -> Ask:
-    finder = CandidateFinder(Cluster())
-    return lambda number, things: finder.find(ExtenderArgs(objects.Pod(), None, _names(number, things)))
+    finder = NodeFinder(Cluster())
+    return lambda number, things: finder.named(_names(number, things))
 
 
 def _written() -> Ask:
@@ -226,7 +225,7 @@ HOSTILE: Mapping[str, Sequence[Callable[[], Ask]]] = {
     "requirements": [lambda: _values],
     "results about owners": [_answers],
     "rows of dimensions": [
-        lambda: lambda number, things: view._rows_of(tuple(range(1000 + number, 1000 + number + things)), 10)
+        lambda: lambda number, things: node_view._rows_of(tuple(range(1000 + number, 1000 + number + things)), 10)
     ],
     "scalar resource names": [lambda: lambda number, things: is_scalar_resource(f"{number:06}/{_WIDE * things}")],
     "scored requests": [

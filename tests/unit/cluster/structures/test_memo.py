@@ -10,7 +10,6 @@ from bench.decision import default_profile
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.structures.memo import Memo, NodeMemo
 from extender_service.cluster.view.node_view import NodeView
-from extender_service.framework.runtime import decide
 from extender_service.scheduling.asked_nodes import AllNodes
 from extender_service.scheduling.decision import decide
 from extender_service.scheduling.question import Question

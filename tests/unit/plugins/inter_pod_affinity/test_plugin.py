@@ -2,8 +2,6 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from extender_service.config.plugin_args import InterPodAffinityArgs
-from extender_service.plugins.inter_pod_affinity.plugin.args import InterPodAffinityArgs
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,6 +24,7 @@ from extender_service.kube.types.core import (
     WeightedPodAffinityTerm,
 )
 from extender_service.kube.types.workloads import Namespace
+from extender_service.plugins.inter_pod_affinity.plugin.args import InterPodAffinityArgs
 from extender_service.plugins.inter_pod_affinity.plugin import NOT_APART, NOT_NEAR, UNWANTED, InterPodAffinity
 from tests.unit.plugins.own_worlds import NAMESPACES, World, make_node, make_pod, reasons, worlds
 

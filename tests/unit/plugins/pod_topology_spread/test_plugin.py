@@ -2,8 +2,6 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
-from extender_service.config.plugin_args import PodTopologySpreadArgs
-from extender_service.plugins.pod_topology_spread.plugin.args import PodTopologySpreadArgs
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
@@ -11,18 +9,14 @@ from msgspec import structs
 from extender_service.cluster.selection.label_sets import LabelSet
 from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
+from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
 from extender_service.framework.plugin_errors import PluginError
-from extender_service.config.core_types import TopologySpreadConstraint as DefaultConstraint
-from extender_service.config.plugin_args import PodTopologySpreadArgs
-
-from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.status import SKIP
 from extender_service.kube.parsing.selectors import EVERYTHING, parse_label_selector
-from extender_service.kube.objects import (
-    Affinity,
 from extender_service.kube.types.core import (
+    Affinity,
     LabelSelector,
     Node,
     NodeAffinity,
@@ -35,6 +29,7 @@ from extender_service.kube.types.core import (
     TopologySpreadConstraint,
 )
 from extender_service.kube.types.workloads import Service, ServiceSpec
+from extender_service.plugins.pod_topology_spread.plugin.args import PodTopologySpreadArgs
 from extender_service.plugins.pod_topology_spread.constraints import own_constraints
 from extender_service.plugins.pod_topology_spread.plugin import NO_LABEL, NO_MATCH, PodTopologySpread
 from tests.unit.memory import MIB, kept_bytes
