@@ -74,17 +74,24 @@ class AskedNodes:
 
 
 class AllNodes(AskedNodes):
-    """All nodes of a view that exist, in its order."""
+    """All nodes of a view that exist, in its order. Most questions need no more of them than the view."""
 
     def __init__(self, view: NodeView) -> None:
-        asked = view.exists
         self.view = view
-        self.positions = np.flatnonzero(asked)
-        self.asked = asked
-        self.found = FoundRows(None, self.positions, asked, [])
+        self.asked = view.exists
 
     @cached_property
-    def names(self) -> Sequence[str]:  # type: ignore[override]  # made when it is asked for
+    def found(self) -> FoundRows:  # type: ignore[override]  # an attribute there
+        """Where they are."""
+        return FoundRows(None, np.flatnonzero(self.asked), self.asked, [])
+
+    @cached_property
+    def positions(self) -> NDArray[np.intp]:  # type: ignore[override]
+        """The positions of the nodes in the view."""
+        return self.found.positions
+
+    @cached_property
+    def names(self) -> Sequence[str]:  # type: ignore[override]
         """The names of the nodes."""
         return self.view.names_at(self.positions)
 
