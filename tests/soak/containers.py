@@ -16,14 +16,14 @@ def container_sizes(name: str, root: object) -> Counter[str]:
     """The entries of all containers that an object of the service refers to, by the way there.
 
     What is on the way from the elements of a container counts together: `x._columns[].values` are the values of all
-    columns. Every object is looked at once.
+    columns. Every object is looked at once, by the shortest way there, which stays the same from one time to the next.
     """
     sizes: Counter[str] = Counter()
     seen: set[int] = set()
-    left: list[tuple[str, object]] = [(name, root)]
+    left: deque[tuple[str, object]] = deque([(name, root)])
     kept: list[object] = []  # so that no id is given to another object meanwhile
     while left:
-        path, item = left.pop()
+        path, item = left.popleft()
         if id(item) in seen:
             continue
         seen.add(id(item))

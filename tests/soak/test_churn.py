@@ -35,13 +35,16 @@ _LIMITS = {
     "._recent._sizes": 4,
     "._changes": 2 * MOST_CHANGES,
     "._deadlines": SPARE_DEADLINES,
+    "._selections.entries": 4,
+    # Of a node that came again with the same labels, the table keeps those of before: 20 nodes with 12 labels each.
+    ".objects[].metadata.labels": 20 * 12,
 }
-# What is in these follows from nothing but which few they are.
-_LAST_FEW = ("._recent.entries[]", "._changes[]", "._deadlines[]")
+# What is in these follows from nothing but which few they are; tests/unit/test_caches.py bounds what they hold in bytes.
+_LAST_FEW = ("._kept[]", "._selections.entries[]", "._changed[]", "._recent.entries[]", "._changes[]", "._deadlines[]")
 # The last pod that was placed, the one before, and what was decided about the next.
 _LAST_PODS = ("._last_placed", "ahead._before[]", "ahead._known_kind[]", "ahead._ahead[]")
 # Room for what comes next is as much as was needed at one time, and arrays have an entry for what there is room for.
-_ROOM = ("._free", "._holders", ".values", ".facts", ".objects", "._labels", ARRAY)
+_ROOM = ("._free", "._of_rows", "._holders", ".values", ".facts", ".objects", "._labels", ARRAY)
 # It may be needed at another time by a few more.
 _MORE = 1.5
 

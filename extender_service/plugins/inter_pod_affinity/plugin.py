@@ -15,7 +15,7 @@ from extender_service.framework.status import SKIP, Rejections, Status, unresolv
 from extender_service.kube.parsing.pod_affinity import NO_TERMS, PodAffinityTerms, pod_affinity_terms
 from extender_service.kube.types.core import Object, Pod
 from extender_service.kube.types.workloads import Namespace
-from extender_service.plugins.inter_pod_affinity.plugin.args import InterPodAffinityArgs
+from extender_service.plugins.inter_pod_affinity.args import InterPodAffinityArgs
 from extender_service.plugins.inter_pod_affinity.filtering import AffinityRequirement
 from extender_service.plugins.inter_pod_affinity.scoring import AffinityPreference
 

@@ -15,7 +15,7 @@ from extender_service.framework.status import SKIP, Rejections, Status, unresolv
 from extender_service.kube.parsing.selectors import SelectorError
 from extender_service.kube.types.core import Object, Pod, TopologySpreadConstraint
 from extender_service.kube.types.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
-from extender_service.plugins.pod_topology_spread.plugin.args import SYSTEM_DEFAULTS, PodTopologySpreadArgs
+from extender_service.plugins.pod_topology_spread.args import SYSTEM_DEFAULTS, PodTopologySpreadArgs
 from extender_service.plugins.pod_topology_spread.constraints import (
     DO_NOT_SCHEDULE,
     SCHEDULE_ANYWAY,

@@ -29,7 +29,7 @@ from extender_service.kube.types.core import (
     TopologySpreadConstraint,
 )
 from extender_service.kube.types.workloads import Service, ServiceSpec
-from extender_service.plugins.pod_topology_spread.plugin.args import PodTopologySpreadArgs
+from extender_service.plugins.pod_topology_spread.args import PodTopologySpreadArgs
 from extender_service.plugins.pod_topology_spread.constraints import own_constraints
 from extender_service.plugins.pod_topology_spread.plugin import NO_LABEL, NO_MATCH, PodTopologySpread
 from tests.unit.memory import MIB, kept_bytes
