@@ -1,1 +1,1 @@
-"""The types of Kubernetes objects, as the API server sends them."""
+"""Types of Kubernetes objects, as the API server sends them, and of the extender API's messages."""

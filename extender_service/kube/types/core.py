@@ -1,7 +1,7 @@
 """Kubernetes objects, reduced to the fields that scheduling reads.
 
 Every type is a frozen msgspec Struct: fields not listed are skipped while decoding, and equal values compare and hash
-equal, so that the cluster can keep repeated ones once. Names and meanings are those of the Kubernetes API types
+equal, so that the cluster can store equal values once. Names and meanings are those of the Kubernetes API types
 (k8s.io/api core/v1). `gc=False` keeps the garbage collector from walking hundreds of thousands of objects; it is safe
 because these types cannot form cycles.
 """
@@ -10,11 +10,11 @@ from typing import Annotated, dataclass_transform
 
 import msgspec
 
-# Go refuses numbers beyond its types, and so do we: a column cannot hold them.
+# Go's decoder refuses numbers that overflow its types. So do we, because a column cannot hold them.
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
-# A quantity as it is written: usually a string, but a manifest may hold a bare number.
+# A quantity before parsing: usually a string, but a manifest may hold a bare number.
 RawQuantity = str | int | float
 ResourceList = dict[str, RawQuantity]
 
@@ -35,7 +35,7 @@ class OwnerReference(Object):
 
 
 class Metadata(Object):
-    """The part of metav1.ObjectMeta that tells which object it is, and in which version."""
+    """The fields of metav1.ObjectMeta that identify an object and its version."""
 
     name: str = ""
     namespace: str = ""
@@ -44,7 +44,7 @@ class Metadata(Object):
 
 
 class ObjectMeta(Metadata):
-    """metav1.ObjectMeta; timestamps stay RFC 3339 text in UTC, which sorts as time does."""
+    """metav1.ObjectMeta. Timestamps stay RFC 3339 text in UTC; this text sorts by time."""
 
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
@@ -69,27 +69,27 @@ class LabelSelector(Object):
 
 
 class NodeSelectorTerm(Object):
-    """Requirements on labels and fields of a node, all of which must hold; an empty term matches nothing."""
+    """Requirements on a node's labels and fields. All must hold. An empty term matches no node."""
 
     match_expressions: tuple[SelectorRequirement, ...] = ()
     match_fields: tuple[SelectorRequirement, ...] = ()
 
 
 class NodeSelector(Object):
-    """Terms of which at least one must match."""
+    """v1.NodeSelector; at least one term must match."""
 
     node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
 
 
 class PreferredSchedulingTerm(Object):
-    """A node selector term that is worth `weight` points; here an empty term matches every node."""
+    """A node selector term and the points (`weight`) for a node that it matches. Here, an empty term matches all."""
 
     weight: Int32 = 0
     preference: NodeSelectorTerm = NodeSelectorTerm()
 
 
 class NodeAffinity(Object):
-    """Which nodes a pod needs and prefers."""
+    """v1.NodeAffinity: the nodes that a pod requires, and those that it prefers."""
 
     required: NodeSelector | None = msgspec.field(name="requiredDuringSchedulingIgnoredDuringExecution", default=None)
     preferred: tuple[PreferredSchedulingTerm, ...] = msgspec.field(
@@ -98,7 +98,7 @@ class NodeAffinity(Object):
 
 
 class PodAffinityTerm(Object):
-    """Pods, by labels and namespaces, and the topology in which they are looked for."""
+    """v1.PodAffinityTerm: selects pods by labels and namespaces, near a node in terms of `topology_key`."""
 
     topology_key: str = ""
     label_selector: LabelSelector | None = None
@@ -107,7 +107,7 @@ class PodAffinityTerm(Object):
 
 
 class WeightedPodAffinityTerm(Object):
-    """A pod affinity term that is worth `weight` points."""
+    """v1.WeightedPodAffinityTerm."""
 
     weight: Int32 = 0
     pod_affinity_term: PodAffinityTerm = PodAffinityTerm()
@@ -150,7 +150,7 @@ class Taint(Object):
 
 
 class ContainerPort(Object):
-    """v1.ContainerPort, as far as it concerns the host."""
+    """v1.ContainerPort, only the fields about the host's port."""
 
     host_port: Int32 = 0
     host_ip: str = msgspec.field(name="hostIP", default="")
@@ -209,13 +209,13 @@ class AzureDisk(Object):
 
 
 class VolumeID(Object):
-    """What tells which volume it is, in v1.CinderVolumeSource, v1.PortworxVolumeSource and their like."""
+    """The volume's ID, the one field that we read of v1.CinderVolumeSource and v1.PortworxVolumeSource."""
 
     volume_id: str = msgspec.field(name="volumeID", default="")
 
 
 class Source(Object):
-    """A source of a volume of which only its presence matters."""
+    """A volume source; scheduling only reads whether it is set."""
 
 
 class PersistentVolumeClaimSource(Object):
@@ -225,7 +225,7 @@ class PersistentVolumeClaimSource(Object):
 
 
 class InTreeSources(Object):
-    """Sources that pods and persistent volumes name in the same way and CSI drivers have taken over; one is set."""
+    """In-tree volume sources that CSI drivers replaced. Pods and persistent volumes share these fields; one is set."""
 
     gce_persistent_disk: GCEPersistentDisk | None = None
     aws_elastic_block_store: AWSElasticBlockStore | None = None
@@ -237,7 +237,7 @@ class InTreeSources(Object):
 
 
 class Volume(InTreeSources):
-    """v1.Volume; one source is set, those that scheduling does not read are left out."""
+    """v1.Volume without the sources that scheduling does not read. At most one source is set."""
 
     name: str = ""
     iscsi: ISCSI | None = None
@@ -247,7 +247,7 @@ class Volume(InTreeSources):
 
 
 class TopologySpreadConstraint(Object):
-    """v1.TopologySpreadConstraint; None where the pod leaves a field to its default."""
+    """v1.TopologySpreadConstraint. None means that the pod does not set the field."""
 
     max_skew: Int32 = 0
     topology_key: str = ""

@@ -1,6 +1,6 @@
 """The types of the extender API as kube-scheduler sends and reads them (k8s.io/kube-scheduler/extender/v1).
 
-Go sends the field names as they are here and accepts them in any case; so does extender/wire.
+Go writes the field names in this case and accepts them in any case. So does extender/wire.
 """
 
 from typing import dataclass_transform
@@ -11,29 +11,29 @@ from extender_service.kube.types.core import Int64, Object, ObjectMeta, Pod
 
 
 class NodeList(Object):
-    """v1.NodeList; each node stays as it came, so that it can be read only if needed, and sent back unchanged."""
+    """v1.NodeList with raw JSON nodes: a verb decodes a node only if it needs it, and returns it unchanged."""
 
     items: tuple[msgspec.Raw, ...] = ()
 
 
 class NodeHead(Object):
-    """The part of a node that tells whether the cache has the same one."""
+    """A node's metadata, enough to decide whether the cache has the same version."""
 
     metadata: ObjectMeta = ObjectMeta()
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(msgspec.field,))
 class Args(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
-    """Base of what kube-scheduler sends."""
+    """Base of the requests that kube-scheduler sends."""
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing is missing that may have come under a name in another case."""
+        """Whether all required fields are set. If not, they may stand in the JSON under a name in another case."""
         return False
 
 
 class ExtenderArgs(Args):
-    """The pod to be placed, and either the names of the nodes in question or the nodes themselves."""
+    """The pod to place, and the candidate nodes: `node_names` if nodeCacheCapable is set, else `nodes`."""
 
     pod: Pod | None = None
     nodes: NodeList | None = None
@@ -52,21 +52,21 @@ class MetaPod(Args):
 
 
 class MetaVictims(Args):
-    """Pods to be deleted from a node, and how many of them a PodDisruptionBudget protects."""
+    """Pods to delete from a node, and how many of these deletions violate a PodDisruptionBudget."""
 
     pods: list[MetaPod] = []
     num_pdb_violations: Int64 = msgspec.field(name="NumPDBViolations", default=0)
 
 
 class Victims(Args):
-    """As MetaVictims, with whole pods."""
+    """Like MetaVictims, with whole pods."""
 
     pods: list[Pod] = []
     num_pdb_violations: Int64 = msgspec.field(name="NumPDBViolations", default=0)
 
 
 class ExtenderPreemptionArgs(Args):
-    """The pod that needs room, and by node name the pods that kube-scheduler would delete for it."""
+    """The preemptor, and by node name the pods that kube-scheduler would delete for it."""
 
     pod: Pod | None = None
     node_name_to_victims: dict[str, Victims] | None = None
@@ -74,7 +74,7 @@ class ExtenderPreemptionArgs(Args):
 
 
 class ExtenderBindingArgs(Args):
-    """The pod to be bound, and its node."""
+    """The pod to bind, and its node."""
 
     pod_name: str = ""
     pod_namespace: str = ""
@@ -84,20 +84,20 @@ class ExtenderBindingArgs(Args):
 
 @dataclass_transform(frozen_default=True, field_specifiers=(msgspec.field,))
 class Result(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
-    """Base of what kube-scheduler reads."""
+    """Base of the answers that kube-scheduler reads."""
 
 
 class ResultNodeList(Object):
-    """A v1.NodeList of nodes as they came."""
+    """A v1.NodeList of nodes in the JSON of the request."""
 
     items: list[msgspec.Raw]
 
 
 class ExtenderFilterResult(Result):
-    """The nodes that the pod may go to, and why not to the others.
+    """The nodes that fit the pod, and for each other node the reason why it does not.
 
-    `nodes` or `node_names` is set, as in the request. Deleting pods could help on `failed_nodes`, not on
-    `failed_and_unresolvable_nodes`. With an `error`, nothing else counts.
+    Sets `nodes` or `node_names`, whichever the request has. Preemption could help on `failed_nodes`, but not on
+    `failed_and_unresolvable_nodes`. If `error` is set, kube-scheduler ignores the other fields.
     """
 
     nodes: ResultNodeList | None = None
@@ -108,25 +108,25 @@ class ExtenderFilterResult(Result):
 
 
 class HostPriority(Result):
-    """A node and its score; prioritize answers a list of them."""
+    """A node and its score. The answer of prioritize is a list of these."""
 
     host: str
     score: int
 
 
 class ExtenderPreemptionResult(Result):
-    """The nodes on which deleting these pods makes room."""
+    """The candidate nodes for preemption, each with the victims to delete there."""
 
     node_name_to_meta_victims: dict[str, MetaVictims]
 
 
 class ExtenderBindingResult(Result):
-    """Empty when the pod is bound."""
+    """`error` is empty if the pod is bound."""
 
     error: str = ""
 
 
 class ErrorResult(Result):
-    """What is wrong with a request; sent with a status other than 200 where a verb's answer has no room for it."""
+    """The error of a refused request, sent with an HTTP status other than 200."""
 
     error: str

@@ -1,4 +1,4 @@
-"""Namespace and name, by which the objects of a kind are told apart."""
+"""Keys of objects: namespace and name identify an object of a kind."""
 
 from typing import Protocol
 
@@ -9,7 +9,7 @@ Key = tuple[str, str]
 
 
 class ApiObject(Protocol):
-    """Anything with metav1.ObjectMeta, or its part that all objects need."""
+    """Any object with metav1.ObjectMeta, or at least the fields of `Metadata`."""
 
     @property
     def metadata(self) -> Metadata:

@@ -1,4 +1,4 @@
-"""What identifies a pod, and when it has ended."""
+"""The pod's UID, and the phases in which a pod has ended."""
 
 from extender_service.kube.types.watched_pods import AnyPod
 
@@ -6,5 +6,5 @@ TERMINAL_PHASES = ("Succeeded", "Failed")
 
 
 def pod_uid(pod: AnyPod) -> str:
-    """Return the pod's UID, or namespace/name where it has none."""
+    """Return the pod's UID, or namespace/name if it has none."""
     return pod.metadata.uid or f"{pod.metadata.namespace}/{pod.metadata.name}"

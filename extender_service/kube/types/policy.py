@@ -10,7 +10,7 @@ class PodDisruptionBudgetSpec(Object):
 
 
 class PodDisruptionBudgetStatus(Object):
-    """policy/v1 PodDisruptionBudgetStatus; `disrupted_pods` are names of pods whose eviction is counted already."""
+    """policy/v1 PodDisruptionBudgetStatus. `disruptions_allowed` already counts the eviction of `disrupted_pods`."""
 
     disruptions_allowed: Int32 = 0
     disrupted_pods: dict[str, str] = {}

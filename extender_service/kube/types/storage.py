@@ -27,7 +27,7 @@ class CSISource(Object):
 
 
 class ClaimReference(Object):
-    """The claim that a volume is bound to, or kept for (v1.ObjectReference)."""
+    """The claim that a volume is bound to, or reserved for (v1.ObjectReference)."""
 
     namespace: str = ""
     name: str = ""
@@ -36,7 +36,7 @@ class ClaimReference(Object):
 
 
 class VolumeNodeAffinity(Object):
-    """Nodes from which a volume can be reached."""
+    """v1.VolumeNodeAffinity: the nodes that can access a volume."""
 
     required: NodeSelector | None = None
 
@@ -55,7 +55,7 @@ class PersistentVolumeSpec(InTreeSources):
 
 
 class Phase(Object):
-    """How far a volume or a claim is in its life."""
+    """The status of a volume or claim, only its phase, such as Bound."""
 
     phase: str = ""
 
@@ -69,7 +69,7 @@ class PersistentVolume(Object):
 
     @property
     def class_name(self) -> str:
-        """The storage class; the old annotation takes precedence."""
+        """The storage class, empty for none. BETA_CLASS_ANNOTATION takes precedence over the spec."""
         return self.metadata.annotations.get(BETA_CLASS_ANNOTATION, self.spec.storage_class_name)
 
 
@@ -94,35 +94,35 @@ class PersistentVolumeClaim(Object):
 
     @property
     def class_name(self) -> str:
-        """The storage class, empty if there is none; the old annotation takes precedence."""
+        """The storage class, empty for none. BETA_CLASS_ANNOTATION takes precedence over the spec."""
         return self.metadata.annotations.get(BETA_CLASS_ANNOTATION, self.spec.storage_class_name)
 
     @property
     def is_bound(self) -> bool:
-        """Whether the claim is bound to a volume, and the volume to it."""
+        """Whether the PV controller has finished binding: the claim to a volume, and the volume to the claim."""
         return bool(self.spec.volume_name) and BIND_COMPLETED_ANNOTATION in self.metadata.annotations
 
     @property
     def request(self) -> RawQuantity | None:
-        """How much storage is asked for."""
+        """The requested storage, as a quantity before parsing; None if the claim has no request."""
         return self.spec.resources.requests.get(STORAGE)
 
 
 class TopologyRequirement(Object):
-    """Values that a node's label may have (v1.TopologySelectorLabelRequirement)."""
+    """The allowed values of a node's label (v1.TopologySelectorLabelRequirement)."""
 
     key: str = ""
     values: tuple[str, ...] = ()
 
 
 class TopologyTerm(Object):
-    """Requirements on a node's labels, all of which must hold (v1.TopologySelectorTerm)."""
+    """Requirements on a node's labels. All must hold (v1.TopologySelectorTerm)."""
 
     match_label_expressions: tuple[TopologyRequirement, ...] = ()
 
 
 class StorageClass(Object):
-    """storage/v1.StorageClass; None stands for an unset binding mode."""
+    """storage/v1.StorageClass. A `volume_binding_mode` of None is unset."""
 
     metadata: ObjectMeta = ObjectMeta()
     provisioner: str = ""
@@ -150,7 +150,7 @@ class CSINodeSpec(Object):
 
 
 class CSINode(Object):
-    """storage/v1.CSINode, which has the name of its node."""
+    """storage/v1.CSINode. Its name is that of its node."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: CSINodeSpec = CSINodeSpec()
@@ -170,7 +170,7 @@ class CSIDriver(Object):
 
 
 class CSIStorageCapacity(Object):
-    """storage/v1.CSIStorageCapacity: what is left of a storage class in one part of the cluster."""
+    """storage/v1.CSIStorageCapacity: the free capacity for a storage class in one topology segment."""
 
     metadata: ObjectMeta = ObjectMeta()
     storage_class_name: str = ""
@@ -179,7 +179,7 @@ class CSIStorageCapacity(Object):
     maximum_volume_size: RawQuantity | None = None
 
 
-# The kinds of this module by apiVersion and kind.
+# The storage kinds that scheduling reads, by (apiVersion, kind).
 STORAGE_KINDS: dict[tuple[str, str], type[Object]] = {
     ("v1", "PersistentVolume"): PersistentVolume,
     ("v1", "PersistentVolumeClaim"): PersistentVolumeClaim,

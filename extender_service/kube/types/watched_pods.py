@@ -1,8 +1,9 @@
-"""Pods as a watch of all pods needs them: what they take of nodes, and what they are to other pods.
+"""Pods for the watch of all pods, reduced to what affects other pods: what they use of a node, labels and affinity.
 
-Of most pods nobody asks more than that, and to skip the rest saves a good part of the time that a list of them takes to
-decode. What a pod wants for itself is read where it is judged, from `objects.Pod`; names and meanings are the same.
-What many pods have in common stays JSON, by which it is looked up.
+Most pods are only ever counted on their node. Skipping the other fields saves much of the time to decode a list of
+pods. The fields for placing a pod itself, such as its tolerations, are decoded from the request (`core.Pod`). Fields
+of both types have the same names and meanings. Values that many pods share, such as labels, stay raw JSON: the cluster
+uses the bytes as a cache key, and decodes equal ones once.
 """
 
 from msgspec import Raw
@@ -67,4 +68,4 @@ class WatchedPod(Object):
 
 
 AnyPod = Pod | WatchedPod
-"""A pod of which no more is asked than of one that is watched."""
+"""A pod from which the code reads only the fields that WatchedPod also has."""

@@ -1,10 +1,10 @@
-"""Objects that pods belong to, reduced to what tells which pods those are."""
+"""Namespaces, Services and workload controllers, reduced to the fields that select or describe their pods."""
 
 from extender_service.kube.types.core import LabelSelector, Object, ObjectMeta
 
 
 class ServiceSpec(Object):
-    """v1.ServiceSpec; without a selector a Service selects nothing, with an empty one every pod."""
+    """v1.ServiceSpec. A selector of None selects no pod, an empty selector every pod."""
 
     selector: dict[str, str] | None = None
 
