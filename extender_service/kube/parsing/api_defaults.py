@@ -1,7 +1,7 @@
-"""What an API server fills in before scheduling sees an object, for objects that come from elsewhere.
+"""The API server's defaults, for objects that did not pass through an API server, such as those of a cluster file.
 
-The source is pkg/apis/core/v1/defaults.go of the reference. Some defaults follow from fields that scheduling does not
-read otherwise, so they are taken from the object's JSON.
+The rules are those of pkg/apis/core/v1/defaults.go. Some defaults depend on fields that the object types leave out,
+such as a container's limits. These functions read them from the object's JSON.
 """
 
 from msgspec import Raw, structs
@@ -86,17 +86,17 @@ _nodes = Decoder(_Node)
 
 
 def default_metadata(metadata: ObjectMeta, *, namespaced: bool) -> ObjectMeta:
-    """Fill in the namespace and the UID, which is then the object's "namespace/name", the same at each reading."""
+    """Fill in the namespace and the UID. The UID is "namespace/name", so reading the file again gives the same UID."""
     namespace = (metadata.namespace or DEFAULT_NAMESPACE) if namespaced else ""
     uid = metadata.uid or (f"{namespace}/{metadata.name}" if namespaced else metadata.name)
     return structs.replace(metadata, namespace=namespace, uid=uid)
 
 
 def default_pod(pod: Pod, source: Raw) -> Pod:
-    """Fill in a pod's scheduler, requests (from limits), volumes, label keys of its affinity (into selectors) and, on
-    the host's network, host ports.
+    """Fill in a pod's schedulerName, requests (from limits) and volume defaults; with hostNetwork, its host ports.
 
-    `source` is the pod's JSON. Raises DecodeError for a malformed quantity.
+    Also merges matchLabelKeys of its pod affinity into the selectors. `source` is the pod's JSON. Raises DecodeError
+    for a malformed quantity.
     """
     spec, more = pod.spec, _pods.decode(source).spec
     spec = structs.replace(
@@ -112,7 +112,7 @@ def default_pod(pod: Pod, source: Raw) -> Pod:
 
 
 def default_node(node: Node, source: Raw) -> Node:
-    """Fill in a node's allocatable resources, which are its capacity where they are missing.
+    """Fill in a node's allocatable resources from its capacity, if they are missing.
 
     `source` is the node's JSON. Raises DecodeError for a malformed quantity.
     """
@@ -135,20 +135,20 @@ def default_persistent_volume(volume: PersistentVolume, _source: Raw) -> Persist
 
 
 def default_claim(claim: PersistentVolumeClaim, _source: Raw) -> PersistentVolumeClaim:
-    """Round what is asked for. Raises DecodeError for a malformed quantity."""
+    """Round the requested storage up to milli units. Raises DecodeError for a malformed quantity."""
     requests = _round_to_milli(claim.spec.resources.requests, "$.spec.resources.requests")
     return structs.replace(claim, spec=structs.replace(claim.spec, resources=ResourceRequirements(requests)))
 
 
 def default_storage_capacity(capacity: CSIStorageCapacity, _source: Raw) -> CSIStorageCapacity:
-    """Return it as it is. Raises DecodeError for a malformed quantity."""
+    """Check the quantities; nothing has a default. Raises DecodeError for a malformed quantity."""
     for name, raw in (("capacity", capacity.capacity), ("maximumVolumeSize", capacity.maximum_volume_size)):
         _round_to_milli({} if raw is None else {name: raw}, "$")
     return capacity
 
 
 def default_storage_class(storage_class: StorageClass, _source: Raw) -> StorageClass:
-    """Fill in when volumes of a class are bound: at once."""
+    """Fill in volumeBindingMode: Immediate."""
     return structs.replace(storage_class, volume_binding_mode=storage_class.volume_binding_mode or "Immediate")
 
 
@@ -166,7 +166,7 @@ def _default_azure_disk(disk: AzureDisk | None) -> AzureDisk | None:
 
 
 def default_replication_controller(controller: ReplicationController, source: Raw) -> ReplicationController:
-    """Fill in a controller's selector, which is the labels of its template where it is missing.
+    """Fill in a controller's selector from the labels of its pod template, if it is missing.
 
     `source` is the controller's JSON.
     """
@@ -202,7 +202,7 @@ def _default_host_ports(ports: tuple[ContainerPort, ...], more: tuple[_Port, ...
 
 
 def _round_to_milli(resources: ResourceList, path: str) -> ResourceList:
-    """The resources with amounts finer than milli rounded up, as the API server keeps them."""
+    """Round amounts up to milli units, as the API server stores them."""
     rounded: ResourceList = {}
     for name, raw in resources.items():
         try:

@@ -1,6 +1,6 @@
-"""In-tree volumes as the CSI drivers that took them over see them (k8s.io/csi-translation-lib).
+"""Translation of in-tree volumes to those of the CSI drivers that replaced them (k8s.io/csi-translation-lib).
 
-Only what scheduling needs: which driver and volume it is, and which nodes can reach it.
+Only the parts that scheduling needs: the driver, the volume handle and the node affinity.
 """
 
 import re
@@ -27,7 +27,7 @@ CINDER = "kubernetes.io/cinder"
 PORTWORX = "kubernetes.io/portworx-volume"
 VSPHERE = "kubernetes.io/vsphere-volume"
 
-# CSI drivers by the in-tree plugin that they took over from.
+# CSI drivers, by the in-tree plugin that each replaced.
 DRIVERS = {
     EBS: "ebs.csi.aws.com",
     GCE_PD: "pd.csi.storage.gke.io",
@@ -37,7 +37,7 @@ DRIVERS = {
     PORTWORX: "pxd.portworx.com",
     VSPHERE: "csi.vsphere.vmware.com",
 }
-# The field of a volume in which each plugin's source is.
+# The field of Volume that holds each plugin's source.
 _FIELDS = {
     EBS: "aws_elastic_block_store",
     GCE_PD: "gce_persistent_disk",
@@ -50,9 +50,9 @@ _FIELDS = {
 _sources = attrgetter(*_FIELDS.values())
 _NO_SOURCES = (None,) * len(_FIELDS)
 PLUGINS = {driver: plugin for plugin, driver in DRIVERS.items()}
-# Those for which scheduling follows the migration.
+# The plugins whose migration kube-scheduler takes into account.
 FOLLOWED = frozenset({EBS, GCE_PD, AZURE_DISK, CINDER, PORTWORX})
-# Where a CSINode says which plugins are migrated on its node.
+# The annotation of a CSINode that lists the plugins that are migrated on its node.
 MIGRATED_ANNOTATION = "storage.alpha.kubernetes.io/migrated-plugins"
 
 ZONE = "topology.kubernetes.io/zone"
@@ -72,18 +72,18 @@ _UNSPECIFIED = "UNSPECIFIED"
 
 
 class TranslationError(ValueError):
-    """A volume that the driver cannot take over, in the reference's words."""
+    """A volume that cannot be translated; the text is that of csi-translation-lib."""
 
 
 class CSIVolume(msgspec.Struct, frozen=True):
-    """A volume as its driver knows it."""
+    """A volume as the CSI driver identifies it."""
 
     driver: str
     handle: str
 
 
 def in_tree_plugin(sources: InTreeSources) -> str:
-    """Return the in-tree plugin of a volume, empty where there is none that was migrated."""
+    """Return the name of a volume's in-tree plugin, such as kubernetes.io/cinder; empty if DRIVERS does not have it."""
     found = _sources(sources)
     if found == _NO_SOURCES:
         return ""
@@ -91,7 +91,10 @@ def in_tree_plugin(sources: InTreeSources) -> str:
 
 
 def translate(sources: InTreeSources, plugin: str, gce_location: str = f"zones/{_UNSPECIFIED}") -> CSIVolume:
-    """Return what a volume of one of the FOLLOWED plugins is to its driver. Raises TranslationError."""
+    """Translate a volume of one of the FOLLOWED plugins. Raises TranslationError.
+
+    Example: `awsElasticBlockStore` with `aws://eu-1a/vol-1` gives driver ebs.csi.aws.com and handle vol-1.
+    """
     handle = ""
     if sources.aws_elastic_block_store is not None:
         handle = _ebs_handle(sources.aws_elastic_block_store.volume_id)
@@ -107,15 +110,15 @@ def translate(sources: InTreeSources, plugin: str, gce_location: str = f"zones/{
 
 
 def translate_volume(volume: PersistentVolume, plugin: str) -> CSIVolume:
-    """Return what a persistent volume of one of the FOLLOWED plugins is to its driver. Raises TranslationError."""
+    """Like translate, for a persistent volume: its labels give the zone or region of a GCE disk."""
     location = _gce_location(volume) if plugin == GCE_PD else ""
     return translate(volume.spec, plugin, location)
 
 
 def translated_affinity(volume: PersistentVolume, plugin: str) -> NodeSelector | None:
-    """Return which nodes can reach a persistent volume through its driver; None for all.
+    """Return the node affinity of a persistent volume for its driver; None for all nodes.
 
-    Zones are then named by the driver's own label (translateTopologyFromInTreeToCSI).
+    The driver's own topology key replaces the zone label (translateTopologyFromInTreeToCSI).
     """
     affinity = volume.spec.node_affinity
     required = None if affinity is None else affinity.required
@@ -185,7 +188,7 @@ def _azure_handle(disk: AzureDisk) -> str:
 
 
 def _gce_location(volume: PersistentVolume) -> str:
-    """The zone of a disk, or its region where it is in several zones."""
+    """Return the zone of a disk, or the region of a disk in several zones."""
     labels = volume.metadata.labels
     label = labels.get(BETA_ZONE) or labels.get(ZONE, "")
     zones = label.split(ZONE_DELIMITER)

@@ -1,7 +1,7 @@
 """Typed JSON of Kubernetes objects, read as Go's decoder reads it.
 
-Go prints null for an absent list, map or time. Decoding is strict and fast for input without nulls; only where that
-fails, the input is read a second time, slowly, with each null taken for the zero value of its type.
+Go writes null for a nil list or map and for a zero time. The first attempt decodes strictly and fast, and refuses most
+nulls. If it fails, a second, slow attempt replaces each null by the zero value of its type.
 """
 
 from functools import cached_property
@@ -13,7 +13,7 @@ from msgspec import inspect
 T = TypeVar("T")
 
 _NULL = msgspec.Raw(b"null")
-# What null counts as where it cannot be left out: in a list, or as a value of a map. Unions are quantities.
+# The zero values for nulls in lists and maps: leaving out such an entry would change the value. Unions are quantities.
 _ZERO_VALUES: dict[type[inspect.Type], object] = {inspect.StrType: "", inspect.StructType: {}, inspect.UnionType: 0}
 
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -21,18 +21,18 @@ _elements = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 class DecodeError(ValueError):
-    """Input that is not JSON, or not of the type asked for; the text names the field and what was expected there."""
+    """Input that is not JSON, or not of the expected type. The text names the field and the type expected there."""
 
 
 class Decoder(Generic[T]):
-    """Decodes JSON to one type; made once per type and used often."""
+    """Decodes JSON to one type. Make one per type and keep it: construction is slow."""
 
     def __init__(self, object_type: type[T]) -> None:
         self._object_type = object_type
         self._json = msgspec.json.Decoder(object_type)
 
     def decode(self, data: bytes | bytearray | msgspec.Raw) -> T:
-        """Decode one JSON value; fields that the type does not have are skipped, null is the zero value.
+        """Decode one JSON value. Skips fields that the type does not have. Null is the zero value.
 
         Raises DecodeError.
         """
@@ -55,10 +55,10 @@ class Decoder(Generic[T]):
 
 
 def _without_nulls(value: msgspec.Raw, kind: inspect.Type) -> Any:
-    """Leave out null fields, which gives them their defaults, and unknown ones; replace other nulls by zero values.
+    """Leave out null fields, which gives them their defaults, and unknown ones. Replace other nulls by zero values.
 
-    What has another form than its type stays as it is, and so does what has no fields or elements of its own: whatever
-    is wrong with it, the decoder will tell with the field's name.
+    A value that does not match its type stays unchanged, and so does a scalar. If one of them is wrong, the decoder
+    reports it with the field's name.
     """
     if isinstance(kind, inspect.UnionType):
         members = [member for member in kind.types if not isinstance(member, inspect.NoneType)]

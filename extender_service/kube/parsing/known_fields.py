@@ -1,7 +1,7 @@
-"""Which fields Kubernetes' objects have, to find those of a manifest that are misspelled.
+"""Finds misspelled fields in manifests, such as `lables`.
 
-The types of this package hold only the fields that scheduling reads, and skip others. known_fields.json has the fields
-of Kubernetes' own types (python -m tests.known_fields writes it).
+The decoder skips fields that scheduling does not read, so it would also skip misspelled ones. known_fields.json lists
+all fields of Kubernetes' own types (`python -m tests.known_fields` writes it).
 """
 
 import difflib
@@ -17,8 +17,8 @@ import msgspec
 from msgspec import Raw
 
 TABLE = Path(__file__).with_name("known_fields.json")
-# How many objects of a kind are checked in a file. A file that is written by hand has fewer. The check takes a fifth of
-# the time that reading an object takes, which is too long for the 150,000 pods of a cluster that kubectl printed.
+# At most so many objects of a kind are checked in a file; a file written by hand has fewer. The check adds a fifth to
+# the time for reading an object. That is too slow for a dump by kubectl of a cluster with 150,000 pods.
 MOST_CHECKED = 5_000
 LIST = ("meta/v1", "List")
 
@@ -30,7 +30,7 @@ _elements = msgspec.json.Decoder(list[Raw])
 
 
 class UnknownField(NamedTuple):
-    """A field that Kubernetes does not have: where it was first found in a file, and the name that comes closest."""
+    """A field that Kubernetes does not have: its first place in a file, and the most similar name, if there is one."""
 
     place: str
     subject: str
@@ -39,7 +39,11 @@ class UnknownField(NamedTuple):
 
 
 class FieldCheck:
-    """The unknown fields in the objects of one file: each once for a kind, in whichever elements of lists it occurs."""
+    """Collects the unknown fields in the objects of one file.
+
+    Reports a field once per kind, also if it is in several elements of a list: `containers[0].imag` and
+    `containers[1].imag` are one.
+    """
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str], UnknownField] = {}
@@ -47,11 +51,11 @@ class FieldCheck:
 
     @property
     def found(self) -> list[UnknownField]:
-        """The unknown fields in the order of the file."""
+        """The unknown fields, in the order of the file."""
         return list(self._found.values())
 
     def check(self, source: Raw, api_version: str, kind: str, *, place: str, subject: str) -> None:
-        """Look at one object; `place` and `subject` say in an UnknownField which it is."""
+        """Check one object. `place` and `subject` identify it in the UnknownField."""
         struct = struct_of(api_version, kind)
         self._checked[struct] += 1
         if self._checked[struct] > MOST_CHECKED:
@@ -69,11 +73,11 @@ def struct_of(api_version: str, kind: str) -> str:
 
 
 def _unknown_fields(source: Raw, struct: str) -> Iterator[tuple[str, str, str]]:
-    """The paths of unknown fields, each with the field's name and the struct that does not have it."""
+    """Yield the path of each unknown field, its name, and the struct that lacks it."""
     try:
         _strict_decoder(struct).decode(source)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        # A field is unknown, or another thing that reading the object does not mind, such as null in a list.
+        # Either a field is unknown, or strict decoding refused what the decoder accepts, such as null in a list.
         yield from _walk(source, struct, "")
 
 
@@ -96,7 +100,7 @@ def _decoded(decoder: msgspec.json.Decoder[T], source: Raw, otherwise: T) -> T:
     try:
         return decoder.decode(source)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        # Of another form, or null. Where it matters, reading the object has failed before.
+        # Null, or not of this type. If scheduling reads the field, decoding the object has failed before.
         return otherwise
 
 
@@ -106,7 +110,7 @@ def _closest(name: str, struct: str) -> str | None:
 
 @cache
 def _table() -> dict[str, dict[str, str]]:
-    """The fields of each Go struct, and the struct that each holds: []NAME for a list of it, empty for no struct."""
+    """The fields of each Go struct with their types: a struct's NAME, []NAME for a list of it, empty for no struct."""
     table: dict[str, dict[str, str]] = json.loads(TABLE.read_text())
     return table
 
@@ -118,7 +122,7 @@ def _strict_decoder(struct: str) -> msgspec.json.Decoder[Any]:
 
 @cache
 def _strict_type(struct: str) -> Any:
-    """A type with all fields of a struct that refuses any other; decoding to it is how the check is fast."""
+    """A msgspec type that has all fields of a struct and refuses others: decoding to it is a fast check."""
     fields = [(name, _strict_field(inner), None) for name, inner in _table()[struct].items()]
     return msgspec.defstruct(struct.rpartition(".")[2], fields, forbid_unknown_fields=True, gc=False)
 

@@ -1,6 +1,6 @@
-"""Label syntax and the wording of field errors, as apimachinery's util/validation prints them.
+"""Label syntax and the texts of field errors, as in apimachinery's util/validation.
 
-Users search for these texts and kube-scheduler's messages contain them, so they are Kubernetes' to the letter.
+The texts are Kubernetes' own to the letter: kube-scheduler's messages contain them, and users search for them.
 """
 
 import re
@@ -35,7 +35,7 @@ _ESCAPES |= {'"': '\\"', "\\": "\\\\"}
 
 
 def label_key_faults(key: str) -> list[str]:
-    """What is wrong with a label's key (validation.IsQualifiedName); nothing for a valid one."""
+    """Return the errors of a label's key (validation.IsQualifiedName); none for a valid key."""
     prefix, slash, name = key.rpartition("/")
     if "/" in prefix:
         return [
@@ -59,7 +59,7 @@ def label_key_faults(key: str) -> list[str]:
 
 
 def label_value_faults(value: str) -> list[str]:
-    """What is wrong with a label's value (validation.IsValidLabelValue); nothing for a valid one."""
+    """Return the errors of a label's value (validation.IsValidLabelValue); none for a valid value."""
     faults = []
     if len(value.encode()) > _MOST_NAME_BYTES:
         faults.append(f"must be no more than {_MOST_NAME_BYTES} characters")
@@ -69,12 +69,12 @@ def label_value_faults(value: str) -> list[str]:
 
 
 def child(path: str, name: str) -> str:
-    """The path of a field below a path, which is empty at the root (field.Path)."""
+    """Return the path of a field (field.Path.Child); the `path` of the root is empty."""
     return f"{path}.{name}" if path else name
 
 
 def invalid_text(path: str, value: str | Sequence[str], detail: str) -> str:
-    """The text of field.Invalid for a string or a []string."""
+    """Return the text of field.Invalid for a string or a []string."""
     if isinstance(value, str):
         shown = quoted(value)
     elif value:
@@ -85,18 +85,18 @@ def invalid_text(path: str, value: str | Sequence[str], detail: str) -> str:
 
 
 def not_supported_text(path: str, value: str, supported: Iterable[str]) -> str:
-    """The text of field.NotSupported."""
+    """Return the text of field.NotSupported."""
     return f"{path}: Unsupported value: {quoted(value)}: supported values: {', '.join(map(quoted, supported))}"
 
 
 def aggregate(errors: Iterable[str]) -> str:
-    """Several errors in one text, each once, as errors.Aggregate prints them; empty for none."""
+    """Join errors to one text without duplicates, as errors.Aggregate prints them; empty for no error."""
     distinct = list(dict.fromkeys(errors))
     return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]" if distinct else ""
 
 
 def quoted(text: str) -> str:
-    """The text as Go's %q prints it."""
+    """Return the text as Go's %q prints it."""
     return f'"{"".join(map(_quoted_character, text))}"'
 
 

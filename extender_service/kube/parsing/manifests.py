@@ -1,6 +1,6 @@
 """Cluster files: Kubernetes manifests in YAML or JSON.
 
-YAML is turned into JSON first, as Kubernetes' own tools do, so that both are decoded in the same way.
+YAML is converted to JSON first, as Kubernetes' own tools do. So one decoder reads both.
 """
 
 import re
@@ -42,7 +42,7 @@ from extender_service.kube.types.workloads import Namespace, ReplicaSet, Replica
 
 T = TypeVar("T", bound=Object)
 
-# The kinds that are read, by apiVersion and kind.
+# The kinds that are read from a file, by (apiVersion, kind).
 KINDS: dict[tuple[str, str], type[Object]] = {
     ("v1", "Node"): Node,
     ("v1", "Pod"): Pod,
@@ -54,7 +54,7 @@ KINDS: dict[tuple[str, str], type[Object]] = {
     ("policy/v1", "PodDisruptionBudget"): PodDisruptionBudget,
     **STORAGE_KINDS,
 }
-# Those of them that have no namespace.
+# The kinds without a namespace.
 CLUSTER_SCOPED: frozenset[type[Object]] = frozenset(
     {Node, Namespace, PersistentVolume, StorageClass, CSINode, CSIDriver}
 )
@@ -72,14 +72,14 @@ _fill_in: dict[type[Object], Callable[[Any, Raw], Object]] = {
 
 
 class ManifestError(ValueError):
-    """A file that cannot be read; one line that names the file, the document in it, the object and the field."""
+    """A file that cannot be read. The text is one line with the file, the document, the object and the field."""
 
 
 class Manifests:
-    """The objects of one or more files; an object that comes again replaces the earlier one, as with kubectl apply.
+    """The objects of one or more files. A later object replaces an earlier one of the same key, as with kubectl apply.
 
-    `unknown` counts the objects of other kinds, which are left out, by apiVersion and kind. `unknown_fields` are fields
-    of the other objects that Kubernetes does not have, and which are left out as well.
+    `unknown` counts the ignored objects of kinds that are not in KINDS, by (apiVersion, kind). `unknown_fields` are the
+    ignored fields that Kubernetes does not have either.
     """
 
     def __init__(self) -> None:
@@ -88,18 +88,18 @@ class Manifests:
         self.unknown_fields: list[UnknownField] = []
 
     def of(self, object_type: type[T]) -> dict[str, T]:
-        """The objects of a type by "namespace/name", or by name where the kind has no namespace."""
+        """Return the objects of a type by "namespace/name", or by name if the kind has no namespace."""
         return cast("dict[str, T]", self._objects.get(object_type, {}))
 
     def add(self, key: str, item: Object) -> None:
-        """Take in an object."""
+        """Add an object, in place of an earlier one of the same type and key."""
         self._objects.setdefault(type(item), {})[key] = item
 
 
 def read_manifests(paths: Iterable[Path]) -> Manifests:
-    """Read files, each a manifest or a List in JSON, or any number of them in YAML; defaults are filled in.
+    """Read files and fill in the API server's defaults. Raises ManifestError.
 
-    Raises ManifestError.
+    A JSON file holds one manifest or List, a YAML file any number of them.
     """
     manifests = Manifests()
     for path in paths:
@@ -116,7 +116,7 @@ class _Name(Object):
 
 
 class _Head(Object):
-    """What tells how to read the rest."""
+    """The fields that determine how to decode the rest."""
 
     api_version: str = ""
     kind: str = ""
@@ -132,7 +132,7 @@ _lists = Decoder(_List)
 
 
 class _Element(NamedTuple):
-    """An object in a document, with what the list around it says about its type."""
+    """An object in a document. A list passes the type of its elements on in `api_version` and `kind`."""
 
     source: Raw
     place: str
@@ -153,7 +153,7 @@ def _read_document(document: Raw, place: str, manifests: Manifests, fields: Fiel
             if kind.endswith("List"):
                 elements = _elements(element, api_version, kind)
                 if not elements:
-                    # Perhaps they stand under another name than items.
+                    # The list may have its elements in a misspelled field instead of items.
                     fields.check(element.source, *LIST, place=element.place, subject=kind)
                 pending += elements
                 continue
@@ -171,7 +171,7 @@ def _read_document(document: Raw, place: str, manifests: Manifests, fields: Fiel
 
 
 def _elements(parent: _Element, api_version: str, kind: str) -> list[_Element]:
-    """The elements of a list, last first. A typed list (PodList) tells its elements' type, which they may then omit."""
+    """Return the elements of a list, last first. The elements of a typed list (PodList) may omit their type."""
     inherited = ("", "") if kind == "List" else (api_version, kind.removesuffix("List"))
     items = _lists.decode(parent.source).items
     return [_Element(item, f"{parent.place}, item {index}", *inherited) for index, item in enumerate(items, 1)][::-1]
@@ -198,8 +198,9 @@ def _with_hint(message: str) -> str:
 
 
 class _Loader(Composer, yaml.CSafeLoader):
-    """Safe; fails cleanly on deep nesting, where the composer in C crashes; and reads plain scalars as Kubernetes' YAML
-    reader does: 2001-01-01 and 12:30 are text.
+    """A safe YAML loader that reads plain scalars as Kubernetes' YAML reader does: 2001-01-01 and 12:30 are strings.
+
+    Deep nesting raises RecursionError in the Python composer; the composer in C crashes.
     """
 
     def __init__(self, stream: bytes) -> None:
@@ -224,12 +225,12 @@ _Loader.add_implicit_resolver(
 
 
 def _documents(path: Path) -> Iterator[tuple[int, Raw]]:
-    """The documents of a file in JSON, with their numbers from 1; empty ones are left out but counted."""
+    """Yield the documents of a file as JSON, each with its number from 1. Skips empty documents, but counts them."""
     try:
         content = path.read_bytes()
     except OSError as error:
         raise ManifestError(f"{path}: cannot be read: {error.strerror}") from error
-    # As in apimachinery's util/yaml, what starts with a brace is JSON.
+    # A file that starts with a brace is JSON, as in apimachinery's util/yaml.
     if content.lstrip().startswith(b"{"):
         yield 1, Raw(content)
         return

@@ -1,5 +1,8 @@
-"""Pod affinity's matchLabelKeys and mismatchLabelKeys, which the API server merges into the terms' selectors when a pod
-is created (pkg/registry/core/pod/strategy.go)."""
+"""Merges matchLabelKeys and mismatchLabelKeys of pod affinity into the terms' selectors.
+
+The API server does this when a pod is created (pkg/registry/core/pod/strategy.go). For example, a pod with the label
+`version: v2` and `matchLabelKeys: [version]` gets the requirement `version In (v2)`.
+"""
 
 from collections.abc import Mapping
 
@@ -47,7 +50,7 @@ _decoder = Decoder(_Pod)
 
 
 def merge_label_keys(affinity: Affinity, labels: Mapping[str, str], source: Raw) -> Affinity:
-    """Merge the keys into the selectors of a pod with these labels; `source` is the pod's JSON."""
+    """Merge the keys into the selectors. `labels` are the pod's labels, `source` is the pod's JSON."""
     keys = _decoder.decode(source).spec.affinity or _Affinity()
     return structs.replace(
         affinity,
@@ -77,7 +80,7 @@ def _merged(term: PodAffinityTerm, keys: _Keys, labels: Mapping[str, str]) -> Po
         for key in named
         if key in labels
     )
-    # A term without a selector matches nothing, and stays so.
+    # A term without a selector matches no pod. A selector with only the merged keys would match some.
     if term.label_selector is None or not added:
         return term
     expressions = term.label_selector.match_expressions + added

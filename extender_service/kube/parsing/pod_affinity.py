@@ -16,7 +16,7 @@ R = TypeVar("R")
 
 
 class AffinityTerm(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
-    """A parsed v1.PodAffinityTerm: pods by namespace and labels, and the node label in whose terms they are near."""
+    """A parsed v1.PodAffinityTerm. `namespaces` are explicit; `namespace_selector` selects more of them by labels."""
 
     namespaces: frozenset[str]
     namespace_selector: Selector
@@ -24,21 +24,21 @@ class AffinityTerm(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     topology_key: str
 
     def matches(self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]) -> bool:
-        """Tell whether the term is about a pod with these labels, in this namespace, which has labels itself."""
+        """Return whether the term selects a pod with these labels, in a namespace with `namespace_labels`."""
         if namespace not in self.namespaces and not self.namespace_selector.matches(namespace_labels):
             return False
         return self.selector.matches(labels)
 
 
 class WeightedAffinityTerm(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
-    """A term and what it is worth to have such pods near: negative for anti-affinity."""
+    """A preferred term and its weight, which is negative for anti-affinity."""
 
     term: AffinityTerm
     weight: int
 
 
 class PodAffinityTerms(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
-    """All terms of a pod. A list with a malformed term is empty here, and `error` then says what is wrong."""
+    """All terms of a pod. If a term is malformed, its list is empty and `error` describes the problem."""
 
     required: tuple[AffinityTerm, ...] = ()
     required_anti: tuple[AffinityTerm, ...] = ()
@@ -53,7 +53,7 @@ _decoder = msgspec.msgpack.Decoder(tuple[str, PodAffinity | None, PodAffinity | 
 
 
 def pod_affinity_terms(namespace: str, affinity: Affinity | WatchedAffinity | None) -> PodAffinityTerms:
-    """Parse the terms of a pod in a namespace."""
+    """Parse the terms of a pod in a namespace. Puts the error of a malformed term in `error`, and does not raise."""
     if affinity is None or (affinity.pod_affinity is None and affinity.pod_anti_affinity is None):
         return NO_TERMS
     # Pods of one template share their terms, and bytes can be looked up where the objects cannot.

@@ -1,4 +1,4 @@
-"""Which resource names mean what (pkg/apis/core/v1/helper/helpers.go, pkg/scheduler/util/utils.go)."""
+"""Classes of resource names (pkg/apis/core/v1/helper/helpers.go, pkg/scheduler/util/utils.go)."""
 
 from extender_service.caches import cached
 from extender_service.kube.parsing.label_syntax import label_key_faults
@@ -11,12 +11,15 @@ _LONGEST_NAME = 253 + 1 + 63
 
 @cached("extended resource names", most_entries=512, most_entry_bytes=2 << 10, most_size=_LONGEST_NAME)
 def is_extended_resource(name: str) -> bool:
-    """Tell whether `name` is an extended resource: outside kubernetes.io, and a name that a quota can limit."""
+    """Return whether `name` is an extended resource, such as nvidia.com/gpu (IsExtendedResourceName).
+
+    It must be outside kubernetes.io, and stay a valid name with the prefix of quotas, `requests.`.
+    """
     is_native = "/" not in name or _NATIVE in name
     return not is_native and not name.startswith(_QUOTA_PREFIX) and not label_key_faults(_QUOTA_PREFIX + name)
 
 
 @cached("scalar resource names", most_entries=512, most_entry_bytes=2 << 10, most_size=_LONGEST_NAME)
 def is_scalar_resource(name: str) -> bool:
-    """Tell whether scheduling counts `name` beside cpu, memory and ephemeral storage (IsScalarResourceName)."""
+    """Return whether scheduling counts `name` besides cpu, memory and ephemeral-storage (IsScalarResourceName)."""
     return is_extended_resource(name) or name.startswith(("hugepages-", "attachable-volumes-")) or _NATIVE in name

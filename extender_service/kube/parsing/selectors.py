@@ -1,8 +1,8 @@
 """Label and node selectors, parsed once and then matched often.
 
 Label selectors follow labels.Requirement (k8s.io/apimachinery/pkg/labels), node selectors the package
-k8s.io/component-helpers/scheduling/corev1/nodeaffinity. Parsed selectors are immutable, and equal ones compare and hash
-equal however they were written, so that they serve as cache keys.
+k8s.io/component-helpers/scheduling/corev1/nodeaffinity. Parsed selectors are immutable and normalized, so they serve as
+cache keys: `app in (a, b)` and `app in (b, a)` are equal.
 """
 
 import re
@@ -24,7 +24,7 @@ from extender_service.kube.parsing.label_syntax import (
 )
 from extender_service.kube.types import core as objects
 
-# The only field that a node selector can look at.
+# The only node field that a node selector supports.
 NODE_NAME_FIELD = "metadata.name"
 
 _INT64 = re.compile(r"[+-]?[0-9]+")
@@ -32,7 +32,7 @@ _MOST_INTEGER_CHARACTERS = 4000
 
 
 class SelectorError(ValueError):
-    """A selector that Kubernetes refuses; the text is Kubernetes' own, of all `errors` together."""
+    """A selector that Kubernetes refuses. The text is Kubernetes' own, with all `errors` aggregated."""
 
     def __init__(self, errors: list[str]) -> None:
         super().__init__(aggregate(errors))
@@ -40,7 +40,7 @@ class SelectorError(ValueError):
 
 
 class Operator(StrEnum):
-    """How a requirement relates a label's value to its own (metav1.LabelSelectorOperator, v1.NodeSelectorOperator)."""
+    """The operator of a requirement (metav1.LabelSelectorOperator, v1.NodeSelectorOperator)."""
 
     IN = "In"
     NOT_IN = "NotIn"
@@ -60,7 +60,7 @@ class _Parsed(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
 
 
 class Requirement(_Parsed, frozen=True):
-    """What one label must be. `values` is sorted, each once; `bound` is the number that Gt and Lt compare with."""
+    """A requirement on one label. `values` is sorted and distinct. Gt and Lt compare the label's value with `bound`."""
 
     key: str
     operator: Operator
@@ -68,11 +68,11 @@ class Requirement(_Parsed, frozen=True):
     bound: int | None = None
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Tell whether the labels satisfy this (labels.Requirement.Matches)."""
+        """Return whether the labels satisfy the requirement (labels.Requirement.Matches)."""
         return self.matches_value(labels.get(self.key))
 
     def matches_value(self, value: str | None) -> bool:
-        """Tell whether a label of this value, or with None an absent one, satisfies this."""
+        """Return whether a label of this value satisfies the requirement; None stands for an absent label."""
         match self.operator:
             case Operator.IN:
                 return value is not None and value in self.values
@@ -90,21 +90,21 @@ class Requirement(_Parsed, frozen=True):
 
 
 class Selector(_Parsed, frozen=True):
-    """Requirements on labels, all of which must hold, by key; `nothing` marks the one that selects no object."""
+    """Requirements on labels, sorted by key. All must hold. With `nothing`, the selector selects no object."""
 
     requirements: tuple[Requirement, ...] = ()
     nothing: bool = False
 
     @classmethod
     def of(cls, requirements: list[Requirement]) -> Self:
-        """The selector with these requirements, whatever their order."""
+        """Return the selector of these requirements; their order does not matter."""
         if len(requirements) < 2:
             return cls(tuple(requirements))
         distinct = sorted(set(requirements), key=lambda item: (item.key, item.operator, item.values))
         return cls(tuple(distinct))
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Tell whether an object with these labels is selected."""
+        """Return whether the selector selects an object with these labels."""
         if self.nothing:
             return False
         return all(requirement.matches_value(labels.get(requirement.key)) for requirement in self.requirements)
@@ -115,41 +115,41 @@ NOTHING = Selector(nothing=True)
 
 
 class FieldRequirement(_Parsed, frozen=True):
-    """What a node's field must be (`operator` In) or not be (NotIn). Fields other than metadata.name are empty."""
+    """A requirement on a node's field: In or NotIn with one value. A field other than metadata.name counts as empty."""
 
     key: str
     operator: Operator
     value: str
 
     def matches(self, node_name: str) -> bool:
-        """Tell whether the node of this name satisfies this."""
+        """Return whether the node of this name satisfies the requirement."""
         actual = node_name if self.key == NODE_NAME_FIELD else ""
         return (actual == self.value) is (self.operator is Operator.IN)
 
 
 class NodeTerm(_Parsed, frozen=True):
-    """A parsed v1.NodeSelectorTerm: requirements on a node's labels and fields, all of which must hold."""
+    """A parsed v1.NodeSelectorTerm: requirements on a node's labels and fields. All must hold."""
 
     labels: Selector = EVERYTHING
     fields: tuple[FieldRequirement, ...] = ()
 
     def matches(self, labels: Mapping[str, str], node_name: str) -> bool:
-        """Tell whether the node is selected."""
+        """Return whether the term selects the node."""
         return self.labels.matches(labels) and all(field.matches(node_name) for field in self.fields)
 
 
 class ParsedNodeSelector(_Parsed, frozen=True):
-    """A parsed v1.NodeSelector: terms of which one must hold; with no term, it matches no node.
+    """A parsed v1.NodeSelector: one of the terms must match. Without terms, it matches no node.
 
-    Terms with an error match nothing and are left out, and the others still count; `error` is then the text of all
-    errors (nodeaffinity.LazyErrorNodeSelector). A caller that tolerates none raises it (nodeaffinity.NewNodeSelector).
+    A malformed term matches no node and is left out; the other terms still count. `error` then has all errors
+    (nodeaffinity.LazyErrorNodeSelector). A strict caller raises it (nodeaffinity.NewNodeSelector).
     """
 
     terms: tuple[NodeTerm, ...]
     error: str = ""
 
     def matches(self, labels: Mapping[str, str], node_name: str) -> bool:
-        """Tell whether the node is selected."""
+        """Return whether the selector selects the node."""
         return any(term.matches(labels, node_name) for term in self.terms)
 
 
@@ -166,25 +166,25 @@ class PreferredSchedulingTerms(_Parsed, frozen=True):
     terms: tuple[WeightedNodeTerm, ...]
 
     def score(self, labels: Mapping[str, str], node_name: str) -> int:
-        """Add up the weights of the terms that select the node."""
+        """Return the sum of the weights of the terms that select the node."""
         return sum(preferred.weight for preferred in self.terms if preferred.term.matches(labels, node_name))
 
 
 class RequiredNodeAffinity(_Parsed, frozen=True):
-    """What a pod demands of its node's labels and name (nodeaffinity.RequiredNodeAffinity)."""
+    """A pod's nodeSelector and required node affinity, parsed (nodeaffinity.RequiredNodeAffinity)."""
 
     node_selector: Selector = EVERYTHING
     affinity: ParsedNodeSelector | None = None
 
     def matches(self, labels: Mapping[str, str], node_name: str) -> bool:
-        """Tell whether the node is one that the pod may run on."""
+        """Return whether the node satisfies both."""
         if not self.node_selector.matches(labels):
             return False
         return self.affinity is None or self.affinity.matches(labels, node_name)
 
 
 def parse_label_selector(selector: objects.LabelSelector | None) -> Selector:
-    """Parse as metav1.LabelSelectorAsSelector: None selects nothing, an empty selector everything.
+    """Parse like metav1.LabelSelectorAsSelector: None selects nothing, an empty selector everything.
 
     Raises SelectorError for the first invalid requirement.
     """
@@ -204,7 +204,7 @@ def label_set_selector(labels: Mapping[str, str]) -> Selector:
 
 
 def parse_node_selector(selector: objects.NodeSelector) -> ParsedNodeSelector:
-    """Parse as nodeaffinity.NewLazyErrorNodeSelector: empty terms are dropped, errors are kept in the result."""
+    """Parse like nodeaffinity.NewLazyErrorNodeSelector: drop empty terms, and collect errors in the result."""
     terms: list[NodeTerm] = []
     errors: list[str] = []
     for index, term in enumerate(selector.node_selector_terms):
@@ -217,7 +217,7 @@ def parse_node_selector(selector: objects.NodeSelector) -> ParsedNodeSelector:
 
 
 def parse_preferred_terms(preferred: tuple[objects.PreferredSchedulingTerm, ...]) -> PreferredSchedulingTerms:
-    """Parse as nodeaffinity.NewPreferredSchedulingTerms: terms of no weight and empty ones are dropped unread.
+    """Parse like nodeaffinity.NewPreferredSchedulingTerms: drop empty terms and those of weight 0 unchecked.
 
     Raises SelectorError with the errors of all other terms.
     """
@@ -235,7 +235,7 @@ def parse_preferred_terms(preferred: tuple[objects.PreferredSchedulingTerm, ...]
 
 
 def required_node_affinity(spec: objects.PodSpec) -> RequiredNodeAffinity:
-    """What a pod's nodeSelector and required node affinity demand (nodeaffinity.GetRequiredNodeAffinity)."""
+    """Parse a pod's nodeSelector and required node affinity (nodeaffinity.GetRequiredNodeAffinity)."""
     affinity = spec.affinity.node_affinity if spec.affinity is not None else None
     required = affinity.required if affinity is not None else None
     return RequiredNodeAffinity(
@@ -244,7 +244,7 @@ def required_node_affinity(spec: objects.PodSpec) -> RequiredNodeAffinity:
 
 
 def parse_label_integer(text: str) -> int | None:
-    """Read a decimal number as Go's strconv.ParseInt does; None where that fails or int64 cannot hold it."""
+    """Parse a decimal number like Go's strconv.ParseInt; None if that fails or overflows int64."""
     if len(text) > _MOST_INTEGER_CHARACTERS or not _INT64.fullmatch(text):
         return None
     number = int(text)
@@ -306,7 +306,7 @@ def _is_empty(term: objects.NodeSelectorTerm) -> bool:
 
 
 def _node_term(term: objects.NodeSelectorTerm, path: str) -> NodeTerm:
-    """The parsed term, or SelectorError with all that is wrong with it."""
+    """Parse a term; raises SelectorError with all its errors."""
     requirements: list[Requirement] = []
     fields: list[FieldRequirement] = []
     errors: list[str] = []
