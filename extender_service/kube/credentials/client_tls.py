@@ -1,4 +1,4 @@
-"""TLS to the API server: which certificates we trust, which name must be in them, and which one we show."""
+"""TLS to the API server: trusted authorities, the expected server name, and the client certificate."""
 
 import ssl
 import tempfile
@@ -10,10 +10,12 @@ from extender_service.kube.credentials.errors import CredentialsError
 
 @dataclass(frozen=True)
 class ServerTrust:
-    """How to know the API server.
+    """How to verify the API server's certificate.
 
-    `ca_pem`: trusted authorities, empty for those of the system. `server_name`: the name its certificate must have,
-    empty for the host in its URL. `insecure`: trust anyone. `origin`: for errors, where this is configured.
+    - `ca_pem`: the trusted authorities; empty for those of the system
+    - `server_name`: the name that the certificate must have; empty for the host in the URL
+    - `insecure`: accept any certificate
+    - `origin`: where these values are configured, for error texts
     """
 
     ca_pem: bytes = b""
@@ -23,9 +25,9 @@ class ServerTrust:
 
 
 class _PinnedNameContext(ssl.SSLContext):
-    """Asks for one server name and checks it, whatever host is connected to.
+    """Sends and verifies one server name, regardless of the host in the URL (kubeconfig's tls-server-name).
 
-    The HTTP library has an option for that, but forgets it behind a proxy.
+    The HTTP library has an option for this, but ignores it when it connects through a proxy.
     """
 
     server_name = ""
@@ -36,9 +38,9 @@ class _PinnedNameContext(ssl.SSLContext):
 
 
 def client_context(trust: ServerTrust, certificate_pem: bytes, key_pem: bytes, origin: str) -> ssl.SSLContext:
-    """Return a context that trusts as told and shows the client certificate, if there is one.
+    """Return a context that verifies the server as `trust` says, and presents the client certificate, if there is one.
 
-    `origin` says for errors where the certificate comes from. Raises CredentialsError.
+    `origin` is where the client certificate is configured, for error texts. Raises CredentialsError.
     """
     context = (
         _PinnedNameContext(ssl.PROTOCOL_TLS_CLIENT) if trust.server_name else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -61,7 +63,7 @@ def client_context(trust: ServerTrust, certificate_pem: bytes, key_pem: bytes, o
 
 
 def _load_certificate(context: ssl.SSLContext, certificate_pem: bytes, key_pem: bytes, origin: str) -> None:
-    # OpenSSL reads certificate and key from files only; this one exists for a moment and is readable by us alone.
+    # OpenSSL reads certificate and key only from files. This file exists briefly, and only our user can read it.
     try:
         with tempfile.NamedTemporaryFile() as file:
             file.write(certificate_pem + b"\n" + key_pem)

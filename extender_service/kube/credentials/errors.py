@@ -1,5 +1,8 @@
-"""The one error of everything that finds the API server and proves who we are to it."""
+"""The error that all modules of this package raise."""
 
 
 class CredentialsError(ValueError):
-    """The API server cannot be found, or will not know us: one line that says where, and what would be right."""
+    """The API server's address or our credentials are missing or wrong.
+
+    The text is one line. It names the file or option, and says how to correct it.
+    """

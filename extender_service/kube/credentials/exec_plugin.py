@@ -1,8 +1,8 @@
 """Credentials from an exec plugin: a program that prints an ExecCredential (client.authentication.k8s.io).
 
-The protocol is that of client-go (plugin/pkg/client/auth/exec): the request travels in the environment variable
-KUBERNETES_EXEC_INFO, the answer comes on standard output. This service has no terminal to offer, so a plugin never
-gets standard input.
+The protocol is that of client-go (plugin/pkg/client/auth/exec): the environment variable KUBERNETES_EXEC_INFO holds the
+request, and the plugin prints the answer to standard output. A service has no terminal, so a plugin never gets standard
+input.
 """
 
 import asyncio
@@ -19,12 +19,12 @@ from extender_service.kube.parsing.decoder import DecodeError, Decoder
 
 _V1 = "client.authentication.k8s.io/v1"
 _V1BETA1 = "client.authentication.k8s.io/v1beta1"
-# client-go waits for ever, and would keep the reason for it to itself.
+# client-go waits for ever, without a log line. A time-out reports which plugin hangs.
 _TIMEOUT_SECONDS = 60.0
 
 
 class ExecStatus(msgspec.Struct, frozen=True, rename="camel"):
-    """ExecCredentialStatus: a token, a certificate with its key (PEM), or both, and when they expire."""
+    """ExecCredentialStatus: a token, a certificate with its key (PEM), or both, and their time of expiry."""
 
     token: str = ""
     client_certificate_data: str = ""
@@ -41,7 +41,7 @@ _decode = Decoder(_ExecCredential).decode
 
 
 class ExecPlugin:
-    """A user's exec plugin, ready to be run; raises CredentialsError if its configuration cannot work."""
+    """A user's exec plugin. The constructor raises CredentialsError for a configuration that cannot work."""
 
     def __init__(self, config: ExecConfig, cluster: KubeconfigCluster, ca_pem: bytes, origin: str) -> None:
         self._config = config
@@ -67,7 +67,7 @@ class ExecPlugin:
         ).decode()
 
     async def run(self) -> ExecStatus:
-        """Run the plugin, without blocking the event loop, and return its answer; raises CredentialsError."""
+        """Run the plugin without blocking the event loop, for 60 s at most. Raises CredentialsError."""
         return self._read(await self._output())
 
     async def _output(self) -> bytes:
@@ -121,7 +121,7 @@ class ExecPlugin:
 
 
 def _cluster_info(cluster: KubeconfigCluster, ca_pem: bytes) -> dict[str, Any]:
-    """Return the cluster as clientauthentication.Cluster, empty fields left out."""
+    """Return the cluster as clientauthentication.Cluster, without empty fields."""
     info = {
         "server": cluster.server,
         "tls-server-name": cluster.tls_server_name,

@@ -1,4 +1,4 @@
-"""What proves to the API server who we are, and how it is kept fresh."""
+"""Our identity at the API server, its sources, and when to read it again."""
 
 import asyncio
 import base64
@@ -16,7 +16,7 @@ from extender_service.kube.credentials.kubeconfig import User
 
 logger = logging.getLogger(__name__)
 
-# How often tokens and certificates are read again from their files (client-go: transport/token_source.go).
+# How often to read tokens and certificates again from their files (client-go: transport/token_source.go).
 _REREAD_SECONDS = 60.0
 
 
@@ -30,16 +30,16 @@ class Identity:
 
 
 class IdentitySource(Protocol):
-    """Where an identity comes from."""
+    """A source of identities: the fields of a kubeconfig user, or an exec plugin."""
 
     async def read(self) -> tuple[Identity, float]:
-        """Return the identity and when to read it again (seconds since the epoch); raises CredentialsError."""
+        """Return the identity, and the time to read it again in seconds since 1970. Raises CredentialsError."""
 
 
 class KubeconfigUser:
-    """The identity in the fields of a kubeconfig user and in the files that they name; `last` is what was read last.
+    """The identity in the fields of a kubeconfig user, and in the files that they name. `last` is the last one read.
 
-    Raises CredentialsError where it is made, too: what cannot be read at the start is told at the start.
+    The constructor reads it, too, and raises CredentialsError: so an unreadable file stops the service at the start.
     """
 
     def __init__(self, user: User, origin: str, now: Callable[[], float] = time.time) -> None:
@@ -49,11 +49,11 @@ class KubeconfigUser:
         self.last = self._read_fields()
 
     async def read(self) -> tuple[Identity, float]:
-        """Read the fields and files; a file that cannot be read now leaves what it said before."""
+        """Read the fields and files. If a file is unreadable, log a warning and keep the last identity."""
         try:
             self.last = self._read_fields()
         except CredentialsError as error:
-            logger.warning("%s; going on with what was read before", error)
+            logger.warning("%s; using the last identity that could be read", error)
         user = self._user
         from_files = user.token_file or user.client_certificate or user.client_key
         return self.last, self._now() + _REREAD_SECONDS if from_files else math.inf
@@ -87,7 +87,7 @@ class ExecUser:
         self._plugin = plugin
 
     async def read(self) -> tuple[Identity, float]:
-        """Run the plugin."""
+        """Run the plugin. Its credentials are valid until `expirationTimestamp`, or until rejected without one."""
         status = await self._plugin.run()
         identity = Identity(
             f"Bearer {status.token}" if status.token else "",
@@ -98,7 +98,7 @@ class ExecUser:
 
 
 class CurrentIdentity:
-    """The identity of a source, read again when it expires and when the API server rejects it."""
+    """Caches the identity of a source. Reads it again when it expires, or when the API server rejects it."""
 
     def __init__(self, source: IdentitySource, now: Callable[[], float] = time.time) -> None:
         self._source = source
@@ -115,20 +115,20 @@ class CurrentIdentity:
             return self._identity
 
     async def renew(self, rejected: Identity) -> Identity:
-        """Return another identity than the rejected one, or the same if there is none; raises CredentialsError."""
+        """Read a new identity to replace the rejected one; may return an equal one. Raises CredentialsError."""
         async with self._reading:
-            if self._identity == rejected:  # otherwise another request has renewed it already
+            if self._identity == rejected:  # if not, another request has already renewed it
                 self._identity, self._read_again_at = await self._source.read()
             return self._identity or rejected
 
     def doubt(self, unusable: Identity) -> None:
-        """Have this identity read again before it is used once more."""
+        """Read the identity again at the next `get`, if this is still the current one."""
         if self._identity == unusable:
             self._read_again_at = 0.0
 
 
 def read_file(path: str, what: str) -> bytes:
-    """Return the file's content, nothing for no path; raises CredentialsError, which starts with `what` it is."""
+    """Return the file's content, empty for no path. Raises CredentialsError, whose text starts with `what`."""
     if not path:
         return b""
     try:

@@ -1,7 +1,8 @@
-"""kubeconfig files: read, merged, and reduced to the cluster and user of the current context.
+"""Reads and merges kubeconfig files, and selects the cluster and user of the current context.
 
-Rules are those of client-go (tools/clientcmd/loader.go): of several files the first to define a cluster, user or
-context wins, whole, and the first to name a current context; relative paths start at the file that holds them.
+The rules are those of client-go (tools/clientcmd/loader.go). If several files define the same cluster, user or context,
+the first definition wins as a whole. The first current-context wins, too. Relative paths start at the folder of their
+file.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,14 +22,14 @@ class _Kebab(msgspec.Struct, frozen=True, rename="kebab"):
 
 
 class NamedExtension(msgspec.Struct, frozen=True):
-    """v1.NamedExtension: data that belongs to other programs."""
+    """v1.NamedExtension: data of other programs."""
 
     name: str = ""
     extension: Any = None
 
 
 class KubeconfigCluster(_Kebab, frozen=True):
-    """v1.Cluster: where an API server is, and how to know that it is the right one."""
+    """v1.Cluster: an API server's URL, and how to verify its certificate."""
 
     server: str = ""
     tls_server_name: str = ""
@@ -40,7 +41,7 @@ class KubeconfigCluster(_Kebab, frozen=True):
 
     @property
     def exec_config(self) -> Any:
-        """The part of the cluster's entry that is meant for exec plugins."""
+        """The cluster's extension for exec plugins (client.authentication.k8s.io/exec), None without one."""
         return next((item.extension for item in self.extensions if item.name == _EXEC_EXTENSION), None)
 
 
@@ -52,7 +53,7 @@ class EnvVar(msgspec.Struct, frozen=True):
 
 
 class ExecConfig(msgspec.Struct, frozen=True, rename="camel"):
-    """v1.ExecConfig: a program that answers with credentials."""
+    """v1.ExecConfig: a program that prints credentials."""
 
     command: str = ""
     args: tuple[str, ...] = ()
@@ -64,13 +65,13 @@ class ExecConfig(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class AuthProvider(msgspec.Struct, frozen=True):
-    """v1.AuthProviderConfig, removed from Kubernetes in 1.26; read in order to say so."""
+    """v1.AuthProviderConfig, removed in Kubernetes 1.26. Decoded only to report that."""
 
     name: str = ""
 
 
 class User(_Kebab, frozen=True):
-    """v1.AuthInfo: how to prove who we are."""
+    """v1.AuthInfo: a user's credentials, and the user to impersonate."""
 
     client_certificate: str = ""
     client_certificate_data: bytes = b""  # base64 in the file
@@ -89,7 +90,7 @@ class User(_Kebab, frozen=True):
 
 
 class Context(_Kebab, frozen=True):
-    """v1.Context: which user at which cluster."""
+    """v1.Context: a pair of cluster and user."""
 
     cluster: str = ""
     user: str = ""
@@ -121,7 +122,7 @@ class _File(_Kebab, frozen=True):
 
 
 class Selection(msgspec.Struct, frozen=True):
-    """What the current context stands for; paths are absolute, `origin` says for errors where each part was written."""
+    """The cluster and user of the current context, with absolute paths. `*_origin`: their place, for error texts."""
 
     cluster: KubeconfigCluster
     cluster_origin: str
@@ -132,7 +133,7 @@ class Selection(msgspec.Struct, frozen=True):
 def load_kubeconfig(paths: Sequence[Path], *, must_exist: bool) -> Selection:
     """Read the files and return the cluster and user of the current context.
 
-    Files that do not exist are passed over, unless `must_exist`. Raises CredentialsError, also where none exists.
+    Skips missing files, unless `must_exist`. Raises CredentialsError, also if all files are missing.
     """
     files = [(path, _read(path)) for path in paths if must_exist or path.exists()]
     names = ", ".join(str(path) for path in paths)
@@ -186,7 +187,7 @@ def _read(path: Path) -> _File:
 
 
 def _without_nulls(value: Any) -> Any:
-    """Return the document without its nulls, which in Kubernetes mean that the field is not set."""
+    """Return the document without nulls: in Kubernetes, null means that the field is not set."""
     if isinstance(value, dict):
         return {key: _without_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):
@@ -210,7 +211,7 @@ def _choices(what: str, defined: dict[str, Any]) -> str:
 
 
 def _resolve(part: _S, path: Path, *fields: str) -> _S:
-    """Make the paths in these fields absolute: relative ones start at the folder of the file."""
+    """Make the paths in these fields absolute. Relative paths start at the folder of the file."""
     folder = path.absolute().parent
     written = {field: getattr(part, field) for field in fields}
     return msgspec.structs.replace(part, **{field: str(folder / value) for field, value in written.items() if value})

@@ -1,8 +1,8 @@
-"""Where the API server is, and how to prove who we are.
+"""Finds the API server's URL and our credentials there.
 
-Written here because no library does it: of lightkube, kr8s, pykube-ng and kubernetes none serves exec plugins as
-client-go does (v1, cluster information, expiry, client certificates) or impersonates, and importing kubernetes takes
-most of the time that this service has to become ready.
+We wrote this because no library does it. None of lightkube, kr8s, pykube-ng and kubernetes runs exec plugins as
+client-go does (v1, cluster information, expiry, client certificates) or supports impersonation. Importing kubernetes
+also takes most of the time in which this service must become ready.
 """
 
 import os
@@ -27,8 +27,8 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 class Credentials:
     """Access to one API server.
 
-    `server`: its URL without a trailing slash. `proxy`: the URL of the proxy that leads there, or empty.
-    `headers`: impersonation headers for every request. `identity`: who we are.
+    `server` is its URL without a trailing slash, `proxy` the URL of the proxy to it, empty for none. `headers` are the
+    impersonation headers of every request. `identity` has the token or client certificate.
     """
 
     server: str
@@ -39,18 +39,18 @@ class Credentials:
     user_origin: str
 
     def ssl_context(self, identity: Identity) -> ssl.SSLContext:
-        """Return a TLS context that knows the server and shows this identity's certificate; raises CredentialsError."""
+        """Return a TLS context that verifies the server and presents the certificate. Raises CredentialsError."""
         return client_context(self.trust, identity.certificate_pem, identity.key_pem, self.user_origin)
 
 
 def load_credentials(
     kubeconfig: Path | None = None, master: str = "", *, service_account: Path = SERVICE_ACCOUNT
 ) -> Credentials:
-    """Find the API server and the identity to use there.
+    """Find the API server and our credentials. Raises CredentialsError.
 
-    In this order: the `kubeconfig` file; the API server at the URL `master`, with no identity; a pod's service account;
-    the files in KUBECONFIG; ~/.kube/config. With both arguments, `master` replaces the server's URL of the file and
-    its tls-server-name, as in kube-scheduler. Raises CredentialsError.
+    Tries in this order: the file `kubeconfig`; the API server at the URL `master`, without credentials; the pod's
+    service account; the files in KUBECONFIG; ~/.kube/config. With both arguments, `master` replaces the file's server
+    URL and tls-server-name, as in kube-scheduler.
     """
     return _credentials(_select(kubeconfig, master, service_account))
 
@@ -79,7 +79,10 @@ def _select(kubeconfig: Path | None, master: str, service_account: Path) -> Sele
 
 
 def _in_cluster(service_account: Path) -> Selection | None:
-    """Return what a pod has: the API server in the environment, a token, an authority (client-go: InClusterConfig)."""
+    """Return a pod's access: the API server from the environment, token and CA from files (client-go: InClusterConfig).
+
+    None outside a pod.
+    """
     host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT")
     token, authority = service_account / "token", service_account / "ca.crt"
     if not host or not port or not token.exists():
@@ -109,7 +112,7 @@ def _credentials(selection: Selection) -> Credentials:
         user = _without_secrets(user)
     trust = ServerTrust(authority, cluster.tls_server_name, cluster.insecure_skip_tls_verify, origin)
     source = _identity_source(user, selection.user_origin, cluster, authority)
-    # Certificates that cannot be used are told now, not with the first request.
+    # Report unusable certificates at the start, not with the first request.
     known = source.last if isinstance(source, KubeconfigUser) else Identity()
     client_context(trust, known.certificate_pem, known.key_pem, selection.user_origin)
     return Credentials(
@@ -129,13 +132,13 @@ def _checked_url(url: str, schemes: tuple[str, ...], what: str) -> str:
     except ValueError:
         good = False
     if not good:
-        # Not the URL itself, that of a proxy may hold a password.
+        # The text leaves out the URL: that of a proxy may contain a password.
         raise CredentialsError(f"{what} must be a URL that starts with {' or '.join(f'{s}://' for s in schemes)}")
     return parts._replace(query="", fragment="").geturl()
 
 
 def _without_secrets(user: User) -> User:
-    """Return what may be said without TLS: whom to impersonate, nothing that proves who we are (as client-go does)."""
+    """Return the user with its impersonation only: like client-go, we send no credentials without TLS."""
     return User(
         impersonate=user.impersonate,
         impersonate_uid=user.impersonate_uid,
@@ -158,7 +161,7 @@ def _identity_source(
 
 
 def _impersonation(user: User, origin: str) -> tuple[tuple[str, str], ...]:
-    """Return the headers of client-go's impersonating round tripper."""
+    """Return the impersonation headers, as client-go's impersonating round tripper sets them."""
     if not user.impersonate:
         if user.impersonate_uid or user.impersonate_groups or user.impersonate_extra:
             raise CredentialsError(f"{origin}: as-uid, as-groups and as-user-extra need as, the name of a user")
@@ -167,7 +170,7 @@ def _impersonation(user: User, origin: str) -> tuple[tuple[str, str], ...]:
     if user.impersonate_uid:
         headers.append(("Impersonate-Uid", user.impersonate_uid))
     headers += [("Impersonate-Group", group) for group in user.impersonate_groups]
-    # Header names are bytes of a small set; the API server decodes what is percent-encoded in this one.
+    # Header names allow few characters. The API server decodes percent-encoding in this one.
     headers += [
         (f"Impersonate-Extra-{quote(key, safe='')}", value)
         for key, values in user.impersonate_extra.items()

@@ -1,7 +1,7 @@
-"""Which proxy leads to the API server, where the environment names one.
+"""The proxy to the API server, from the environment.
 
-The rules are those of Go's net/http (golang.org/x/net/http/httpproxy). Python's and httpx's own differ where it
-matters: they take an entry such as 10.96.0.0/12, under which clusters list their service addresses, for a host name.
+The rules are those of Go's net/http (golang.org/x/net/http/httpproxy). Those of Python and httpx differ where it
+matters: they read a CIDR in NO_PROXY, such as 10.96.0.0/12 for a cluster's Services, as a host name.
 """
 
 import ipaddress
@@ -29,7 +29,10 @@ def _is_local(host: str) -> bool:
 
 
 def _matches(entry: str, host: str, port: int) -> bool:
-    """Whether an entry of NO_PROXY (*, an address, a CIDR, a domain; all but CIDR also with a port) covers a host."""
+    """Return whether an entry of NO_PROXY covers a host.
+
+    An entry is *, an address, a CIDR or a domain; addresses and domains may have a port.
+    """
     entry = entry.strip().lower()
     if entry in ("", "*"):
         return entry == "*"
