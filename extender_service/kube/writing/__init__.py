@@ -1,1 +1,1 @@
-"""Events that are written to the API server, and the lease that says who leads."""
+"""Events that we write to the API server, and the lease of the leader."""

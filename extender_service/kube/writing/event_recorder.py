@@ -1,8 +1,9 @@
-"""Events about objects (events.k8s.io/v1), for those who look at them with kubectl.
+"""Writes events about objects (events.k8s.io/v1), which users read with kubectl.
 
-The rules are those of client-go's recorder (tools/events/event_broadcaster.go): what repeats is one event with a
-series, written when it begins, every half hour, and when nothing more has come for six minutes. Nobody ever waits for a
-write, and none that fails is anybody else's trouble.
+The rules are those of client-go's recorder (tools/events/event_broadcaster.go). Occurrences with the same object, type,
+reason and action are one event with a series. The recorder writes the event at the first occurrence and the series at
+the second, then every half hour, and six minutes after the last one. Recording never waits for a write, and a failed
+write affects no other code.
 """
 
 import asyncio
@@ -30,11 +31,11 @@ FINISH_SECONDS = 6 * 60.0
 REFRESH_SECONDS = 30 * 60.0
 MAX_TRIES = 12
 MAX_QUEUED = 1000
-# kube-scheduler's clientConnection has these defaults, and its client for events has them to itself.
+# The defaults of kube-scheduler's clientConnection. As there, events have a client, and so a limit, of their own.
 WRITES_PER_SECOND = 50.0
 WRITES_AT_ONCE = 100
 
-# The API server's limits (pkg/apis/core/validation/events.go), and that of any name.
+# The API server's limits for a note (pkg/apis/core/validation/events.go) and for any object's name.
 _NOTE_BYTES = 1024
 _NAME_LENGTH = 253
 
@@ -50,7 +51,7 @@ class ObjectReference(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Occurrence(msgspec.Struct, frozen=True):
-    """Something that happened to an object. `note` tells people; the other texts are for machines, in CamelCase."""
+    """Something that happened to an object. `note` is for people, `reason` and `action` for machines, in CamelCase."""
 
     regarding: ObjectReference
     type: Literal["Normal", "Warning"]
@@ -60,7 +61,7 @@ class Occurrence(msgspec.Struct, frozen=True):
 
 
 class StoredEvent(Object):
-    """An event as the API server gives it back, as far as anybody here wants to know."""
+    """The API server's answer to a write; we read only the metadata."""
 
     metadata: ObjectMeta = ObjectMeta()
 
@@ -71,7 +72,7 @@ _Key = tuple[ObjectReference, str, str, str]
 
 
 class _Event(msgspec.Struct, eq=False):
-    """One event: the first occurrence, how often it has happened since, and how much of that is written."""
+    """One event: its first occurrence, the count of all occurrences, and the count that was written last."""
 
     first: Occurrence
     first_ns: int
@@ -83,15 +84,15 @@ class _Event(msgspec.Struct, eq=False):
 
     @property
     def has_unwritten_series(self) -> bool:
-        """Whether it has happened again since it was written."""
+        """Whether the event is a series with a count that is not written yet."""
         return self.count > 1 and self.count != self.written_count
 
 
 class EventRecorder:
     """Writes events in the background, while `run` runs.
 
-    `counts` says what became of them: written; failed, where the API server refused or could not be reached for long;
-    dropped, where more came than could be written. `clock_ns` is the time since 1970 in nanoseconds.
+    `counts` has the number of events by outcome: written; failed, if the API server refused or could not be reached
+    after MAX_TRIES; dropped, if the queue was full. `clock_ns` returns nanoseconds since 1970.
     """
 
     def __init__(
@@ -103,7 +104,7 @@ class EventRecorder:
         clock_ns: Callable[[], int] = time.time_ns,
         backoff: Callable[[], Backoff] = Backoff,
     ) -> None:
-        """`controller` is what the events give as their source, such as default-scheduler."""
+        """`controller` is the reportingController of the events, such as default-scheduler."""
         self.counts: Counter[str] = Counter(written=0, failed=0, dropped=0)
         self._client = client
         self._controller = controller
@@ -115,7 +116,7 @@ class EventRecorder:
         self._queue: asyncio.Queue[_Event] = asyncio.Queue(MAX_QUEUED)
 
     def record(self, occurrence: Occurrence) -> None:
-        """Note that something happened. Returns at once and raises nothing; the event loop's thread may call it."""
+        """Record an occurrence. Does not wait and does not raise. Call it only in the event loop's thread."""
         key = (occurrence.regarding, occurrence.type, occurrence.reason, occurrence.action)
         now = self._clock_ns()
         event = self._known.get(key)
@@ -128,18 +129,18 @@ class EventRecorder:
             return
         event.count += 1
         event.last_ns = now
-        if event.count == 2:  # further ones are only counted until the series is refreshed or ends
+        if event.count == 2:  # later ones are only counted, until the series is refreshed or ends
             self._enqueue(event)
 
     async def run(self) -> None:
-        """Write what is recorded until cancelled."""
+        """Write recorded events, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._write_queued())
             tasks.create_task(_every(FINISH_SECONDS, self._finish))
             tasks.create_task(_every(REFRESH_SECONDS, self._refresh))
 
     async def drain(self, seconds: float) -> None:
-        """Let `run` write what there is, counts of series included, for so long at most."""
+        """Wait until `run` has written all events and the counts of all series, for `seconds` at most."""
         for event in self._known.values():
             if event.has_unwritten_series:
                 self._enqueue(event)
@@ -147,7 +148,7 @@ class EventRecorder:
             async with asyncio.timeout(seconds):
                 await self._queue.join()
         except TimeoutError:
-            log.warning("events were left unwritten", extra={"queued": self._queue.qsize()})
+            log.warning("stopped before all events were written", extra={"queued": self._queue.qsize()})
 
     def _enqueue(self, event: _Event) -> bool:
         if not event.is_queued:
@@ -159,13 +160,13 @@ class EventRecorder:
         return True
 
     def _refresh(self) -> None:
-        """Keep series from being deleted: an event lives for an hour after it was written."""
+        """Write all series again: the API server deletes an event an hour after its last write."""
         for event in self._known.values():
             if event.count > 1:
                 self._enqueue(event)
 
     def _finish(self) -> None:
-        """Forget what has not happened again for a while; what happens from then on is another event."""
+        """End events without a recent occurrence. A later occurrence starts a new event."""
         ended_before = self._clock_ns() - int(FINISH_SECONDS * 1e9)
         for key, event in list(self._known.items()):
             if event.last_ns < ended_before and (not event.has_unwritten_series or self._enqueue(event)):
@@ -179,13 +180,13 @@ class EventRecorder:
             try:
                 self.counts["written" if await self._write(event) else "failed"] += 1
             except Exception:
-                # No event is worth the service.
+                # A bug in writing an event must not end the service.
                 log.exception("writing an event failed")
                 self.counts["failed"] += 1
             self._queue.task_done()
 
     async def _write(self, event: _Event) -> bool:
-        """Write an event, trying again where that can help; returns whether that was done in the end."""
+        """Write an event, with retries if the error may be temporary. Returns whether it was written."""
         backoff = self._backoff()
         for _ in range(MAX_TRIES):
             try:
@@ -213,13 +214,13 @@ class EventRecorder:
         try:
             await self._client.create(EVENTS, event.first.regarding.namespace, self._manifest(event))
         except ApiError as error:
-            # It is there already if only the answer to an earlier try was lost.
+            # On a conflict, an earlier try did create the event, and only its answer was lost.
             if error.status_code != 409 or (event.count > 1 and not await self._patch_series(event)):
                 raise
         event.is_stored = True
 
     async def _patch_series(self, event: _Event) -> bool:
-        """Write the series of an event that is stored; returns whether it still was."""
+        """Write the series of a stored event. Returns False if the API server no longer has the event."""
         try:
             await self._client.patch(EVENTS, event.first.regarding.namespace, _name(event), {"series": _series(event)})
         except ApiError as error:
@@ -249,7 +250,7 @@ class EventRecorder:
 
 
 def _retry_after(error: Exception, backoff: Backoff) -> float | None:
-    """The seconds to wait before a failed write is tried again; None where it would only be refused again."""
+    """Return the seconds to wait before the next try; None if the API server would refuse it again."""
     return error.retry_after_seconds if isinstance(error, ApiError) else backoff.next_delay()
 
 
@@ -269,7 +270,7 @@ def _series(event: _Event) -> dict[str, object]:
 
 
 def _micro_time(nanoseconds: int) -> str:
-    """metav1.MicroTime."""
+    """Format a time as metav1.MicroTime: RFC 3339 in UTC with microseconds."""
     seconds, rest = divmod(nanoseconds, 10**9)
     return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest // 1000).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 

@@ -1,4 +1,4 @@
-"""Who holds a lease (coordination.k8s.io/v1): which of several candidates leads."""
+"""Reads the holder of a lease (coordination.k8s.io/v1): the leader among several schedulers."""
 
 from extender_service.kube.api_errors import ApiError
 from extender_service.kube.api_resources import Resource
@@ -7,7 +7,7 @@ from extender_service.kube.types.core import Object, ObjectMeta
 
 
 class LeaseSpec(Object):
-    """coordination.k8s.io/v1 LeaseSpec; kube-scheduler's identity is its host's name, "_" and a UUID."""
+    """coordination.k8s.io/v1 LeaseSpec. kube-scheduler's identity is its host's name, "_" and a UUID."""
 
     holder_identity: str = ""
 
@@ -23,7 +23,7 @@ LEASES = Resource("coordination.k8s.io", "v1", "leases", Lease)
 
 
 async def lease_holder(client: KubeClient, namespace: str, name: str) -> str:
-    """Read who holds a lease; empty if nobody does, or there is none. Raises KubeError, CredentialsError."""
+    """Return the holder of a lease; empty if it has no holder or does not exist. Raises KubeError, CredentialsError."""
     try:
         lease = await client.get(LEASES, namespace, name)
     except ApiError as error:

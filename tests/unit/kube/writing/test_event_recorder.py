@@ -392,7 +392,7 @@ def test_it_does_not_wait_for_ever_to_stop(events: Events, caplog: pytest.LogCap
             await events.recorder.drain(0.01)
 
     asyncio.run(main())
-    assert [record.getMessage() for record in caplog.records] == ["events were left unwritten"]
+    assert [record.getMessage() for record in caplog.records] == ["stopped before all events were written"]
 
 
 def test_a_defect_costs_one_event_and_no_more(
