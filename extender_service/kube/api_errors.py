@@ -1,16 +1,16 @@
-"""What can go wrong between this process and the API server, as exceptions that say what to do about it."""
+"""Errors of requests to the API server, as exceptions, by how the caller can react: try again, list again, give up."""
 
 from collections.abc import Mapping
 
 import msgspec
 
-# metav1.CauseTypeResourceVersionTooLarge, and its text in the releases that knew no such cause.
+# metav1.CauseTypeResourceVersionTooLarge, and the message of older releases, which do not set this cause.
 _TOO_LARGE_CAUSE = "ResourceVersionTooLarge"
 _TOO_LARGE_TEXT = "Too large resource version"
 
 
 class StatusCause(msgspec.Struct, frozen=True, gc=False):
-    """metav1.StatusCause; its type is called reason on the wire."""
+    """metav1.StatusCause. Go's field Type is `reason` in JSON."""
 
     reason: str = ""
     message: str = ""
@@ -24,7 +24,7 @@ class StatusDetails(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class ApiStatus(msgspec.Struct, frozen=True, gc=False):
-    """metav1.Status, the API server's answer where it has no object to give."""
+    """metav1.Status, which the API server returns in place of an object, mostly for errors."""
 
     code: int = 0
     reason: str = ""
@@ -33,27 +33,30 @@ class ApiStatus(msgspec.Struct, frozen=True, gc=False):
 
 
 class KubeError(Exception):
-    """A request to the API server did not succeed."""
+    """A request to the API server failed."""
 
 
 class UnreachableError(KubeError):
-    """No answer, or not all of it: the connection failed. Whether a write took effect is unknown."""
+    """The connection failed before the whole answer arrived. A write may have taken effect."""
 
 
 class SilentError(UnreachableError):
-    """A connection brought nothing for so long that it counts as dead, though nobody has closed it."""
+    """A connection is open, but delivered no data for so long that we consider it dead."""
 
 
 class HistoryError(KubeError):
-    """The API server's latest version is older than what was seen: its etcd was restored from a snapshot."""
+    """The API server's latest resource version is older than one that we have seen: etcd was restored from a backup."""
 
 
 class InvalidAnswerError(KubeError):
-    """The answer is not what the API promises: cut short, not JSON, or of another type."""
+    """The answer violates the API: it is incomplete, not JSON, or of an unexpected type."""
 
 
 class ApiError(KubeError):
-    """The API server said no, in an HTTP status or in the ERROR event of a watch."""
+    """The API server refused a request, in an HTTP status or in the ERROR event of a watch.
+
+    `retry_after_seconds` is None if the API server does not ask for a retry.
+    """
 
     def __init__(self, status: ApiStatus, retry_after_seconds: float | None = None) -> None:
         self.status_code = status.code
@@ -68,12 +71,12 @@ class ApiError(KubeError):
 
     @property
     def expired(self) -> bool:
-        """A resource version or continue token is too old to go on from (client-go: isExpiredError)."""
+        """Whether the resource version or continue token is too old (client-go: isExpiredError)."""
         return self.status_code == 410 or self.reason in ("Expired", "Gone")
 
     @property
     def too_large_resource_version(self) -> bool:
-        """A resource version lies in the server's future (client-go: isTooLargeResourceVersionError)."""
+        """Whether the API server has not reached this version (client-go: isTooLargeResourceVersionError)."""
         if any(cause.reason == _TOO_LARGE_CAUSE for cause in self.causes):
             return True
         texts = [self.message, *(cause.message for cause in self.causes)]
@@ -81,12 +84,12 @@ class ApiError(KubeError):
 
     @property
     def is_about_version(self) -> bool:
-        """It is no use to go on from this resource version."""
+        """Whether the caller must list again, because it cannot continue from its resource version."""
         return self.expired or self.too_large_resource_version
 
 
 def error_from_response(status_code: int, headers: Mapping[str, str], body: bytes) -> ApiError:
-    """Return the ApiError of an HTTP response; a body that is no metav1.Status (a proxy's page) becomes its message."""
+    """Return the ApiError of an HTTP response. A body that is not a metav1.Status (a proxy's) becomes its message."""
     try:
         status = msgspec.json.decode(body, type=ApiStatus)
     except msgspec.DecodeError:

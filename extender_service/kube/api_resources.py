@@ -1,4 +1,4 @@
-"""The API resources that this service reads: where they are served and which type they decode to."""
+"""The API resources that this service reads: their URL paths and decoders."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,7 +26,7 @@ T = TypeVar("T", bound=ApiObject)
 
 
 class ListMeta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """metav1.ListMeta; `next_token`, on the wire continue, asks for the next page and is empty on the last."""
+    """metav1.ListMeta. `next_token` (`continue` in JSON) requests the next page; it is empty on the last page."""
 
     resource_version: str = ""
     next_token: str = msgspec.field(name="continue", default="")
@@ -40,7 +40,7 @@ class ObjectList(msgspec.Struct, Generic[T], frozen=True, gc=False):
 
 
 class Frame(msgspec.Struct, Generic[T], frozen=True, gc=False):
-    """A line of a watch (metav1.WatchEvent)."""
+    """metav1.WatchEvent, one line of a watch."""
 
     type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
     object: T
@@ -65,17 +65,17 @@ class Resource(Generic[T]):
 
     @cached_property
     def decoder(self) -> Decoder[T]:
-        """Decodes one object."""
+        """The decoder of one object, made at the first use."""
         return Decoder(self.type)
 
     @cached_property
     def list_decoder(self) -> Decoder[ObjectList[T]]:
-        """Decodes a page of a list."""
+        """The decoder of a page of a list, made at the first use."""
         return Decoder(ObjectList[self.type])  # type: ignore[name-defined]
 
     @cached_property
     def frame_decoder(self) -> Decoder[Frame[T]]:
-        """Decodes a line of a watch."""
+        """The decoder of a line of a watch, made at the first use."""
         return Decoder(Frame[self.type])  # type: ignore[name-defined]
 
 
