@@ -1,1 +1,1 @@
-"""The command line: options, listeners, profiles, and what `serve` starts."""
+"""The command line: its options, and the start of the service with them."""

@@ -1,4 +1,4 @@
-"""What runs beside the answering of calls: log the first sync, expire placements, compare and dump on a signal."""
+"""Background tasks of the service: log the first sync, expire expectations, compare and dump on a signal."""
 
 import asyncio
 import gc
@@ -19,15 +19,15 @@ from extender_service.observability.health import Check, first_problem
 
 log = logging.getLogger(__name__)
 
-# When to give advice if the cluster still cannot be read.
+# If the first sync takes longer, log what to check.
 ADVICE_SECONDS = 3.0
-# How often expectations whose time is up are looked for when there is no call.
+# Calls expire expectations, too. This is the interval without calls.
 EXPIRY_SECONDS = 1.0
 
 
 @asynccontextmanager
 async def background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Do something without end for as long as the context lasts."""
+    """Run `work`, which does not end by itself, until the context ends. If it fails, the context fails."""
     async with asyncio.TaskGroup() as tasks:
         task = tasks.create_task(work)
         yield
@@ -35,12 +35,12 @@ async def background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
 
 
 async def log_sync(cluster: Cluster, api_server: ApiServer, watches: Mapping[str, Check]) -> None:
-    """Log when everything has been listed, and what to look at if that takes long."""
+    """Log the end of the first sync. If it takes longer than ADVICE_SECONDS, log what to check."""
     synced = asyncio.create_task(api_server.wait_synced())
     if not (await asyncio.wait([synced], timeout=ADVICE_SECONDS))[0]:
         log.warning(
-            "not ready, and calls are answered with an error until the cluster can be read: check that the API server "
-            "runs, that --kubeconfig or --master names it, and that its user may list and watch nodes and pods",
+            "not ready, and all calls fail, until the cluster can be read: check that the API server runs, that "
+            "--kubeconfig or --master names it, and that its user may list and watch nodes and pods",
             extra={"problem": first_problem(watches)},
         )
     await synced
@@ -49,21 +49,21 @@ async def log_sync(cluster: Cluster, api_server: ApiServer, watches: Mapping[str
 
 
 def keep_from_garbage_collector() -> None:
-    """Keep the garbage collector from looking again and again at what is there now, and stays."""
-    # Not all generations: that takes 50 ms once 150,000 pods are known, for the little that was dropped among them.
+    """Exclude all present objects from garbage collection: most of them, the cluster's, stay until the process ends."""
+    # Not the oldest generation: that takes 50 ms with 150,000 pods, and frees little.
     gc.collect(1)
     gc.freeze()
 
 
 async def expire(expectations: Expectations) -> None:
-    """Drop expectations whose time is up, also while no caller asks."""
+    """Expire expectations every second, also while kube-scheduler sends no calls. Never returns."""
     while True:
         await asyncio.sleep(EXPIRY_SECONDS)
         expectations.expire()
 
 
 async def debug_on_signal(cluster: Cluster, api_server: ApiServer | None) -> None:
-    """On SIGUSR2, log how the cluster differs from what the API server lists, and a dump."""
+    """On SIGUSR2, log the differences between the cache and the API server's lists, and a dump of the cache."""
     asked = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGUSR2, asked.set)
     while True:

@@ -1,4 +1,4 @@
-"""The command line: reads options, and hands them to what they are for."""
+"""The command line: parses the options and runs the command."""
 
 import argparse
 import difflib
@@ -18,14 +18,14 @@ from extender_service.observability.logs import parse_log_level
 PROGRAM = "extender-service"
 ENVIRONMENT_PREFIX = "EXTENDER_SERVICE_"
 
-# argparse's add_argument; the default may come from the environment.
+# _Parser.add_option: like argparse's add_argument, with a default from the environment.
 AddOption = Callable[..., None]
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says in one line what is wrong, and where to read more. Options may have defaults from the environment.
+    """An ArgumentParser that reports errors in one line, and takes defaults of options from the environment.
 
-    An option has to be written out: what is short for one option today may be short for two in the next version.
+    It refuses abbreviated options: an abbreviation that is unique today may be ambiguous in the next version.
     """
 
     def __init__(self, **settings: Any) -> None:
@@ -33,12 +33,18 @@ class _Parser(argparse.ArgumentParser):
         self._options: list[tuple[str, argparse.Action, bool]] = []
 
     def add_option(self, *names: str, **facts: Any) -> None:
-        """Add an option whose default may come from the environment, checked like what the command line says."""
+        """Add an option. Its environment variable is the default, with the same checks as on the command line.
+
+        Example: --max-body-size takes its default from EXTENDER_SERVICE_MAX_BODY_SIZE.
+        """
         variable = ENVIRONMENT_PREFIX + names[-1].removeprefix("--").replace("-", "_").upper()
         self._options.append((variable, self.add_argument(*names, **facts), facts.get("action") == "append"))
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse, also for a command; another command's variables are of no concern."""
+        """Parse with defaults from the environment. argparse calls this for a command's parser, too.
+
+        So only the variables of the given command are checked.
+        """
         for variable, option, is_list in self._options:
             value = os.environ.get(variable)
             if value:
@@ -75,12 +81,12 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; returns the exit status."""
+    """Run a command. Returns the exit status: 1 if it cannot start, 130 after Ctrl-C. Exits with 2 for wrong usage."""
     options = parser().parse_args(arguments)
     if options.command == "version":
-        print(_version())  # noqa: T201 - it is what was asked for
+        print(_version())  # noqa: T201 - the user asked for it
         return 0
-    # `version` needs none of these.
+    # Import late, so that `version` is fast.
     from extender_service.command.serve import serve  # noqa: PLC0415
     from extender_service.command.setup import Setup  # noqa: PLC0415
     from extender_service.command.start_error import StartError  # noqa: PLC0415
@@ -93,7 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             setup = Setup(options.config, options.plugin or [])
             print(dump_config(setup.config) if options.action == "print" else "valid\n", end="")  # noqa: T201
     except StartError as error:
-        print(f"{PROGRAM}: {error}", file=sys.stderr)  # noqa: T201 - the one line that says what is wrong
+        print(f"{PROGRAM}: {error}", file=sys.stderr)  # noqa: T201 - there is no log yet
         return 1
     except KeyboardInterrupt:
         return 130
@@ -101,21 +107,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the parser of the command line; every option's default may come from the environment."""
+    """Return the parser of the whole command line."""
     top = _Parser(prog=PROGRAM, description="kube-scheduler's decision making over the scheduler-extender HTTP API")
     top.add_argument("--version", action="version", version=_version(), help="print the version and exit")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
     commands.add_parser("version", help="print the version")
     serve = commands.add_parser(
         "serve",
-        help="answer kube-scheduler",
-        description="Answer kube-scheduler. Each option may also be given as an environment variable: "
-        f"--bind-address as {ENVIRONMENT_PREFIX}BIND_ADDRESS, and so on; several values are separated by commas.",
+        help="run the extender service",
+        description="Answer kube-scheduler's calls. An environment variable can set each option, too: for example "
+        f"--bind-address by {ENVIRONMENT_PREFIX}BIND_ADDRESS. Commas separate several values.",
     )
     _add_serve_options(serve.add_option)
-    config = commands.add_parser("config", help="look at a KubeSchedulerConfiguration")
+    config = commands.add_parser("config", help="print or check a KubeSchedulerConfiguration")
     actions = config.add_subparsers(dest="action", required=True, metavar="ACTION", parser_class=_Parser)
-    for action, what in (("print", "print it with every default"), ("check", "only say whether it is valid")):
+    for action, what in (("print", "print it with every default"), ("check", "report only whether it is valid")):
         _add_config_options(actions.add_parser(action, help=what, description=f"Check a file, and {what}.").add_option)
     return top
 
@@ -130,7 +136,7 @@ def _add_config_options(add: AddOption) -> None:
         "--plugin",
         action="append",
         metavar="MODULE:CLASS",
-        help="a plugin class to load, besides those of installed packages; repeatable",
+        help="a plugin class to load, in addition to the plugins of installed packages; repeatable",
     )
 
 
@@ -142,34 +148,35 @@ def _add_serve_options(add: AddOption) -> None:
         metavar="FILE",
         help="how to reach the API server (default: the pod's service account, else KUBECONFIG, else ~/.kube/config)",
     )
-    add("--master", default="", metavar="URL", help="the API server's URL, in place of the kubeconfig's")
+    add("--master", default="", metavar="URL", help="the API server's URL; overrides the one in the kubeconfig")
     add(
         "--cluster-file",
         type=_file,
         action="append",
         metavar="FILE",
-        help="nodes and pods as Kubernetes manifests, instead of an API server; read again when changed; repeatable",
+        help="read nodes and pods from this file of Kubernetes manifests, instead of an API server, and again when the "
+        "file changes; repeatable",
     )
     add(
         "--mode",
         choices=("beside", "replace"),
         default="beside",
-        help="whether this service adds to kube-scheduler's own plugins or decides in their place (default: beside)",
+        help="beside: add to kube-scheduler's own plugins; replace: decide instead of them (default: beside)",
     )
     add(
         "--stale-limit",
         type=_stale_limit,
         default=30.0,
         metavar="DURATION",
-        help="once nothing has been heard of the API server for so long, be not ready, and answer with an error "
+        help="after so long without data from the API server, become not ready and answer calls with an error "
         "(default: 30s)",
     )
     add(
         "--leader-lease",
         type=_lease,
         metavar="NAMESPACE/NAME",
-        help="answer only while a kube-scheduler of this host holds this lease, as is needed where several such pairs "
-        "elect a leader (--mode=replace)",
+        help="answer only while a kube-scheduler on this host holds this lease; needed if several pairs of "
+        "kube-scheduler and this service elect a leader (--mode=replace)",
     )
     add("--bind-address", default="127.0.0.1", metavar="ADDRESS", help="the address to listen on (default: 127.0.0.1)")
     add("--port", type=_port, default=8888, metavar="PORT", help="the port to listen on, 0 for any (default: 8888)")
@@ -192,9 +199,9 @@ def _add_security_options(add: AddOption) -> None:
         "--tls-cert-file",
         type=_file,
         metavar="FILE",
-        help="serve HTTPS with this certificate, PEM, its own first and then its issuers; read again when it changes",
+        help="serve HTTPS with this certificate (PEM, followed by its issuers); read again when the file changes",
     )
-    add("--tls-private-key-file", type=_file, metavar="FILE", help="the key of --tls-cert-file, PEM, not encrypted")
+    add("--tls-private-key-file", type=_file, metavar="FILE", help="the key of --tls-cert-file (PEM, not encrypted)")
     add(
         "--tls-min-version",
         choices=("VersionTLS12", "VersionTLS13"),
@@ -205,14 +212,15 @@ def _add_security_options(add: AddOption) -> None:
         "--client-ca-file",
         type=_file,
         metavar="FILE",
-        help="let in only who shows a certificate of these authorities, PEM (mutual TLS); read again when it changes",
+        help="require a client certificate of these authorities (PEM, mutual TLS); read again when the file changes",
     )
     add(
         "--allowed-names",
         type=_names,
         default=[],
         metavar="NAME,...",
-        help="of those, only who has one of these names as the certificate's CN or SAN (default: all of them)",
+        help="with --client-ca-file, accept only client certificates with one of these names as CN or SAN "
+        "(default: any name)",
     )
     add(
         "--insecure-serving",
@@ -221,16 +229,17 @@ def _add_security_options(add: AddOption) -> None:
         const=True,
         default=False,
         metavar="true|false",
-        help="without --client-ca-file, listen on more than loopback all the same: whoever reaches it can bind pods",
+        help="allow listening beyond loopback without --client-ca-file: any client that reaches the address can bind "
+        "pods",
     )
     add(
         "--healthz-port",
         type=_port,
         metavar="PORT",
-        help="answer /livez, /readyz and /metrics there alone, over HTTP, for whoever asks, 0 for any "
-        "(default: 8889 with --client-ca-file or --healthz-bind-address, else they are on --port)",
+        help="answer /livez, /readyz and /metrics only on this port, over HTTP without authentication; 0 for any port "
+        "(default: 8889 with --client-ca-file or --healthz-bind-address, otherwise --port)",
     )
-    add("--healthz-bind-address", metavar="ADDRESS", help="the address of that port (default: that of --bind-address)")
+    add("--healthz-bind-address", metavar="ADDRESS", help="the address of --healthz-port (default: --bind-address)")
 
 
 def _add_shutdown_options(add: AddOption) -> None:
@@ -238,7 +247,7 @@ def _add_shutdown_options(add: AddOption) -> None:
         "--shutdown-delay-duration",
         type=duration,
         metavar="DURATION",
-        help="told to stop, how long to go on answering, though not ready, until nobody is sent here any more "
+        help="after SIGTERM, be not ready but answer calls for so long, until clients use other replicas "
         "(default: 5s, 0s on loopback)",
     )
     add(
@@ -246,8 +255,8 @@ def _add_shutdown_options(add: AddOption) -> None:
         type=duration,
         default=25.0,
         metavar="DURATION",
-        help="told to stop, how long until the process ends, delay and all; calls and bindings that have not finished "
-        "in four fifths of it are undone (default: 25s)",
+        help="end the process so long after SIGTERM, the delay included; calls and bindings that are unfinished after "
+        "four fifths of it are undone (default: 25s)",
     )
 
 
@@ -268,7 +277,7 @@ def _port(text: str) -> int:
 
 def _stale_limit(text: str) -> float:
     seconds = duration(text)
-    # A connection that is dead is noticed, and another one opened, within so long.
+    # Detecting a dead connection and opening a new one takes up to 10 s.
     if seconds < 10:
         raise argparse.ArgumentTypeError(f"{text!r} is less than 10s")
     return seconds

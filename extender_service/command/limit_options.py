@@ -1,4 +1,4 @@
-"""The options of the command line that say how much a caller may take."""
+"""The command line's options for limits on calls and connections."""
 
 import argparse
 from collections.abc import Callable
@@ -13,7 +13,7 @@ _CONNECTIONS = ConnectionLimits()
 
 
 def add_limit_options(add: Callable[..., None]) -> None:
-    """Add the options; `add` is argparse's add_argument."""
+    """Add the options. `add` has the signature of argparse's add_argument."""
 
     def size(option: str, default: int, what: str) -> None:
         unit = f"{default >> 20}Mi" if default >= 1 << 20 else f"{default >> 10}Ki"
@@ -26,39 +26,39 @@ def add_limit_options(add: Callable[..., None]) -> None:
         help_text = f"{what} (default: {default:g}s)"
         add(option, type=kind or _positive_duration, default=default, metavar="DURATION", help=help_text)
 
-    size("--max-body-size", _CALLS.body_bytes, "the largest body of a request; larger ones are answered with 413")
-    size("--max-bodies-size", _CALLS.bodies_bytes, "bodies of all calls together, and answers that are not taken")
-    number("--max-requests", _CALLS.requests, "calls in work at once, bindings aside; one more is an error at once")
-    number("--max-bindings", _CALLS.bindings, "calls of bind in work at once, which may wait for minutes")
+    size("--max-body-size", _CALLS.body_bytes, "the largest body of a request; the answer to a larger one is 413")
+    size("--max-bodies-size", _CALLS.bodies_bytes, "the total size of request bodies and unsent answers in memory")
+    number("--max-requests", _CALLS.requests, "calls at a time except bind; more calls fail at once")
+    number("--max-bindings", _CALLS.bindings, "bind calls at a time; one may wait for minutes")
     seconds(
         "--decision-timeout",
         _CALLS.decision_seconds,
-        "how long a call other than bind may take until it ends with an error; less than kube-scheduler's httpTimeout",
+        "the time after which a call other than bind fails; set less than kube-scheduler's httpTimeout",
     )
-    number("--max-connections", _CONNECTIONS.connections, "open connections; one more takes the place of an idle one")
-    size("--max-header-size", _CONNECTIONS.header_bytes, "the largest head of a request")
-    seconds("--header-timeout", _CONNECTIONS.header_seconds, "how long the head of a request may take to come")
+    number("--max-connections", _CONNECTIONS.connections, "open connections; a further one replaces an idle one")
+    size("--max-header-size", _CONNECTIONS.header_bytes, "the largest header of a request")
+    seconds("--header-timeout", _CONNECTIONS.header_seconds, "the time for a client to send the header of a request")
     seconds(
         "--request-timeout",
         _CONNECTIONS.request_seconds,
-        "how long a whole request may take to come, and its answer to be taken",
+        "the time for a client to send a whole request, and again to read the answer",
     )
     seconds(
         "--idle-timeout",
         _CONNECTIONS.idle_seconds,
-        "how long a connection may be idle; longer than kube-scheduler keeps it, which is 90 s",
+        "the time after which an idle connection is closed; set more than kube-scheduler's 90 s",
     )
-    seconds("--tls-handshake-timeout", _CONNECTIONS.handshake_seconds, "how long a TLS handshake may take")
+    seconds("--tls-handshake-timeout", _CONNECTIONS.handshake_seconds, "the time for a TLS handshake")
     seconds(
         "--watchdog-timeout",
         DEFAULT_WATCHDOG_SECONDS,
-        "how long code may run without giving way before the process ends, to be started again, 0 for any time",
+        "how long code may block the event loop; then the process ends, for the kubelet to restart it; 0 for no limit",
         duration,
     )
 
 
 def call_limits(options: argparse.Namespace) -> CallLimits:
-    """Return what the options say of calls."""
+    """Return the limits on calls from parsed options."""
     return CallLimits(
         body_bytes=options.max_body_size,
         bodies_bytes=options.max_bodies_size,
@@ -69,7 +69,7 @@ def call_limits(options: argparse.Namespace) -> CallLimits:
 
 
 def connection_limits(options: argparse.Namespace) -> ConnectionLimits:
-    """Return what the options say of connections."""
+    """Return the limits on connections from parsed options."""
     return ConnectionLimits(
         connections=options.max_connections,
         handshake_seconds=options.tls_handshake_timeout,
@@ -82,7 +82,7 @@ def connection_limits(options: argparse.Namespace) -> ConnectionLimits:
 
 
 def duration(text: str) -> float:
-    """Return seconds, which may be 0. Raises ArgumentTypeError."""
+    """Parse a Go duration such as 1m30s to seconds, at least 0. Raises ArgumentTypeError."""
     from extender_service.config.durations import Duration  # noqa: PLC0415 - `version` needs no pydantic
 
     try:
@@ -97,12 +97,12 @@ def duration(text: str) -> float:
 def _positive_duration(text: str) -> float:
     seconds = duration(text)
     if not seconds:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time at all")
+        raise argparse.ArgumentTypeError(f"{text!r} must be more than 0")
     return seconds
 
 
 def _size(text: str) -> int:
-    """Return bytes."""
+    """Parse a quantity such as 512Mi to bytes, at least 1. Raises ArgumentTypeError."""
     from extender_service.kube.parsing.quantities import QuantityError, parse_quantity, whole_value  # noqa: PLC0415
 
     try:
@@ -116,5 +116,5 @@ def _size(text: str) -> int:
 
 def _number(text: str) -> int:
     if not text.isascii() or not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number: give one from 1 up")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number: give a whole number, 1 or more")
     return int(text)

@@ -1,4 +1,4 @@
-"""Where the service listens: for kube-scheduler, and with mutual TLS on a second port for probes."""
+"""The listening sockets: one for kube-scheduler's calls, and with mutual TLS a second one for probes."""
 
 import errno
 import ipaddress
@@ -23,14 +23,16 @@ _MINIMUM_VERSIONS = {"VersionTLS12": ssl.TLSVersion.TLSv1_2, "VersionTLS13": ssl
 
 
 class Listeners:
-    """The open sockets, until the context ends, and the certificates.
+    """The listening sockets and the serving certificates. The end of the context closes the sockets.
 
-    `calls` is for kube-scheduler; over TLS if there are `certificates`. `probes` is for /livez, /readyz and /metrics,
-    over plain HTTP; None if these are answered with the calls. `url` is where to call; `urls` has both, for the log.
+    - `calls`: the socket for kube-scheduler, over TLS if `certificates` is set
+    - `probes`: the socket for /livez, /readyz and /metrics over plain HTTP; None if `calls` serves these, too
+    - `url`: the URL of `calls`
+    - `urls`: the URLs of both sockets, as fields of a log line
     """
 
     def __init__(self, options: ServeOptions) -> None:
-        """Open them. Raises StartError, also where strangers could call."""
+        """Open the sockets. Raises StartError, also if clients of other hosts could call without authentication."""
         self._refused = Refusals()
         self.certificates = _certificates(options, self._refused)
         with ExitStack() as opening:
@@ -56,7 +58,7 @@ class Listeners:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only processes of this machine can call."""
+        """Whether only processes on this host can call."""
         return _is_loopback(self.calls)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
@@ -64,15 +66,15 @@ class Listeners:
 
     @property
     def refusals(self) -> Mapping[str, int]:
-        """How many connections were refused, by the reason."""
+        """The number of refused connections by reason."""
         return self._refused.counts
 
     def connections(self, limits: ConnectionLimits) -> Connections:
-        """Return what holds the connections of a server to limits."""
+        """Return a new table of connections that enforces the limits for one server."""
         return Connections(limits, self._refused)
 
     async def follow(self) -> None:
-        """Take up certificates that change, if there are any."""
+        """Load the certificate files again when they change, until cancelled. Without TLS, return at once."""
         if self.certificates is not None:
             await self.certificates.follow()
 
@@ -82,9 +84,9 @@ def _certificates(options: ServeOptions, refused: Refusals) -> ServingCertificat
     if (certificate is None) != (key is None):
         raise StartError("--tls-cert-file, --tls-private-key-file: give both, or neither")
     if options.client_ca_file is not None and certificate is None:
-        raise StartError("--client-ca-file: clients show certificates over TLS only; give --tls-cert-file, too")
+        raise StartError("--client-ca-file: client certificates need TLS; give --tls-cert-file, too")
     if options.allowed_names and options.client_ca_file is None:
-        raise StartError("--allowed-names: they are those of client certificates; give --client-ca-file, too")
+        raise StartError("--allowed-names: names are checked in client certificates; give --client-ca-file, too")
     if certificate is None or key is None:
         return None
     files = TLSFiles(
@@ -101,15 +103,15 @@ def _certificates(options: ServeOptions, refused: Refusals) -> ServingCertificat
 
 
 def _require_protection(options: ServeOptions, listener: socket.socket) -> None:
-    """Raise StartError if others than this machine's processes could call without showing who they are."""
+    """Raise StartError if clients of other hosts could call without authentication."""
     if options.client_ca_file is not None or _is_loopback(listener):
         return
     if not options.insecure_serving:
         raise StartError(
-            f"--bind-address: whoever reaches {options.bind_address} could bind pods; give --tls-cert-file, "
+            f"--bind-address: any client that reaches {options.bind_address} could bind pods; give --tls-cert-file, "
             "--tls-private-key-file and --client-ca-file, or --insecure-serving if only kube-scheduler can reach it"
         )
-    log.warning("whoever reaches this address can bind pods: nobody is asked for a client certificate")
+    log.warning("any client that reaches this address can bind pods: no client certificate is required")
 
 
 def _is_loopback(listener: socket.socket) -> bool:

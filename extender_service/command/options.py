@@ -1,4 +1,4 @@
-"""What `extender-service serve` was told."""
+"""The parsed options of `extender-service serve`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,7 @@ from extender_service.serving.connection_limits import ConnectionLimits
 
 @dataclass(frozen=True)
 class ServeOptions:
-    """The options of `serve`, checked one by one; see `extender-service serve --help` for what they mean."""
+    """The options of `serve`, each checked on its own. `extender-service serve --help` describes them."""
 
     config: Path | None
     kubeconfig: Path | None

@@ -1,4 +1,4 @@
-"""The port for probes, which answers without a client certificate."""
+"""The server on the port for probes, which needs no client certificate."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -12,7 +12,7 @@ from extender_service.command.listeners import Listeners
 from extender_service.serving.connection_limits import ConnectionLimits
 from extender_service.serving.limited_server import LimitedServer
 
-# Few programs ask: the kubelet, and what collects metrics.
+# Few programs connect: the kubelet and Prometheus.
 PROBE_CONNECTIONS = 100
 
 
@@ -20,7 +20,7 @@ PROBE_CONNECTIONS = 100
 async def answering_probes(
     listeners: Listeners, config: uvicorn.Config, limits: ConnectionLimits
 ) -> AsyncIterator[None]:
-    """Answer on the port for probes, if there is one, for as long as the context lasts."""
+    """Serve on the port for probes, if there is one, until the context ends."""
     if listeners.probes is None:
         yield
         return
@@ -33,7 +33,7 @@ async def answering_probes(
 
 
 class _ProbeServer(LimitedServer):
-    """Leaves signals to the server that answers calls, and ends after it."""
+    """Does not handle signals: the server for calls does, and this one ends after it."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

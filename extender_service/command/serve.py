@@ -1,4 +1,4 @@
-"""Builds the parts of the service from its options, and runs them."""
+"""Builds the service from its options, and runs it."""
 
 import asyncio
 import gc
@@ -62,16 +62,16 @@ from extender_service.serving.watchdog import watchdog
 
 log = logging.getLogger(__name__)
 
-# Open files that are not connections of callers: logs, watches, certificates.
+# Open files that are not clients' connections: logs, watches, certificates.
 RESERVED_FILES = 300
-# How long answers to probes may take to finish once calls are finished.
+# The time for answers to probes, after the last call has finished.
 PROBES_GRACE_SECONDS = 1
 
 
 def serve(options: ServeOptions) -> None:
-    """Run the service until it is told to stop. Raises StartError."""
+    """Run the service until SIGTERM or SIGINT. Raises StartError."""
     configure_logging(options.log_level, options.log_format)
-    # Until there is something to look at: by default this signal ends a process.
+    # The default action ends the process. debug_on_signal handles the signal later.
     signal.signal(signal.SIGUSR2, signal.SIG_IGN)
     uvloop.run(_serve(options))
 
@@ -81,9 +81,9 @@ _Work = Callable[[], Coroutine[Any, Any, None]]
 
 @dataclass(frozen=True)
 class _Source:
-    """Where the objects of the cluster come from and bindings go, and the work that keeps it running.
+    """The source of the cluster's objects and the target of bindings: an API server or files.
 
-    `events` are None where there is no API server to write them to: from a file, nothing happens by itself.
+    `work` are the tasks that run with it. `events` is None without an API server.
     """
 
     api: ApiServer | ClusterFile
@@ -94,7 +94,7 @@ class _Source:
 
     @property
     def is_live(self) -> bool:
-        """Whether the cluster changes by itself."""
+        """Whether the source is an API server, which confirms placements with a watch event."""
         return self.events is not None
 
 
@@ -110,15 +110,15 @@ async def _serve(options: ServeOptions) -> None:
 
 
 def _delay_seconds(options: ServeOptions, listeners: Listeners) -> float:
-    """How long to go on answering once told to stop. Raises StartError."""
+    """Return the seconds to answer calls after SIGTERM. Raises StartError."""
     seconds = options.shutdown_delay_seconds
     if seconds is None:
-        # Whoever calls over loopback has nobody else to turn to.
+        # A client on loopback has no other replica to call.
         seconds = 0.0 if listeners.is_loopback else min(5.0, options.shutdown_grace_seconds / 2)
     if seconds > options.shutdown_grace_seconds / 2:
         raise StartError(
-            "--shutdown-delay-duration: it is a part of --shutdown-grace-period; give at most half as much, so that "
-            "calls can finish"
+            "--shutdown-delay-duration: the delay is a part of --shutdown-grace-period; give at most half as much, so "
+            "that calls can finish"
         )
     return seconds
 
@@ -133,7 +133,7 @@ async def _files(options: ServeOptions, cluster: Cluster, listeners: Listeners) 
         raise StartError(str(error)) from error
     log.info("listening", extra={**listeners.urls, "nodes": cluster.node_count, "pods": cluster.pod_count})
     text = welcome(listeners.url, files.nodes, files.pods, shows_certificate=options.client_ca_file is not None)
-    print(text, flush=True)  # noqa: T201 - for whoever tries the service
+    print(text, flush=True)  # noqa: T201 - commands to try, for a user at a terminal
     yield _Source(files, [files.follow, partial(debug_on_signal, cluster, None)])
 
 
@@ -149,8 +149,8 @@ async def _api_server(
     log.info("listening", extra={**listeners.urls, "mode": options.mode, "api_server": credentials.server})
     if options.mode == "beside" and options.config is None:
         log.warning(
-            "without --config the whole default profile runs beside kube-scheduler's own plugins, and refuses nodes by "
-            "a state that is a little older: enable only plugins that kube-scheduler lacks"
+            "without --config, the whole default profile runs beside kube-scheduler's own plugins, and refuses nodes "
+            "based on slightly older state: enable only plugins that kube-scheduler lacks"
         )
     async with KubeClient(credentials) as client:
         api_server = ApiServer(cluster, client, setup.reads)
@@ -177,7 +177,7 @@ async def _serve_from(
     listeners: Listeners,
     shutdown: Shutdown,
 ) -> None:
-    """Answer calls about the cluster of a source until told to stop. Raises StartError."""
+    """Answer calls about the cluster of a source, until SIGTERM. Raises StartError."""
     trust = Trust(trust_check(source.watches, stale_limit_seconds=options.stale_limit_seconds), source.leadership)
     profiles = Profiles(setup.profiles(cluster, source.api))
     engine = Engine(cluster, profiles, source.api, may_bind=trust.require_lead)
@@ -217,7 +217,7 @@ async def _answer(
     listeners: Listeners,
     shutdown: Shutdown,
 ) -> None:
-    """Answer until the service is told to stop; then finish the calls and bindings under way, or undo them."""
+    """Answer calls until SIGTERM. Then finish the calls and bindings under way, or undo them."""
     for profile in extender.engine.profiles:
         profile.recorder = metrics.framework
     load = Load(options.calls)
@@ -231,7 +231,7 @@ async def _answer(
         config.load()
         config.ssl = listeners.certificates.context
     keep_from_garbage_collector()
-    # The default suits programs that make far less at a time: here, nearly all is freed as soon as nobody refers to it.
+    # The default collects too often: a call makes many objects, and reference counting frees nearly all of them.
     gc.set_threshold(50_000, 10, 10)
     limits = _within_open_files(options.connections)
     with ExitStack() as at_end, watchdog(options.watchdog_seconds):
@@ -248,12 +248,12 @@ async def _answer(
 
 
 def _within_open_files(limits: ConnectionLimits) -> ConnectionLimits:
-    """Leave enough of the files that this process may open for all but connections."""
+    """Reduce the limit on connections, so that RESERVED_FILES of this process's open files remain for other uses."""
     files = open_files.raise_limit()
     most = files - RESERVED_FILES
     if limits.connections > most:
         extra = {"connections": most, "open_files": files}
-        log.warning("there may be fewer connections than --max-connections, since open files are limited", extra=extra)
+        log.warning("the limit on open files allows fewer connections than --max-connections", extra=extra)
     return replace(limits, connections=min(limits.connections, most))
 
 

@@ -1,4 +1,4 @@
-"""From a configuration file to what runs: reads it, finds the plugins that it may name, makes the profiles."""
+"""Reads the configuration, discovers the plugins, and makes the profiles from both."""
 
 import logging
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class Setup:
-    """A configuration and the plugins that it can name. Raises StartError when made, for either."""
+    """A configuration and the plugins that it can name. The constructor raises StartError if either is invalid."""
 
     def __init__(self, config: Path | None, plugins: Sequence[str]) -> None:
         self._file = config
@@ -42,16 +42,16 @@ class Setup:
 
     @property
     def reads(self) -> frozenset[type[Object]]:
-        """The kinds of objects, besides nodes and pods, that the enabled plugins and the preempt verb read."""
+        """The types of objects, besides nodes and pods, that the enabled plugins and preemption read."""
         return self._registry.reads(self.config) | {PodDisruptionBudget}
 
     def profiles(self, cluster: Cluster, api: API) -> dict[str, Profile]:
-        """Make the profiles by scheduler name; what they write goes to `api`. Raises StartError."""
+        """Return the profiles by scheduler name. Their plugins write to `api`. Raises StartError."""
         try:
             return self._registry.profiles(self.config, Handle(cluster, api))
         except ConfigError as error:
             raise self._refused(error) from error
 
     def _refused(self, error: ConfigError) -> StartError:
-        """What is wrong with the configuration, each line with its file."""
+        """Return the configuration's problems, one a line, each with the file."""
         return StartError(f"--config: {ConfigError(error.problems, str(self._file or ''))}")

@@ -2,4 +2,4 @@
 
 
 class StartError(Exception):
-    """The service cannot start; a line for each thing that is wrong, which says what to do."""
+    """The service cannot start. The text has one line for each problem, which says how to correct it."""

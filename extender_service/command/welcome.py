@@ -1,4 +1,4 @@
-"""What a first-time user is shown: curl commands for each verb, made of what is in the cluster file."""
+"""The text for a first-time user: a curl command for each verb, about the pods and nodes of the cluster file."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -11,9 +11,9 @@ _SHOWN_PODS = 2
 
 
 def welcome(url: str, nodes: Sequence[Node], pods: Sequence[Pod], *, shows_certificate: bool = False) -> str:
-    """Return a text with commands to paste; `url` is where the service listens.
+    """Return a text with commands to paste.
 
-    `shows_certificate`: whoever calls must show one.
+    `url` is the service's URL. With `shows_certificate`, the commands present a client certificate.
     """
     names = [node.metadata.name for node in nodes]
     waiting = sorted((pod for pod in pods if not pod.spec.node_name), key=lambda pod: pod.spec.priority)
@@ -55,7 +55,7 @@ def _json(body: Mapping[str, object]) -> str:
 
 
 def _brief(value: object) -> object:
-    """Leave out of an object what says nothing."""
+    """Leave the empty fields out of a pod."""
     built = msgspec.to_builtins(value)
     return _without_empty(built) if isinstance(value, Pod) else built
 
@@ -70,7 +70,7 @@ def _without_empty(value: object) -> object:
 
 
 def _victims(pod: Pod, pods: Sequence[Pod]) -> dict[str, object]:
-    """All pods of less priority, by node."""
+    """Return all running pods of lower priority as NodeNameToMetaVictims."""
     victims: dict[str, list[dict[str, str]]] = {}
     for other in pods:
         if other.spec.node_name and other.spec.priority < pod.spec.priority:

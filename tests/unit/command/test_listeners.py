@@ -54,9 +54,9 @@ def test_on_loopback_nobody_needs_to_show_who_they_are(caplog: pytest.LogCapture
 
 @pytest.mark.parametrize("address", ["0.0.0.0", "::"])
 def test_elsewhere_strangers_may_not_call(address: str, tls: dict[str, Any]) -> None:
-    assert f"whoever reaches {address} could bind pods" in refusal(bind_address=address)
+    assert f"any client that reaches {address} could bind pods" in refusal(bind_address=address)
     only_ours = tls | {"client_ca_file": None}
-    assert f"whoever reaches {address} could bind pods" in refusal(bind_address=address, **only_ours)
+    assert f"any client that reaches {address} could bind pods" in refusal(bind_address=address, **only_ours)
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0", "::"])
