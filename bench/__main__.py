@@ -1,6 +1,6 @@
-"""Everything that is measured, beside the peers, in one run: python -m bench.
+"""Runs all benchmarks, with the peers for comparison: python -m bench.
 
-A part alone: python -m bench.PART. It takes two hours; with --quick some minutes.
+This takes two hours; with --quick, some minutes. To run one part: python -m bench.PART.
 """
 
 from bench import cycle, decision, http, preemption, stages, startup, throughput, unique_labels, watch

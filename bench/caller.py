@@ -1,4 +1,4 @@
-"""Somebody who calls for as long as something else happens, and notes how long each call took."""
+"""A client that calls a verb in the background, and measures the time of each call."""
 
 import http.client
 import threading
@@ -13,7 +13,7 @@ from bench.programs import Server
 class Caller:
     """Calls a verb over one connection, one call after the other, while the context lasts.
 
-    `milliseconds` has the time of each call. Answers are read, not looked at: a service that is not ready refuses.
+    `milliseconds` has the time of each call. Ignores the answers: a service that is not ready answers with an error.
     """
 
     def __init__(self, server: Server, body: bytes, verb: str = "filter") -> None:

@@ -1,4 +1,4 @@
-"""Clusters and pending pods to measure in process: those of the peers' programs, or without Go the like of them."""
+"""Clusters and pending pods for benchmarks in process: those of the peers' programs, or without Go, similar ones."""
 
 import asyncio
 import gc
@@ -16,7 +16,7 @@ from extender_service.kube.types.extender_api import ExtenderArgs
 
 
 def load(peers: Peers | None, size: ClusterSize) -> Cluster:
-    """Return a cluster as the service has it once it is ready."""
+    """Return a cluster in the state that the service has when it is ready."""
     if peers is None:
         cluster = synthetic.cluster(size.nodes, size.pods_per_node, images=size.images)
     else:
@@ -27,13 +27,13 @@ def load(peers: Peers | None, size: ClusterSize) -> Cluster:
 
 
 def settle() -> None:
-    """Do what the service does once it knows the cluster: spare the garbage collector what stays."""
+    """Exclude all present objects from garbage collection, as the service does after the first sync."""
     gc.collect()
     gc.freeze()
 
 
 def pending_pod(peers: Peers | None, pod_class: str) -> Pod:
-    """A pod of one of synthetic.CLASSES."""
+    """Return a pending pod of one of synthetic.CLASSES."""
     if peers is None:
         return synthetic.pending_pod(pod_class)
     pod = _args.decode(peers.body(pod_class, nodes=1)).pod

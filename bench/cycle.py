@@ -1,6 +1,6 @@
-"""kube-scheduler's whole cycle with this service in place of its plugins, and without: python -m bench.cycle.
+"""Times kube-scheduler's scheduling cycle with this service instead of its plugins, and without: python -m bench.cycle.
 
-Both are kube-scheduler's own SchedulePod (`kubecycle cycle`) over the same cluster, of which all nodes are scored.
+Both run kube-scheduler's own SchedulePod (`kubecycle cycle`) on the same cluster, and score all nodes.
 """
 
 from contextlib import ExitStack

@@ -1,8 +1,8 @@
-"""How long a decision about all nodes takes, by class of pods and by plugin: python -m bench.decision.
+"""Times decisions about all nodes, by class of pods and by plugin: python -m bench.decision.
 
-Filter and Score of the whole default profile in process, beside kube-scheduler's cycle in process (`kubecycle cycle`),
-both with the same cluster and all nodes scored. Each pod is placed where it was decided, so that each decision meets a
-cluster that has changed since the last one; after some more it is gone.
+Compares Filter and Score of the default profile with kube-scheduler's cycle (`kubecycle cycle`), both in process, on
+the same cluster, with all nodes scored. Each decision places its pod, so the next one runs on a changed cluster. Some
+decisions later, the pod is removed.
 """
 
 import statistics
@@ -115,22 +115,22 @@ def _with_volumes(the: Run, nodes: int) -> None:
 
 
 def default_engine(cluster: Cluster, random: Random = RANDOM) -> Engine:
-    """The engine with the default profile over a cluster."""
+    """Return an engine with the default profile."""
     files = ClusterFile(cluster, [])
     handle = Handle(cluster, files, random=random)
     return Engine(cluster, Profiles(Registry(IN_TREE).profiles(default_config(ARGS_TYPES), handle)), files)
 
 
 def default_profile(cluster: Cluster, random: Random = RANDOM) -> Profile:
-    """The default profile over a cluster."""
+    """Return the default profile, with plugins that read this cluster."""
     [profile] = default_engine(cluster, random).profiles
     return profile
 
 
 def decisions(engine: Engine, pod: Pod, budget_seconds: float) -> list[float]:
-    """Decide again and again, placing the pod each time; returns the milliseconds of each but the first three.
+    """Decide repeatedly, and place the pod each time. Returns the milliseconds of each decision except the first three.
 
-    As many as `kubecycle` makes: 20 to 300, within the budget. The cluster is in the end as it was before.
+    Makes 20 to 300 decisions within the budget, like `kubecycle`. Restores the cluster in the end.
     """
     cluster = engine.cluster
     times: list[float] = []
@@ -182,7 +182,7 @@ def plugin_times(profile: Profile, cluster: Cluster, pod: Pod) -> Iterator[tuple
 
 
 def _on_nodes(method: Callable[[CycleState, Pod, NodeView], object], state: CycleState, cluster: Cluster) -> None:
-    """Call a plugin with all nodes, none of which it has seen."""
+    """Call a plugin with a new view of all nodes."""
     method(state, state.pod, cluster.view(None))
 
 

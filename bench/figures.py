@@ -1,4 +1,4 @@
-"""Figures of what was measured in rounds, and how they compare with the peer's."""
+"""Statistics of times that were measured in rounds, and columns that compare them with the peer's."""
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
@@ -13,14 +13,14 @@ Row = Mapping[str, Cell]
 
 @dataclass(frozen=True)
 class Times:
-    """How long calls took, in milliseconds."""
+    """Quantiles of the times of calls, in milliseconds."""
 
     p50: float
     p99: float
 
     @classmethod
     def of(cls, milliseconds: Sequence[float]) -> Self:
-        """Return the quantiles of single calls, of which there must be one at least."""
+        """Return the quantiles of single calls; at least one is needed."""
         return cls(quantile(milliseconds, 0.5), quantile(milliseconds, 0.99))
 
     @classmethod
@@ -30,12 +30,12 @@ class Times:
 
 
 def quantile(values: Sequence[float], fraction: float) -> float:
-    """The value at this fraction of the way from the least to the greatest: one of those given, none in between."""
+    """Return the value at a fraction between the least (0) and the greatest (1), without interpolation."""
     return sorted(values)[int(fraction * (len(values) - 1) + 0.5)]
 
 
 def alternately(rounds: int, *sides: Callable[[], T]) -> list[list[T]]:
-    """Call each side once a round, back and forth so that none is always the first; returns each side's answers."""
+    """Call each side once a round, in alternating order, so that none is always first. Returns the answers by side."""
     answers: list[list[T]] = [[] for _ in sides]
     order = list(range(len(sides)))
     for _ in range(rounds):
@@ -46,12 +46,12 @@ def alternately(rounds: int, *sides: Callable[[], T]) -> list[list[T]]:
 
 
 def over_rounds(rounds: Sequence[Mapping[str, Times]]) -> dict[str, Times]:
-    """The medians of each case, of several rounds in which all cases were measured."""
+    """Return the medians of each case over several rounds. Each round has all cases."""
     return {case: Times.over([of_cases[case] for of_cases in rounds]) for case in rounds[0]}
 
 
 def compared(service: Times, peer: Times | None, target: float | None = None) -> Row:
-    """Columns of a table: both sides' times, how many times faster the service is, and how many it is to be."""
+    """Return columns of a table: both sides' times, how many times faster the service is, and the target for that."""
     faster = None if peer is None else peer.p50 / service.p50
     return {
         "p50": service.p50,
@@ -63,7 +63,7 @@ def compared(service: Times, peer: Times | None, target: float | None = None) ->
 
 
 def at_least(what: str, value: float | None, target: float | None) -> Row:
-    """Columns for a value that is the better the greater."""
+    """Return columns for a value with a lower bound as its target."""
     return {
         what: value,
         "target": None if target is None else f">= {target:.3g}",
@@ -72,7 +72,7 @@ def at_least(what: str, value: float | None, target: float | None) -> Row:
 
 
 def at_most(what: str, value: float, target: float | None) -> Row:
-    """Columns for a value that is the better the smaller."""
+    """Return columns for a value with an upper bound as its target."""
     return {
         what: value,
         "target": None if target is None else f"<= {target:.3g}",

@@ -1,8 +1,8 @@
-"""What a call costs over HTTP, beside an extender written in Go that checks one plugin: python -m bench.http.
+"""Times calls over HTTP, in comparison with a Go extender that checks one plugin: python -m bench.http.
 
-`extload` calls both with the same bytes (raw) and as kube-scheduler does (kube), about all nodes of a cluster.
-The service has the whole default profile on and decides about a pod of a ReplicaSet. Mode `replace` is compared by its
-filter alone, which decides everything; kube-scheduler then calls nothing else.
+`extload` calls both with the same bytes (raw), and with kube-scheduler's client (kube), about all nodes of a cluster.
+The service runs the default profile for a pod of a ReplicaSet. For mode `replace`, only filter is compared: it makes
+the whole decision, and kube-scheduler calls no other verb.
 """
 
 import json
@@ -26,7 +26,7 @@ _VERBS = {"go": ("filter", "prioritize"), "replace": ("filter",), "beside": ("fi
 
 @dataclass(frozen=True)
 class Calls:
-    """What is called for: nodes by name or whole (full), by so many callers at once."""
+    """A kind of calls: nodes by name or whole (full), on so many connections at a time."""
 
     form: str
     nodes: int
@@ -34,14 +34,14 @@ class Calls:
     connections: int
 
     def times_faster(self) -> float | None:
-        """How much faster than the Go extender is to be reached."""
+        """The target: how many times faster than the Go extender; None for no target."""
         if self.client != "raw" or self.connections != 1:
             return None
         return {("names", 500): 1 / 1.5, ("names", 5000): 1.0, ("full", 5000): 6.0}.get((self.form, self.nodes))
 
 
 def run(the: Run) -> None:
-    """Print a table of all calls, and one of how calls spread and grow."""
+    """Print a table of all calls, and one of their slowest and of their growth with the number of nodes."""
     if the.peers is None:
         the.report.note("http", f"the Go extender and kube-scheduler's client: {NEEDS_GO}")
         _without_peers(the)
@@ -55,7 +55,7 @@ def run(the: Run) -> None:
 
 
 def _about_all_nodes(the: Run, peers: Peers, nodes: int) -> dict[Calls, dict[str, dict[str, Times]]]:
-    """The times of all calls about a cluster of so many nodes, which kube-scheduler would all name."""
+    """Measure all kinds of calls about all nodes of a cluster of this size."""
     with ExitStack() as stack:
         api = stack.enter_context(peers.api(ClusterSize(nodes)))
         servers = {"go": stack.enter_context(peers.extender(api))}
@@ -76,10 +76,10 @@ def _calls(nodes: int, *, quick: bool) -> Iterator[Calls]:
 def _measure(
     the: Run, peers: Peers, servers: Mapping[str, Server], all_calls: Sequence[Calls]
 ) -> dict[Calls, dict[str, dict[str, Times]]]:
-    """The times of each verb of each side, by what is called for.
+    """Return the times by kind of calls, side and verb.
 
-    A round is about all of it: a moment in which the machine is busy with something else then spoils one round of some,
-    and not all rounds of one.
+    Each round measures all kinds. So if the machine is busy for a moment, it spoils one round of some kinds, and not
+    all rounds of one kind.
     """
 
     def once(calls: Calls, side: str) -> dict[str, Times]:
@@ -135,7 +135,7 @@ def _limits(measured: Mapping[Calls, Mapping[str, Mapping[str, Times]]]) -> Iter
 
 
 def _without_peers(the: Run) -> None:
-    """What can be measured without Go: calls by name over one connection, about a cluster that comes from a file."""
+    """Measure what needs no Go: calls by name over one connection, about a cluster from a file."""
     nodes = 1000 if the.quick else 5000
     file = the.directory / "cluster.json"
     file.write_text(json.dumps(synthetic.manifests(nodes, 10)))

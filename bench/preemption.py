@@ -1,8 +1,8 @@
-"""How long finding victims takes: python -m bench.preemption.
+"""Times the search for victims: python -m bench.preemption.
 
-All nodes are tried, beside kube-scheduler's preemption (`kubecycle cycle`, class preempt), which tries a sample; both
-with the same cluster, where a pod of 30 cores needs several victims on any node. Then, on nodes that are full, how the
-time grows with the number of victims.
+The first table compares it with kube-scheduler's preemption (`kubecycle cycle`, class preempt) on the same cluster,
+where a pod of 30 cores needs several victims on any node. The service tries all nodes, kube-scheduler a sample. The
+second table has the growth of the time with the number of victims, on full nodes.
 """
 
 import statistics
@@ -68,7 +68,7 @@ def run(the: Run) -> None:
 
 
 def _search(profile: Profile, cluster: Cluster, pod: Pod) -> tuple[float, int]:
-    """The milliseconds from where no node fits to the best victims, and the number of nodes where there are some."""
+    """Return the milliseconds from "no node fits" to the best victims, and the number of nodes with victims."""
     nodes = cluster.view(None)
     decision = decide(profile, Question(pod, AllNodes(nodes), must_score=False))
     assert not len(decision.feasible)
@@ -102,7 +102,7 @@ def _growth(nodes: int) -> list[Row]:
 
 
 def full_cluster(nodes: int, pods_per_node: int) -> Cluster:
-    """Nodes whose CPUs are all taken, by pods of one CPU each; the first pod of each has a host port."""
+    """Return a cluster of full nodes: pods of one CPU each use all CPUs. The first pod of a node has a host port."""
     cluster = Cluster()
     for number in range(nodes):
         name = f"node-{number}"
@@ -121,13 +121,13 @@ def full_cluster(nodes: int, pods_per_node: int) -> Cluster:
 
 
 def pending_pod(cpus: int, port: int = 0) -> Pod:
-    """A pod of high priority."""
+    """Return a pending pod of high priority."""
     pod = make_pod("pending", cpus, port)
     return structs.replace(pod, spec=structs.replace(pod.spec, priority=1000))
 
 
 def make_pod(name: str, cpus: int, port: int) -> Pod:
-    """A pod that takes whole CPUs and, unless it is 0, a host port."""
+    """Return a pod that requests so many CPUs and a host port; 0 for no port."""
     container = Container(
         ports=(ContainerPort(host_port=port),) if port else (),
         resources=ResourceRequirements({"cpu": str(cpus), "memory": "1Gi"}),

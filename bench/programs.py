@@ -1,4 +1,4 @@
-"""The programs that the bench starts: the peers in Go (bench/peers), and this service."""
+"""The programs that benchmarks start: the peers in Go (bench/peers), and this service."""
 
 import json
 import os
@@ -33,33 +33,33 @@ class Server:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """The process id."""
         return self.process.pid
 
     @property
     def cpu_seconds(self) -> float:
-        """The processor time that it has taken so far."""
+        """The CPU time that it has used so far."""
         return cpu_seconds(self.pid)
 
     @property
     def resident_mib(self) -> float:
-        """The memory that it has in use."""
+        """Its resident memory in MiB."""
         return resident_mib(self.pid)
 
     def post(self, path: str) -> bytes:
-        """Send a request without a body; returns the answer."""
+        """Send a POST request without a body. Returns the answer's body."""
         with _HTTP.open(urllib.request.Request(f"{self.url}{path}", method="POST"), timeout=300) as answer:
             body: bytes = answer.read()
             return body
 
     def metric(self, series: str) -> float:
-        """The sum of the metrics whose names and labels begin so."""
+        """Return the sum of the metrics whose name and labels start with `series`."""
         with _HTTP.open(f"{self.url}/metrics", timeout=60) as answer:
             lines = answer.read().decode().splitlines()
         return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(series))
 
     def is_ready(self) -> bool:
-        """Whether its /readyz says so; False where nobody listens yet."""
+        """Return whether /readyz answers 200; False if the program does not listen yet."""
         self.process.require_running()
         try:
             with _HTTP.open(f"{self.url}/readyz", timeout=5):
@@ -77,37 +77,37 @@ class ClusterSize:
     images: int = 46
 
     def options(self) -> list[str]:
-        """For the programs that make it, all but the number of nodes."""
+        """The options of the peers' programs for this cluster, except the number of nodes."""
         return [f"-pods-per-node={self.pods_per_node}", f"-images={self.images}"]
 
 
 class Peers:
-    """The peers' programs, built when first asked for; see bench/peers/README.md for what they do."""
+    """The peers' programs, each built at its first use. bench/peers/README.md describes them."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
     @contextmanager
     def api(self, size: ClusterSize, encodings: str = "both") -> Iterator[Server]:
-        """The read side of an API server with such a cluster; encodings are json, proto or both."""
+        """Run a stub API server for reading a cluster of this size; encodings are json, proto or both."""
         options = [f"-nodes={size.nodes}", *size.options(), f"-format={encodings}"]
         with self._serving("stubapi", *options) as server:
             yield server
 
     @contextmanager
     def extender(self, api: Server) -> Iterator[Server]:
-        """An extender as usually written in Go, which knows the cluster of an API server."""
+        """Run a typical extender in Go that watches an API server."""
         with self._serving("goextender", f"-api={api.url}") as server:
             yield server
 
     @contextmanager
     def canned(self) -> Iterator[Server]:
-        """The same program, of which only the answers are wanted that were made beforehand, at /canned/N."""
+        """Run the same program without an API server, for its prepared answers at /canned/N."""
         with self._serving("goextender", "-nodes=1") as server:
             yield server
 
     def cycle(self, size: ClusterSize, *options: str) -> list[dict[str, Any]]:
-        """Measure kube-scheduler's cycle in process; a line for each class of pods."""
+        """Measure kube-scheduler's cycle in process. Returns a row for each class of pods."""
         return self._lines("kubecycle", "cycle", f"-nodes={size.nodes}", *size.options(), "-percent=100", *options)
 
     def memory(self, api: Server, size: ClusterSize) -> dict[str, Any]:
@@ -116,11 +116,11 @@ class Peers:
         return self._lines("kubecycle", "mem", *options)[0]
 
     def call(self, server: Server, *options: str) -> list[dict[str, Any]]:
-        """Call an extender; a line for each client, form, verb and number of nodes."""
+        """Call an extender. Returns a row for each client, form, verb and number of nodes."""
         return self._lines("extload", f"-url={server.url}", f"-pid={server.pid}", *options)
 
     def body(self, pod_class: str, nodes: int) -> bytes:
-        """What kube-scheduler sends about a pod of a class and the first nodes by name."""
+        """Return the body of kube-scheduler's request for a pod of a class and the first `nodes` nodes by name."""
         wanted = [f"-class={pod_class}", f"-sizes={nodes}", "-verb=filter", "-client=raw"]
         subprocess.run([self._program("extload"), f"-dump={self._directory}", *wanted], check=True)
         return (self._directory / f"args-names-{nodes}.json").read_bytes()
@@ -145,13 +145,13 @@ class Peers:
 
 
 def cpu_seconds(pid: int) -> float:
-    """The processor time that a process has taken so far."""
+    """Return the CPU time in seconds that a process has used so far."""
     user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 def resident_mib(pid: int) -> float:
-    """The memory that a process has in use."""
+    """Return the resident memory of a process in MiB."""
     [line] = [line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmRSS")]
     return int(line.split()[1]) / 1024
 
@@ -160,7 +160,7 @@ def resident_mib(pid: int) -> float:
 def service(
     directory: Path, *options: str, wait_ready: bool = True, program: Sequence[str | Path] = (PROGRAM,)
 ) -> Iterator[Server]:
-    """`extender-service serve` on a free port, its log in `directory`."""
+    """Run `extender-service serve` on a free port, with its log in `directory`."""
     log = directory / f"extender-service-{next(_numbers)}.log"
     with _process(Process([*program, "serve", "--port=0", *options], log)) as process:
         server = Server(_url(process, r"(http://127\.0\.0\.1:\d+)"), process)
@@ -186,5 +186,5 @@ def _url(process: Process, pattern: str) -> str:
     return wait_until(find, f"{process.log.stem} to listen", _START_SECONDS)
 
 
-# No proxy lies between us and what we started.
+# The programs run on this host: ignore the environment's proxy.
 _HTTP = urllib.request.build_opener(urllib.request.ProxyHandler({}))

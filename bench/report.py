@@ -1,4 +1,4 @@
-"""What the bench tells: tables on standard output, and each of their rows as a line of JSON."""
+"""The report of benchmarks: tables on standard output, and each row as a line of JSON."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from bench.figures import Cell, Row
 
 
 class Report:
-    """Prints tables; with `lines`, writes their rows there, too."""
+    """Prints tables. With `lines`, also appends each row to that file as JSON."""
 
     def __init__(self, lines: TextIO | None) -> None:
         self._lines = lines
@@ -19,7 +19,7 @@ class Report:
         print(f"{os.cpu_count()} cores, load {load}, Python {platform.python_version()}; times in milliseconds")
 
     def table(self, part: str, title: str, rows: Sequence[Row]) -> None:
-        """Print rows that have the same columns; what was measured of a program that is not there is None."""
+        """Print rows of the same columns. None is a value of a program that did not run."""
         print(f"\n{part}: {title}")
         print(render(rows), flush=True)
         if self._lines is not None:
@@ -27,17 +27,17 @@ class Report:
                 print(json.dumps({"part": part, "table": title, **row}), file=self._lines, flush=True)
 
     def progress(self, part: str, text: str) -> None:
-        """Say on a terminal what comes next; a part may take minutes until its table is there."""
+        """Print the next step if the output is a terminal: a part may take minutes until its table."""
         if sys.stderr.isatty():
             print(f"\r\033[K{part}: {text} …", end="\r", file=sys.stderr, flush=True)
 
     def note(self, part: str, text: str) -> None:
-        """Print a line that is no figure."""
+        """Print a line of text between the tables."""
         print(f"\n{part}: {text}", flush=True)
 
 
 def render(rows: Sequence[Row]) -> str:
-    """A table as text: a line of column names, and one for each row; columns in which nothing stands are left out."""
+    """Return a table as text: a line of column names, and one for each row. Leaves out empty columns."""
     columns = [column for column in rows[0] if any(row[column] is not None for row in rows)]
     lines = [columns, *([_text(row[column]) for column in columns] for row in rows)]
     is_text = [any(isinstance(row[column], str) for row in rows) for column in columns]

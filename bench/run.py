@@ -1,4 +1,4 @@
-"""What every part of the bench is given, and the command line by which one is run alone."""
+"""The settings of a run, which each benchmark gets, and the command line of each benchmark."""
 
 import argparse
 import tempfile
@@ -16,9 +16,9 @@ NEEDS_GO = "not measured, the peers need Go (https://go.dev/dl)"
 
 @dataclass(frozen=True)
 class Run:
-    """One run: `quick` is for a look at small clusters, `peers` is None where there is no Go to build them.
+    """The settings of one run. `quick` uses small clusters and few calls. `peers` is None without Go to build them.
 
-    `directory` takes logs and what else is needed while it runs.
+    `directory` is for logs and temporary files.
     """
 
     quick: bool
@@ -29,7 +29,7 @@ class Run:
 
 
 def main(program: str, description: str | None, parts: Sequence[Callable[[Run], None]]) -> None:
-    """Run parts one after the other as the command line says."""
+    """Run `parts` one after the other, with the settings of the command line."""
     parser = argparse.ArgumentParser(
         prog=program, description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )

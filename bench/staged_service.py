@@ -1,6 +1,6 @@
-"""The service, of which each stage of a call is timed: python -m bench.staged_service FILE serve ...
+"""Runs the service with a timer on each stage of a call: python -m bench.staged_service FILE serve ...
 
-FILE gets what bench.stages reads when the service has ended: the milliseconds of each stage, call by call.
+When the service ends, it writes the milliseconds of each stage and call to FILE, for bench.stages.
 """
 
 import json
@@ -25,10 +25,10 @@ from extender_service.serving.whole_answers import WholeAnswers
 
 _READING = "reading what has come"
 _EXPECTING = "  placing the pod"
-# What is timed, in the order in which a call comes to it. Some are parts of others.
+# The timed functions, in the order in which a call reaches them. Indented stages are parts of the one above.
 STAGES: tuple[tuple[str, Any, str], ...] = (
     (_READING, LimitedHTTP, "data_received"),
-    ("the call, until it is answered", app._Endpoint, "__call__"),  # noqa: SLF001 - what is timed need not be public
+    ("the call, until it is answered", app._Endpoint, "__call__"),  # noqa: SLF001 - no public function spans the whole call
     ("  decoding", node_names.ExtenderArgsDecoder, "decode"),
     ("  deciding, or finding what was decided ahead", Engine, "decide"),
     ("    finding the nodes", candidates.RequestedNodes, "find"),
@@ -48,13 +48,13 @@ STAGES: tuple[tuple[str, Any, str], ...] = (
 _ASYNC = ("__call__", "answer")
 
 _times: defaultdict[str, list[float]] = defaultdict(list)
-# Since something was read last.
+# The stages since the last read.
 _current: list[tuple[str, float]] = []
 
 
 def _note(stage: str, started: float) -> None:
     if stage == _READING:
-        # kubecycle also tells of pods that have gone, by asking about them and no node.
+        # kubecycle also reports deleted pods, by calls about them without a node. Do not count those.
         if any(of == _EXPECTING for of, _ in _current):
             for of, milliseconds in _current:
                 _times[of].append(milliseconds)
@@ -83,7 +83,7 @@ def _time(stage: str, owner: Any, name: str) -> None:
 
 
 def main() -> int:
-    """Run the command line, then write down the times."""
+    """Run the command line, then write the times to FILE."""
     file = Path(sys.argv.pop(1))
     for stage in STAGES:
         _time(*stage)

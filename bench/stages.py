@@ -1,6 +1,6 @@
-"""Where the time of a filter call goes while kube-scheduler's own cycle asks: python -m bench.stages.
+"""Times the stages of filter calls by kube-scheduler's own cycle: python -m bench.stages.
 
-Its processor caches are then as cold as beside a real kube-scheduler, unlike those of a call in a loop.
+The CPU's caches are then as cold as with a real kube-scheduler. In a loop of calls alone they would be warm.
 """
 
 import json

@@ -1,7 +1,7 @@
-"""How long `extender-service serve` takes from its start until it is ready: python -m bench.startup.
+"""Times `extender-service serve` from its start until it is ready: python -m bench.startup.
 
-Against an empty API server (tests/e2e's control plane, which needs Go), and on an empty cluster file. The service is
-installed as for production: libraries of the development environment would be imported along.
+Measures it with an empty API server (the control plane of tests/e2e, which needs Go), and with an empty cluster file.
+Installs the service without development dependencies, because the service would import some of them.
 """
 
 import os
@@ -47,7 +47,7 @@ def _row(what: str, rounds: int, program: Path, *options: str) -> Row:
 
 
 def install(environment: Path) -> None:
-    """Install the service and what it needs, nothing else."""
+    """Install the service with its runtime dependencies only."""
     command: list[str | Path] = [
         ROOT / "scripts" / "uv",
         "sync",
@@ -60,7 +60,7 @@ def install(environment: Path) -> None:
 
 
 def ready_seconds(program: Path, *options: str) -> float:
-    """Start the service, wait until /readyz says ok, and stop it."""
+    """Start the service, wait until it is ready, and stop it. Returns the seconds that this took, without the stop."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -1,7 +1,7 @@
-"""The cluster of bench/peers/internal/gen without Go, as far as scheduling reads it; and volumes, which it has none of.
+"""The cluster of bench/peers/internal/gen, made without Go: the fields that scheduling reads, and also volumes.
 
-Every object is a function of its index. Node i: zone i % 3, rack i / 20 % 50, 32 cpu, 128Gi, 110 pods; tainted where
-i / 10 % 10 is 9. Pod k of node i: app (7 i + 10 k) % 100, so that each app has one pod on each tenth node.
+Each object depends only on its index. Node i: zone i % 3, rack i / 20 % 50, 32 cpu, 128Gi, 110 pods; tainted if
+i / 10 % 10 is 9. Pod k of node i: app (7 i + 10 k) % 100, so each app has one pod on every tenth node.
 """
 
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ from extender_service.kube.types.storage import (
 from extender_service.kube.types.workloads import ReplicaSet
 
 APPS = 100
-# Of pods that wait for a node; besides these, `pending_pod` makes one with `volumes`.
+# Classes of pending pods. `pending_pod` also makes the classes PREEMPTOR and `volumes`.
 CLASSES = (
     "plain",
     "plain-rs",
@@ -50,14 +50,14 @@ CLASSES = (
     "pref-pod-affinity",
 )
 
-PREEMPTOR = "preempt"  # the class of a pod that needs the place of others on any node
+PREEMPTOR = "preempt"  # the class of a pod that needs victims on every node
 
 _HOSTNAME, _ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 _nodes, _pods, _replica_sets = Decoder(Node), Decoder(Pod), Decoder(ReplicaSet)
 
 
 def cluster(nodes: int, pods_per_node: int, *, images: int = 46, unique_labels: bool = False) -> Cluster:
-    """Return a cluster with volumes; with `unique_labels`, each pod has a label that no other has."""
+    """Return a cluster with volumes. With `unique_labels`, each pod has a label of its own."""
     made = Cluster()
     for app in range(APPS):
         made.workloads.apply(_replica_sets.decode(msgspec.json.encode(_replica_set(app))))
@@ -71,7 +71,7 @@ def cluster(nodes: int, pods_per_node: int, *, images: int = 46, unique_labels: 
 
 
 def node(index: int, image_count: int) -> dict[str, object]:
-    """Node `index`, as JSON."""
+    """Return the manifest of node `index`."""
     name = f"node-{index:05}"
     taints = [{"key": "dedicated", "value": "batch", "effect": "NoSchedule"}] if index // 10 % 10 == 9 else []
     images = [(index * 3 + number) % 60 for number in range(image_count)]
@@ -107,7 +107,7 @@ def node(index: int, image_count: int) -> dict[str, object]:
 
 
 def running_pods(nodes: int, pods_per_node: int, *, unique_labels: bool) -> Iterator[dict[str, Any]]:
-    """Yield the running pods. Of twenty, one has a required and one a preferred anti-affinity to its own app."""
+    """Yield the running pods. Of 20 pods, one has required and one preferred anti-affinity to its own app."""
     for index in range(nodes):
         for number in range(pods_per_node):
             pod_id = index * pods_per_node + number
@@ -127,7 +127,7 @@ def running_pods(nodes: int, pods_per_node: int, *, unique_labels: bool) -> Iter
 
 
 def manifests(nodes: int, pods_per_node: int) -> dict[str, object]:
-    """The same cluster for the service to read from a file, but for storage."""
+    """Return the same cluster without volumes, as a List for --cluster-file."""
     pods = running_pods(nodes, pods_per_node, unique_labels=False)
     return {
         "apiVersion": "v1",
@@ -141,12 +141,12 @@ def manifests(nodes: int, pods_per_node: int) -> dict[str, object]:
 
 
 def pending_pod(kind: str) -> Pod:
-    """A pod that waits for a node, of one of CLASSES, PREEMPTOR, or `volumes`."""
+    """Return a pending pod: `kind` is one of CLASSES, PREEMPTOR or `volumes`."""
     return _pods.decode(msgspec.json.encode(pending_manifest(kind)))
 
 
 def pending_manifest(kind: str) -> dict[str, Any]:
-    """The same as JSON. Only of one of a ReplicaSet, of spread and of anti-affinity are there others."""
+    """Return the manifest of the same pod. Only plain-rs, spread and anti-affinity pods have running siblings."""
     pod = _pod(f"pending-{kind}", 7, "30" if kind == PREEMPTOR else "500m", "1Gi")
     if kind not in ("plain-rs", "spread", "anti-affinity"):
         pod["metadata"]["labels"]["app"] = "pending-alone"
@@ -221,7 +221,7 @@ def _volume(claim: str) -> dict[str, Any]:
 
 
 def _storage(nodes: int, pods_per_node: int) -> Iterator[StorageObject]:
-    """A volume and a claim bound to it for every tenth pod, and what the claims of `pending_pod` need."""
+    """Yield a volume and its bound claim for every tenth pod, and the objects for the claims of `pending_pod`."""
     yield StorageClass(ObjectMeta(name=_CLASS), _DRIVER, "WaitForFirstConsumer")
     for index in range(nodes):
         driver = CSINodeDriver(_DRIVER, VolumeNodeResources(32))

@@ -1,10 +1,12 @@
 """Pods bound a second by a real kube-scheduler on a real API server: python -m bench.throughput.
 
-All programs share the machine, so with it goes how much processor time each of them takes for a pod.
+All programs share the machine, so the report also has the CPU time of each program for a pod.
 
-Four ways to decide, in turn on the same workloads: kube-scheduler's own plugins; an extender that answers one node
-without thinking (`goextender /canned/1`), which nothing can beat; this service in place of the plugins; and the same as
-deploy/second-scheduler has it, where the service binds and kube-scheduler filters by resources besides.
+Compares four ways to decide, on the same workloads:
+- kube-scheduler's own plugins
+- an extender that always answers with one prepared node (`goextender /canned/1`), as an upper bound
+- this service instead of the plugins
+- the configuration of deploy/second-scheduler: there, the service also binds, and kube-scheduler filters by resources
 """
 
 import asyncio
@@ -37,8 +39,8 @@ _ROOT = Path(__file__).parents[1]
 _CONTROL_PLANE = _ROOT / "tests" / "e2e" / "controlplane"
 _DEPLOYED = _ROOT / "deploy" / "second-scheduler" / "kube-scheduler.yaml"
 _LIMIT_SECONDS = 180.0
-_CHURN_SECONDS = 0.2  # scheduler_perf's second would hardly be noticed in so short a run
-_OF_STOCK = {  # least share of stock's pods a second that is aimed at, with 5,000 nodes
+_CHURN_SECONDS = 0.2  # scheduler_perf's interval of 1 s would hardly affect so short a run
+_OF_STOCK = {  # the target: at least this share of stock's pods a second, with 5,000 nodes
     "topology spread": 2.0,
     "pod affinity": 2.0,
     "pod anti-affinity": 2.0,
@@ -48,14 +50,14 @@ _OF_STOCK = {  # least share of stock's pods a second that is aimed at, with 5,0
 
 
 class Pace(NamedTuple):
-    """Pods bound a second, and the milliseconds of processor time that each program took for one of them meanwhile."""
+    """Pods bound a second, and by program the milliseconds of CPU time for each of these pods."""
 
     pods_a_second: float
     milliseconds: Mapping[str, float]
 
 
 class _Moment(NamedTuple):
-    """A time, and the processor time that each program had taken by then."""
+    """A point in time, and the CPU time that each program has used until then."""
 
     at: float
     cpu_seconds: Mapping[str, float]
@@ -66,7 +68,7 @@ class _Moment(NamedTuple):
 
 
 def run(the: Run) -> None:
-    """Print three tables for each size of the cluster: pods a second, how they compare, and who took processor time."""
+    """Print three tables for each size of the cluster: pods a second, their ratios, and the programs' CPU times."""
     if the.peers is None:
         the.report.note("throughput", NEEDS_GO)
         return
@@ -94,7 +96,7 @@ def _measure(the: Run, node_count: int, pod_count: int) -> None:
         paces: dict[str, dict[str, Pace | None]] = {}
         for workload in workloads(node_count, pod_count):
             if workload.preempts and node_count > 1000:
-                continue  # scheduler_perf has it with 500 nodes only: at 5,000 stock does not come to an end
+                continue  # scheduler_perf runs it with 500 nodes only: with 5,000, stock does not finish
             the.report.progress("throughput", f"{node_count} nodes, {workload.name}")
             sides = {
                 STOCK: _scheduler(),
@@ -103,7 +105,7 @@ def _measure(the: Run, node_count: int, pod_count: int) -> None:
                 DEPLOYED: _as_deployed(decider.url),
             }
             if workload.preempts:
-                del sides[ONE_NODE]  # nothing is ever full for it
+                del sides[ONE_NODE]  # it never finds a node full, so it never preempts
             rounds = alternately(
                 min(the.rounds, 3),
                 *(partial(_pace, control_plane, workload, side, programs) for side in sides.values()),
@@ -123,7 +125,7 @@ def _measure(the: Run, node_count: int, pod_count: int) -> None:
 
 
 def _compared(node_count: int, rates: Mapping[str, Mapping[str, float | None]]) -> Iterator[Row]:
-    """`replace` is what there are aims for."""
+    """Yield the ratios of the workloads. Only `replace` has targets."""
     for name, of_sides in rates.items():
         for side in (REPLACE, DEPLOYED):
             for peer, target in ((ONE_NODE, 0.85), (STOCK, _OF_STOCK.get(name) if node_count == 5000 else None)):
@@ -155,9 +157,9 @@ def _median(paces: Sequence[Pace | None]) -> Pace | None:
 def _pace(
     control_plane: ControlPlane, workload: Workload, scheduler: Object, programs: Mapping[str, int]
 ) -> Pace | None:
-    """Let kube-scheduler find a backlog; returns its pace between the first and the last pod, None if it never ends.
+    """Start kube-scheduler on a backlog of pods. Returns its pace from the first to the last pod.
 
-    `programs` are the ids of the others that take processor time.
+    None if it does not finish within the limit. `programs` are the process ids of the other programs to measure.
     """
     api = control_plane.api
     api.create(*workload.running)
@@ -175,7 +177,7 @@ async def _watch_bindings(
     pods = control_plane.api.path("Pod", NAMESPACE)
     version = control_plane.api.request("GET", pods, parameters={"limit": "1"})["metadata"]["resourceVersion"]
     waiting = {pod["metadata"]["name"] for pod in workload.measured}
-    count = len(waiting) - 1  # all but the first, with which the time begins
+    count = len(waiting) - 1  # without the first one: its binding starts the clock
     async with KubeClient(load_credentials(control_plane.kubeconfig)) as client:
         process = control_plane.start_scheduler(scheduler, verbosity=2)
         running = {"kube-scheduler": process.pid, **programs}
@@ -202,7 +204,7 @@ async def _watch_bindings(
 
 
 async def _bound(client: KubeClient, version: str) -> AsyncIterator[str]:
-    """Yield the name of each pod that is bound after `version`; the API server ends the watch of a slow reader."""
+    """Yield the name of each pod bound after `version`. Read fast: the API server ends the watch of a slow reader."""
     while True:
         async with client.watch(PODS, version, field_selector="spec.nodeName!=", timeout_seconds=900) as events:
             async for event in events:
@@ -238,10 +240,13 @@ def _scheduler() -> Object:
 
 
 def _extended(url: str, *, keeps_resources: bool = False) -> Object:
-    """An extender in place of all plugins that decide; with `keeps_resources`, lack of them makes pods preempt."""
+    """Return a configuration with an extender instead of the plugins for Filter and Score.
+
+    With `keeps_resources`, NodeResourcesFit stays on, so that pods preempt if nodes are full.
+    """
     off: Object = {"disabled": [{"name": "*"}]}
     filters = {**off, "enabled": [{"name": "NodeResourcesFit"}]} if keeps_resources else off
-    unbinding = {"disabled": [{"name": "VolumeBinding"}]}  # it does not work without its filter
+    unbinding = {"disabled": [{"name": "VolumeBinding"}]}  # it fails without its filter
     extender = {"urlPrefix": url, "filterVerb": "filter", "nodeCacheCapable": True, "httpTimeout": "30s"}
     everywhere = {"name": "DefaultPreemption", "args": {"minCandidateNodesPercentage": 100}}
     return {

@@ -1,6 +1,6 @@
-"""What it costs that every pod has a label of its own: python -m bench.unique_labels.
+"""Measures the cost of a unique label on each pod: python -m bench.unique_labels.
 
-Memory and decisions of the same cluster with and without such labels, each in a process of its own.
+Compares memory and times of decisions with and without such labels, on the same cluster. Each runs in its own process.
 """
 
 import json
@@ -38,7 +38,7 @@ def _in_process(nodes: int, labels: str) -> dict[str, float]:
 
 
 def measure(nodes: int, *, unique: bool) -> dict[str, float]:
-    """Memory in MiB and median milliseconds of a decision."""
+    """Return memory in MiB and median milliseconds of a decision, by figure."""
     before = resident_mib(os.getpid())
     cluster = synthetic.cluster(nodes, _PODS_PER_NODE, unique_labels=unique)
     engine = default_engine(cluster)

@@ -1,8 +1,11 @@
-"""What it costs to know the cluster: python -m bench.watch.
+"""Measures listing and watching a cluster: python -m bench.watch.
 
-Time, processor time and memory of loading it from JSON, beside kube-scheduler's informers and cache (`kubecycle mem`);
-the longest pause of a filter call meanwhile, and while all is listed again; how fast events of a watch are applied.
-The API server is `stubapi`, which sends lists in pages as asked.
+- Time, CPU time and memory to load the cluster from JSON, compared with kube-scheduler's informers and cache
+  (`kubecycle mem`)
+- The longest filter call while the service loads, and while it lists everything again
+- The rate at which it applies watch events
+
+The API server is `stubapi`, which sends lists in the requested pages.
 """
 
 import json
@@ -26,7 +29,7 @@ _EVENTS = 'extender_service_watch_events_total{resource="pods"'
 
 
 class Load(NamedTuple):
-    """One loading of the cluster: seconds until it was known, own processor time, and memory afterwards."""
+    """One load of the cluster: seconds until ready, CPU time of the program, and its memory then."""
 
     seconds: float
     cpu_seconds: float
@@ -34,7 +37,7 @@ class Load(NamedTuple):
 
 
 class Churn(NamedTuple):
-    """What became of a loaded service: events of a watch a second, and the longest call while listing again."""
+    """Watch events a second, CPU time of one event, and the longest call in milliseconds while listing again."""
 
     events_a_second: float
     cpu_microseconds: float
@@ -106,12 +109,12 @@ def _longest_call_while_loading(the: Run, api: Server, body: bytes) -> float:
 
 
 def _churn(api: Server, server: Server, body: bytes, pods: int) -> Churn:
-    """Send the lives of so many pods, then end all watches so that everything is listed again while somebody calls."""
+    """Send all events in the life of so many pods. Then end all watches, so the service lists again during calls."""
     before, cpu = server.metric(_EVENTS), server.cpu_seconds
     sent = json.loads(api.post(f"/stub/events?pods={pods}"))
     expected, written = before + sent["events"], time.perf_counter()
     wait_until(lambda: server.metric(_EVENTS) >= expected, "the service to have applied all events", _WAIT_SECONDS)
-    seconds = sent["seconds"] + time.perf_counter() - written  # what was written can wait in the sockets' buffers
+    seconds = sent["seconds"] + time.perf_counter() - written  # events may still be in the sockets' buffers
     cpu = server.cpu_seconds - cpu
     lists, opened = server.metric(_LISTS), server.metric(_OPENED)
 

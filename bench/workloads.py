@@ -1,7 +1,7 @@
 """Workloads like those of scheduler_perf (test/integration/scheduler_perf of Kubernetes), on nodes in three zones.
 
-A workload is a set of pods that run already, and one of pods that wait; only of the latter are bindings counted, and
-among them those that fit no node come first.
+A workload has running pods and pending pods. Only bindings of pending pods are counted. Pending pods that fit no node
+are first in the queue.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ _TOO_LARGE = {"cpu": "9", "memory": "500Mi"}
 
 @dataclass(frozen=True)
 class Workload:
-    """Pods by what they are there for: `running` already, `hopeless` on any node, and `measured`."""
+    """Pods by role: already `running`; pending but `hopeless`, because they fit no node; and `measured`."""
 
     name: str
     measured: Sequence[Object]
@@ -37,7 +37,7 @@ class Workload:
 
 
 def nodes(count: int) -> list[Object]:
-    """Nodes of 4 cores, named as the peers name theirs."""
+    """Return nodes of 4 cores, with the names of the peers' nodes."""
     return [
         objects.node(f"node-{number:05}", memory="32Gi", labels={_ZONE: f"zone{number % 3 + 1}"})
         for number in range(count)
@@ -45,7 +45,7 @@ def nodes(count: int) -> list[Object]:
 
 
 def workloads(node_count: int, pod_count: int) -> list[Workload]:
-    """All workloads, with so many measured pods each where the nodes have room for them."""
+    """Return all workloads, each with `pod_count` measured pods, or fewer if the nodes have no room for them."""
     running = node_count // 5
     plain = _pods("pod", pod_count)
     zones = {"key": _ZONE, "operator": "In", "values": ["zone1", "zone2"]}
@@ -59,7 +59,7 @@ def workloads(node_count: int, pod_count: int) -> list[Workload]:
     affinity = {"podAffinity": {_REQUIRED: [_term("blue", _ZONE)]}}
     anti_affinity = {"podAntiAffinity": {_REQUIRED: [_term("green", _HOSTNAME)]}}
     blue, green = {"color": "blue"}, {"color": "green"}
-    # With those that run there is one for each second node at most.
+    # At most one pod for every second node, running pods included.
     apart = min(pod_count, node_count // 2 - running)
     low = _on_nodes(_pods("low", 4 * node_count, requests={"cpu": "900m", "memory": "500Mi"}), node_count)
     high: Object = {"requests": {"cpu": "3", "memory": "500Mi"}, "priorityClassName": "high"}
@@ -92,7 +92,7 @@ def workloads(node_count: int, pod_count: int) -> list[Workload]:
 
 
 def churn() -> list[Object]:
-    """What comes and goes while pods are scheduled: a node, a pod of high priority that fits nowhere, a Service."""
+    """Return the objects to create and delete repeatedly: a node, a high-priority pod that fits nowhere, a Service."""
     service = {
         "apiVersion": "v1",
         "kind": "Service",
