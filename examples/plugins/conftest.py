@@ -1,4 +1,4 @@
-"""What several tests use: a clock, and a web server on 127.0.0.1."""
+"""Fixtures of several tests: a clock, and a web server on 127.0.0.1."""
 
 import threading
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ import pytest
 
 
 class Clock:
-    """Seconds that pass when a test says so."""
+    """A clock in seconds that tests set."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -19,7 +19,7 @@ class Clock:
 
 
 class WebServer:
-    """Answers every request with `status` and `body`, and keeps what it was sent; while `open` is not set, it waits."""
+    """Answers every request with `status` and `body` once `open` is set, and keeps the bodies that it receives."""
 
     def __init__(self) -> None:
         self.status = 200
@@ -68,7 +68,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def web(monkeypatch: pytest.MonkeyPatch) -> Iterator[WebServer]:
-    """Yield a web server that is asked without a proxy."""
+    """Yield a web server that clients reach without a proxy."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     server = WebServer()
     yield server

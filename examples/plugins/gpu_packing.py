@@ -28,7 +28,7 @@ from extender_service.plugin_api import (
     pod_requests,
 )
 
-# How much of the score is for GPUs that stay usable; the rest is for full nodes, which decide where that is equal.
+# The share of the score for GPUs that stay usable. The rest prefers full nodes, and decides if usability is equal.
 USABLE_SHARE = 0.9
 
 

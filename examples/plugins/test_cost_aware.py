@@ -15,7 +15,7 @@ ZONES = Trial(make_node(name, labels={ZONE: f"zone-{name}"}) for name in ("a", "
 
 @pytest.fixture
 def plugin(web: WebServer, clock: Clock) -> CostAware:
-    """A plugin whose costs are fetched when a test says so."""
+    """Return a plugin that fetches costs only when a test calls `refresh`."""
     plugin = CostAware(CostAwareArgs(), ZONES.handle)
     plugin.feed = CostFeed(CostAwareArgs(url=web.url, max_age_seconds=60), clock)
     return plugin
@@ -23,7 +23,7 @@ def plugin(web: WebServer, clock: Clock) -> CostAware:
 
 @pytest.fixture
 def working(web: WebServer) -> Iterator[CostAware]:
-    """A plugin that fetches costs in the background."""
+    """Yield a plugin that fetches costs in the background."""
     plugin = CostAware(CostAwareArgs(url=web.url, refresh_seconds=0.001), ZONES.handle)
     yield plugin
     web.open.set()
@@ -86,7 +86,7 @@ def test_a_decision_does_not_wait_for_the_source(web: WebServer) -> None:
     plugin = CostAware(CostAwareArgs(url=web.url), ZONES.handle)
 
     assert web.asked.wait(10)
-    assert ZONES.scores(plugin, Pod()) == {}  # the source has been asked, and says nothing
+    assert ZONES.scores(plugin, Pod()) == {}  # the server has the request, but has not answered yet
 
     web.open.set()
     wait_for_costs(plugin, {"zone-a": 1, "zone-b": 2})

@@ -34,18 +34,18 @@ class Way:
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     async def send(self, member: Pod, node_name: str) -> None:
-        """Let a pod come as far as it does at once."""
+        """Start to bind a pod in a task, and let the task run as far as it can without waiting."""
         self._tasks[member.metadata.name] = asyncio.create_task(self._trial.bind(self._plugin, member, node_name))
         for _ in range(5):
             await asyncio.sleep(0)
 
     @property
     def waiting(self) -> set[str]:
-        """The pods that have got to Permit and no further."""
+        """The names of the pods that wait in Permit."""
         return {waiting.pod.metadata.name for waiting in self._trial.handle.waiting_pods}
 
     async def end_of(self, name: str) -> str:
-        """Return why a pod was not bound; nothing if it was."""
+        """Return the reason why a pod was not bound; empty if it was."""
         try:
             await self._tasks[name]
         except CycleError as error:
@@ -130,7 +130,7 @@ def test_a_pod_whose_time_has_just_run_out_is_not_there_any_more(trial: Trial, p
         await way.send(pod("1", "pair"), "a")
         [waiting] = trial.handle.waiting_pods
         waiting.reject("Gang", "time is up")
-        # Its binding has had no turn yet to give the place back.
+        # The task of its binding has not run yet, so the pod still holds its place.
         second = pod("2", "pair")
         trial.assume(second, "b")
         status, _ = plugin.permit(CycleState(second), second, "b")

@@ -20,7 +20,7 @@ def pod(name: str, gpus: int, node_name: str = "") -> Pod:
 
 
 def with_free(**free: int) -> Trial:
-    """Nodes of eight GPUs, of which as many are free as given by name."""
+    """Return nodes of eight GPUs; `free` is the number of free ones by node name."""
     running = [pod(f"on-{name}", 8 - count, name) for name, count in free.items() if count < 8]
     return Trial([node(name) for name in free], running)
 
@@ -61,7 +61,7 @@ def test_pods_without_gpus_are_left_alone() -> None:
 @settings(max_examples=30)
 @given(st.lists(st.sampled_from([1, 2, 4]), min_size=1, max_size=20))
 def test_small_jobs_leave_as_many_whole_nodes_as_can_be(jobs: list[int]) -> None:
-    """Powers of two fit into each other: as long as nothing is deleted, no job breaks up a node without need."""
+    """Sizes that are powers of two fill gaps exactly. So without deletions, no job splits a whole node without need."""
     trial = Trial([node(f"node-{number}") for number in range(10)])
     plugin = GpuPacking(GpuPackingArgs(), trial.handle)
     dimension = trial.cluster.view(None).dimension(GPU)
