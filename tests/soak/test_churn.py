@@ -39,7 +39,7 @@ _LIMITS = {
     # Of a node that came again with the same labels, the table keeps those of before: 20 nodes with 12 labels each.
     ".objects[].metadata.labels": 20 * 12,
 }
-# What is in these follows from nothing but which few they are; tests/unit/test_caches.py bounds what they hold in bytes.
+# What is in these follows from nothing but which few they are; tests/unit/test_caches.py bounds their bytes.
 _LAST_FEW = ("._kept[]", "._selections.entries[]", "._changed[]", "._recent.entries[]", "._changes[]", "._deadlines[]")
 # The last pod that was placed, the one before, and what was decided about the next.
 _LAST_PODS = ("._last_placed", "ahead._before[]", "ahead._known_kind[]", "ahead._ahead[]")
