@@ -9,20 +9,21 @@ from extender_service.kube.types.core import Pod
 
 log = logging.getLogger(__name__)
 
-# Of the scheduler names without a profile, so many are noted. The API server allows names of 253 characters.
+# Callers may send any scheduler names: so many without a profile are noted, and so many characters of each.
 MOST_OTHER_NAMES = 100
+MOST_CHARACTERS = 253
 
 
 class Profiles:
     """Profiles by scheduler name; the first decides about pods of any other name.
 
-    `names` are the scheduler names whose nominated pods count.
+    `names` are the scheduler names whose nominated pods count: those of the profiles, and any other that a caller has
+    asked about. Pods of a scheduler that never asked do not count; it decides by itself where they go.
     """
 
     def __init__(self, by_name: Mapping[str, Profile]) -> None:
         self._by_name = by_name
-        self.names = frozenset(by_name)
-        self._other_names: set[str] = set()
+        self.names = set(by_name)
 
     def __iter__(self) -> Iterator[Profile]:
         return iter(self._by_name.values())
@@ -34,8 +35,9 @@ class Profiles:
         if profile is not None:
             return profile
         profile = next(iter(self._by_name.values()))
-        if name not in self._other_names and len(self._other_names) < MOST_OTHER_NAMES:
-            self._other_names.add(name)
+        name = name[:MOST_CHARACTERS]
+        if name not in self.names and len(self.names) < len(self._by_name) + MOST_OTHER_NAMES:
+            self.names.add(name)
             log.warning(
                 "no profile for this scheduler name, using the first",
                 extra={"asked": name, "used": profile.scheduler_name},

@@ -4,7 +4,7 @@ import pytest
 from msgspec import structs
 
 from extender_service.framework.profile import Profile
-from extender_service.framework.profiles import Profiles
+from extender_service.framework.profiles import MOST_CHARACTERS, MOST_OTHER_NAMES, Profiles
 from extender_service.kube.types.core import Pod
 from tests.unit.cluster.objects import make_pod
 
@@ -40,3 +40,17 @@ def test_endless_names_do_not_fill_the_log(profiles: Profiles, caplog: pytest.Lo
     for number in range(500):
         profiles.of(pod_of(f"scheduler-{number}"))
     assert len(caplog.records) == 100
+
+
+def test_nominated_pods_count_of_profiles_and_of_schedulers_that_asked(profiles: Profiles) -> None:
+    assert profiles.names == {"first", "second"}
+    profiles.of(pod_of("second"))
+    profiles.of(pod_of("third"))
+    assert profiles.names == {"first", "second", "third"}
+
+
+def test_endless_and_long_names_do_not_fill_the_memory(profiles: Profiles) -> None:
+    for number in range(500):
+        profiles.of(pod_of(f"{number}-" + 10_000 * "x"))
+    assert len(profiles.names) == 2 + MOST_OTHER_NAMES
+    assert max(map(len, profiles.names)) == MOST_CHARACTERS

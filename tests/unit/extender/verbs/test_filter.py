@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from extender_service.cluster.state.cluster_events import ClusterEvent
 from extender_service.extender.modes import Mode
@@ -347,6 +348,26 @@ def test_nothing_is_expected_for_a_caller_that_hung_up() -> None:
     args = ExtenderArgs(WEB, node_names=["a"])
     asyncio.run(world.extender.filter(WEB, args, lambda: True))
     assert world.expected_on(WEB) is None
+
+
+def scheduled_by(name: str, pod: Pod, **spec: Any) -> Pod:
+    return structs.replace(pod, spec=structs.replace(pod.spec, scheduler_name=name, **spec))
+
+
+@pytest.mark.parametrize("mode", ["beside", "replace"])
+def test_room_that_preemption_made_is_kept_for_a_pod_of_a_scheduler_without_a_profile(mode: Mode) -> None:
+    """No --config, and the pods name another scheduler: the default profile decides about them."""
+    world = World(small_node("a"), mode=mode)
+    world.cluster.apply_pod(scheduled_by("own", make_pod("urgent", nominated="a", requests={"cpu": "1"}), priority=1))
+    low = scheduled_by("own", WEB)
+    (answer,) = run(world, low, names=["a"])
+    assert (answer["NodeNames"], answer["FailedNodes"]) == ([], {"a": NO_ROOM})
+
+
+def test_nominated_pods_of_a_scheduler_that_never_asks_do_not_count() -> None:
+    world = World(small_node("a"))
+    world.cluster.apply_pod(scheduled_by("foreign", make_pod("urgent", nominated="a", requests={"cpu": "1"})))
+    assert run(world, scheduled_by("own", WEB), names=["a"])[0]["NodeNames"] == ["a"]
 
 
 def test_calls_at_the_same_time_are_not_given_the_same_room() -> None:

@@ -184,3 +184,13 @@ def test_violations_of_budgets_are_counted_anew_where_the_victims_are_not_those_
     world.cluster.apply_pod(prioritised("c-low", "c", priority=1))
     proposed = {"c": meta("gone", "c-low", pdb_violations=1)}
     assert preempt(world, proposed, SMALL) == {"c": meta("c-low")}
+
+
+@pytest.mark.parametrize("mode", ["beside", "replace"])
+def test_a_nominated_pod_of_a_scheduler_without_a_profile_keeps_its_room(mode: Mode) -> None:
+    world = world_of_priorities(mode)
+    urgent = prioritised("urgent", priority=10)
+    urgent = structs.replace(urgent, status=structs.replace(urgent.status, nominated_node_name="a"))
+    world.cluster.apply_pod(structs.replace(urgent, spec=structs.replace(urgent.spec, scheduler_name="own")))
+    pod = structs.replace(SMALL, spec=structs.replace(SMALL.spec, scheduler_name="own"))
+    assert preempt(world, {"a": meta("a-low")}, pod) == {"a": meta("a-high", "a-low")}
