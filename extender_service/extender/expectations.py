@@ -1,18 +1,22 @@
 """Expected placements: filter has chosen a node in `replace`, and kube-scheduler is about to have the pod bound there.
 
 An expectation ends when the pod's binding begins (then it is assumed), when the watch shows the pod on a node, when
-the pod is deleted or asked about again, or here, by time: after UNKNOWN_SECONDS if the watch does not know the pod by
-then, and after `expected_seconds` in any case.
+the pod is deleted or asked about again, or here:
+
+- after UNKNOWN_SECONDS if the watch does not know the pod by then, and after `expected_seconds` in any case
+- when another pod, for which preempt has named it as a victim, is nominated on its node (see named_victims.py)
 """
 
 import heapq
 import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from extender_service.cluster.debugging.table_sizes import TableSize
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.state.placements import Placement
+from extender_service.extender.named_victims import MOST_VICTIMS, NamedVictims
+from extender_service.kube.types.extender_api import MetaVictims
 from extender_service.seams import Clock
 
 # kube-scheduler's default bindTimeoutSeconds.
@@ -24,7 +28,7 @@ SPARE_DEADLINES = 64
 
 
 class Expectations:
-    """The ends by time of expected placements."""
+    """The ends of expected placements, by time and by preemption."""
 
     def __init__(
         self,
@@ -38,6 +42,7 @@ class Expectations:
         self._expected_seconds = expected_seconds
         self._deadlines: list[tuple[float, int, bool, Placement]] = []
         self._order = itertools.count()
+        self._victims = NamedVictims(cluster.placements)
 
     def expect(self, placement: Placement) -> None:
         """Drop the placement in time, unless its binding has begun by then."""
@@ -61,6 +66,19 @@ class Expectations:
             self._deadlines = [deadline for deadline in self._deadlines if self._is_expected(deadline[3])]
             heapq.heapify(self._deadlines)
 
+    def note_victims(self, preemptor: str, victims: Mapping[str, MetaVictims]) -> None:
+        """Note the victims that preempt names for a pod, given by its UID, on each of some nodes."""
+        self._victims.note(preemptor, victims)
+
+    def drop_victims(self, preemptor: str, node_name: str) -> None:
+        """Drop what is expected of the victims on a node that were named for a pod, which is nominated there now.
+
+        A victim that has been asked about again since, or is being bound, goes on to count.
+        """
+        for placement in self._victims.take(preemptor, node_name):
+            if self._is_expected(placement):
+                self._cluster.drop_placement(placement.uid)
+
     def drop_all(self) -> None:
         """Drop what is expected of any pod; one that is being bound, or was, goes on to count."""
         for placement in list(self._cluster.placements):
@@ -68,9 +86,10 @@ class Expectations:
                 self._cluster.drop_placement(placement.uid)
 
     def table_sizes(self) -> Iterator[TableSize]:
-        """Yield how many deadlines are kept, also of expectations that have ended before."""
+        """Yield how many deadlines and victims are kept, also of expectations that have ended before."""
         limit = 2 * len(self._cluster.placements) + SPARE_DEADLINES
         yield TableSize("placement_deadlines", len(self._deadlines), limit)
+        yield TableSize("named_victims", len(self._victims), MOST_VICTIMS)
 
     def _is_expected(self, placement: Placement) -> bool:
         return not placement.assumed and self._cluster.placements.get(placement.uid) is placement

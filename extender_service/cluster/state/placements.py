@@ -40,7 +40,7 @@ class Reservation(Protocol):
         """Do what is to be done once the pod is bound."""
 
 
-class Placement(msgspec.Struct, eq=False):
+class Placement(msgspec.Struct, eq=False, weakref=True):
     """One pod that counts on a node ahead of the watch; `assumed` once its binding has begun."""
 
     pod: Pod

@@ -94,6 +94,8 @@ class FilterVerb:
         if bound_to is not None:
             return bound_to
         self._cluster.drop_placement(pod_uid(pod))
+        if pod.status.nominated_node_name:
+            self._expectations.drop_victims(pod_uid(pod), pod.status.nominated_node_name)
         decision, looked_again = await self._decide(pod, args, deadline)
         self._require_last_call(pod)
         if self._policy.chooses_node and len(decision.feasible):

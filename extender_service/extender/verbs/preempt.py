@@ -21,6 +21,7 @@ from extender_service.kube.types.extender_api import (
     MetaPod,
     MetaVictims,
 )
+from extender_service.kube.types.pods import pod_uid
 from extender_service.scheduling.engine import DryRunOutcome, Engine
 from extender_service.scheduling.question import Question
 from extender_service.seams import Clock
@@ -70,7 +71,9 @@ class PreemptVerb:
         question = Question(pod, asked, deadline)
         agreed = _agreed(proposals, asked.positions) if self._policy.agrees_on_victims else None
         outcome = self._engine.dry_run(question, agreed)
-        return ExtenderPreemptionResult(self._victims(question, proposals, outcome))
+        victims = self._victims(question, proposals, outcome)
+        self._expectations.note_victims(pod_uid(pod), victims)
+        return ExtenderPreemptionResult(victims)
 
     def _present(self, pod: Pod, proposed: Mapping[str, MetaVictims]) -> dict[str, Proposal]:
         """Find what is proposed in the cluster; nodes that are not there, or none of whose victims is, are left out."""

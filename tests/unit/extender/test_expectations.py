@@ -1,10 +1,13 @@
 import pytest
 
 from extender_service.cluster.amounts.dimensions import CPU_MILLI
+from extender_service.cluster.debugging.table_sizes import TableSize
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.state.cluster_events import ClusterEvent
 from extender_service.extender.expectations import SPARE_DEADLINES, UNKNOWN_SECONDS, Expectations
+from extender_service.extender.named_victims import MOST_VICTIMS
 from extender_service.kube.types.core import Pod
+from extender_service.kube.types.extender_api import MetaPod, MetaVictims
 from tests.unit.cluster.clock import Clock
 from tests.unit.cluster.objects import Undo, make_node, make_pod
 
@@ -29,8 +32,10 @@ class World:
         self.expectations.expect(self.cluster.placements.place(pod, uid, node_name, undo))
 
     def deadlines(self) -> int:
-        [size] = self.expectations.table_sizes()
-        return size.entries
+        return self.sizes()["placement_deadlines"].entries
+
+    def sizes(self) -> dict[str, TableSize]:
+        return {size.name: size for size in self.expectations.table_sizes()}
 
     def requested(self, node_name: str) -> int:
         return int(self.cluster.nodes.requested[CPU_MILLI, self.cluster.nodes.row_of[node_name]])
@@ -155,8 +160,65 @@ def test_all_expectations_are_dropped_at_once_and_pods_that_are_being_bound_stay
     assert [placement.uid for placement in world.cluster.placements] == ["uid-of-db"]
 
 
-def test_the_extender_reports_how_many_deadlines_it_keeps() -> None:
+def test_the_extender_reports_how_many_deadlines_and_victims_it_keeps() -> None:
     world = World()
     world.expect(WEB, "a")
-    [size] = world.expectations.table_sizes()
-    assert size == ("placement_deadlines", 1, 2 + SPARE_DEADLINES)
+    world.expectations.note_victims("uid-of-urgent", named(a=[UID]))
+    assert list(world.sizes().values()) == [
+        ("placement_deadlines", 1, 2 + SPARE_DEADLINES),
+        ("named_victims", 1, MOST_VICTIMS),
+    ]
+
+
+def named(**uids: list[str]) -> dict[str, MetaVictims]:
+    """Victims by node."""
+    return {node_name: MetaVictims([MetaPod(uid) for uid in on_node]) for node_name, on_node in uids.items()}
+
+
+def test_victims_are_dropped_once_the_pod_that_they_make_room_for_is_nominated_on_their_node() -> None:
+    world = World()
+    for name, node_name in (("web", "a"), ("db", "a"), ("cache", "b")):
+        world.expect(make_pod(name), node_name)
+    world.expectations.note_victims("uid-of-urgent", named(a=[UID, "uid-of-db", "unknown"], b=["uid-of-cache"]))
+    world.expectations.drop_victims("uid-of-urgent", "c")
+    world.expectations.drop_victims("uid-of-other", "a")
+    assert world.dropped == []
+    world.expectations.drop_victims("uid-of-urgent", "a")
+    assert world.dropped == [UID, "uid-of-db"]
+    # kube-scheduler preempts on one node alone.
+    world.expectations.drop_victims("uid-of-urgent", "b")
+    assert [placement.uid for placement in world.cluster.placements] == ["uid-of-cache"]
+
+
+def test_a_victim_that_is_being_bound_goes_on_to_count() -> None:
+    world = World()
+    world.expect(WEB, "a")
+    world.expectations.note_victims("uid-of-urgent", named(a=[UID]))
+    placement = world.cluster.placements.get(UID)
+    assert placement is not None
+    placement.assumed = True
+    world.expectations.drop_victims("uid-of-urgent", "a")
+    assert world.cluster.placements.get(UID) is placement
+    world.expectations.note_victims("uid-of-urgent", named(a=[UID]))
+    assert world.sizes()["named_victims"].entries == 0
+
+
+def test_a_victim_that_was_asked_about_again_goes_on_to_count() -> None:
+    """It fits beside the pod that is nominated there."""
+    world = World()
+    world.expect(WEB, "a")
+    world.expectations.note_victims("uid-of-urgent", named(a=[UID]))
+    world.expect(WEB, "a")
+    world.dropped.clear()
+    world.expectations.drop_victims("uid-of-urgent", "a")
+    assert world.dropped == []
+
+
+def test_only_the_last_preemption_of_a_pod_counts() -> None:
+    world = World()
+    world.expect(WEB, "a")
+    world.expect(make_pod("db"), "b")
+    world.expectations.note_victims("uid-of-urgent", named(a=[UID]))
+    world.expectations.note_victims("uid-of-urgent", named(b=["uid-of-db"]))
+    world.expectations.drop_victims("uid-of-urgent", "a")
+    assert world.dropped == []

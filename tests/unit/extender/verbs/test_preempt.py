@@ -186,6 +186,27 @@ def test_violations_of_budgets_are_counted_anew_where_the_victims_are_not_those_
     assert preempt(world, proposed, SMALL) == {"c": meta("c-low")}
 
 
+def test_a_victim_that_waits_in_kube_schedulers_permit_makes_room_once_the_pod_is_nominated() -> None:
+    """kube-scheduler rejects it there and does not delete it, so that no watch shows anything."""
+    world = World(make_node("a", {"cpu": "1", "memory": "8Gi", "pods": "10"}), mode="replace")
+    waiting, urgent = prioritised("waiting", priority=1), prioritised("urgent", priority=5)
+    nominated = structs.replace(urgent, status=structs.replace(urgent.status, nominated_node_name="a"))
+    for pod in (waiting, urgent):
+        world.cluster.apply_pod(pod)
+
+    def filtered(pod: Pod) -> Any:
+        return asyncio.run(world.filter(pod, ["a"]))["NodeNames"]
+
+    assert filtered(waiting) == ["a"]
+    assert filtered(urgent) == []
+    assert preempt(world, {"a": meta("waiting")}, urgent) == {"a": meta("waiting")}
+    assert filtered(urgent) == []  # kube-scheduler has not taken up the answer yet
+    world.cluster.apply_pod(nominated)
+    assert filtered(nominated) == ["a"]
+    assert (world.expected_on(waiting), world.expected_on(urgent)) == (None, "a")
+    assert filtered(waiting) == []
+
+
 @pytest.mark.parametrize("mode", ["beside", "replace"])
 def test_a_nominated_pod_of_a_scheduler_without_a_profile_keeps_its_room(mode: Mode) -> None:
     world = world_of_priorities(mode)
