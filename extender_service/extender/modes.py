@@ -20,11 +20,14 @@ class Policy(NamedTuple):
     - `chooses_node`: filter answers the one node that was chosen, so feasible nodes are scored
     - `agrees_on_victims`: the victims that kube-scheduler proposes go, since its own plugins need it, and more only
       where this service's plugins need more
+    - `refuses_unsupported`: a pod is refused for a field that no plugin judges yet; otherwise kube-scheduler's own
+      plugins judge it
     - `priorities`: the scores that prioritize answers, from the totals of the framework and the highest possible one
     """
 
     chooses_node: bool
     agrees_on_victims: bool
+    refuses_unsupported: bool
     priorities: Callable[[Totals, int], Totals]
 
 
@@ -42,7 +45,7 @@ def _as_they_are(totals: Totals, _max_total: int) -> Totals:
 
 POLICIES: Mapping[Mode, Policy] = {
     # kube-scheduler keeps its plugins: the service adds verdicts, scores and victims of its own.
-    "beside": Policy(chooses_node=False, agrees_on_victims=True, priorities=_scaled),
+    "beside": Policy(chooses_node=False, agrees_on_victims=True, refuses_unsupported=False, priorities=_scaled),
     # This service decides alone.
-    "replace": Policy(chooses_node=True, agrees_on_victims=False, priorities=_as_they_are),
+    "replace": Policy(chooses_node=True, agrees_on_victims=False, refuses_unsupported=True, priorities=_as_they_are),
 }

@@ -68,7 +68,7 @@ class SecondLook:
 def _is_worthwhile(refused: Decision) -> bool:
     names = refused.question.nodes.names
     asks_only_nominated = len(names) == 1 and names[0] == refused.question.pod.status.nominated_node_name
-    return len(names) > 0 and not asks_only_nominated
+    return len(names) > 0 and not asks_only_nominated and not refused.is_final
 
 
 def _helpful(decision: Decision) -> ClusterEvent:

@@ -9,6 +9,7 @@ from extender_service.cluster.state.nominations import Nomination
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.profile import Profile
 from extender_service.framework.runtime import Scores, run_filter, run_pre_filter, run_pre_score, run_score
+from extender_service.framework.status import Rejections, Status
 from extender_service.framework.verdicts import Verdicts
 from extender_service.scheduling.question import Question
 
@@ -21,6 +22,7 @@ class Decision:
     - `feasible`: the positions in the view of the nodes that pass
     - `scores`: of the feasible nodes, in their order; None where no score was needed
     - `is_ahead`: the decision was made before it was asked for
+    - `is_final`: the pod is refused as it is, and no change of the cluster can help
     """
 
     def __init__(
@@ -40,6 +42,7 @@ class Decision:
         self.scores = scores
         self.totals = None if scores is None else scores.totals
         self.is_ahead = False
+        self.is_final = False
         self._best: NDArray[np.intp] | None = None
 
     @property
@@ -72,3 +75,13 @@ def decide(profile: Profile, question: Question, nominated: Sequence[Nomination]
     candidates = nodes if len(feasible) == len(nodes) else nodes.at(feasible)
     run_pre_score(profile, state, pod, candidates)
     return Decision(profile, question, state, verdicts, feasible, run_score(profile, state, pod, candidates))
+
+
+def refuse(profile: Profile, question: Question, status: Status) -> Decision:
+    """Decide that the pod may run on none of the asked nodes, without asking plugins."""
+    verdicts = Verdicts(question.nodes.view, question.nodes.asked)
+    verdicts.reject("", Rejections.where(np.ones(len(verdicts.remaining), np.bool_), status))
+    state = CycleState(question.pod, deadline=question.deadline)
+    decision = Decision(profile, question, state, verdicts, np.flatnonzero(verdicts.passing))
+    decision.is_final = True
+    return decision

@@ -13,7 +13,7 @@ from extender_service.cluster.view.hypothetical import RowChanges
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Pods
 from extender_service.framework.interface import PostFilterResult
-from extender_service.framework.preemption.candidates import Candidate, Candidates
+from extender_service.framework.preemption.candidates import NO_CANDIDATES, Candidate, Candidates
 from extender_service.framework.preemption.dry_run import dry_run, given_candidate
 from extender_service.framework.profiles import Profiles
 from extender_service.framework.runtime import (
@@ -32,8 +32,9 @@ from extender_service.scheduling.ahead import DecidingAhead
 from extender_service.scheduling.asked_nodes import NodeFinder
 from extender_service.scheduling.binder import CONFIRM_SECONDS, Binder
 from extender_service.scheduling.binding_cycle import BindingCycle
-from extender_service.scheduling.decision import Decision, decide
+from extender_service.scheduling.decision import Decision, decide, refuse
 from extender_service.scheduling.question import Question
+from extender_service.scheduling.unsupported import UnsupportedFields, refusal
 
 
 class DryRunOutcome(NamedTuple):
@@ -64,6 +65,7 @@ class Engine:
         self.nodes = NodeFinder(cluster)
         self.binder = Binder(cluster, pods, may_bind=may_bind, confirm_seconds=confirm_seconds)
         self.ahead = DecidingAhead(cluster)
+        self._unsupported = UnsupportedFields()
         self._last_placed: Decision | None = None
 
     def decide(self, question: Question) -> Decision:
@@ -74,6 +76,9 @@ class Engine:
         profile = self.profiles.of(question.pod)
         if question.chosen_elsewhere:
             return decide(profile, question)
+        unsupported = self._unsupported.of(question.pod, refuses=question.refuses_unsupported)
+        if unsupported and question.refuses_unsupported:
+            return refuse(profile, question, refusal(unsupported))
         nominated = self._nominated(question)
         decision = self.ahead.take(profile, question, nominated)
         return decide(profile, question, nominated) if decision is None else decision
@@ -109,6 +114,8 @@ class Engine:
         """
         pod, nodes = question.pod, question.nodes.view
         profile = self.profiles.of(pod)
+        if question.refuses_unsupported and self._unsupported.of(pod, refuses=True):
+            return DryRunOutcome(np.zeros(len(nodes), np.bool_), NO_CANDIDATES)
         state = profile.new_state(pod, question.deadline)
         found = run_pre_filter(profile, state, pod)
         nominated = self._nominated(question)

@@ -13,6 +13,8 @@ class Question(msgspec.Struct, frozen=True, gc=False):
 
     After the `deadline`, in seconds of the profile's clock, the answer is an error. Nominated pods count on their
     nodes, except where the node was `chosen_elsewhere`: another scheduler has judged it then, nominated pods included.
+    With `refuses_unsupported`, the answer is no for a pod with a field that no plugin judges (see unsupported.py): for
+    callers that have no other scheduler beside them which does.
     """
 
     pod: Pod
@@ -20,3 +22,4 @@ class Question(msgspec.Struct, frozen=True, gc=False):
     deadline: float = math.inf
     must_score: bool = True
     chosen_elsewhere: bool = False
+    refuses_unsupported: bool = False

@@ -4,6 +4,7 @@ Amounts are summed exactly in nano units and rounded up once, after summing, as 
 (pkg/api/v1/resource/helpers.go, pkg/scheduler/framework/types.go).
 """
 
+import logging
 from collections.abc import Mapping
 from operator import attrgetter
 
@@ -15,6 +16,8 @@ from extender_service.kube.parsing.quantities import milli_value, parse_quantity
 from extender_service.kube.parsing.resource_names import is_scalar_resource
 from extender_service.kube.types.core import PodSpec, RawQuantity, ResourceList
 from extender_service.kube.types.watched_pods import WatchedPodSpec
+
+log = logging.getLogger(__name__)
 
 CPU = "cpu"
 MEMORY = "memory"
@@ -73,6 +76,11 @@ class PodRequests(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     amounts: tuple[tuple[str, int], ...]
     nonzero_cpu_milli: int
     nonzero_memory_bytes: int
+
+
+def has_pod_resources(spec: PodSpec) -> bool:
+    """Return whether the pod requests or limits resources as a whole, beside what its containers do."""
+    return spec.resources is not None and bool(spec.resources.requests or spec.resources.limits)
 
 
 def request_shape(spec: PodSpec) -> RequestShape:
@@ -200,7 +208,12 @@ def requests_and_ports(spec: PodSpec | WatchedPodSpec) -> tuple[PodRequests, fro
     """
     # Pods of one template share their containers, and bytes can be looked up where the objects cannot.
     encoded = msgspec.json.encode(
-        {"containers": spec.containers, "initContainers": spec.init_containers, "overhead": spec.overhead}
+        {
+            "containers": spec.containers,
+            "initContainers": spec.init_containers,
+            "overhead": spec.overhead,
+            "resources": spec.resources,
+        }
     )
     return _taken(encoded)
 
@@ -208,4 +221,16 @@ def requests_and_ports(spec: PodSpec | WatchedPodSpec) -> tuple[PodRequests, fro
 @cached("requests and ports", most_entries=2048, most_entry_bytes=8 << 10, most_size=768)
 def _taken(encoded: bytes) -> tuple[PodRequests, frozenset[HostPort]]:
     spec = _decoder.decode(encoded)
+    if has_pod_resources(spec):
+        _log_pod_resources()
     return pod_requests(request_shape(spec)), host_ports(spec)
+
+
+# The warnings that were logged: each of them once.
+_logged: set[str] = set()
+
+
+def _log_pod_resources() -> None:
+    if "spec.resources" not in _logged:
+        _logged.add("spec.resources")
+        log.warning("pods have spec.resources, which is not supported yet: they count as their containers request")

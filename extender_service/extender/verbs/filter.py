@@ -143,7 +143,14 @@ class FilterVerb:
         """Decide; before refusing every node, wait a moment for the watch. Returns whether it waited."""
 
         def decide() -> Decision:
-            return self._engine.decide(Question(pod, self._nodes.find(args), deadline, self._policy.chooses_node))
+            question = Question(
+                pod,
+                self._nodes.find(args),
+                deadline,
+                must_score=self._policy.chooses_node,
+                refuses_unsupported=self._policy.refuses_unsupported,
+            )
+            return self._engine.decide(question)
 
         decision = decide()
         if len(decision.feasible) or self._second_look is None:

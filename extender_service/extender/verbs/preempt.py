@@ -68,7 +68,7 @@ class PreemptVerb:
         if not proposals:
             return ExtenderPreemptionResult({})
         asked = self._engine.nodes.named(list(proposals))
-        question = Question(pod, asked, deadline)
+        question = Question(pod, asked, deadline, refuses_unsupported=self._policy.refuses_unsupported)
         agreed = _agreed(proposals, asked.positions) if self._policy.agrees_on_victims else None
         outcome = self._engine.dry_run(question, agreed)
         victims = self._victims(question, proposals, outcome)

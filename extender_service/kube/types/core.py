@@ -163,6 +163,18 @@ class ResourceRequirements(Object):
     requests: ResourceList = {}
 
 
+class PodResources(ResourceRequirements):
+    """v1.ResourceRequirements for a pod as a whole, which Kubernetes has from 1.32 on."""
+
+    limits: ResourceList = {}
+
+
+class PodResourceClaim(Object):
+    """v1.PodResourceClaim."""
+
+    name: str = ""
+
+
 class Container(Object):
     """v1.Container."""
 
@@ -281,6 +293,8 @@ class PodSpec(Object):
     scheduling_gates: tuple[PodSchedulingGate, ...] = ()
     volumes: tuple[Volume, ...] = ()
     topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
+    resources: PodResources | None = None
+    resource_claims: tuple[PodResourceClaim, ...] = ()
 
 
 class PodCondition(Object):

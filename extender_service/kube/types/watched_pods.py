@@ -54,6 +54,7 @@ class WatchedPodSpec(Object):
     containers: tuple[WatchedContainer, ...] = ()
     init_containers: tuple[WatchedContainer, ...] = ()
     overhead: ResourceList = {}
+    resources: Raw = _NOTHING
     priority: Int32 = 0
     scheduling_gates: tuple[PodSchedulingGate, ...] = ()
     volumes: tuple[Volume, ...] = ()

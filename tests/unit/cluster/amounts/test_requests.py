@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from extender_service.cluster.amounts import requests
 from extender_service.cluster.amounts.requests import (
     DEFAULT_CPU_MILLI,
     DEFAULT_MEMORY_BYTES,
@@ -15,8 +16,8 @@ from extender_service.cluster.amounts.requests import (
     total_requests,
 )
 from extender_service.kube.parsing.quantities import QuantityError
-from extender_service.kube.types.core import Container, ContainerPort, PodSpec, ResourceList
-from tests.unit.cluster.objects import make_container
+from extender_service.kube.types.core import Container, ContainerPort, Pod, PodResources, PodSpec, ResourceList
+from tests.unit.cluster.objects import make_container, watched
 from tests.unit.memory import MIB, kept_bytes
 
 GI = 2**30
@@ -277,3 +278,27 @@ def test_of_pods_that_request_much_nothing_is_kept() -> None:
             assert len(total_requests(request_shape(spec), fill_missing=True)) == 97
 
     assert kept_bytes(come_and_go) < MIB
+
+
+def test_a_running_pod_with_resources_of_its_own_counts_as_its_containers_request_and_that_is_logged_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(requests, "_logged", set())
+    for cpu in ("3", "4"):
+        spec = PodSpec(containers=(make_container({"cpu": "1"}),), resources=PodResources(requests={"cpu": cpu}))
+        for pod in (Pod(spec=spec), watched(Pod(spec=spec))):
+            taken, _ = requests_and_ports(pod.spec)
+            assert dict(taken.amounts) == {"cpu": 1000}
+    assert [record.getMessage() for record in caplog.records] == [
+        "pods have spec.resources, which is not supported yet: they count as their containers request"
+    ]
+
+
+@pytest.mark.parametrize("resources", [None, PodResources()])
+def test_nothing_is_logged_of_pods_whose_containers_request_alone(
+    resources: PodResources | None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(requests, "_logged", set())
+    spec = PodSpec(containers=(make_container({"cpu": "1"}),), resources=resources)
+    requests_and_ports(watched(Pod(spec=spec)).spec)
+    assert caplog.records == []

@@ -13,7 +13,7 @@ from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.guard import CycleError
 from extender_service.framework.interface import Permit, Reserve
 from extender_service.framework.status import Code, Status
-from extender_service.kube.types.core import Pod, Taint
+from extender_service.kube.types.core import Pod, PodResourceClaim, PodResources, Taint
 from extender_service.kube.types.extender_api import ExtenderArgs
 from extender_service.scheduling.decision import decide
 from extender_service.testing import Trial
@@ -50,6 +50,35 @@ def test_pods_alike_are_decided_about_while_nobody_waits() -> None:
     assert [observation.ahead for observation in world.observations] == [False, False, True, True, True]
     chosen = [observation.node_name for observation in world.observations]
     assert {chosen[0], chosen[1]} == {chosen[2], chosen[3]} == {"a", "b"}
+
+
+NOT_SUPPORTED: dict[str, dict[str, object]] = {
+    "resourceClaims": {"resource_claims": (PodResourceClaim("gpu"),)},
+    "resources": {"resources": PodResources(requests={"cpu": "2"})},
+}
+
+
+@pytest.mark.parametrize("field", NOT_SUPPORTED)
+def test_a_pod_with_a_field_that_no_plugin_judges_is_refused_in_place_of_kube_scheduler(field: str) -> None:
+    world = World(make_node("a"), make_node("b"), small_node("full", "500m"), mode="replace")
+    pod = structs.replace(WEB, spec=structs.replace(WEB.spec, **NOT_SUPPORTED[field]))
+    (answer,) = run(world, pod, names=["full", "a", "new"])
+    reason = f"pod has spec.{field}, which extender-service does not support"
+    assert (answer["NodeNames"], answer["FailedNodes"]) == ([], {})
+    assert answer["FailedAndUnresolvableNodes"] == {"full": reason, "a": reason, "new": UNKNOWN_NODE}
+    (observation,) = world.observations
+    assert observation.reasons == {reason: 2, UNKNOWN_NODE: 1}
+    assert not observation.looked_again  # no change of the cluster can help
+    assert world.expected_on(pod) is None
+
+
+@pytest.mark.parametrize("field", NOT_SUPPORTED)
+def test_beside_kube_scheduler_its_own_plugins_judge_that_field(field: str, caplog: pytest.LogCaptureFixture) -> None:
+    world = World(make_node("a"), small_node("full", "500m"))
+    pod = structs.replace(WEB, spec=structs.replace(WEB.spec, **NOT_SUPPORTED[field]))
+    answers = run(world, pod, pod, names=["full", "a"])
+    assert [(answer["NodeNames"], answer["FailedNodes"]) for answer in answers] == 2 * [(["a"], {"full": NO_ROOM})]
+    assert [vars(record)["field"] for record in caplog.records if "field" in vars(record)] == [f"spec.{field}"]
 
 
 # Beside kube-scheduler's own plugins.

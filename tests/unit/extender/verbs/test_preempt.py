@@ -5,7 +5,7 @@ import pytest
 from msgspec import structs
 
 from extender_service.extender.modes import Mode
-from extender_service.kube.types.core import LabelSelector, ObjectMeta, Pod, Taint
+from extender_service.kube.types.core import LabelSelector, ObjectMeta, Pod, PodResourceClaim, Taint
 from extender_service.kube.types.policy import PodDisruptionBudget, PodDisruptionBudgetSpec
 from tests.unit.cluster.objects import make_node, make_pod
 from tests.unit.extender.world import World
@@ -205,6 +205,12 @@ def test_a_victim_that_waits_in_kube_schedulers_permit_makes_room_once_the_pod_i
     assert filtered(nominated) == ["a"]
     assert (world.expected_on(waiting), world.expected_on(urgent)) == (None, "a")
     assert filtered(waiting) == []
+
+
+def test_no_pod_goes_for_one_that_is_refused_in_any_case() -> None:
+    claims = structs.replace(SMALL, spec=structs.replace(SMALL.spec, resource_claims=(PodResourceClaim("gpu"),)))
+    assert preempt(world_of_priorities("replace"), {"a": meta("a-low")}, claims) == {}
+    assert preempt(world_of_priorities("beside"), {"a": meta("a-low")}, claims) == {"a": meta("a-low")}
 
 
 @pytest.mark.parametrize("mode", ["beside", "replace"])

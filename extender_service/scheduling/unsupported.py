@@ -1,0 +1,53 @@
+"""Fields of a pod that ask for something that no plugin judges yet.
+
+Without a reason against it, such a pod would pass nodes that cannot run it.
+"""
+
+import logging
+from collections.abc import Sequence
+
+from extender_service.cluster.amounts.requests import has_pod_resources
+from extender_service.framework.profiles import MOST_CHARACTERS, MOST_OTHER_NAMES
+from extender_service.framework.status import Status, unresolvable
+from extender_service.kube.types.core import Pod, pod_name
+
+log = logging.getLogger(__name__)
+
+RESOURCES = "spec.resources"
+RESOURCE_CLAIMS = "spec.resourceClaims"
+
+
+class UnsupportedFields:
+    """Finds unsupported fields of pods, and logs each once for each scheduler name."""
+
+    def __init__(self) -> None:
+        self._logged: set[tuple[str, str]] = set()
+
+    def of(self, pod: Pod, *, refuses: bool) -> Sequence[str]:
+        """Return the unsupported fields that the pod has; the log says whether it is refused for them."""
+        spec = pod.spec
+        if spec.resources is None and not spec.resource_claims:
+            return ()
+        fields = [RESOURCE_CLAIMS] if spec.resource_claims else []
+        if has_pod_resources(spec):
+            fields.append(RESOURCES)
+        for field in fields:
+            self._log(pod, field, refuses=refuses)
+        return fields
+
+    def _log(self, pod: Pod, field: str, *, refuses: bool) -> None:
+        scheduler_name = pod.spec.scheduler_name[:MOST_CHARACTERS]
+        if (scheduler_name, field) in self._logged or len(self._logged) >= 2 * MOST_OTHER_NAMES:
+            return
+        self._logged.add((scheduler_name, field))
+        log.warning(
+            "pods are refused for a field that is not supported yet"
+            if refuses
+            else "pods have a field that is not judged here yet, only by kube-scheduler's own plugins",
+            extra={"field": field, "scheduler": scheduler_name, "first_pod": pod_name(pod)},
+        )
+
+
+def refusal(fields: Sequence[str]) -> Status:
+    """Return the status of every node for a pod that has such fields: taking pods away would not help."""
+    return unresolvable(*(f"pod has {field}, which extender-service does not support" for field in fields))
