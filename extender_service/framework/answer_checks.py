@@ -4,6 +4,7 @@ Each function returns None for an answer that can be used, else what was given a
 """
 
 from collections.abc import Collection
+from numbers import Real
 
 import numpy as np
 
@@ -21,6 +22,15 @@ def wrong_names(answer: object) -> str | None:
 def wrong_status(answer: object) -> str | None:
     """For what returns a status."""
     return None if isinstance(answer, Status) else _instead(answer, "a Status or None")
+
+
+def wrong_permit(answer: object) -> str | None:
+    """For Permit, which may name a time to wait."""
+    match answer:
+        case (None | Status(), Real()):
+            return None
+        case _:
+            return _instead(answer, "a Status or None, and seconds")
 
 
 def wrong_rejections(answer: object, nodes: int) -> str | None:

@@ -84,10 +84,13 @@ def guarded(plugin: Plugin, point: str, method: Callable[..., T], *args: object)
         raise _failure(plugin, point, error) from error
 
 
-async def awaited(plugin: Plugin, point: str, answer: Awaitable[T]) -> T:
-    """Await a plugin's answer. Raises CycleError; KubeError passes, since the caller may have to read what holds."""
+async def awaited(plugin: Plugin, point: str, method: Callable[..., Awaitable[T]], *args: object) -> T:
+    """Call a plugin and await its answer.
+
+    Raises CycleError; KubeError passes, since the caller may have to read what holds.
+    """
     try:
-        return await answer
+        return await method(*args)
     except KubeError:
         raise
     except Exception as error:

@@ -3,11 +3,13 @@
 import logging
 from collections.abc import Callable
 
+from extender_service.framework.answer_checks import wrong_permit, wrong_status
 from extender_service.framework.cycle_state import CycleState
-from extender_service.framework.guard import CycleError, awaited, guarded, running
+from extender_service.framework.guard import CycleError, awaited, guarded, require_answer, running
+from extender_service.framework.interface import Plugin
 from extender_service.framework.profile import Profile
 from extender_service.framework.recording import Recorder, extension_point
-from extender_service.framework.status import Code
+from extender_service.framework.status import Code, Status
 from extender_service.framework.waiting_pods import MAX_WAIT_SECONDS, WaitingPod
 from extender_service.kube.api_errors import KubeError
 from extender_service.kube.types.core import Pod
@@ -52,12 +54,10 @@ class BindingCycle:
         for plugin in self._profile.reserve:
             try:
                 status = guarded(plugin, "Reserve", plugin.reserve, self._state, self._pod, self.node_name)
+                _require_none(plugin, "Reserve", status)
             except CycleError:
                 self.unreserve()
                 raise
-            if status is not None:
-                self.unreserve()
-                raise CycleError(f"{running(plugin, 'Reserve')}: {status.message}")
 
     @extension_point("Unreserve")
     def unreserve(self) -> None:
@@ -83,11 +83,10 @@ class BindingCycle:
         await self._permit()
         for plugin in self._profile.pre_bind:
             try:
-                status = await awaited(plugin, "PreBind", plugin.pre_bind(self._state, self._pod, self.node_name))
+                status = await awaited(plugin, "PreBind", plugin.pre_bind, self._state, self._pod, self.node_name)
             except KubeError as error:
                 raise CycleError(f"{running(plugin, 'PreBind')}: {error}") from error
-            if status is not None:
-                raise CycleError(f"{running(plugin, 'PreBind')}: {status.message}")
+            _require_none(plugin, "PreBind", status)
         may_bind()
         await self._bind()
 
@@ -103,7 +102,9 @@ class BindingCycle:
     async def _permit(self) -> None:
         waits: dict[str, float] = {}
         for plugin in self._profile.permit:
-            status, seconds = guarded(plugin, "Permit", plugin.permit, self._state, self._pod, self.node_name)
+            answer = guarded(plugin, "Permit", plugin.permit, self._state, self._pod, self.node_name)
+            require_answer(plugin, "Permit", wrong_permit(answer))
+            status, seconds = answer
             if status is None:
                 continue
             if status.code != Code.WAIT:
@@ -120,9 +121,16 @@ class BindingCycle:
     async def _bind(self) -> None:
         self.has_reached_bind = True
         for plugin in self._profile.bind:
-            status = await awaited(plugin, "Bind", plugin.bind(self._state, self._pod, self.node_name))
-            if status is None:
-                return
-            if status.code != Code.SKIP:
-                raise CycleError(f"{running(plugin, 'Bind')}: {status.message}")
+            status = await awaited(plugin, "Bind", plugin.bind, self._state, self._pod, self.node_name)
+            if isinstance(status, Status) and status.code == Code.SKIP:
+                continue
+            _require_none(plugin, "Bind", status)
+            return
         raise CycleError("no Bind plugin took the pod")
+
+
+def _require_none(plugin: Plugin, point: str, status: Status | None) -> None:
+    """Raise CycleError if a plugin refuses, or answers with anything but a status."""
+    if status is not None:
+        require_answer(plugin, point, wrong_status(status))
+        raise CycleError(f"{running(plugin, point)}: {status.message}")

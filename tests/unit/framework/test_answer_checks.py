@@ -1,13 +1,20 @@
 import numpy as np
 import pytest
 
-from extender_service.framework.answer_checks import wrong_names, wrong_rejections, wrong_scores, wrong_status
-from extender_service.framework.status import SKIP, Rejections, unschedulable
+from extender_service.framework.answer_checks import (
+    wrong_names,
+    wrong_permit,
+    wrong_rejections,
+    wrong_scores,
+    wrong_status,
+)
+from extender_service.framework.status import SKIP, Code, Rejections, Status, unschedulable
 
 
 def test_right_answers_are_taken() -> None:
     assert wrong_names(["node-1"]) is wrong_names({"node-1"}) is None
     assert wrong_status(SKIP) is None
+    assert wrong_permit((None, 0)) is wrong_permit((Status(Code.WAIT), np.int64(5))) is None
     assert wrong_rejections(Rejections.where(np.array([True, False]), unschedulable("no")), 2) is None
     assert wrong_scores(np.array([1, 2]), 2) is None
 
@@ -18,6 +25,8 @@ def test_right_answers_are_taken() -> None:
         (wrong_names("node-1"), "str, not a Status, the names of nodes or None"),
         (wrong_names(True), "bool, not a Status, the names of nodes or None"),
         (wrong_status(True), "bool, not a Status or None"),
+        (wrong_permit(None), "NoneType, not a Status or None, and seconds"),
+        (wrong_permit((Status(Code.WAIT), None)), "tuple, not a Status or None, and seconds"),
         (wrong_rejections(np.array([True]), 1), "an array (1,) of bool, not Rejections or None"),
         (
             wrong_rejections(Rejections.where(np.array([True]), unschedulable("no")), 2),

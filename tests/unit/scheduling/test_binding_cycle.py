@@ -119,6 +119,40 @@ def test_a_plugin_that_raises_is_an_error_with_its_name(point: str) -> None:
         asyncio.run(whole(cycle))
 
 
+@pytest.mark.parametrize("point", ["reserve", "permit", "pre_bind", "bind"])
+def test_an_answer_of_another_type_is_an_error_that_names_the_plugin(
+    point: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+    cycle, _ = cycle_of(Recorder("a", calls))
+
+    def answering(*_: object) -> object:
+        return True
+
+    async def awaiting(*_: object) -> object:
+        return True
+
+    monkeypatch.setattr(Recorder, point, awaiting if point in ("pre_bind", "bind") else answering)
+    name = {"pre_bind": "PreBind"}.get(point, point.capitalize())
+    with pytest.raises(CycleError, match=f'^running {name} plugin "Recorder": it returned bool, not a Status or None'):
+        asyncio.run(whole(cycle))
+    assert (calls == ["unreserve a"]) == (point == "reserve")
+
+
+@pytest.mark.parametrize("point", ["pre_bind", "bind"])
+def test_a_step_that_is_no_coroutine_is_an_error_that_names_the_plugin(
+    point: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cycle, _ = cycle_of(Recorder("a", []))
+
+    def failing(*_: object) -> None:
+        raise KeyError("x")
+
+    monkeypatch.setattr(Recorder, point, failing)
+    with pytest.raises(CycleError, match="plugin \"Recorder\": KeyError: 'x'"):
+        asyncio.run(whole(cycle))
+
+
 def test_a_post_bind_that_raises_does_not_keep_the_others_from_it(caplog: pytest.LogCaptureFixture) -> None:
     calls: list[str] = []
     cycle, _ = cycle_of(Recorder("a", calls, post_bind=KeyError("x")), Recorder("b", calls))
