@@ -114,6 +114,11 @@ class NodeFinder:
         found = self._rows(names)
         return AskedNodes(names, self._cluster.view(found.rows), found)
 
+    def named_once(self, names: Sequence[str]) -> AskedNodes:
+        """Find nodes by name, without room in memory for a list that will not come again."""
+        found = find_rows(self._cluster.nodes, names)
+        return AskedNodes(names, self._cluster.view(found.rows), found)
+
     def again(self, nodes: AskedNodes) -> AskedNodes:
         """Find the same nodes again, as they are now."""
         return self.all() if isinstance(nodes, AllNodes) else self.named(nodes.names)

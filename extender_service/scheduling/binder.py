@@ -73,21 +73,42 @@ class Binder:
     async def bind(self, placement: Placement) -> None:
         """Run Permit, PreBind, Bind and PostBind for a placed pod; it is assumed on its node from now on.
 
-        Raises BindError, with the placement dropped unless the pod may be bound all the same.
+        This is under way as a part of what was started for the pod if called from there, and otherwise by itself.
+        Raises BindError, with the placement dropped unless the pod may be bound all the same. Raises BindError, too,
+        where the placement has ended, and where the pod is being bound already.
         """
+        under_way = self._under_way.get(placement.uid)
+        if under_way is None:
+            under_way = self.start(placement.uid, placement.node_name, self._bind(placement))
+            try:
+                await asyncio.shield(under_way.task)
+            except asyncio.CancelledError as error:
+                if not under_way.task.cancelled():
+                    raise  # the caller was cancelled: the binding goes on
+                # It was undone before it began.
+                self._drop(placement)
+                raise _failed(placement, "undone") from error
+        elif under_way.task is asyncio.current_task():
+            await self._bind(placement)
+        else:
+            raise BindError(f"pod {pod_name(placement.pod)} is being bound to {under_way.node_name}")
+
+    async def _bind(self, placement: Placement) -> None:
         reservation = placement.reservation
         assert reservation is not None, "a placement without a reservation cannot be bound"
+        if self._cluster.placements.get(placement.uid) is not placement:
+            raise _failed(placement, "the pod does not count there any more")
         placement.assumed = True
         try:
             await reservation.run(self._may_bind)
         except KubeError as error:
             await self._resolve(placement, error)
         except CycleError as error:
-            self._cluster.drop_placement(placement.uid)
+            self._drop(placement)
             raise BindError(str(error)) from error
-        except asyncio.CancelledError:
-            self._cluster.drop_placement(placement.uid)
-            raise
+        except asyncio.CancelledError as error:
+            self._drop(placement)
+            raise _failed(placement, error) from error
         reservation.finish()
         self._confirm(placement.uid, self._confirm_seconds)
 
@@ -136,7 +157,7 @@ class Binder:
         if bound_to != placement.node_name and not waits:
             extra = {"pod": pod_name(placement.pod), "node": placement.node_name}
             log.warning("a pod that was to be bound is not", extra=extra)
-            self._cluster.drop_placement(placement.uid)
+            self._drop(placement)
         return bound_to or None
 
     def shown_on(self, uid: str) -> str | None:
@@ -170,8 +191,7 @@ class Binder:
         Returns if the pod is bound to its node. Raises BindError.
         """
         metadata = placement.pod.metadata
-        name = pod_name(placement.pod)
-        failed = BindError(f"binding {name} to {placement.node_name}: {error}")
+        failed = _failed(placement, error)
         try:
             pod = await self.read(metadata.namespace, metadata.name)
         except BindError:
@@ -181,10 +201,14 @@ class Binder:
         bound_to = pod.spec.node_name if pod is not None and pod_uid(pod) == placement.uid else ""
         if bound_to == placement.node_name:
             return
-        self._cluster.drop_placement(placement.uid)
+        self._drop(placement)
         if bound_to:
-            raise BindError(f"pod {name} is already bound to {bound_to}")
+            raise BindError(f"pod {pod_name(placement.pod)} is already bound to {bound_to}")
         raise failed from error
+
+    def _drop(self, placement: Placement) -> None:
+        if self._cluster.placements.get(placement.uid) is placement:
+            self._cluster.drop_placement(placement.uid)
 
     def _confirm(self, uid: str, seconds: float) -> None:
         if self._cluster.placements.get(uid) is not None and uid not in self._confirming:
@@ -205,3 +229,7 @@ class Binder:
             except BindError as error:
                 log.warning("cannot find out whether a pod is bound: %s", error)
                 seconds = RETRY_SECONDS
+
+
+def _failed(placement: Placement, why: object) -> BindError:
+    return BindError(f"binding {pod_name(placement.pod)} to {placement.node_name}: {why}")

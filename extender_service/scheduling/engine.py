@@ -11,6 +11,7 @@ from extender_service.cluster.state.nominations import Nomination
 from extender_service.cluster.state.placements import Placement
 from extender_service.cluster.view.hypothetical import RowChanges
 from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.guard import CycleError
 from extender_service.framework.handle import Pods
 from extender_service.framework.interface import PostFilterResult
 from extender_service.framework.preemption.candidates import NO_CANDIDATES, Candidate, Candidates
@@ -26,7 +27,8 @@ from extender_service.framework.runtime import (
     run_score,
 )
 from extender_service.framework.status import Code
-from extender_service.kube.types.core import Pod
+from extender_service.kube.parsing.quantities import QuantityError
+from extender_service.kube.types.core import Pod, pod_name
 from extender_service.kube.types.pods import pod_uid
 from extender_service.scheduling.ahead import DecidingAhead
 from extender_service.scheduling.asked_nodes import NodeFinder
@@ -34,7 +36,7 @@ from extender_service.scheduling.binder import CONFIRM_SECONDS, Binder
 from extender_service.scheduling.binding_cycle import BindingCycle
 from extender_service.scheduling.decision import Decision, decide, refuse
 from extender_service.scheduling.question import Question
-from extender_service.scheduling.unsupported import UnsupportedFields, refusal
+from extender_service.scheduling.unsupported import UnsupportedFields
 
 
 class DryRunOutcome(NamedTuple):
@@ -69,16 +71,16 @@ class Engine:
         self._last_placed: Decision | None = None
 
     def decide(self, question: Question) -> Decision:
-        """Decide about a pod; nothing changes by it.
+        """Decide about a pod; nothing changes by it. A placement that the pod has already counts like any other pod.
 
         Raises CycleError or QuantityError for what cannot be decided, OutOfTimeError after the deadline.
         """
         profile = self.profiles.of(question.pod)
         if question.chosen_elsewhere:
             return decide(profile, question)
-        unsupported = self._unsupported.of(question.pod, refuses=question.refuses_unsupported)
-        if unsupported and question.refuses_unsupported:
-            return refuse(profile, question, refusal(unsupported))
+        refusal = self._unsupported.refusal(question)
+        if refusal is not None:
+            return refuse(profile, question, refusal)
         nominated = self._nominated(question)
         decision = self.ahead.take(profile, question, nominated)
         return decide(profile, question, nominated) if decision is None else decision
@@ -114,7 +116,7 @@ class Engine:
         """
         pod, nodes = question.pod, question.nodes.view
         profile = self.profiles.of(pod)
-        if question.refuses_unsupported and self._unsupported.of(pod, refuses=True):
+        if self._unsupported.refusal(question) is not None:
             return DryRunOutcome(np.zeros(len(nodes), np.bool_), NO_CANDIDATES)
         state = profile.new_state(pod, question.deadline)
         found = run_pre_filter(profile, state, pod)
@@ -134,19 +136,32 @@ class Engine:
     def place(self, pod: Pod, node_name: str, decision: Decision | None = None) -> Placement:
         """Reserve a node for a pod, whether it was chosen here or elsewhere; the pod counts there from now on.
 
-        Without a `decision`, plugins have noted nothing about the pod: enough unless the profile `sets_aside`.
-        Raises CycleError where Reserve refuses; then the pod counts nowhere.
+        The `decision` is about this pod. Without one, plugins have noted nothing about it: enough unless the profile
+        `sets_aside`. A placement of the pod that is not being bound ends first.
+        Raises CycleError where Reserve refuses, QuantityError for a malformed quantity: then the pod counts nowhere.
+        Raises CycleError, and changes nothing, where the pod is being bound, or may be bound already.
         """
         uid = pod_uid(pod)
-        self.cluster.drop_placement(uid)  # what is set aside on another node is free again, for this pod, too
+        before = self.cluster.placements.get(uid)
+        if before is not None:
+            if before.assumed:
+                raise CycleError(f"pod {pod_name(pod)} is being bound to {before.node_name}")
+            self.cluster.drop_placement(uid)  # what is set aside on another node is free again, for this pod, too
         if decision is None:
             profile = self.profiles.of(pod)
             cycle = BindingCycle(profile, profile.new_state(pod), pod, node_name)
         else:
+            if decision.question.pod is not pod and pod_uid(decision.question.pod) != uid:
+                raise ValueError(f"the decision is about pod {pod_name(decision.question.pod)}, not {pod_name(pod)}")
             cycle = BindingCycle(decision.profile, decision.state, pod, node_name)
         cycle.reserve()
-        placement = self.cluster.placements.place(pod, uid, node_name, cycle)
-        self._last_placed = decision
+        try:
+            placement = self.cluster.placements.place(pod, uid, node_name, cycle)
+        except QuantityError:
+            cycle.unreserve()
+            raise
+        if decision is not None and not decision.question.chosen_elsewhere:
+            self._last_placed = decision
         return placement
 
     async def bind(self, placement: Placement) -> None:
@@ -154,16 +169,22 @@ class Engine:
         await self.binder.bind(placement)
 
     def undo(self, placement: Placement, why: str) -> None:
-        """End a placement whose pod has not reached Bind: its binding is cancelled, its room is free again."""
-        if self.binder.under_way(placement.uid) is None:
-            self.cluster.drop_placement(placement.uid)
-        else:
+        """End a placement whose pod has not reached Bind: its room is free again.
+
+        A binding that waits in Permit or PreBind is cancelled, and has its room until it has ended. One that has
+        reached Bind goes on. Nothing happens where the placement has ended already.
+        """
+        if self.cluster.placements.get(placement.uid) is not placement:
+            return
+        if self.binder.under_way(placement.uid) is not None:
             self.binder.undo(placement.uid, why)
+        elif not placement.assumed:
+            self.cluster.drop_placement(placement.uid)
 
     def prepare(self) -> None:
         """Do while no caller waits what the next question needs: decide ahead, and bring columns up to date."""
         placed, self._last_placed = self._last_placed, None
-        if placed is not None and not placed.question.chosen_elsewhere:
+        if placed is not None:
             pod, nodes = placed.question.pod, placed.question.nodes
             if self.ahead.is_worthwhile(placed.profile, pod) and nodes.by_name:
                 question = self.ahead.question(placed.profile, pod, self.nodes.again(nodes))

@@ -4,12 +4,12 @@ Without a reason against it, such a pod would pass nodes that cannot run it.
 """
 
 import logging
-from collections.abc import Sequence
 
 from extender_service.cluster.amounts.requests import has_pod_resources
 from extender_service.framework.profiles import MOST_CHARACTERS, MOST_OTHER_NAMES
 from extender_service.framework.status import Status, unresolvable
-from extender_service.kube.types.core import Pod, pod_name
+from extender_service.kube.types.core import Pod, PodSpec, pod_name
+from extender_service.scheduling.question import Question
 
 log = logging.getLogger(__name__)
 
@@ -18,22 +18,25 @@ RESOURCE_CLAIMS = "spec.resourceClaims"
 
 
 class UnsupportedFields:
-    """Finds unsupported fields of pods, and logs each once for each scheduler name."""
+    """Looks for unsupported fields of pods, and logs each once for each scheduler name."""
 
     def __init__(self) -> None:
         self._logged: set[tuple[str, str]] = set()
 
-    def of(self, pod: Pod, *, refuses: bool) -> Sequence[str]:
-        """Return the unsupported fields that the pod has; the log says whether it is refused for them."""
-        spec = pod.spec
+    def refusal(self, question: Question) -> Status | None:
+        """Return the status of every node for a pod with such fields, None if it has none or is not refused for them.
+
+        Taking pods off a node would not help.
+        """
+        spec = question.pod.spec
         if spec.resources is None and not spec.resource_claims:
-            return ()
-        fields = [RESOURCE_CLAIMS] if spec.resource_claims else []
-        if has_pod_resources(spec):
-            fields.append(RESOURCES)
+            return None
+        fields = _unsupported(spec)
         for field in fields:
-            self._log(pod, field, refuses=refuses)
-        return fields
+            self._log(question.pod, field, refuses=question.refuses_unsupported)
+        if not fields or not question.refuses_unsupported:
+            return None
+        return unresolvable(*(f"pod has {field}, which extender-service does not support" for field in fields))
 
     def _log(self, pod: Pod, field: str, *, refuses: bool) -> None:
         scheduler_name = pod.spec.scheduler_name[:MOST_CHARACTERS]
@@ -48,6 +51,6 @@ class UnsupportedFields:
         )
 
 
-def refusal(fields: Sequence[str]) -> Status:
-    """Return the status of every node for a pod that has such fields: taking pods away would not help."""
-    return unresolvable(*(f"pod has {field}, which extender-service does not support" for field in fields))
+def _unsupported(spec: PodSpec) -> list[str]:
+    fields = [RESOURCE_CLAIMS] if spec.resource_claims else []
+    return [*fields, RESOURCES] if has_pod_resources(spec) else fields

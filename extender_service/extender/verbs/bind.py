@@ -99,7 +99,7 @@ class BindVerb:
         self._cluster.drop_placement(pod_uid(pod))
         if not self._engine.profiles.of(pod).sets_aside:
             return None
-        nodes = self._engine.nodes.named([node_name])
+        nodes = self._engine.nodes.named_once([node_name])
         return self._engine.decide(Question(pod, nodes, chosen_elsewhere=True))
 
     async def _wanted(self, args: ExtenderBindingArgs) -> Pod:

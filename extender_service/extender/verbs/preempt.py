@@ -67,7 +67,7 @@ class PreemptVerb:
         proposals = self._present(pod, _proposed(args))
         if not proposals:
             return ExtenderPreemptionResult({})
-        asked = self._engine.nodes.named(list(proposals))
+        asked = self._engine.nodes.named_once(list(proposals))
         question = Question(pod, asked, deadline, refuses_unsupported=self._policy.refuses_unsupported)
         agreed = _agreed(proposals, asked.positions) if self._policy.agrees_on_victims else None
         outcome = self._engine.dry_run(question, agreed)

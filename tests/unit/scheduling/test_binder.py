@@ -1,0 +1,120 @@
+"""The verbs' tests show what comes of bindings that fail; here is what the binder alone promises."""
+
+import asyncio
+
+import pytest
+
+from extender_service.cluster.state.placements import Placement
+from extender_service.kube.api_errors import UnreachableError
+from extender_service.kube.types.pods import pod_uid
+from extender_service.scheduling.binder import BindError
+from tests.unit.cluster.objects import make_pod
+from tests.unit.extender.world import Hold
+from tests.unit.scheduling.engines import EngineOnTwoNodes
+
+WEB = make_pod("web", requests={"cpu": "1"})
+UID = pod_uid(WEB)
+LOST = UnreachableError("the connection was lost")
+
+
+def test_a_binding_may_be_a_part_of_a_longer_way() -> None:
+    world = EngineOnTwoNodes(WEB)
+    binder = world.engine.binder
+
+    async def way(placement: Placement) -> None:
+        await binder.bind(placement)
+        assert binder.under_way(UID) is not None
+
+    async def bind() -> None:
+        under_way = binder.start(UID, "a", way(world.engine.place(WEB, "a")))
+        assert binder.under_way(UID) is under_way
+        assert under_way.node_name == "a"
+        await under_way.task
+        assert binder.under_way(UID) is None
+
+    asyncio.run(bind())
+    assert [bound[1:] for bound in world.api.bound] == [("web", UID, "a")]
+
+
+def test_settling_waits_for_what_is_under_way() -> None:
+    world = EngineOnTwoNodes(WEB)
+    hold = world.api.hold = Hold()
+
+    async def settle() -> str | None:
+        binding = asyncio.create_task(world.engine.bind(world.engine.place(WEB, "a")))
+        await world.reached("bind")
+        settling = asyncio.create_task(world.engine.binder.settle(UID))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not settling.done()
+        hold.go_on.set()
+        await binding
+        return await settling
+
+    assert asyncio.run(settle()) == "a"
+
+
+def test_settling_a_pod_that_is_not_assumed_reads_nothing() -> None:
+    world = EngineOnTwoNodes(WEB)
+    world.engine.place(WEB, "b")
+    assert asyncio.run(world.engine.binder.settle(UID)) is None
+    world.cluster.apply_pod(make_pod("web", "a", requests={"cpu": "1"}))
+    assert asyncio.run(world.engine.binder.settle(UID)) == "a"
+    assert world.api.reads == 0
+
+
+def test_all_that_waits_is_undone_and_what_has_reached_bind_goes_on() -> None:
+    waiting, preparing = (make_pod(name, requests={"cpu": "1"}) for name in ("permit", "pre-bind"))
+    world = EngineOnTwoNodes(WEB, waiting, preparing)
+    hold = world.api.hold = Hold()
+
+    async def undo() -> list[object]:
+        bindings = [
+            asyncio.create_task(world.engine.bind(world.engine.place(pod, "a"))) for pod in (WEB, waiting, preparing)
+        ]
+        for step in ("bind", "permit", "pre-bind"):
+            await world.reached(step)
+        world.engine.binder.undo_all("the lease is gone")
+        hold.go_on.set()
+        return [str(outcome) for outcome in await asyncio.gather(*bindings, return_exceptions=True)]
+
+    assert asyncio.run(undo()) == [
+        "None",
+        "binding default/permit to a: the lease is gone",
+        "binding default/pre-bind to a: the lease is gone",
+    ]
+    assert world.cpu_milli("a") == 1000
+
+
+def test_on_closing_bindings_may_finish_and_those_that_take_longer_are_undone() -> None:
+    waiting = make_pod("permit", requests={"cpu": "1"})
+    world = EngineOnTwoNodes(WEB, waiting)
+    hold = world.api.hold = Hold()
+
+    async def close() -> list[str]:
+        bindings = [asyncio.create_task(world.engine.bind(world.engine.place(pod, "a"))) for pod in (WEB, waiting)]
+        for step in ("bind", "permit"):
+            await world.reached(step)
+        asyncio.get_running_loop().call_later(0.01, hold.go_on.set)
+        await world.engine.binder.close(0.1)
+        return [str(outcome) for outcome in await asyncio.gather(*bindings, return_exceptions=True)]
+
+    assert asyncio.run(close()) == ["None", "binding default/permit to a: extender-service was stopped"]
+    assert world.cpu_milli("a") == 1000
+
+
+def test_a_binding_whose_outcome_is_not_known_keeps_its_room_even_if_it_is_undone() -> None:
+    world = EngineOnTwoNodes(WEB)
+    world.api.bind_errors, world.api.read_errors = [LOST], [LOST]
+
+    async def bind() -> None:
+        placement = world.engine.place(WEB, "a")
+        with pytest.raises(BindError, match=r"^binding default/web to a: the connection was lost$"):
+            await world.engine.bind(placement)
+        world.engine.undo(placement, "it failed")
+        assert world.cpu_milli("a") == 1000
+        # It was bound, as reading it shows.
+        assert await world.engine.binder.settle(UID) == "a"
+
+    asyncio.run(bind())
+    assert world.cpu_milli("a") == 1000
