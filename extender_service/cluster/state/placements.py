@@ -90,7 +90,10 @@ class Placements:
 
     def drop(self, uid: str) -> Placement | None:
         """End a placement that came to nothing, and give back what was set aside for it."""
-        placement = self.fulfil(uid)
-        if placement is not None and placement.reservation is not None:
+        placement = self._by_uid.pop(uid, None)
+        if placement is None:
+            return None
+        self._occupancy.remove(placement.slot)
+        if placement.reservation is not None:
             placement.reservation.unreserve()
         return placement

@@ -90,14 +90,16 @@ class FilterVerb:
         self._expectations.expire()
         if args.nodes is not None:
             self._warn_of_whole_nodes()
-        bound_to = await self._held_by_binding(pod, args, deadline)
+        bound_to = await self._held_by_binding(uid, pod, args, deadline)
         if bound_to is not None:
             return bound_to
         self._cluster.drop_placement(pod_uid(pod))
+        uid = pod_uid(pod)
         if pod.status.nominated_node_name:
-            self._expectations.drop_victims(pod_uid(pod), pod.status.nominated_node_name)
+            self._expectations.drop_victims(uid, pod.status.nominated_node_name)
         decision, looked_again = await self._decide(pod, args, deadline)
-        self._require_last_call(pod)
+        if looked_again:
+            self._require_last_call(pod)
         if self._policy.chooses_node and len(decision.feasible):
             outcome = self._chosen(pod, decision, hung_up)
         else:
@@ -106,13 +108,13 @@ class FilterVerb:
         outcome.ahead = decision.is_ahead
         return outcome
 
-    async def _held_by_binding(self, pod: Pod, args: ExtenderArgs, deadline: float) -> FilterOutcome | None:
+    async def _held_by_binding(self, uid: str, pod: Pod, args: ExtenderArgs, deadline: float) -> FilterOutcome | None:
         """Answer with the node that the pod is being bound to, or was bound to without our watch showing it yet.
 
         Where that node is not among those asked, the binding must come to nothing first. Raises CycleError if it did
         not.
         """
-        uid, binder = pod_uid(pod), self._engine.binder
+        binder = self._engine.binder
         placement = self._cluster.placements.get(uid)
         if placement is None or not placement.assumed:
             if binder.under_way(uid) is not None:
@@ -130,25 +132,26 @@ class FilterVerb:
             raise OutOfTimeError(f"finding out whether pod {pod_name(pod)} is bound: {NoTimeLeftError()}") from error
         if bound_to is not None:
             raise CycleError(f"pod {pod_name(pod)} is already bound to {bound_to}")
-        self._require_last_call(pod)
+        self._require_last_call(uid, pod)
         return None
 
-    def _require_last_call(self, pod: Pod) -> None:
+    def _require_last_call(self, uid: str, pod: Pod) -> None:
         """Raise CycleError if another call about the pod came while this one waited: what that one did counts."""
-        uid = pod_uid(pod)
         if self._cluster.placements.get(uid) is not None or self._engine.binder.under_way(uid) is not None:
             raise CycleError(f"pod {pod_name(pod)} was asked about again in the meantime")
 
     async def _decide(self, pod: Pod, args: ExtenderArgs, deadline: float) -> tuple[Decision, bool]:
         """Decide; before refusing every node, wait a moment for the watch. Returns whether it waited."""
 
+        policy = self._policy
+
         def decide() -> Decision:
             question = Question(
                 pod,
                 self._nodes.find(args),
                 deadline,
-                must_score=self._policy.chooses_node,
-                refuses_unsupported=self._policy.refuses_unsupported,
+                policy.chooses_node,
+                policy.refuses_unsupported,
             )
             return self._engine.decide(question)
 
