@@ -21,5 +21,5 @@ class Question(msgspec.Struct, frozen=True, gc=False):
     nodes: AskedNodes
     deadline: float = math.inf
     must_score: bool = True
-    chosen_elsewhere: bool = False
     refuses_unsupported: bool = False
+    chosen_elsewhere: bool = False

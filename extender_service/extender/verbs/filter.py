@@ -90,16 +90,16 @@ class FilterVerb:
         self._expectations.expire()
         if args.nodes is not None:
             self._warn_of_whole_nodes()
+        uid = pod_uid(pod)
         bound_to = await self._held_by_binding(uid, pod, args, deadline)
         if bound_to is not None:
             return bound_to
-        self._cluster.drop_placement(pod_uid(pod))
-        uid = pod_uid(pod)
+        self._cluster.drop_placement(uid)
         if pod.status.nominated_node_name:
             self._expectations.drop_victims(uid, pod.status.nominated_node_name)
         decision, looked_again = await self._decide(pod, args, deadline)
         if looked_again:
-            self._require_last_call(pod)
+            self._require_last_call(uid, pod)
         if self._policy.chooses_node and len(decision.feasible):
             outcome = self._chosen(pod, decision, hung_up)
         else:
