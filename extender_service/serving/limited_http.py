@@ -8,6 +8,7 @@ from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 from extender_service.serving.connection_limits import Connections
 from extender_service.serving.scope import ARRIVED, HUNG_UP
 from extender_service.serving.socket_state import HangUp
+from extender_service.serving.upgrades import UpgradeIgnoringParser
 from extender_service.serving.whole_answers import WholeAnswers
 
 # kube-scheduler sends six.
@@ -25,8 +26,11 @@ _HEADER_TOO_LARGE = (
 class LimitedHTTP(WholeAnswers):
     """A connection of the server that keeps `connections`."""
 
+    parser: UpgradeIgnoringParser
+
     def __init__(self, connections: Connections, **options: Any) -> None:
         super().__init__(**options)
+        self.parser = UpgradeIgnoringParser(self)
         self.due = math.inf
         self.unsent_since: float | None = None
         self._connections = connections
@@ -91,7 +95,8 @@ class LimitedHTTP(WholeAnswers):
         self._chunk_bytes, self._has_body_in_chunk = len(data), False
         super().data_received(data)
         # A chunk in which one request ended and the next began is of both.
-        if self._began is not None and not self._has_body_in_chunk and was_coming in (None, self._began):
+        is_in_head = self._began is not None and not self._has_body_in_chunk and was_coming in (None, self._began)
+        if is_in_head and not self._is_refused:
             self._head_bytes += len(data)
             if self._head_bytes > self._limits.header_bytes:
                 self._refuse()
@@ -112,6 +117,8 @@ class LimitedHTTP(WholeAnswers):
         self._has_head = True
         if self._head_is_too_large() or len(self.pipeline) >= _MOST_PIPELINED:
             self._refuse()
+            return
+        if self.parser.is_to_read_again:
             return
         self.scope[ARRIVED] = self._came  # type: ignore[literal-required]
         self.scope[HUNG_UP] = self._hang_up.has_come  # type: ignore[literal-required]
@@ -134,7 +141,7 @@ class LimitedHTTP(WholeAnswers):
 
     def on_message_complete(self) -> None:
         """Take the end of a request."""
-        if self._is_refused:
+        if self._is_refused or self.parser.is_to_read_again:
             return
         super().on_message_complete()
         self._began = None

@@ -1,6 +1,7 @@
 """A server within limits, and callers over real connections."""
 
 import asyncio
+import logging
 import socket
 import ssl
 import struct
@@ -211,6 +212,101 @@ def test_a_large_head_is_refused(run: Run, head: bytes) -> None:
             assert await other.ask() == b"HTTP/1.1 200 OK"
 
     run(main())
+
+
+# As curl --http2 sends it, and an odd one.
+UPGRADES = [
+    b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA\r\n",
+    b"UPGRADE: websocket, h2c\r\nX-Empty:\r\nUpgrade: TLS/1.0\r\nconnection: upgrade\r\nX: a\tb \xff\r\n",
+]
+LENGTH, CHUNKED = (
+    b"Content-Length: 5\r\n\r\nabcde",
+    b"Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n3\r\ncde\r\n0\r\n\r\n",
+)
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+@pytest.mark.parametrize("framed", [LENGTH, CHUNKED], ids=["length", "chunked"])
+@pytest.mark.parametrize("upgrade", UPGRADES, ids=["h2c", "odd"])
+@both_loops
+def test_another_protocol_is_not_spoken_and_the_request_is_answered(
+    run: Run, upgrade: bytes, framed: bytes, size: int
+) -> None:
+    async def main() -> None:
+        async with serving() as server:
+            caller = await server.connect()
+            request = HEAD + upgrade + framed
+            for _ in range(2):
+                for at in range(0, len(request), size):
+                    caller.writer.write(request[at : at + size])
+                    await asyncio.sleep(0)
+                assert await caller.ask(b"") == b"HTTP/1.1 200 OK"
+                assert await caller.ask() == b"HTTP/1.1 200 OK"
+            # Several at once: each has its own body.
+            caller.writer.write(3 * request + REQUEST + request)
+            for _ in range(5):
+                assert await caller.ask(b"") == b"HTTP/1.1 200 OK"
+            assert server.bodies == [b"abcde", b"{}"] * 2 + [b"abcde"] * 3 + [b"{}", b"abcde"]
+            last = server.scopes[0]
+            assert (last["method"], last["path"], last["http_version"]) == ("POST", "/filter", "1.1")
+            headers = [(name.lower(), value) for line in upgrade.split(b"\r\n")[:-1] for name, value in [split(line)]]
+            assert [each for each in last["headers"] if each in headers] == [
+                each for each in headers if each[0] != b"upgrade"
+            ]
+            assert not any(server.refusals.counts.values())
+
+    run(main())
+
+
+def split(line: bytes) -> tuple[bytes, bytes]:
+    name, _, value = line.partition(b":")
+    return name, value.strip()
+
+
+def test_the_last_request_of_a_connection_may_ask_for_another_protocol() -> None:
+    async def main() -> None:
+        async with serving() as server:
+            for version in (b"1.0", b"1.1"):
+                caller = await server.connect()
+                head = b"POST /filter HTTP/" + version + b"\r\nHost: localhost\r\nConnection: close, upgrade\r\n"
+                assert await caller.ask(head + b"Upgrade: h2c\r\n" + LENGTH) == b"HTTP/1.1 200 OK"
+                assert await caller.is_hung_up_on()
+            assert server.bodies == [b"abcde"] * 2
+            assert [scope["http_version"] for scope in server.scopes] == ["1.0", "1.1"]
+
+    asyncio.run(main())
+
+
+def test_nothing_is_tunnelled(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with serving() as server:
+            caller = await server.connect()
+            connect = (
+                b"CONNECT /filter HTTP/1.1\r\nHost: localhost\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"
+            )
+            assert await caller.ask(connect + b"what is not HTTP") == b"HTTP/1.1 200 OK"
+            assert await caller.ask() == b"HTTP/1.1 200 OK"
+            assert [scope["method"] for scope in server.scopes] == ["CONNECT", "POST"]
+            assert server.bodies == [b"", b"{}"]
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(main())
+    assert not caplog.records
+
+
+def test_a_flood_of_requests_for_another_protocol_is_refused_like_any() -> None:
+    async def main() -> None:
+        async with serving() as server:
+            server.may_answer.clear()
+            caller = await server.connect()
+            caller.writer.write(50_000 * (HEAD + b"Connection: upgrade\r\nUpgrade: a\r\n\r\n"))
+            await until(lambda: server.refusals.counts["header"] == 1)
+            assert await caller.is_hung_up_on()
+            assert len(server.scopes) == 1
+            server.may_answer.set()
+            assert await (await server.connect()).ask() == b"HTTP/1.1 200 OK"
+
+    asyncio.run(main())
 
 
 def test_a_head_within_the_limit_is_answered_whatever_its_pieces() -> None:
