@@ -12,6 +12,7 @@ from typing import Self
 
 from extender_service.command.options import ServeOptions
 from extender_service.command.start_error import StartError
+from extender_service.serving.browsers import BrowserGuard
 from extender_service.serving.connection_limits import ConnectionLimits, Connections
 from extender_service.serving.refusals import Refusals
 from extender_service.serving.server_tls import ServingCertificates, TLSError, TLSFiles
@@ -48,6 +49,9 @@ class Listeners:
                     _listen(probes_address, port, "--healthz-port", "--healthz-bind-address")
                 )
             self._open = opening.pop_all()
+        self._addresses = {self.calls: options.bind_address}
+        if self.probes is not None:
+            self._addresses[self.probes] = probes_address
         self.url = _url("http" if self.certificates is None else "https", options.bind_address, self.calls)
         self.urls = {"url": self.url}
         if self.probes is not None:
@@ -72,6 +76,11 @@ class Listeners:
     def connections(self, limits: ConnectionLimits) -> Connections:
         """Return a new table of connections that enforces the limits for one server."""
         return Connections(limits, self._refused)
+
+    def guard(self, listener: socket.socket) -> BrowserGuard:
+        """Return what looks at the requests that come to `calls` or `probes`."""
+        has_tls = listener is self.calls and self.certificates is not None
+        return BrowserGuard(self._addresses[listener] if _is_loopback(listener) and not has_tls else None)
 
     async def follow(self) -> None:
         """Load the certificate files again when they change, until cancelled. Without TLS, return at once."""

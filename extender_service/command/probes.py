@@ -26,7 +26,7 @@ async def answering_probes(
         return
     connections = listeners.connections(replace(limits, connections=PROBE_CONNECTIONS))
     async with asyncio.TaskGroup() as tasks, background(connections.watch()):
-        server = _ProbeServer(config, connections)
+        server = _ProbeServer(config, connections, listeners.guard(listeners.probes))
         tasks.create_task(server.serve(sockets=[listeners.probes]))
         yield
         server.should_exit = True

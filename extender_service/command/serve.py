@@ -240,7 +240,7 @@ async def _answer(
         async with background(listeners.follow()), answering_probes(listeners, probes, limits):
             connections = listeners.connections(limits)
             async with background(connections.watch()):
-                server = GracefulServer(config, connections, shutdown)
+                server = GracefulServer(config, connections, listeners.guard(listeners.calls), shutdown)
                 load.tasks = server.server_state.tasks
                 await server.serve(sockets=[listeners.calls])
                 await extender.close(shutdown.work_left)
@@ -260,6 +260,7 @@ def _within_open_files(limits: ConnectionLimits) -> ConnectionLimits:
 def _server_config(app: ASGIApp, limits: ConnectionLimits) -> uvicorn.Config:
     return uvicorn.Config(
         app,
+        ws="none",
         proxy_headers=False,
         lifespan="off",
         log_config=None,

@@ -64,7 +64,7 @@ class MetricsRegistry:
             ),
             CountCollector(
                 "extender_service_refused_connections",
-                "Connections refused before their first request, by the reason: certificate, name or protocol.",
+                "Connections refused, by the reason: certificate, name, protocol, header, origin, host, slow or crowd.",
                 "reason",
                 refusals,
             ),

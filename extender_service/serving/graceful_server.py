@@ -14,6 +14,7 @@ from contextlib import contextmanager
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from extender_service.serving.browsers import BrowserGuard
 from extender_service.serving.connection_limits import Connections
 from extender_service.serving.limited_server import LimitedServer
 from extender_service.serving.shutdown import Shutdown
@@ -29,8 +30,10 @@ _LOOK_SECONDS = 0.02
 class GracefulServer(LimitedServer):
     """Serves until `shutdown` is told, and then as long as its budget lets calls finish."""
 
-    def __init__(self, config: uvicorn.Config, connections: Connections, shutdown: Shutdown) -> None:
-        super().__init__(config, connections)
+    def __init__(
+        self, config: uvicorn.Config, connections: Connections, guard: BrowserGuard, shutdown: Shutdown
+    ) -> None:
+        super().__init__(config, connections, guard)
         self._shutdown = shutdown
 
     @contextmanager

@@ -1,11 +1,14 @@
-"""HTTP within limits: a request must come in time, and its head must be small."""
+"""HTTP within limits: a request must come in time, its head must be small, and no web page's."""
 
+import json
 import math
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
+from extender_service.serving.browsers import BrowserGuard
 from extender_service.serving.connection_limits import Connections
+from extender_service.serving.refusals import RefusalReason
 from extender_service.serving.scope import ARRIVED, HUNG_UP
 from extender_service.serving.socket_state import HangUp
 from extender_service.serving.upgrades import UpgradeIgnoringParser
@@ -17,20 +20,17 @@ _MOST_HEADERS = 100
 _MOST_PIPELINED = 16
 # How long somebody who was refused may take to read why.
 _LINGER_SECONDS = 2.0
-_HEADER_TOO_LARGE = (
-    b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-type: application/json\r\n"
-    b'content-length: 49\r\n\r\n{"Error":"the head of the request is too large"}\n'
-)
 
 
 class LimitedHTTP(WholeAnswers):
-    """A connection of the server that keeps `connections`."""
+    """A connection of the server that keeps `connections`; `guard` looks at the heads of its requests."""
 
     parser: UpgradeIgnoringParser
 
-    def __init__(self, connections: Connections, **options: Any) -> None:
+    def __init__(self, connections: Connections, guard: BrowserGuard, **options: Any) -> None:
         super().__init__(**options)
         self.parser = UpgradeIgnoringParser(self)
+        self._guard = guard
         self.due = math.inf
         self.unsent_since: float | None = None
         self._connections = connections
@@ -99,7 +99,7 @@ class LimitedHTTP(WholeAnswers):
         if is_in_head and not self._is_refused:
             self._head_bytes += len(data)
             if self._head_bytes > self._limits.header_bytes:
-                self._refuse()
+                self._refuse_head()
 
     def on_message_begin(self) -> None:
         """Take the first byte of a request."""
@@ -116,9 +116,13 @@ class LimitedHTTP(WholeAnswers):
         assert self._began is not None
         self._has_head = True
         if self._head_is_too_large() or len(self.pipeline) >= _MOST_PIPELINED:
-            self._refuse()
+            self._refuse_head()
             return
         if self.parser.is_to_read_again:
+            return
+        web_page = self._guard.refuse(self.headers)
+        if web_page is not None:
+            self._refuse(b"403 Forbidden", web_page.header, web_page.problem)
             return
         self.scope[ARRIVED] = self._came  # type: ignore[literal-required]
         self.scope[HUNG_UP] = self._hang_up.has_come  # type: ignore[literal-required]
@@ -170,12 +174,20 @@ class LimitedHTTP(WholeAnswers):
         size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
         return size > self._limits.header_bytes
 
-    def _refuse(self) -> None:
-        """Answer that the head is too large, and read nothing any more."""
+    def _refuse_head(self) -> None:
+        problem = "the head of the request is too large (--max-header-size)"
+        self._refuse(b"431 Request Header Fields Too Large", "header", problem)
+
+    def _refuse(self, status: bytes, reason: RefusalReason, problem: str) -> None:
+        """Answer why the request is refused, and read nothing any more."""
         self._is_refused = True
-        self._connections.refusals.add("header", "the head of a request is too large (--max-header-size)")
+        self._connections.refusals.add(reason, problem)
         self.due = self._connections.clock() + _LINGER_SECONDS
         if self._is_answered and not self.transport.is_closing():
-            self.transport.write(_HEADER_TOO_LARGE)
+            body = json.dumps({"Error": problem}).encode() + b"\n"
+            self.transport.write(
+                b"HTTP/1.1 %b\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b"
+                % (status, len(body), body)
+            )
         else:
             self.transport.abort()  # in the middle of another answer

@@ -9,6 +9,7 @@ from typing import Self
 
 import uvicorn
 
+from extender_service.serving.browsers import BrowserGuard
 from extender_service.serving.connection_limits import Connections
 from extender_service.serving.limited_http import LimitedHTTP
 
@@ -20,11 +21,12 @@ _PAUSE_SECONDS = 1.0
 
 
 class LimitedServer(uvicorn.Server):
-    """uvicorn's server with `connections` held to their limits."""
+    """uvicorn's server with `connections` held to their limits, whose requests `guard` looks at."""
 
-    def __init__(self, config: uvicorn.Config, connections: Connections) -> None:
+    def __init__(self, config: uvicorn.Config, connections: Connections, guard: BrowserGuard) -> None:
         super().__init__(config)
         self._held = connections
+        self._guard = guard
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to accept connections on these sockets."""
@@ -35,7 +37,11 @@ class LimitedServer(uvicorn.Server):
 
     def _connection(self) -> LimitedHTTP:
         return LimitedHTTP(
-            self._held, config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+            self._held,
+            self._guard,
+            config=self.config,
+            server_state=self.server_state,
+            app_state=self.lifespan.state,
         )
 
 

@@ -11,15 +11,16 @@ log = logging.getLogger(__name__)
 # Strangers must not fill the log.
 _SECONDS_BETWEEN_WARNINGS = 1.0
 
-RefusalReason = Literal["certificate", "name", "protocol", "header", "slow", "crowd"]
+RefusalReason = Literal["certificate", "name", "protocol", "header", "origin", "host", "slow", "crowd"]
 
 
 class Refusals:
     """Counted by reason, and told in the log.
 
     Reasons, in the TLS handshake: `certificate` (none, expired, of another authority), `name` (not allowed), `protocol`
-    (all else: plain HTTP, an old version, a client that does not trust us). Later: `header` (too large), `slow` (a
-    request that does not come in time, or an answer that is not taken), `crowd` (more connections than are allowed).
+    (all else: plain HTTP, an old version, a client that does not trust us). Later: `header` (too large), `origin` and
+    `host` (see BrowserGuard), `slow` (a request that does not come in time, or an answer that is not taken), `crowd`
+    (more connections than are allowed).
     """
 
     def __init__(self, clock: Clock = time.monotonic) -> None:

@@ -80,14 +80,14 @@ def deep_nesting(subject: Subject) -> str:
 def too_long_a_body(subject: Subject) -> str:
     """A body whose length is beyond the limit, and of which little is sent."""
     with socket.create_connection(("127.0.0.1", subject.port), timeout=30) as caller:
-        caller.sendall(b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n{" % (300 * MIB))
+        caller.sendall(b"POST /filter HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n{" % (300 * MIB))
         return _status_line(caller, b" 413 ")
 
 
 def endless_chunks(subject: Subject) -> str:
     """A body of unknown length."""
     with socket.create_connection(("127.0.0.1", subject.port), timeout=30) as caller:
-        caller.sendall(b"POST /filter HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+        caller.sendall(b"POST /filter HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n")
         for _ in range(300):
             caller.sendall(b"100000\r\n" + b" " * MIB + b"\r\n")
         return _status_line(caller, b" 413 ")
@@ -153,7 +153,7 @@ def slow_connections(count: int, subject: Subject) -> str:
             except OSError:
                 failed += 1
                 continue
-            writer.write(b"POST /filter HTTP/1.1\r\nHost: x\r\n" if number % 2 else b"P")
+            writer.write(b"POST /filter HTTP/1.1\r\nHost: 127.0.0.1\r\n" if number % 2 else b"P")
             opened.append(writer)
         for _ in range(5):
             await asyncio.sleep(0.2)
@@ -172,7 +172,7 @@ def slow_connections(count: int, subject: Subject) -> str:
 def many_calls(count: int, subject: Subject) -> str:
     """As many calls at once, each over a connection of its own: some are refused, none is left."""
     body = msgspec.json.encode({"Pod": pods.pod("one-of-many"), "NodeNames": subject.names})
-    request = b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+    request = b"POST /filter HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n" % len(body) + body
 
     async def main() -> list[bytes]:
         connections = [await asyncio.open_connection("127.0.0.1", subject.port) for _ in range(count)]
@@ -191,7 +191,7 @@ def many_calls(count: int, subject: Subject) -> str:
 
 def slow_bodies(subject: Subject) -> str:
     """Large bodies that stop in the middle, together beyond what bodies may take."""
-    head = b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % (200 * MIB)
+    head = b"POST /filter HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n" % (200 * MIB)
     callers = [socket.create_connection(("127.0.0.1", subject.port), timeout=30) for _ in range(10)]
     try:
         for caller in callers:
@@ -211,7 +211,7 @@ def slow_readers(count: int, subject: Subject) -> str:
     """Callers who ask for large answers and do not read them."""
     long_names = [f"{'n' * 230}-{number}" for number in range(10_000)]
     body = msgspec.json.encode({"Pod": pods.pod(), "NodeNames": long_names})
-    head = b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body)
+    head = b"POST /filter HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n" % len(body)
     callers = [socket.create_connection(("127.0.0.1", subject.port), timeout=30) for _ in range(count)]
     try:
         for caller in callers:

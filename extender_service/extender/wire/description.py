@@ -113,6 +113,10 @@ def _operation(verb: str, facts: dict[str, Any], schema_of: dict[str, Any]) -> d
     refused = {"schema": {"$ref": "#/components/schemas/ErrorResult"}}
     responses = {
         "200": {"description": "The answer", "content": {"application/json": answer}},
+        "403": {
+            "description": "A header shows that a web page may have sent it: Origin, or on loopback another Host",
+            "content": {"application/json": refused},
+        },
         "413": {"description": "The body is too large", "content": {"application/json": refused}},
         "503": {"description": "Bodies take too much memory together", "content": {"application/json": refused}},
     }

@@ -94,7 +94,7 @@ async def _is_ready(target: str) -> bool:
         async with asyncio.timeout(_PROBE_TIMEOUT_SECONDS):
             reader, writer = await _connect(target)
             try:
-                writer.write(b"GET /readyz HTTP/1.1\r\nHost: probe\r\nConnection: close\r\n\r\n")
+                writer.write(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
                 return (await reader.read()).startswith(b"HTTP/1.1 200 ")
             finally:
                 writer.close()

@@ -65,6 +65,34 @@ def test_elsewhere_with_client_certificates(address: str, tls: dict[str, Any]) -
         assert listeners.url.startswith("https://")
 
 
+def refused_headers(listeners: Listeners, listener: socket.socket | None, host: bytes) -> list[str]:
+    """The headers for which a request with this Host is refused, and one with an Origin, too."""
+    assert listener is not None
+    guard = listeners.guard(listener)
+    refused = [guard.refuse([(b"host", host)]), guard.refuse([(b"origin", b"null")])]
+    return [each.header for each in refused if each is not None]
+
+
+def test_on_loopback_a_web_page_cannot_call_by_a_name_of_its_own() -> None:
+    with Listeners(serve_options([], bind_address="localhost", healthz_port=0)) as listeners:
+        for listener in (listeners.calls, listeners.probes):
+            assert refused_headers(listeners, listener, b"evil.example") == ["host", "origin"]
+            assert refused_headers(listeners, listener, b"127.0.0.1:8888") == ["origin"]
+
+
+def test_over_tls_the_certificate_says_what_it_is_called(tls: dict[str, Any]) -> None:
+    with Listeners(serve_options([], healthz_port=0, **tls)) as listeners:
+        assert refused_headers(listeners, listeners.calls, b"extender.example") == ["origin"]
+        assert refused_headers(listeners, listeners.probes, b"extender.example") == ["host", "origin"]
+
+
+def test_elsewhere_any_name_may_lead_here() -> None:
+    options = serve_options([], bind_address="0.0.0.0", insecure_serving=True, healthz_port=0)
+    with Listeners(options) as listeners:
+        for listener in (listeners.calls, listeners.probes):
+            assert refused_headers(listeners, listener, b"extender.example") == ["origin"]
+
+
 def test_elsewhere_without_any_protection_if_told_so(caplog: pytest.LogCaptureFixture) -> None:
     with Listeners(serve_options([], bind_address="0.0.0.0", insecure_serving=True)):
         pass

@@ -43,8 +43,15 @@ def test_a_cluster_file_is_served_until_the_process_is_told_to_stop(
             assert ready.status_code == 200
             answer = await client.post(f"{url}/filter", json={"Pod": {}, "NodeNames": ["b", "a"]})
             assert answer.json()["NodeNames"] == ["a"]
+            for headers in ({"Origin": "http://evil.example"}, {"Host": "evil.example"}):
+                refused = await client.post(f"{url}/filter", json={"Pod": {}, "NodeNames": ["a"]}, headers=headers)
+                assert refused.status_code == 403
+                assert f"{next(iter(headers))} header" in refused.json()["Error"]
+                assert (await client.get(f"{url}/metrics", headers=headers)).status_code == 403
             metrics = await client.get(f"{url}/metrics")
             assert 'extender_service_requests_total{result="ok",verb="filter"} 1.0' in metrics.text
+            for reason in ("origin", "host"):
+                assert f'extender_service_refused_connections_total{{reason="{reason}"}} 2.0' in metrics.text
             os.kill(os.getpid(), signal.SIGTERM)
             await serving
 

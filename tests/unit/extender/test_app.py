@@ -19,6 +19,7 @@ from extender_service.framework.handle import Handle
 from extender_service.framework.interface import Filter
 from extender_service.framework.status import Rejections, unschedulable
 from extender_service.kube.types.core import Pod
+from extender_service.serving.browsers import BrowserGuard
 from extender_service.serving.connection_limits import ConnectionLimits, Connections
 from extender_service.serving.limited_server import LimitedServer
 from extender_service.serving.refusals import Refusals
@@ -276,7 +277,8 @@ def test_a_verb_is_posted(verb: Verb) -> None:
 async def listening(world: World) -> AsyncIterator[int]:
     """Serve with the server and the parser that the service runs with; the value is the port."""
     config = uvicorn.Config(world.app, http="httptools", lifespan="off", log_config=None, access_log=False)
-    server = LimitedServer(config, Connections(ConnectionLimits(), Refusals(), world.clock))
+    connections = Connections(ConnectionLimits(), Refusals(), world.clock)
+    server = LimitedServer(config, connections, BrowserGuard("127.0.0.1"))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         try:
@@ -288,7 +290,7 @@ async def listening(world: World) -> AsyncIterator[int]:
 
 def http_request(path: str, body: object, method: str = "POST") -> bytes:
     content = json.dumps(body).encode()
-    return f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(content)}\r\n\r\n".encode() + content
+    return f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(content)}\r\n\r\n".encode() + content
 
 
 async def read_response(reader: asyncio.StreamReader) -> tuple[int, dict[str, str], Any]:

@@ -13,12 +13,13 @@ import uvicorn
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from extender_service.serving.browsers import BrowserGuard
 from extender_service.serving.connection_limits import ConnectionLimits, Connections
 from extender_service.serving.graceful_server import GracefulServer
 from extender_service.serving.refusals import Refusals
 from extender_service.serving.shutdown import Shutdown
 
-REQUEST = b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"
+REQUEST = b"POST /filter HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 2\r\n\r\n{}"
 
 
 class Watched(GracefulServer):
@@ -37,7 +38,8 @@ class Stopping:
 
     def __init__(self, shutdown: Shutdown) -> None:
         config = uvicorn.Config(self._app, interface="asgi3", proxy_headers=False, lifespan="off")
-        self.server = Watched(config, Connections(ConnectionLimits(), Refusals()), shutdown)
+        connections = Connections(ConnectionLimits(), Refusals())
+        self.server = Watched(config, connections, BrowserGuard("127.0.0.1"), shutdown)
         self._shutdown = shutdown
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.may_go_on = asyncio.Event()

@@ -1,6 +1,7 @@
 """A server within limits, and callers over real connections."""
 
 import asyncio
+import json
 import logging
 import socket
 import ssl
@@ -18,6 +19,7 @@ import uvicorn
 import uvloop
 from starlette.types import Receive, Scope, Send
 
+from extender_service.serving.browsers import BrowserGuard
 from extender_service.serving.connection_limits import ConnectionLimits, Connections
 from extender_service.serving.limited_server import LimitedServer
 from extender_service.serving.refusals import Refusals
@@ -26,7 +28,7 @@ from extender_service.serving.server_tls import ServingCertificates, TLSFiles
 from tests.certificates import client_context, issue, overwrite, pem_files
 
 Run = Callable[[Coroutine[Any, Any, None]], None]
-HEAD = b"POST /filter HTTP/1.1\r\nHost: x\r\n"
+HEAD = b"POST /filter HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 REQUEST = HEAD + b"Content-Length: 2\r\n\r\n{}"
 LIMITS = ConnectionLimits(connections=20)
 
@@ -40,7 +42,7 @@ class Server:
         config = uvicorn.Config(self._app, interface="asgi3", proxy_headers=False, lifespan="off", log_config=None)
         config.load()
         config.ssl = None if certificates is None else certificates.context
-        self.server = LimitedServer(config, self.connections)
+        self.server = LimitedServer(config, self.connections, BrowserGuard("127.0.0.1"))
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
         self.scopes: list[Scope] = []
         self.bodies: list[bytes] = []
@@ -212,6 +214,43 @@ def test_a_large_head_is_refused(run: Run, head: bytes) -> None:
             assert await other.ask() == b"HTTP/1.1 200 OK"
 
     run(main())
+
+
+@pytest.mark.parametrize(
+    ("head", "reason"),
+    [
+        (HEAD + b"Origin: http://evil.example\r\nContent-Type: text/plain\r\n", "origin"),
+        (b"POST /filter HTTP/1.1\r\nHost: evil.example:8888\r\n", "host"),
+        (b"GET /metrics HTTP/1.1\r\nHost: evil.example:8888\r\n", "host"),
+        (HEAD + b"Connection: Upgrade\r\nUpgrade: websocket\r\norigin: null\r\n", "origin"),
+    ],
+)
+@both_loops
+def test_what_a_web_page_makes_a_browser_send_is_refused_unread(run: Run, head: bytes, reason: str) -> None:
+    async def main() -> None:
+        async with serving() as server:
+            caller = await server.connect()
+            assert await caller.ask() == b"HTTP/1.1 200 OK"
+            caller.writer.write(head + b"Content-Length: 2\r\n\r\n{}" + REQUEST)
+            answer = await caller.reader.readuntil(b"\r\n\r\n")
+            assert answer.startswith(b"HTTP/1.1 403 Forbidden\r\nconnection: close\r\n")
+            assert f"{reason.capitalize()} header" in json.loads(await caller.reader.readline())["Error"]
+            assert len(server.scopes) == 1
+            assert server.refusals.counts[reason] == 1
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    "request_head", [b"POST /filter HTTP/1.0\r\n", b"POST /filter HTTP/1.1\r\nhOST:[::1]:8888\r\n"]
+)
+def test_who_is_no_browser_is_answered(request_head: bytes) -> None:
+    async def main() -> None:
+        async with serving() as server:
+            caller = await server.connect()
+            assert await caller.ask(request_head + b"Content-Length: 2\r\n\r\n{}") == b"HTTP/1.1 200 OK"
+
+    asyncio.run(main())
 
 
 # As curl --http2 sends it, and an odd one.

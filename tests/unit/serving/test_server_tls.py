@@ -265,7 +265,7 @@ def test_plain_http_is_refused(run: Run, tmp_path: Path) -> None:
 
             def ask() -> bytes:
                 with socket.create_connection(("127.0.0.1", server.port), timeout=10) as plain:
-                    plain.sendall(b"GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n")
+                    plain.sendall(b"GET /readyz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
                     try:
                         return plain.recv(1000)
                     except ConnectionError:

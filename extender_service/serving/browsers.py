@@ -1,0 +1,78 @@
+"""Refuses requests that a web page makes a browser send.
+
+A browser runs on the user's machine, so a page of any site reaches a listener on loopback through it. The page can send
+a simple POST to an address (the browser adds `Origin`), or point a name of its own at that address, and then read the
+answers, too (DNS rebinding: `Host` has the page's name). kube-scheduler, kubectl, curl and Prometheus send no `Origin`.
+"""
+
+import ipaddress
+import re
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+# RFC 9110, 7.2: a name or an address, IPv6 in brackets, and perhaps a port.
+_HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\[\]:]+))(?::[0-9]*)?")
+_QUOTED_CHARACTERS = 100
+
+_ORIGIN_PROBLEM = (
+    "the request has an Origin header, as those that a browser sends for a web page: they are refused, since any page "
+    "that a user opens could bind pods"
+)
+
+
+class WebPageRequest(NamedTuple):
+    """Which header shows that a request may be a web page's, and why it is refused."""
+
+    header: Literal["origin", "host"]
+    problem: str
+
+
+class BrowserGuard:
+    """Looks at the heads of a listener's requests.
+
+    `own_name` is the name or address that a listener on loopback was told to listen on: `Host` must be that, or another
+    name of this machine's loopback. None where a web page cannot use a name of its own: elsewhere than on loopback it
+    does not know one that leads here, and over TLS the browser compares the name with the certificate.
+    """
+
+    def __init__(self, own_name: str | None) -> None:
+        self._own_name = own_name
+        self._last_good_host: bytes | None = None
+
+    def refuse(self, headers: Iterable[tuple[bytes, bytes]]) -> WebPageRequest | None:
+        """Return why a request with these headers is refused, None if it is not; names are in lower case.
+
+        A request without `Host`, such as one of HTTP/1.0, is not a browser's.
+        """
+        for name, value in headers:
+            if name == b"origin":
+                return WebPageRequest("origin", _ORIGIN_PROBLEM)
+            # A caller sends the same Host each time: looked into once, it costs no more than this.
+            if name == b"host" and value != self._last_good_host and self._own_name is not None:
+                if not _is_loopback(value.decode("latin-1"), self._own_name):
+                    return WebPageRequest("host", _host_problem(value, self._own_name))
+                self._last_good_host = value
+        return None
+
+
+def _is_loopback(host: str, own_name: str) -> bool:
+    """Whether a Host header, with or without a port, has `own_name` or a name or address of loopback."""
+    parts = _HOST.fullmatch(host)
+    if parts is None:
+        return False
+    name = parts[1] or parts[2]
+    if name.lower() in ("localhost", own_name.lower()):
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def _host_problem(host: bytes, own_name: str) -> str:
+    quoted = host[:_QUOTED_CHARACTERS].decode("latin-1")
+    names = ", ".join(dict.fromkeys(["localhost", "127.0.0.0/8", "[::1]", own_name]))
+    return (
+        f"the Host header is {quoted!r}, but this listener, on loopback, answers only calls to {names}: a web page can "
+        "point another name at it; let a proxy in front send one of these"
+    )
