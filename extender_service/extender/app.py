@@ -12,6 +12,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from extender_service.extender.calls import Call, HungUpError, answer
+from extender_service.extender.docs_page import answer_docs
 from extender_service.extender.overload.overload import Limit, LimitError, Load
 from extender_service.extender.reporting.observation import Observation, Observer, Verb
 from extender_service.extender.service import ExtenderService
@@ -73,8 +74,10 @@ class _Application(FastAPI):
     """Answers verbs itself, and leaves all else to the framework, whose way to a route takes longer than a decision."""
 
     def __init__(self, verbs: Mapping[str, ASGIApp]) -> None:
-        super().__init__(title="extender-service")
+        # The framework's own pages load their scripts from a CDN.
+        super().__init__(title="extender-service", docs_url=None, redoc_url=None)
         self.openapi = describe  # type: ignore[method-assign]
+        self.router.routes.append(Route("/docs", answer_docs))
         self._verbs = verbs
         for path, endpoint in verbs.items():
             self.router.routes.append(Route(path, endpoint, methods=["POST"]))
