@@ -42,7 +42,7 @@ from extender_service.extender.reporting.observer import CallObserver
 from extender_service.extender.service import ExtenderService
 from extender_service.extender.trust import Trust
 from extender_service.framework.profiles import Profiles
-from extender_service.kube.connection.client import KubeClient
+from extender_service.kube.connection.client import MOST_REQUESTS, KubeClient
 from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.credentials.lookup import load_credentials
 from extender_service.kube.parsing.manifests import ManifestError
@@ -152,13 +152,18 @@ async def _api_server(
             "without --config, the whole default profile runs beside kube-scheduler's own plugins, and refuses nodes "
             "based on slightly older state: enable only plugins that kube-scheduler lacks"
         )
-    async with KubeClient(credentials) as client:
+    async with (
+        KubeClient(credentials, most_requests=_most_requests(), limit=setup.request_limit()) as client,
+        # A binding never waits for an event. The lease must be read whatever else is under way.
+        KubeClient(credentials) as events_client,
+        KubeClient(credentials) as lease_client,
+    ):
         api_server = ApiServer(cluster, client, setup.reads)
         checks = watch_checks(api_server.states, stale_limit_seconds=options.stale_limit_seconds)
         leadership = None
         if options.leader_lease is not None:
-            leadership = Leadership(partial(lease_holder, client, *options.leader_lease), socket.gethostname())
-        events = EventRecorder(client, "extender-service")
+            leadership = Leadership(partial(lease_holder, lease_client, *options.leader_lease), socket.gethostname())
+        events = EventRecorder(events_client, "extender-service")
         work: list[_Work] = [
             api_server.follow,
             partial(log_sync, cluster, api_server, checks),
@@ -247,10 +252,15 @@ async def _answer(
                 await server.hang_up()
 
 
+def _most_requests() -> int:
+    """Return how many requests to the API server may be under way: each needs an open file, and callers need most."""
+    return max(10, min(MOST_REQUESTS, (open_files.raise_limit() - RESERVED_FILES) // 4))
+
+
 def _within_open_files(limits: ConnectionLimits) -> ConnectionLimits:
     """Reduce the limit on connections, so that RESERVED_FILES of this process's open files remain for other uses."""
     files = open_files.raise_limit()
-    most = files - RESERVED_FILES
+    most = files - RESERVED_FILES - _most_requests()
     if limits.connections > most:
         extra = {"connections": most, "open_files": files}
         log.warning("the limit on open files allows fewer connections than --max-connections", extra=extra)

@@ -13,6 +13,7 @@ from extender_service.framework.discovery import PluginLoadError, discover_plugi
 from extender_service.framework.handle import API, Handle
 from extender_service.framework.profile import Profile
 from extender_service.framework.registry import Registry
+from extender_service.kube.connection.rate_limit import TokenBucket
 from extender_service.kube.types.core import Object
 from extender_service.kube.types.policy import PodDisruptionBudget
 from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
@@ -44,6 +45,16 @@ class Setup:
     def reads(self) -> frozenset[type[Object]]:
         """The types of objects, besides nodes and pods, that the enabled plugins and preemption read."""
         return self._registry.reads(self.config) | {PodDisruptionBudget}
+
+    def request_limit(self) -> TokenBucket | None:
+        """Make what limits requests to the API server, for one client; None where the configuration sets no rate.
+
+        kube-scheduler's defaults, 50 a second and 100 at once, count only beside a value that is set.
+        """
+        connection = self.config.client_connection
+        if not connection.model_fields_set & {"qps", "burst"} or connection.qps < 0:
+            return None
+        return TokenBucket(connection.qps, connection.burst)
 
     def profiles(self, cluster: Cluster, api: API) -> dict[str, Profile]:
         """Return the profiles by scheduler name. Their plugins write to `api`. Raises StartError."""

@@ -41,7 +41,11 @@ class UnreachableError(KubeError):
 
 
 class SilentError(UnreachableError):
-    """A connection is open, but delivered no data for so long that we consider it dead."""
+    """A connection is open, but delivered no data for `seconds`: so long that we consider it dead."""
+
+    def __init__(self, text: str, seconds: float) -> None:
+        super().__init__(text)
+        self.seconds = seconds
 
 
 class HistoryError(KubeError):

@@ -6,7 +6,7 @@ import socket
 import ssl
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from types import TracebackType
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
@@ -21,16 +21,17 @@ from extender_service.kube.api_errors import (
 )
 from extender_service.kube.api_resources import PODS, Resource, T
 from extender_service.kube.connection.event_stream import EventStream
-from extender_service.kube.connection.pool import Connections
+from extender_service.kube.connection.pool import ConnectionPool
+from extender_service.kube.connection.rate_limit import TokenBucket
 from extender_service.kube.credentials.lookup import Credentials
 from extender_service.kube.parsing.decoder import DecodeError, Decoder
 
 # A TCP and TLS handshake that takes longer will not succeed.
 _CONNECT_SECONDS = 5.0
 _ANSWER_SECONDS = 60.0  # the API server's own limit
-# Requests under way at once, but for lists and watches, of which there are few. More do not make a binding cheaper, and
-# each would leave a connection, of which aiohttp keeps as many as have been needed.
-_MOST_AT_ONCE = 8
+# Requests under way at once, except lists and watches, of which there are few. Each holds a connection, and so an open
+# file. Of these, a fifth is for reads, so that reads and writes wait for their own kind only.
+MOST_REQUESTS = 1250
 
 # To decode a page holds the event loop: some milliseconds for so many bytes. How big the objects are shows the first.
 _PAGE_BYTES = 1 << 21
@@ -56,11 +57,22 @@ class KubeClient:
     identity (401) is renewed and tried once more.
     """
 
-    def __init__(self, credentials: Credentials, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        credentials: Credentials,
+        *,
+        most_requests: int = MOST_REQUESTS,
+        limit: TokenBucket | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Except lists and watches, `most_requests` may be under way at once, and begin as often as `limit` allows."""
         self._credentials = credentials
+        self._limit = limit
         self._clock = clock
-        self._connections = Connections(credentials)
-        self._turns = asyncio.Semaphore(_MOST_AT_ONCE)
+        self._connections = ConnectionPool(credentials)
+        most_reads = max(1, most_requests // 5)
+        self._reads = asyncio.Semaphore(most_reads)
+        self._writes = asyncio.Semaphore(max(1, most_requests - most_reads))
 
     async def __aenter__(self) -> Self:
         return self
@@ -86,7 +98,7 @@ class KubeClient:
         # No resource version is asked for: the API server's watch cache would ignore the limit.
         query = {"limit": str(min(limit, _FIRST_PAGE))} | ({"fieldSelector": field_selector} if field_selector else {})
         while True:
-            async with self._answer("GET", resource.path(), query=query, silence_seconds=silence_seconds) as response:
+            async with self._stream(resource.path(), query, silence_seconds) as response:
                 body = await _read(response)
             page = _decode(resource.list_decoder, body)
             if not page.metadata.resource_version:
@@ -125,7 +137,7 @@ class KubeClient:
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(timeout_seconds),
         } | ({"fieldSelector": field_selector} if field_selector else {})
-        async with self._answer("GET", resource.path(), query=query, silence_seconds=idle_seconds) as response:
+        async with self._stream(resource.path(), query, idle_seconds) as response:
             yield EventStream(_chunks(response), resource.frame_decoder, self._clock)
 
     async def get(self, resource: Resource[T], namespace: str, name: str) -> T:
@@ -163,20 +175,20 @@ class KubeClient:
         await self._request("POST", PODS.path(pod_namespace, pod_name, "binding"), body=binding)
 
     async def _request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        body: Mapping[str, Any] | None = None,
-        content_type: str = "application/json",
+        self, method: str, path: str, *, body: Mapping[str, Any] | None = None, content_type: str = "application/json"
     ) -> bytes:
         content = None if body is None else msgspec.json.encode(body)
-        async with (
-            self._turns,
-            self._answer(method, path, query=query, content=content, content_type=content_type) as response,
-        ):
+        turns = self._reads if method == "GET" else self._writes
+        if self._limit is not None:
+            await self._limit.take()
+        async with turns, self._answer(method, path, content=content, content_type=content_type) as response:
             return await _read(response)
+
+    def _stream(
+        self, path: str, query: Mapping[str, str], silence_seconds: float
+    ) -> AbstractAsyncContextManager[httpx.Response]:
+        """Send a list or watch, which waits behind no other request."""
+        return self._answer("GET", path, query=query, silence_seconds=silence_seconds, at_once=True)
 
     @asynccontextmanager
     async def _answer(
@@ -188,11 +200,12 @@ class KubeClient:
         content: bytes | None = None,
         content_type: str = "application/json",
         silence_seconds: float = _ANSWER_SECONDS,
+        at_once: bool = False,
     ) -> AsyncIterator[httpx.Response]:
         """Send a request and give the response, its body still unread; raises ApiError unless it is a success."""
         identity = await self._credentials.identity.get()
         for is_retry in (False, True):
-            async with self._connections.showing(identity) as http:
+            async with self._connections.lend(identity, at_once=at_once) as http:
                 headers = {"Authorization": identity.authorization} if identity.authorization else {}
                 if content is not None:
                     headers["Content-Type"] = content_type
@@ -247,7 +260,8 @@ async def _chunks(response: httpx.Response) -> AsyncIterator[bytes]:
 def _failure(what: str, request: httpx.Request, error: Exception) -> UnreachableError:
     """Return the error with the system's own words, such as "Connection refused", which lie beneath the library's."""
     if isinstance(error, httpx.ReadTimeout | httpx.WriteTimeout):
-        return SilentError(f"{what}: nothing came for {request.extensions['timeout']['read']:g} s")
+        seconds = request.extensions["timeout"]["read"]
+        return SilentError(f"{what}: nothing came for {seconds:g} s", seconds)
     text = str(error) or type(error).__name__
     cause = error.__cause__ or error.__context__
     while cause is not None:

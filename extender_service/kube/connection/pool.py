@@ -1,168 +1,191 @@
-"""HTTP/1.1 connections to one API server, pooled, and given up together where they cannot be trusted any more.
+"""HTTP/1.1 connections to one API server, each lent to one request at a time.
 
-That is so when another client certificate is to be shown, and when one connection has fallen silent: whatever cut it
-off without a word (a firewall that forgot it, a host that is gone) has cut off the idle ones beside it as well, and
-each of them would cost a request its whole patience.
+An answer that is still to come holds its connection, so there are as many connections as requests under way, and one
+that hangs holds up no other request. How the number of connections follows that of requests:
+
+- A request takes the connection that was given back last. So those that are no longer needed stay idle, and are closed
+  after a minute.
+- If none is idle, a request waits for whichever comes first: a connection that is given back, or its turn to open one.
+  Only a few are opened at once. A thousand TLS handshakes that begin together take longer than any of them may, and
+  hold up the event loop; and where answers are quick, a few connections serve a thousand requests before that many
+  could be opened.
+
+Connections are closed early where they cannot be trusted: when another client certificate is to be shown, and when one
+has fallen silent. Whatever cut that one off without a word (a firewall that forgot it, a host that is gone) may have
+cut off the idle ones that were not heard since, and each of them would cost a request its whole patience.
 """
 
-import socket
-import ssl
-import sys
-from collections.abc import AsyncIterator
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from http.cookiejar import CookieJar, DefaultCookiePolicy
-from importlib.metadata import version
-from typing import Literal
-from urllib.parse import unquote, urlsplit
 
-import aiohttp
-import aiohttp_socks
 import httpx
 
-from extender_service.kube.api_errors import SilentError
-from extender_service.kube.connection.transport import AiohttpTransport
+from extender_service.kube.api_errors import SilentError, UnreachableError
+from extender_service.kube.connector import IDLE_SECONDS, Connector
 from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.credentials.identity import Identity
 from extender_service.kube.credentials.lookup import Credentials
 
-# How long a connection is kept that nothing goes over.
-_IDLE_SECONDS = 60.0
+# How many connections are opened at once. One that takes longer than this no longer counts, so that a host that does
+# not answer holds up no request that another one would answer.
+_MOST_OPENING = 4
+_OPENING_SECONDS = 0.05
 
-# As much as may wait to be read comes in one piece: with less, a page of a list takes a fifth more processor time.
-_READ_BYTES = 1 << 20
-
-# A peer that is gone without a word is noticed after a minute, by any connection.
-_SOCKET_OPTIONS = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
-if sys.platform == "linux":
-    _SOCKET_OPTIONS += [
-        (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30),
-        (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10),
-        (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
-    ]
+_Certificate = tuple[bytes, bytes]
 
 
-class _Pool:
-    """Connections that show one certificate."""
+class ConnectionPool:
+    """Lends connections, and closes those that are no longer needed or trusted."""
 
-    def __init__(self, http: httpx.AsyncClient, identity: Identity) -> None:
-        self.http = http
-        self.users = 0
-        self._certificate = (identity.certificate_pem, identity.key_pem)
-
-    def shows(self, identity: Identity) -> bool:
-        return self._certificate == (identity.certificate_pem, identity.key_pem)
-
-
-class Connections:
-    """Gives out connections; those that were given up are closed as soon as what goes over them has ended."""
-
-    def __init__(self, credentials: Credentials) -> None:
+    def __init__(self, credentials: Credentials, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._credentials = credentials
-        self._current: _Pool | None = None
-        self._given_up: set[_Pool] = set()
+        self._connector = Connector(credentials)
+        self._clock = clock
+        self._certificate: _Certificate | None = None
+        self._idle: deque[_Connection] = deque()  # in the order in which they were given back
+        self._lent: set[_Connection] = set()
+        self._opening = 0
+        self._waiting: deque[asyncio.Future[_Connection]] = deque()
+        self._closing: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
-    async def showing(self, identity: Identity) -> AsyncIterator[httpx.AsyncClient]:
-        """Lend connections that show this identity's certificate. Raises CredentialsError.
+    async def lend(self, identity: Identity, *, at_once: bool = False) -> AsyncIterator[httpx.AsyncClient]:
+        """Lend a connection that shows this identity's certificate, for one request. Raises CredentialsError.
 
-        A SilentError that leaves the context gives them up.
+        `at_once` is for the few requests that must not wait behind others: if none is idle, one is opened out of turn.
+        A SilentError that leaves the context closes the idle connections that were silent for as long.
         """
-        pool, old = self._current, None
-        if pool is None or not pool.shows(identity):
-            old, pool = pool, _Pool(self._connect(identity), identity)
-            self._current = pool
-        pool.users += 1
+        self._show(identity)
+        connection = self._take_idle()
+        if connection is None:
+            connection = self._open() if at_once or self._opening < _MOST_OPENING else await self._wait()
         try:
-            if old is not None:
-                await self._give_up(old)
-            yield pool.http
-        except SilentError:
-            if pool is self._current:
-                self._current = None
-                await self._give_up(pool)
+            yield connection.http
+            connection.heard_at = self._clock()
+        except SilentError as error:
+            connection.is_silent = True
+            self._distrust(self._clock() - error.seconds)
             raise
         finally:
-            pool.users -= 1
-            if pool in self._given_up:
-                await self._close_if_unused(pool)
+            self._give_back(connection)
 
     async def close(self) -> None:
         """Close all connections, whatever goes over them."""
-        pools = [*self._given_up, *([self._current] if self._current else [])]
-        self._given_up.clear()
-        self._current = None
-        for pool in pools:
-            await pool.http.aclose()
+        while (waiting := self._next_waiting()) is not None:
+            waiting.set_exception(UnreachableError("the connections were closed"))
+        for connection in [*self._idle, *self._lent]:
+            self._close(connection)
+        self._idle.clear()
+        await asyncio.gather(*self._closing)
 
-    async def _give_up(self, pool: _Pool) -> None:
-        self._given_up.add(pool)
-        await self._close_if_unused(pool)
+    def _take_idle(self) -> "_Connection | None":
+        while self._idle and self._idle[0].idle_since < self._clock() - IDLE_SECONDS:
+            self._close(self._idle.popleft())
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.is_open:
+                self._lent.add(connection)
+                return connection
+            self._close(connection)
+        return None
 
-    async def _close_if_unused(self, pool: _Pool) -> None:
-        if not pool.users:
-            self._given_up.discard(pool)
-            await pool.http.aclose()
-
-    def _connect(self, identity: Identity) -> httpx.AsyncClient:
+    async def _wait(self) -> "_Connection":
+        """Wait for a connection that is given back or may be opened, in turn."""
+        waiting: asyncio.Future[_Connection] = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiting)
         try:
-            tls = self._tls(identity)
+            return await waiting
+        except asyncio.CancelledError:
+            if waiting.done() and not waiting.cancelled() and waiting.exception() is None:
+                self._give_back(waiting.result())
+            raise
+
+    def _give_back(self, connection: "_Connection") -> None:
+        self._lent.discard(connection)
+        self._has_opened(connection)  # or could not be
+        if connection.is_silent or not connection.is_open or connection.certificate != self._certificate:
+            self._close(connection)
+        elif (waiting := self._next_waiting()) is not None:
+            self._lent.add(connection)
+            waiting.set_result(connection)
+        else:
+            connection.idle_since = self._clock()
+            self._idle.append(connection)
+
+    def _open(self) -> "_Connection":
+        connection = _Connection(self._certificate, self._connector, self._has_opened)
+        connection.opening = asyncio.get_running_loop().call_later(_OPENING_SECONDS, self._has_opened, connection)
+        self._opening += 1
+        self._lent.add(connection)
+        return connection
+
+    def _has_opened(self, connection: "_Connection") -> None:
+        """Let another connection be opened in place of this one, if it counted among those."""
+        if connection.opening is None:
+            return
+        connection.opening.cancel()
+        connection.opening = None
+        self._opening -= 1
+        if self._opening < _MOST_OPENING and (waiting := self._next_waiting()) is not None:
+            waiting.set_result(self._open())
+
+    def _next_waiting(self) -> "asyncio.Future[_Connection] | None":
+        while self._waiting:
+            waiting = self._waiting.popleft()
+            if not waiting.done():  # it was cancelled
+                return waiting
+        return None
+
+    def _show(self, identity: Identity) -> None:
+        """Have connections show this identity's certificate from now on, and close idle ones that show another."""
+        certificate = (identity.certificate_pem, identity.key_pem)
+        if certificate == self._certificate:
+            return
+        try:
+            self._connector.show(identity)
         except CredentialsError:
             # Its files may be about to be replaced one by one: look again before the next request.
             self._credentials.identity.doubt(identity)
             raise
-        session = aiohttp.ClientSession(
-            connector=_connector(tls, self._credentials.proxy),
-            proxy=self._credentials.proxy if self._credentials.proxy.startswith("http:") else None,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            auto_decompress=False,  # httpx does, where it must
-            read_bufsize=_READ_BYTES,
-        )
-        return httpx.AsyncClient(
-            transport=AiohttpTransport(session),
-            headers={
-                "Accept": "application/json",
-                # To unpack a page would hold the event loop for longer than to decode it.
-                "Accept-Encoding": "identity",
-                "User-Agent": f"extender-service/{version('extender-service')}",
-            },
-            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
-            trust_env=False,
-        )
+        self._certificate = certificate
+        self._distrust(since=float("inf"))
 
-    def _tls(self, identity: Identity) -> ssl.SSLContext | Literal[True]:
-        # To load the system's certificates holds the event loop for longer than all else; without TLS it is in vain.
-        if self._credentials.server.startswith("http:"):
-            return True
-        return self._credentials.ssl_context(identity)
+    def _distrust(self, since: float) -> None:
+        """Close the idle connections that were not heard since then."""
+        idle, self._idle = self._idle, deque()
+        for connection in idle:
+            if connection.heard_at >= since:
+                self._idle.append(connection)
+            else:
+                self._close(connection)
+
+    def _close(self, connection: "_Connection") -> None:
+        task = asyncio.create_task(connection.http.aclose())
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
 
 
-def _connector(tls: ssl.SSLContext | Literal[True], proxy: str) -> aiohttp.TCPConnector:
-    url = urlsplit(proxy)
-    if url.scheme in ("", "http"):
-        return aiohttp.TCPConnector(
-            ssl=tls, limit=0, keepalive_timeout=_IDLE_SECONDS, use_dns_cache=False, socket_factory=_socket
-        )
-    # aiohttp takes a proxy that speaks TLS itself for the API server: would show it our certificate, and trust it where
-    # the cluster's authority vouches for it.
-    is_socks = url.scheme == "socks5"
-    return aiohttp_socks.ProxyConnector(
-        host=url.hostname or "",
-        port=url.port or (1080 if is_socks else 443),
-        proxy_type=aiohttp_socks.ProxyType.SOCKS5 if is_socks else aiohttp_socks.ProxyType.HTTP,
-        username=unquote(url.username) if url.username else None,
-        password=unquote(url.password or "") if url.username else None,
-        rdns=True,
-        proxy_ssl=None if is_socks else ssl.create_default_context(),
-        ssl=tls,
-        limit=0,
-        keepalive_timeout=_IDLE_SECONDS,
-    )
+class _Connection:
+    """One connection. `heard_at`: when an answer last came over it, whole. `opening`: runs out while it is opened."""
 
+    def __init__(
+        self, certificate: _Certificate | None, connector: Connector, on_open: Callable[["_Connection"], None]
+    ) -> None:
+        self.certificate = certificate
+        self.http = connector.connect(self._has_opened)
+        self.opening: asyncio.TimerHandle | None = None
+        self.heard_at = self.idle_since = 0.0
+        self.is_silent = False
+        self._transport: asyncio.BaseTransport | None = None
+        self._on_open = on_open
 
-def _socket(address: tuple[int, int, int, str, tuple[object, ...]]) -> socket.socket:
-    """Return a socket for an address as getaddrinfo gives it."""
-    family, kind, protocol, *_ = address
-    made = socket.socket(family, kind, protocol)
-    for option in _SOCKET_OPTIONS:
-        made.setsockopt(*option)
-    return made
+    @property
+    def is_open(self) -> bool:
+        return self._transport is not None and not self._transport.is_closing()
+
+    def _has_opened(self, transport: asyncio.BaseTransport | None) -> None:
+        self._transport = transport
+        self._on_open(self)

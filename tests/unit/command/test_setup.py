@@ -1,3 +1,4 @@
+import asyncio
 import re
 import sys
 from collections.abc import Iterator
@@ -112,3 +113,39 @@ def test_what_a_plugin_itself_finds_wrong_is_told_with_the_file(plugin: str, tmp
 def test_a_plugin_that_cannot_be_loaded_is_told() -> None:
     with pytest.raises(StartError, match="--plugin: no_such_module:Plugin: No module named"):
         Setup(None, ["no_such_module:Plugin"])
+
+
+@pytest.mark.parametrize(
+    ("connection", "at_once"),
+    [
+        ("", None),
+        ("clientConnection: {kubeconfig: /a}", None),
+        ("clientConnection: {qps: -1, burst: 5}", None),
+        ("clientConnection: {qps: 10, burst: 5}", 5),
+        ("clientConnection: {qps: 10}", 100),
+        ("clientConnection: {burst: 5}", 5),
+    ],
+)
+def test_requests_are_limited_where_the_configuration_sets_a_rate(
+    tmp_path: Path, connection: str, at_once: int | None
+) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(f"apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n{connection}\n")
+    limit = Setup(path, []).request_limit()
+
+    async def take(count: int) -> None:
+        assert limit is not None
+        async with asyncio.timeout(0.01):
+            for _ in range(count):
+                await limit.take()
+
+    if at_once is None:
+        assert limit is None
+    else:
+        asyncio.run(take(at_once))
+        with pytest.raises(TimeoutError):
+            asyncio.run(take(1))
+
+
+def test_without_a_configuration_requests_are_not_limited() -> None:
+    assert Setup(None, []).request_limit() is None

@@ -1,6 +1,7 @@
 import asyncio
 import gc
 import json
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from importlib.metadata import version
@@ -13,8 +14,10 @@ import pytest
 from extender_service.kube.api_errors import ApiError, InvalidAnswerError, SilentError, UnreachableError
 from extender_service.kube.api_resources import NODES, PODS
 from extender_service.kube.connection.client import KubeClient
+from extender_service.kube.connection.rate_limit import TokenBucket
 from extender_service.kube.credentials.lookup import load_credentials
 from extender_service.kube.types.core import Node, Pod
+from extender_service.serving import open_files
 from tests.unit.kube.http_server import Handler, Request, Response, http_server
 from tests.unit.kube.kubeconfig_files import write_kubeconfig
 
@@ -270,27 +273,85 @@ def test_impersonates_on_every_request(tmp_path: Path) -> None:
     assert seen == [("impersonate-user", "anna"), ("impersonate-group", "dev"), ("impersonate-group", "ops")]
 
 
-def test_only_so_many_requests_are_under_way_at_once_and_a_watch_keeps_none_from_its_turn() -> None:
-    under_way = most = 0
+class Holding:
+    """Answers nothing until all may be answered; `under_way` are the methods of the requests that wait."""
 
-    async def handler(request: Request, response: Response) -> None:
-        nonlocal under_way, most
+    def __init__(self) -> None:
+        self.under_way: list[str] = []
+        self.may_answer = asyncio.Event()
+
+    async def __call__(self, request: Request, response: Response) -> None:
         if "watch" in request.query:
             await response.start_chunks()
-            await asyncio.sleep(60)
-        under_way += 1
-        most = max(most, under_way)
-        await asyncio.sleep(0.01)
-        under_way -= 1
+            await response.end_chunks()
+            return
+        self.under_way.append(request.method)
+        await self.may_answer.wait()
         await response.send_json(200, POD)
 
+    async def until(self, count: int) -> None:
+        """Return once so many requests are under way, and no more come."""
+        async with asyncio.timeout(20):
+            while len(self.under_way) < count:
+                await asyncio.sleep(0.001)
+        await asyncio.sleep(0.05)
+        assert len(self.under_way) == count
+
+
+def test_a_thousand_writes_may_be_under_way_and_a_read_is_answered_meanwhile() -> None:
     async def main() -> None:
-        async with client_of(handler) as client, client.watch(PODS, "1"), asyncio.TaskGroup() as calls:
-            for _ in range(40):
-                calls.create_task(client.get(PODS, "ns", "p"))
+        server = Holding()
+        async with client_of(server) as client, asyncio.TaskGroup() as calls:
+            for _ in range(1000):
+                calls.create_task(client.bind("ns", "p", "u", "n"))
+            await server.until(1000)
+            calls.create_task(client.get(PODS, "ns", "p"))
+            await server.until(1001)
+            server.may_answer.set()
+
+    open_files.raise_limit()
+    asyncio.run(main())
+
+
+def test_reads_and_writes_wait_for_their_own_kind_only_and_watches_for_none() -> None:
+    async def main() -> None:
+        server = Holding()
+        async with http_server(server) as url, KubeClient(load_credentials(master=url), most_requests=10) as client:
+            async with asyncio.TaskGroup() as calls:
+                for _ in range(12):
+                    calls.create_task(client.bind("ns", "p", "u", "n"))
+                await server.until(8)
+                for _ in range(12):
+                    calls.create_task(client.get(PODS, "ns", "p"))
+                await server.until(10)
+                async with client.watch(PODS, "1") as events:
+                    assert [event async for event in events] == []
+                server.may_answer.set()
+            assert Counter(server.under_way) == {"POST": 12, "GET": 12}
 
     asyncio.run(main())
-    assert most == 8
+
+
+def test_requests_begin_as_often_as_the_limit_allows() -> None:
+    waits: list[float] = []
+
+    async def wait(seconds: float) -> None:
+        waits.append(seconds)
+
+    async def handler(request: Request, response: Response) -> None:
+        await response.send_json(200, {"metadata": {"resourceVersion": "1"}})
+
+    async def main() -> None:
+        limit = TokenBucket(10.0, 2, clock=lambda: 0.0, sleep=wait)
+        async with http_server(handler) as url, KubeClient(load_credentials(master=url), limit=limit) as client:
+            await client.bind("ns", "p", "u", "n")
+            await client.latest_version(PODS)
+            await client.get(PODS, "ns", "p")
+            assert waits == []
+            await client.bind("ns", "p", "u", "n")
+            assert waits == pytest.approx([0.1])
+
+    asyncio.run(main())
 
 
 def test_a_request_leaves_nothing_for_the_garbage_collector() -> None:

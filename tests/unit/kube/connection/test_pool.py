@@ -1,23 +1,26 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 
-import httpx
 import pytest
 
 from extender_service.kube.api_errors import SilentError, UnreachableError
 from extender_service.kube.api_resources import PODS
+from extender_service.kube.connection import pool as connections_module
 from extender_service.kube.connection.client import KubeClient
-from extender_service.kube.connection.pool import Connections
+from extender_service.kube.connection.pool import ConnectionPool
 from extender_service.kube.credentials.identity import Identity
 from extender_service.kube.credentials.lookup import load_credentials
+from tests.unit.cluster.clock import Clock
 from tests.unit.kube.http_server import Request, Response, http_server
+from tests.unit.kube.kubeconfig_files import write_kubeconfig
 
-SOMEBODY = Identity()
+ANYONE = Identity()
 
 
 class Server:
-    """Answers each request, once it may; tells over which connections they came."""
+    """Answers each request, once it may; `connections` are those over which they came, in order."""
 
     def __init__(self) -> None:
         self.connections: list[object] = []
@@ -31,72 +34,232 @@ class Server:
         await response.send_json(200, {"metadata": {"name": "p"}})
 
 
+class World:
+    """A pool of connections to a server; time passes only as a test says, except for what is being opened."""
+
+    def __init__(self, server: Server, pool: ConnectionPool, url: str, clock: Clock) -> None:
+        self.server = server
+        self.pool = pool
+        self.clock = clock
+        self.url = url
+
+    async def get(self, *, at_once: bool = False) -> None:
+        async with self.pool.lend(ANYONE, at_once=at_once) as http:
+            assert (await http.get(self.url)).status_code == 200
+
+    async def get_together(self, count: int) -> None:
+        """Send so many requests, and have them answered once all have come."""
+        self.server.may_answer.clear()
+        before = len(self.server.connections)
+        async with asyncio.TaskGroup() as requests:
+            for _ in range(count):
+                requests.create_task(self.get())
+            await until(lambda: len(self.server.connections) == before + count)
+            self.server.may_answer.set()
+
+
 @asynccontextmanager
-async def connections_to(server: Server) -> AsyncIterator[tuple[Connections, str]]:
+async def pool_of(server: Server) -> AsyncIterator[World]:
+    clock = Clock()
     async with http_server(server) as url:
-        connections = Connections(load_credentials(master=url))
+        pool = ConnectionPool(load_credentials(master=url), clock=clock)
         try:
-            yield connections, url
+            yield World(server, pool, url, clock)
         finally:
-            await connections.close()
+            await pool.close()
 
 
-async def falls_silent(connections: Connections) -> None:
-    with pytest.raises(SilentError):
-        async with connections.showing(SOMEBODY):
-            raise SilentError("nothing came")
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not holds():
+            await asyncio.sleep(0.001)
 
 
-def run(test: Callable[[Server, Connections, str], Awaitable[None]]) -> None:
+def run(test: Callable[[World], Awaitable[None]]) -> None:
     async def main() -> None:
-        server = Server()
-        async with connections_to(server) as (connections, url):
-            await test(server, connections, url)
+        async with pool_of(Server()) as world:
+            await test(world)
 
     asyncio.run(main())
 
 
-def test_after_one_has_fallen_silent_no_other_is_used_again() -> None:
-    async def test(server: Server, connections: Connections, url: str) -> None:
-        for _ in range(2):
-            async with connections.showing(SOMEBODY) as http:
-                await http.get(url)
-        await falls_silent(connections)
-        async with connections.showing(SOMEBODY) as http:
-            await http.get(url)
-        first, second, third = server.connections
-        assert first == second != third
+def test_a_request_that_hangs_holds_up_no_other() -> None:
+    async def test(world: World) -> None:
+        world.server.may_answer.clear()
+        async with asyncio.TaskGroup() as requests:
+            for _ in range(20):
+                requests.create_task(world.get())
+            await until(lambda: len(world.server.connections) == 20)
+            assert len(set(world.server.connections)) == 20
+            world.server.may_answer.set()
 
     run(test)
 
 
-def test_what_is_under_way_over_connections_that_are_given_up_may_end() -> None:
-    async def test(server: Server, connections: Connections, url: str) -> None:
-        async with connections.showing(SOMEBODY) as http:
-            server.may_answer.clear()
-            under_way = asyncio.create_task(http.get(url))
-            while not server.connections:
-                await asyncio.sleep(0.001)
-            await falls_silent(connections)
-            await falls_silent(connections)
-            server.may_answer.set()
-            assert (await under_way).status_code == 200
-        # Then it is closed.
-        with pytest.raises(RuntimeError, match="closed"):
-            await http.get(url)
+def test_the_connection_that_was_given_back_last_is_used_first_and_those_left_idle_are_closed() -> None:
+    async def test(world: World) -> None:
+        await world.get_together(10)
+        for _ in range(13):
+            world.clock.pass_seconds(5)
+            await world.get()
+        assert len(set(world.server.connections[10:])) == 1
+        # Those that were idle for a minute are closed by now, so that as many requests open as many connections.
+        await world.get_together(10)
+        assert len(set(world.server.connections)) == 19
+
+    run(test)
+
+
+def test_many_requests_that_are_answered_quickly_share_a_few_connections() -> None:
+    async def test(world: World) -> None:
+        async with asyncio.TaskGroup() as requests:
+            for _ in range(500):
+                requests.create_task(world.get())
+        assert len(world.server.connections) == 500
+        assert len(set(world.server.connections)) < 100
+
+    run(test)
+
+
+@asynccontextmanager
+async def unanswered_handshakes(folder: Path) -> AsyncIterator[tuple[ConnectionPool, list[asyncio.StreamWriter], str]]:
+    """A pool of connections to a server that answers no TLS handshake, and the connections that it accepted."""
+    accepted: list[asyncio.StreamWriter] = []
+    server = await asyncio.start_server(lambda _, writer: accepted.append(writer), "127.0.0.1", 0)
+    url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    cluster = {"server": url, "insecure-skip-tls-verify": True}
+    pool = ConnectionPool(load_credentials(write_kubeconfig(folder / "config", cluster=cluster)))
+    try:
+        yield pool, accepted, url
+    finally:
+        await pool.close()
+        server.close()
+        for writer in accepted:
+            writer.transport.abort()
+
+
+async def get_over(pool: ConnectionPool, url: str, *, at_once: bool = False) -> None:
+    async with pool.lend(ANYONE, at_once=at_once) as http:
+        await http.get(url)
+
+
+def test_few_connections_are_opened_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections_module, "_OPENING_SECONDS", 3600.0)
+
+    async def main() -> None:
+        async with unanswered_handshakes(tmp_path) as (pool, accepted, url):
+            requests = [asyncio.create_task(get_over(pool, url)) for _ in range(20)]
+            await until(lambda: len(accepted) == 4)
+            await asyncio.sleep(0.02)
+            assert len(accepted) == 4
+            # One that must not wait does not; one that fails makes room for another, and so does one that is cancelled.
+            requests.append(asyncio.create_task(get_over(pool, url, at_once=True)))
+            await until(lambda: len(accepted) == 5)
+            accepted[4].transport.abort()
+            accepted[0].transport.abort()
+            await until(lambda: len(accepted) == 6)
+            for request in requests:  # also those that wait
+                request.cancel()
+            await asyncio.gather(*requests, return_exceptions=True)
+            assert len(accepted) < 10
+
+    asyncio.run(main())
+
+
+def test_a_handshake_that_is_not_answered_holds_up_no_other_for_long(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with unanswered_handshakes(tmp_path) as (pool, accepted, url):
+            requests = [asyncio.create_task(get_over(pool, url)) for _ in range(13)]
+            await until(lambda: len(accepted) == 13)
+            for request in requests:
+                request.cancel()
+            await asyncio.gather(*requests, return_exceptions=True)
+
+    asyncio.run(main())
+
+
+def test_requests_get_connections_in_their_order_and_one_that_is_cancelled_keeps_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connections_module, "_MOST_OPENING", 1)
+    monkeypatch.setattr(connections_module, "_OPENING_SECONDS", 3600.0)
+
+    async def test(world: World) -> None:
+        came: list[int] = []
+
+        async def take(number: int) -> None:
+            async with world.pool.lend(ANYONE):
+                came.append(number)
+
+        async with world.pool.lend(ANYONE) as http:  # which is not opened before it is used
+            waiting = [asyncio.create_task(take(number)) for number in range(4)]
+            await asyncio.sleep(0)
+            waiting[1].cancel()
+            await http.get(world.url)
+        await waiting[0]
+        # What it was given just before it is cancelled goes to the next.
+        async with world.pool.lend(ANYONE):
+            pass
+        await asyncio.gather(waiting[2], waiting[3])
+        assert came == [0, 2, 3]
+
+    run(test)
+
+
+def test_closing_fails_those_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections_module, "_MOST_OPENING", 1)
+    monkeypatch.setattr(connections_module, "_OPENING_SECONDS", 3600.0)
+
+    async def test(world: World) -> None:
+        async with world.pool.lend(ANYONE):
+            waiting = asyncio.create_task(world.get())
+            await asyncio.sleep(0)
+            await world.pool.close()
+            with pytest.raises(UnreachableError, match="closed"):
+                await waiting
+
+    run(test)
+
+
+def test_after_one_has_fallen_silent_none_is_used_that_was_silent_for_as_long() -> None:
+    async def test(world: World) -> None:
+        await world.get_together(3)
+        with suppress(SilentError):
+            async with world.pool.lend(ANYONE):
+                world.clock.pass_seconds(10)
+                await world.get()
+                raise SilentError("nothing came", 5.0)
+        heard = world.server.connections[-1]
+        await world.get_together(2)
+        assert heard in world.server.connections[4:]
+        assert len(set(world.server.connections)) == 4
+
+    run(test)
+
+
+def test_what_is_under_way_when_another_falls_silent_may_end() -> None:
+    async def test(world: World) -> None:
+        world.server.may_answer.clear()
+        under_way = asyncio.create_task(world.get())
+        await until(lambda: len(world.server.connections) == 1)
+        with pytest.raises(SilentError):
+            async with world.pool.lend(ANYONE):
+                raise SilentError("nothing came", 60.0)
+        world.server.may_answer.set()
+        await under_way
 
     run(test)
 
 
 def test_what_fails_in_other_ways_costs_no_connections() -> None:
-    async def test(server: Server, connections: Connections, url: str) -> None:
-        seen: list[httpx.AsyncClient] = []
-        for _ in range(2):
-            with suppress(UnreachableError):
-                async with connections.showing(SOMEBODY) as http:
-                    seen.append(http)
-                    raise UnreachableError("cut")
-        assert seen[0] is seen[1]
+    async def test(world: World) -> None:
+        await world.get()
+        with suppress(UnreachableError):
+            async with world.pool.lend(ANYONE):
+                raise UnreachableError("cut")
+        await world.get()
+        first, second = world.server.connections
+        assert first is second
 
     run(test)
 

@@ -4,15 +4,18 @@ import asyncio
 import gc
 import os
 import socket
+import ssl
 import sys
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import httpx
 import pytest
+import trustme
+import uvloop
 
 from extender_service.kube.api_errors import ApiError, KubeError, SilentError, UnreachableError
 from extender_service.kube.api_resources import PODS
@@ -21,6 +24,7 @@ from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.credentials.lookup import load_credentials
 from tests.unit.kube.http_server import Handler, Request, Response, http_server
 from tests.unit.kube.kubeconfig_files import write_kubeconfig
+from tests.unit.kube.proxy_server import proxy_server
 
 POD = {"metadata": {"name": "p", "namespace": "ns", "uid": "u"}}
 Call = Callable[[KubeClient], Awaitable[Any]]
@@ -173,27 +177,48 @@ def test_a_proxy_that_refuses_is_told_with_its_reason(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def keepalives() -> set[tuple[int, ...]]:
-    """For each open socket: whether it asks for signs of life, after how many seconds, and how long it then waits."""
+def signs_of_life() -> set[tuple[int, ...]]:
+    """For each open socket: whether it asks for signs of life, when, how often, and how long it waits for them."""
     found: set[tuple[int, ...]] = set()
     for file in Path("/proc/self/fd").iterdir():
+        if not file.is_socket():
+            continue
+        options = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT, socket.TCP_USER_TIMEOUT)
         with suppress(OSError), socket.socket(fileno=os.dup(int(file.name))) as opened:
-            tcp = [
-                opened.getsockopt(socket.IPPROTO_TCP, option)
-                for option in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
-            ]
-            found.add((opened.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE), tcp[0], tcp[1] * tcp[2]))
+            tcp = [opened.getsockopt(socket.IPPROTO_TCP, option) for option in options]
+            found.add((opened.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE), *tcp))
     return found
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-def test_a_server_that_is_gone_without_a_word_is_noticed_after_a_minute() -> None:
-    async def test(client: KubeClient) -> None:
-        assert (1, 30, 30) not in keepalives()
-        await get(client)
-        assert (1, 30, 30) in keepalives()
+WITHIN_EIGHT_SECONDS = (1, 3, 2, 2, 6000)
 
-    run(answer_with_pod, test)
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+@pytest.mark.parametrize("runner", [asyncio.run, uvloop.run])
+@pytest.mark.parametrize("proxy", ["", "http", "https", "socks5"])
+def test_a_peer_that_is_gone_without_a_word_is_noticed_within_eight_seconds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, proxy: str, runner: Callable[[Coroutine[Any, Any, None]], None]
+) -> None:
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "ca.crt")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.crt"))
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(tls)
+
+    async def main() -> None:
+        async with AsyncExitStack() as stack:
+            url = await stack.enter_async_context(http_server(answer_with_pod, tls))
+            cluster = {"server": url, "certificate-authority": str(tmp_path / "ca.crt")}
+            if proxy:
+                served = await stack.enter_async_context(proxy_server(proxy, tls if proxy == "https" else None))
+                cluster["proxy-url"] = served.url
+            credentials = load_credentials(write_kubeconfig(tmp_path / "config", cluster=cluster))
+            client = await stack.enter_async_context(KubeClient(credentials))
+            assert WITHIN_EIGHT_SECONDS not in signs_of_life()
+            await get(client)
+            assert WITHIN_EIGHT_SECONDS in signs_of_life()
+
+    runner(main())
 
 
 def test_a_header_that_cannot_be_sent_is_told(tmp_path: Path) -> None:

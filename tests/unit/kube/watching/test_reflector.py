@@ -527,7 +527,7 @@ def keep_silent(monkeypatch: pytest.MonkeyPatch, silent: Iterable[bool]) -> list
     def noting(client: KubeClient, *args: Any, idle_seconds: float, **others: Any) -> Any:
         patience.append(idle_seconds)
         if next(turns):
-            raise SilentError("no answer")
+            raise SilentError("no answer", 5.0)
         return watch(client, *args, idle_seconds=idle_seconds, **others)
 
     monkeypatch.setattr(KubeClient, "watch", noting)
@@ -569,7 +569,7 @@ def test_the_time_waited_in_vain_is_taken_off_the_wait_that_follows(monkeypatch:
         nonlocal now
         monkeypatch.setattr(KubeClient, "watch", watch)
         now += 0.5
-        raise SilentError("no answer")
+        raise SilentError("no answer", 5.0)
 
     monkeypatch.setattr(KubeClient, "watch", silent_once)
 

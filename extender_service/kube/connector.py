@@ -1,0 +1,150 @@
+"""How one connection to the API server is made: TLS, proxies, and what the socket does where the peer is gone."""
+
+import asyncio
+import socket
+import ssl
+import sys
+from collections.abc import Callable
+from functools import cached_property
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from importlib.metadata import version
+from typing import Any, Literal
+from urllib.parse import unquote, urlsplit
+
+import aiohttp
+import aiohttp_socks
+import httpx
+
+from extender_service.kube.connection.transport import AiohttpTransport
+from extender_service.kube.credentials.identity import Identity
+from extender_service.kube.credentials.lookup import Credentials
+
+# How long a connection is kept that nothing goes over.
+IDLE_SECONDS = 60.0
+
+# As much as may wait to be read comes in one piece: with less, a page of a list takes a fifth more processor time.
+_READ_BYTES = 1 << 20
+
+# So soon the kernel closes a connection whose peer is gone without a word: after 3 s without a byte it asks for a sign
+# of life, then every 2 s; and what was sent must be acknowledged within 6 s.
+GONE_SECONDS = 8.0
+_SOCKET_OPTIONS = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
+if sys.platform == "linux":
+    _SOCKET_OPTIONS += [
+        (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 3),
+        (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 2),
+        (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 2),
+        (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 6000),
+    ]
+
+OnOpen = Callable[[asyncio.BaseTransport | None], None]
+"""Is told at each request which transport it goes over, once that is open."""
+
+
+class Connector:
+    """Makes HTTP clients that have one connection each, as long as they send one request at a time."""
+
+    def __init__(self, credentials: Credentials) -> None:
+        self._credentials = credentials
+        self._headers = {
+            "Accept": "application/json",
+            # To unpack a page would hold the event loop for longer than to decode it.
+            "Accept-Encoding": "identity",
+            "User-Agent": f"extender-service/{version('extender-service')}",
+        }
+        self._tls: ssl.SSLContext | Literal[True] = True
+
+    def show(self, identity: Identity) -> None:
+        """Show an identity's certificate over connections made from now on. Raises CredentialsError."""
+        # To load the system's certificates holds the event loop for longer than all else; without TLS it is in vain.
+        if not self._credentials.server.startswith("http:"):
+            self._tls = self._credentials.ssl_context(identity)
+
+    def connect(self, on_open: OnOpen) -> httpx.AsyncClient:
+        """Return a client, which opens its connection with its first request."""
+        proxy = self._credentials.proxy
+        session = aiohttp.ClientSession(
+            connector=self._connector(on_open),
+            proxy=proxy if proxy.startswith("http:") else None,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,  # httpx does, where it must
+            read_bufsize=_READ_BYTES,
+        )
+        return httpx.AsyncClient(
+            transport=AiohttpTransport(session),
+            headers=self._headers,
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
+            trust_env=False,
+        )
+
+    def _connector(self, on_open: OnOpen) -> aiohttp.TCPConnector:
+        url = urlsplit(self._credentials.proxy)
+        if url.scheme in ("", "http"):
+            return _TCPConnector(
+                on_open, ssl=self._tls, keepalive_timeout=IDLE_SECONDS, use_dns_cache=False, socket_factory=_socket
+            )
+        # aiohttp takes a proxy that speaks TLS itself for the API server: would show it our certificate, and trust it
+        # where the cluster's authority vouches for it.
+        is_socks = url.scheme == "socks5"
+        return _ProxyConnector(
+            on_open,
+            host=url.hostname or "",
+            port=url.port or (1080 if is_socks else 443),
+            proxy_type=aiohttp_socks.ProxyType.SOCKS5 if is_socks else aiohttp_socks.ProxyType.HTTP,
+            username=unquote(url.username) if url.username else None,
+            password=unquote(url.password or "") if url.username else None,
+            rdns=True,
+            proxy_ssl=None if is_socks else self._proxy_tls,
+            ssl=self._tls,
+            keepalive_timeout=IDLE_SECONDS,
+        )
+
+    @cached_property
+    def _proxy_tls(self) -> ssl.SSLContext:
+        return ssl.create_default_context()
+
+
+class _TCPConnector(aiohttp.TCPConnector):
+    """Reports the transport that each request goes over."""
+
+    def __init__(self, on_open: OnOpen, **options: Any) -> None:
+        super().__init__(**options)
+        self._on_open = on_open
+
+    async def connect(
+        self,
+        req: aiohttp.ClientRequest,
+        traces: list[Any],
+        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 - is aiohttp's
+    ) -> aiohttp.connector.Connection:
+        """Connect, or take the connection that is open."""
+        connection = await super().connect(req, traces, timeout)
+        self._on_open(connection.transport)
+        return connection
+
+
+class _ProxyConnector(_TCPConnector, aiohttp_socks.ProxyConnector):
+    """The same through a proxy. The library makes the sockets itself, so their options are set once they are open."""
+
+    async def connect(
+        self,
+        req: aiohttp.ClientRequest,
+        traces: list[Any],
+        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 - is aiohttp's
+    ) -> aiohttp.connector.Connection:
+        """Connect, or take the connection that is open."""
+        connection = await super().connect(req, traces, timeout)
+        if connection.transport is not None:
+            made = connection.transport.get_extra_info("socket")
+            for option in _SOCKET_OPTIONS:
+                made.setsockopt(*option)
+        return connection
+
+
+def _socket(address: tuple[int, int, int, str, tuple[object, ...]]) -> socket.socket:
+    """Return a socket for an address as getaddrinfo gives it."""
+    family, kind, protocol, *_ = address
+    made = socket.socket(family, kind, protocol)
+    for option in _SOCKET_OPTIONS:
+        made.setsockopt(*option)
+    return made

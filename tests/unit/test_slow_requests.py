@@ -1,0 +1,109 @@
+"""The whole service, in front of an API server that leaves some requests unanswered."""
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import socket
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+
+from extender_service.command.serve import _serve
+from tests.unit.command.serve_options import serve_options
+from tests.unit.kube.http_server import Request, Response, http_server
+
+LEASE = ("kube-system", "lease")
+NODE = {"metadata": {"name": "a", "uid": "a"}, "status": {"allocatable": {"cpu": "100", "pods": "1000"}}}
+
+
+class ApiServer:
+    """Has one node, and any pod that is asked for. Pods whose names begin with "slow" are not bound until `go_on`."""
+
+    def __init__(self) -> None:
+        self.go_on = asyncio.Event()
+        self.held = 0
+
+    async def __call__(self, request: Request, response: Response) -> None:
+        *_, kind, name = request.path.split("/")
+        if "watch" in request.query:
+            await response.start_chunks()
+            await asyncio.sleep(3600)
+        elif "limit" in request.query:
+            items = [NODE] if name == "nodes" else []
+            await response.send_json(200, {"metadata": {"resourceVersion": "1"}, "items": items})
+        elif kind == "leases":
+            await response.send_json(200, {"spec": {"holderIdentity": f"{socket.gethostname()}_1"}})
+        elif name == "binding":
+            if kind.startswith("slow"):
+                self.held += 1
+                await self.go_on.wait()
+            await response.send_json(201, {"kind": "Status"})
+        else:
+            await response.send_json(200, {"metadata": {"name": name, "namespace": "ns", "uid": name}})
+
+
+class Service:
+    """The service, and what kube-scheduler asks of it."""
+
+    def __init__(self, http: httpx.AsyncClient, url: str) -> None:
+        self._http = http
+        self._url = url
+
+    async def call(self, verb: str, body: Any) -> Any:
+        return (await self._http.post(f"{self._url}/{verb}", content=json.dumps(body), timeout=60)).json()
+
+    async def filter(self) -> str:
+        answer = await self.call("filter", {"Pod": {"metadata": {"name": "p", "uid": "p"}}, "NodeNames": ["a"]})
+        return str(answer["Error"])
+
+    async def bind(self, name: str) -> str:
+        return str(
+            (await self.call("bind", {"PodName": name, "PodNamespace": "ns", "PodUID": name, "Node": "a"}))["Error"]
+        )
+
+
+@asynccontextmanager
+async def serving(api_server: ApiServer, caplog: pytest.LogCaptureFixture) -> AsyncIterator[Service]:
+    async with asyncio.timeout(60), http_server(api_server) as master, httpx.AsyncClient(trust_env=False) as http:
+        task = asyncio.create_task(_serve(serve_options([], master=master, leader_lease=LEASE)))
+        while not (url := next((vars(each)["url"] for each in caplog.records if "url" in vars(each)), "")):
+            await asyncio.sleep(0.01)
+        service = Service(http, url)
+        while await service.filter():
+            await asyncio.sleep(0.01)
+        try:
+            yield service
+        finally:
+            api_server.go_on.set()
+            os.kill(os.getpid(), signal.SIGTERM)
+            await task
+
+
+def test_binds_that_are_slow_hold_up_neither_others_nor_the_reading_of_the_lease(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def main() -> None:
+        api_server = ApiServer()
+        async with serving(api_server, caplog) as service, asyncio.TaskGroup() as calls:
+            slow = [calls.create_task(service.bind(f"slow-{number}")) for number in range(30)]
+            while api_server.held < 30:
+                await asyncio.sleep(0.01)
+            # What was read of the lease counts for 2 s.
+            held_until = time.monotonic() + 3.0
+            while time.monotonic() < held_until:
+                asked_at = time.monotonic()
+                assert await service.bind("quick") == ""
+                assert await service.filter() == ""
+                assert time.monotonic() - asked_at < 1.0
+                await asyncio.sleep(0.05)
+            api_server.go_on.set()
+            assert [await call for call in slow] == [""] * 30
+
+    with caplog.at_level(logging.INFO, "extender_service"):
+        asyncio.run(main())
