@@ -1,5 +1,7 @@
 import asyncio
-from collections.abc import Callable, Coroutine
+import re
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -8,6 +10,7 @@ from extender_service.extender.leadership import Leadership, LeaseTimes
 from extender_service.framework.handle import Handle
 from extender_service.framework.waiting_pods import WaitingPod
 from extender_service.kube.api_errors import UnreachableError
+from tests.unit import virtual_time
 from tests.unit.cluster.clock import Clock
 from tests.unit.cluster.objects import make_node, make_pod
 from tests.unit.extender.binding_plugins import Doorman
@@ -26,7 +29,7 @@ class Lease:
         self.clock = Clock()
         self.lost = 0
         self.world = World(make_node("a"), mode="replace")
-        times = LeaseTimes(read_seconds=0.0, good_seconds=2.0, patience_seconds=patience_seconds)
+        times = LeaseTimes(good_seconds=2.0, patience_seconds=patience_seconds)
         self.leadership = Leadership(self._read, "pair-a", times=times, clock=self.clock)
         self.world.trust._leadership = self.leadership
         self.world.pods.put(WEB)
@@ -59,8 +62,8 @@ def run(test: Callable[[Lease], Coroutine[Any, Any, None]]) -> None:
 
 def test_it_works_once_the_lease_has_been_held_here_for_a_while() -> None:
     async def test(lease: Lease) -> None:
-        assert lease.leadership.problem() == "nobody has read yet who leads"
-        assert await lease.read("") == "nobody holds the lease"
+        assert lease.leadership.problem() == "it has not been read yet who holds the lease"
+        assert await lease.read("") == "the lease is not held"
         assert await lease.read(THEIRS) == "the lease is held by pair-b_1"
         assert await lease.read(OURS) == "the lease was taken just now, its last holder may not know yet"
         lease.clock.pass_seconds(1.9)
@@ -99,7 +102,9 @@ def test_what_was_read_counts_for_a_while() -> None:
         lease.clock.pass_seconds(1.9)
         assert await lease.read() is None
         lease.clock.pass_seconds(0.1)
-        assert await lease.read() == "who leads was read too long ago: the API server is away"
+        assert await lease.read() == (
+            "who holds the lease was read 2.0 s ago, and that counts for 2 s: the API server is away"
+        )
         lease.error = None
         assert await lease.read() is None
         assert lease.lost == 0  # the same process holds it: nobody else has in between
@@ -116,12 +121,108 @@ def test_who_pauses_does_not_go_on_by_what_it_knew_before() -> None:
     run(test)
 
 
-def test_an_answer_that_takes_too_long_is_none() -> None:
-    async def test(lease: Lease) -> None:
-        lease.error = TimeoutError()
-        assert await lease.read() == "no answer in time"
+class SlowLease:
+    """A lease that is read in virtual time, each time for so many `seconds`; `begun` is when readings began."""
 
-    run(test)
+    def __init__(self, seconds: float, holder: str = OURS) -> None:
+        self.seconds = seconds
+        self.holder = holder
+        self.begun: list[float] = []
+        self.leadership = Leadership(self._read, "pair-a", clock=virtual_time.time)
+
+    @asynccontextmanager
+    async def followed(self) -> AsyncIterator[Leadership]:
+        following = asyncio.create_task(self.leadership.follow(lambda: None))
+        try:
+            yield self.leadership
+        finally:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+
+    async def problems(self, seconds: float) -> set[str | None]:
+        """What keeps the service from working within so many seconds from now on."""
+        found = set()
+        until = virtual_time.time() + seconds
+        while virtual_time.time() < until:
+            found.add(self.leadership.problem())
+            await asyncio.sleep(0.01)
+        return found
+
+    async def _read(self) -> str:
+        self.begun.append(virtual_time.time())
+        holder, seconds = self.holder, self.seconds
+        await asyncio.sleep(seconds)
+        return holder
+
+
+@pytest.mark.parametrize(("seconds", "times_a_minute"), [(0.0, 60), (0.7, 60), (1.5, 220), (1.75, 300)])
+def test_readings_that_take_long_fail_no_call(seconds: float, times_a_minute: int) -> None:
+    async def test() -> None:
+        lease = SlowLease(seconds)
+        async with lease.followed():
+            await asyncio.sleep(2 * seconds + 2.0)
+            lease.begun.clear()
+            assert await lease.problems(60.0) == {None}
+            assert len(lease.begun) <= times_a_minute + 1
+
+    virtual_time.run(test())
+
+
+def test_a_call_waits_where_readings_suddenly_take_long() -> None:
+    async def test() -> None:
+        lease = SlowLease(0.01)
+        async with lease.followed() as leadership:
+            await asyncio.sleep(5.0)
+            lease.seconds = 1.5
+            for _ in range(1000):
+                asked_at = virtual_time.time()
+                await leadership.wait()
+                assert leadership.problem() is None
+                assert virtual_time.time() - asked_at < 1.0
+                await asyncio.sleep(0.01)
+            assert await lease.problems(60.0) == {None}
+            # Once answers are quick again, so are the readings few.
+            lease.seconds = 0.01
+            await asyncio.sleep(60.0)
+            lease.begun.clear()
+            await asyncio.sleep(60.0)
+            assert len(lease.begun) <= 61
+
+    virtual_time.run(test())
+
+
+def test_where_no_answer_comes_while_it_counts_the_error_says_so() -> None:
+    async def test() -> None:
+        lease = SlowLease(2.5)
+        slow = "the API server took longer than 2 s to answer, and its answer counts for no longer"
+        async with lease.followed() as leadership:
+            await asyncio.sleep(3.0)
+            assert leadership.problem() == slow
+            lease.seconds = 0.0
+            await asyncio.sleep(4.0)
+            assert leadership.problem() is None
+            lease.seconds = 2.5
+            await asyncio.sleep(10.0)
+            problem = leadership.problem()
+            assert problem is not None
+            assert re.fullmatch(
+                rf"who holds the lease was read \d+\.\d s ago, and that counts for 2 s: {slow}", problem
+            )
+
+    virtual_time.run(test())
+
+
+def test_an_answer_that_was_overtaken_does_not_count() -> None:
+    async def test() -> None:
+        lease = SlowLease(1.9)
+        async with lease.followed() as leadership:
+            await asyncio.sleep(0.5)
+            lease.seconds, lease.holder = 0.1, THEIRS
+            await asyncio.sleep(1.0)
+            assert leadership.problem() == "the lease is held by pair-b_1"
+            assert await lease.problems(5.0) == {"the lease is held by pair-b_1"}
+
+    virtual_time.run(test())
 
 
 def test_a_call_waits_until_the_lease_is_held_here() -> None:
@@ -170,7 +271,7 @@ def test_a_pod_that_may_go_on_once_nobody_knows_who_leads_is_not_bound() -> None
         binding, pod = await waiting(lease)
         lease.clock.pass_seconds(2.0)
         pod.allow("Doorman")
-        assert "who leads was read too long ago" in await binding
+        assert "who holds the lease was read 2.0 s ago" in await binding
         assert lease.world.pods.bound == []
         assert lease.world.cpu_milli("a") == 0
 
