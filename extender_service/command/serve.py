@@ -152,17 +152,20 @@ async def _api_server(
             "without --config, the whole default profile runs beside kube-scheduler's own plugins, and refuses nodes "
             "based on slightly older state: enable only plugins that kube-scheduler lacks"
         )
-    async with (
-        KubeClient(credentials, most_requests=_most_requests(), limit=setup.request_limit()) as client,
-        # A binding never waits for an event. The lease must be read whatever else is under way.
-        KubeClient(credentials) as events_client,
-        KubeClient(credentials) as lease_client,
-    ):
+    # Three clients: the lease must be read whatever else is under way, and no binding waits for an event.
+    lease_client, events_client = KubeClient(credentials), KubeClient(credentials)
+    leadership = None
+    if options.leader_lease is not None:
+        leadership = Leadership(partial(lease_holder, lease_client, *options.leader_lease), socket.gethostname())
+    client = KubeClient(
+        credentials,
+        most_requests=_most_requests(),
+        limit=setup.request_limit(),
+        refuse_writes=leadership.problem if leadership is not None else lambda: None,
+    )
+    async with lease_client, events_client, client:
         api_server = ApiServer(cluster, client, setup.reads)
         checks = watch_checks(api_server.states, stale_limit_seconds=options.stale_limit_seconds)
-        leadership = None
-        if options.leader_lease is not None:
-            leadership = Leadership(partial(lease_holder, lease_client, *options.leader_lease), socket.gethostname())
         events = EventRecorder(events_client, "extender-service")
         work: list[_Work] = [
             api_server.follow,

@@ -59,7 +59,9 @@ class InvalidAnswerError(KubeError):
 class ApiError(KubeError):
     """The API server refused a request, in an HTTP status or in the ERROR event of a watch.
 
-    `retry_after_seconds` is None if the API server does not ask for a retry.
+    `asks_to_retry`: the same request may succeed after `retry_after_seconds` (client-go's rule: checkWait in
+    rest/with_retry.go; what the status says in its details does not count).
+
     """
 
     def __init__(self, status: ApiStatus, retry_after_seconds: float | None = None) -> None:
@@ -67,6 +69,7 @@ class ApiError(KubeError):
         self.reason = status.reason
         self.message = status.message
         self.causes = status.details.causes if status.details else ()
+        self.asks_to_retry = retry_after_seconds is not None and (status.code == 429 or status.code >= 500)
         if retry_after_seconds is None and status.details and status.details.retry_after_seconds > 0:
             retry_after_seconds = float(status.details.retry_after_seconds)
         self.retry_after_seconds = retry_after_seconds
@@ -101,5 +104,5 @@ def error_from_response(status_code: int, headers: Mapping[str, str], body: byte
     retry_after = headers.get("Retry-After", "")
     return ApiError(
         msgspec.structs.replace(status, code=status_code),
-        retry_after_seconds=float(retry_after) if retry_after.isdecimal() else None,
+        retry_after_seconds=float(retry_after) if retry_after.isdecimal() and len(retry_after) < 10 else None,
     )

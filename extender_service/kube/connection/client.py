@@ -1,11 +1,12 @@
 """Requests to the API server: list, watch, get, create, patch and bind, with typed answers and errors."""
 
 import asyncio
+import logging
 import os
 import socket
 import ssl
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from types import TracebackType
 from typing import Any, Generic, NamedTuple, Self, TypeVar
@@ -14,7 +15,9 @@ import httpx
 import msgspec
 
 from extender_service.kube.api_errors import (
+    ApiError,
     InvalidAnswerError,
+    KubeError,
     SilentError,
     UnreachableError,
     error_from_response,
@@ -26,12 +29,15 @@ from extender_service.kube.connection.rate_limit import TokenBucket
 from extender_service.kube.credentials.lookup import Credentials
 from extender_service.kube.parsing.decoder import DecodeError, Decoder
 
+logger = logging.getLogger(__name__)
+
 # A TCP and TLS handshake that takes longer will not succeed.
 _CONNECT_SECONDS = 5.0
 _ANSWER_SECONDS = 60.0  # the API server's own limit
 # Requests under way at once, except lists and watches, of which there are few. Each holds a connection, and so an open
 # file. Of these, a fifth is for reads, so that reads and writes wait for their own kind only.
 MOST_REQUESTS = 1250
+_MOST_RETRIES = 10  # as in client-go
 
 # To decode a page holds the event loop: some milliseconds for so many bytes. How big the objects are shows the first.
 _PAGE_BYTES = 1 << 21
@@ -54,7 +60,8 @@ class KubeClient:
 
     All methods raise ApiError where the API server refuses, UnreachableError where no whole answer arrives,
     InvalidAnswerError where it makes no sense, and CredentialsError where we cannot prove who we are. A rejected
-    identity (401) is renewed and tried once more.
+    identity (401) is renewed and tried once more. A request that the API server puts off (429 or 5xx with Retry-After)
+    is repeated after so many seconds, up to ten times; a list or watch is not.
     """
 
     def __init__(
@@ -63,12 +70,20 @@ class KubeClient:
         *,
         most_requests: int = MOST_REQUESTS,
         limit: TokenBucket | None = None,
+        refuse_writes: Callable[[], str | None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Except lists and watches, `most_requests` may be under way at once, and begin as often as `limit` allows."""
+        """Except lists and watches, `most_requests` may be under way at once, and begin as often as `limit` allows.
+
+        `refuse_writes` is asked before each write is sent, also again. It returns why it must not be, which is then
+        raised as a KubeError.
+        """
         self._credentials = credentials
         self._limit = limit
+        self._refuse_writes = refuse_writes
         self._clock = clock
+        self._sleep = sleep
         self._connections = ConnectionPool(credentials)
         most_reads = max(1, most_requests // 5)
         self._reads = asyncio.Semaphore(most_reads)
@@ -178,11 +193,26 @@ class KubeClient:
         self, method: str, path: str, *, body: Mapping[str, Any] | None = None, content_type: str = "application/json"
     ) -> bytes:
         content = None if body is None else msgspec.json.encode(body)
-        turns = self._reads if method == "GET" else self._writes
+        for retries_left in range(_MOST_RETRIES, -1, -1):
+            try:
+                return await self._try(method, path, content, content_type)
+            except ApiError as error:
+                if not error.asks_to_retry or not retries_left:
+                    raise
+                seconds = error.retry_after_seconds or 0.0
+                logger.debug("%s %s: %s; next try in %g s", method, path, error, seconds)
+            await self._sleep(seconds)  # which holds neither a turn nor a connection
+        raise AssertionError("the last try returned or raised")
+
+    async def _try(self, method: str, path: str, content: bytes | None, content_type: str) -> bytes:
+        is_read = method == "GET"
         if self._limit is not None:
             await self._limit.take()
-        async with turns, self._answer(method, path, content=content, content_type=content_type) as response:
-            return await _read(response)
+        async with self._reads if is_read else self._writes:
+            if not is_read and (why := self._refuse_writes()) is not None:
+                raise KubeError(f"not sent: {why}")
+            async with self._answer(method, path, content=content, content_type=content_type) as response:
+                return await _read(response)
 
     def _stream(
         self, path: str, query: Mapping[str, str], silence_seconds: float

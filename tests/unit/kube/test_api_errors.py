@@ -50,3 +50,9 @@ def test_a_status_may_ask_for_patience_too() -> None:
     body = json.dumps({"details": {"retryAfterSeconds": 3}}).encode()
     assert error_from_response(429, {"Retry-After": "5"}, body).retry_after_seconds == 5.0
     assert error_from_response(429, {"Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT"}, b"").retry_after_seconds is None
+
+
+def test_only_a_header_asks_to_try_again() -> None:
+    assert error_from_response(503, {"Retry-After": "5"}, b"").asks_to_retry
+    assert not error_from_response(409, {"Retry-After": "5"}, b"").asks_to_retry
+    assert not error_from_response(429, {}, b'{"details": {"retryAfterSeconds": 3}}').asks_to_retry

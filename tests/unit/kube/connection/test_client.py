@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from extender_service.kube.api_errors import ApiError, InvalidAnswerError, SilentError, UnreachableError
+from extender_service.kube.api_errors import ApiError, InvalidAnswerError, KubeError, SilentError, UnreachableError
 from extender_service.kube.api_resources import NODES, PODS
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.connection.rate_limit import TokenBucket
@@ -201,10 +201,131 @@ def test_an_error_of_the_api_is_told_as_it_is() -> None:
     assert error.value.retry_after_seconds is None
 
 
-def test_retry_after_is_read_from_the_header() -> None:
-    with pytest.raises(ApiError) as error:
-        answer_to(lambda client: client.get(PODS, "ns", "p"), 429, {"reason": "TooManyRequests"}, Retry_After="7")
-    assert error.value.retry_after_seconds == 7.0
+class PuttingOff:
+    """Puts requests off, each with the next of some answers (status, Retry-After), and then answers them."""
+
+    def __init__(self, *answers: tuple[int, str | None]) -> None:
+        self.requests: list[tuple[str, str, bytes]] = []
+        self.waits: list[float] = []
+        self._answers = list(answers)
+
+    async def __call__(self, request: Request, response: Response) -> None:
+        self.requests.append((request.method, request.path, request.body))
+        if not self._answers:
+            await response.send_json(200, {**POD, "items": []})
+            return
+        status, retry_after = self._answers.pop(0)
+        details = {"reason": "TooManyRequests", "details": {"retryAfterSeconds": 5}}
+        await response.send_json(status, details, {"Retry-After": retry_after} if retry_after is not None else {})
+
+    async def wait(self, seconds: float) -> None:
+        self.waits.append(seconds)
+
+    def call(self, call: Callable[[KubeClient], Awaitable[Any]], **options: Any) -> None:
+        async def main() -> None:
+            async with (
+                http_server(self) as url,
+                KubeClient(load_credentials(master=url), sleep=self.wait, **options) as client,
+            ):
+                await call(client)
+
+        asyncio.run(main())
+
+
+CALLS: dict[str, Callable[[KubeClient], Awaitable[Any]]] = {
+    "bind": lambda client: client.bind("ns", "p", "u", "n"),
+    "patch": lambda client: client.patch(PODS, "ns", "p", {"spec": {}}),
+    "create": lambda client: client.create(PODS, "ns", {"metadata": {"name": "p"}}),
+    "get": lambda client: client.get(PODS, "ns", "p"),
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_a_request_that_is_put_off_is_repeated_when_the_server_says(call: Callable[[KubeClient], Any]) -> None:
+    server = PuttingOff((429, "7"), (503, "0"), (500, "1"))
+    server.call(call)
+    assert server.waits == [7.0, 0.0, 1.0]
+    assert len(server.requests) == 4
+    assert len(set(server.requests)) == 1
+
+
+def test_a_request_is_repeated_ten_times_at_most() -> None:
+    server = PuttingOff(*[(429, "1")] * 11)
+    with pytest.raises(ApiError, match="429") as error:
+        server.call(CALLS["bind"])
+    assert error.value.retry_after_seconds == 1.0
+    assert (len(server.requests), len(server.waits)) == (11, 10)
+
+
+@pytest.mark.parametrize(
+    "answer", [(429, None), (503, None), (409, "1"), (404, "1"), (429, "soon"), (429, "-1"), (429, "9" * 30)]
+)
+def test_a_refusal_that_does_not_say_when_or_that_will_not_change_is_an_error_at_once(
+    answer: tuple[int, str | None],
+) -> None:
+    server = PuttingOff(answer)
+    with pytest.raises(ApiError, match=str(answer[0])):
+        server.call(CALLS["bind"])
+    assert len(server.requests) == 1
+
+
+def test_lists_are_not_repeated_here() -> None:
+    server = PuttingOff((429, "1"))
+    with pytest.raises(ApiError, match="429"):
+        server.call(lambda client: client.latest_version(PODS))
+    assert len(server.requests) == 1
+
+
+def test_what_waits_to_be_repeated_holds_up_no_other_request() -> None:
+    async def main() -> None:
+        refused = 0
+        go_on = asyncio.Event()
+
+        async def handler(request: Request, response: Response) -> None:
+            nonlocal refused
+            if request.path.endswith("first") and not go_on.is_set():
+                refused += 1
+                await response.send_json(429, {}, {"Retry-After": "60"})
+            else:
+                await response.send_json(200, POD)
+
+        async def wait(_: float) -> None:
+            await go_on.wait()
+
+        # One read at a time.
+        async with (
+            http_server(handler) as url,
+            KubeClient(load_credentials(master=url), most_requests=2, sleep=wait) as client,
+            asyncio.TaskGroup() as calls,
+        ):
+            first = calls.create_task(client.get(PODS, "ns", "first"))
+            while not refused:
+                await asyncio.sleep(0.001)
+            await client.get(PODS, "ns", "second")
+            assert not first.done()
+            go_on.set()
+
+    asyncio.run(main())
+
+
+def test_a_write_that_must_not_be_sent_any_more_is_not_repeated() -> None:
+    reasons = iter([None, "another leads"])
+    server = PuttingOff((429, "1"))
+    with pytest.raises(KubeError, match=r"^not sent: another leads$"):
+        server.call(CALLS["bind"], refuse_writes=lambda: next(reasons))
+    assert len(server.requests) == 1
+    PuttingOff().call(CALLS["get"], refuse_writes=lambda: "another leads")
+
+
+def test_each_try_counts_for_the_limit() -> None:
+    taken: list[float] = []
+
+    async def wait(seconds: float) -> None:
+        taken.append(seconds)
+
+    server = PuttingOff((429, "1"), (429, "1"))
+    server.call(CALLS["bind"], limit=TokenBucket(1.0, 1, clock=lambda: 0.0, sleep=wait))
+    assert taken == [1.0, 2.0]
 
 
 def test_an_answer_of_another_shape_is_invalid() -> None:
