@@ -46,7 +46,7 @@ from extender_service.kube.connection.client import MOST_REQUESTS, KubeClient
 from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.credentials.lookup import load_credentials
 from extender_service.kube.parsing.manifests import ManifestError
-from extender_service.kube.watching.reflector import WatchState
+from extender_service.kube.watching.watch_state import WatchState
 from extender_service.kube.writing.event_recorder import EventRecorder
 from extender_service.kube.writing.leases import lease_holder
 from extender_service.observability.health import Health, trust_check, watch_checks
@@ -164,7 +164,7 @@ async def _api_server(
         refuse_writes=leadership.problem if leadership is not None else lambda: None,
     )
     async with lease_client, events_client, client:
-        api_server = ApiServer(cluster, client, setup.reads)
+        api_server = ApiServer(cluster, client, setup.reads, stale_limit_seconds=options.stale_limit_seconds)
         checks = watch_checks(api_server.states, stale_limit_seconds=options.stale_limit_seconds)
         events = EventRecorder(events_client, "extender-service")
         work: list[_Work] = [

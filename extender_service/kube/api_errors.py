@@ -48,6 +48,10 @@ class SilentError(UnreachableError):
         self.seconds = seconds
 
 
+class DoubtError(UnreachableError):
+    """A connection was given up because another one had fallen silent, and it was not heard since."""
+
+
 class HistoryError(KubeError):
     """The API server's latest resource version is older than one that we have seen: etcd was restored from a backup."""
 

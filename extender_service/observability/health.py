@@ -7,8 +7,11 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import NamedTuple
 
-from extender_service.kube.watching.reflector import WatchState
+from extender_service.kube.watching.watch_state import WatchState
 from extender_service.seams import Clock
+
+# For so long a state is taken for as good as it was. It gets older at once where a watch turns out to have been dead.
+_LOOK_SECONDS = 1.0
 
 # How long decisions may rest on what was last seen of the cluster.
 STALE_LIMIT_SECONDS = 30.0
@@ -65,7 +68,7 @@ def trust_check(
 ) -> Check:
     """Return a check that tells the first problem of `watch_checks`, for each call to ask.
 
-    States do not get older than they were: until the oldest reaches the limit, one look at the clock is enough.
+    Once a second, and when the oldest state reaches the limit, it looks at all; otherwise at the clock.
     """
     checks = watch_checks(watches, stale_limit_seconds=stale_limit_seconds, clock=clock)
     good_until = -math.inf
@@ -76,7 +79,8 @@ def trust_check(
             return None
         problem = first_problem(checks)
         if problem is None:
-            good_until = min((state.current_at for state in watches.values()), default=math.inf) + stale_limit_seconds
+            oldest_at = min((state.current_at for state in watches.values()), default=math.inf)
+            good_until = min(oldest_at + stale_limit_seconds, clock() + _LOOK_SECONDS)
         return problem
 
     return check

@@ -15,7 +15,7 @@ from prometheus_client.openmetrics.exposition import generate_latest as encode_o
 
 from extender_service.cluster.debugging.table_sizes import TableSize
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.kube.watching.reflector import WatchState
+from extender_service.kube.watching.watch_state import WatchState
 from extender_service.observability.framework_metrics import FrameworkMetrics
 from extender_service.observability.state_metrics import ClusterCollector, CountCollector, WatchCollector
 from extender_service.seams import Clock

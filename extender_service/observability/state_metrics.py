@@ -9,7 +9,7 @@ from extender_service.caches import caches
 from extender_service.cluster.amounts.dimensions import POD_COUNT
 from extender_service.cluster.debugging.table_sizes import TableSize, table_sizes
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.kube.watching.reflector import WatchState
+from extender_service.kube.watching.watch_state import WatchState
 
 
 class ClusterCollector(Collector):
@@ -85,7 +85,7 @@ class WatchCollector(Collector):
         yield self._family(
             gauge,
             "stale_seconds",
-            "Seconds since the API server was last heard of; while all is well, less than 6.",
+            "Seconds since the API server was last heard of; while all is well, less than 13.",
             lambda state: max(0.0, now - state.current_at),
         )
         yield self._family(counter, "lists", "Lists begun.", lambda state: state.lists)

@@ -15,7 +15,7 @@ _PAUSE_SECONDS = 0.03
 # How long after the limit a decision may still use a state of before: its call and the last events were on their way.
 _TOLERANCE_SECONDS = 1.0
 # More numbers than will have been written when an answer comes.
-_AHEAD = 100
+_AHEAD = 400
 
 
 class Callers:

@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -30,6 +31,7 @@ from extender_service.kube.api_resources import (
     Resource,
 )
 from extender_service.kube.connection.client import KubeClient
+from extender_service.kube.connection.connector import GONE_SECONDS
 from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.parsing.decoder import DecodeError
 from extender_service.kube.parsing.quantities import QuantityError
@@ -37,7 +39,8 @@ from extender_service.kube.types.core import Node, Object, Pod
 from extender_service.kube.types.keys import Key, key_of
 from extender_service.kube.types.storage import ClaimReference, PersistentVolume, PersistentVolumeClaim
 from extender_service.kube.types.watched_pods import AnyPod
-from extender_service.kube.watching.reflector import Reflector, Store, WatchState
+from extender_service.kube.watching.reflector import Limits, Reflector, Store
+from extender_service.kube.watching.watch_state import ServerWatches, WatchState
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +48,11 @@ _Written = TypeVar("_Written", PersistentVolume, PersistentVolumeClaim)
 
 # As in kube-scheduler, pods that have ended are not even sent.
 NOT_ENDED = "status.phase!=Succeeded,status.phase!=Failed"
+
+# Decisions must soon see what happens to nodes and pods: their watches show every ten seconds that they live, in turns.
+# Those of the other kinds, which may be a dozen, only once a minute, by a bookmark where the API server sends any.
+_SOON_SECONDS = 10
+_LATER = Limits(watch_seconds=60, long_watch_seconds=600, late_seconds=12.0)
 
 # Somebody waits for the comparison, and may ask for another one.
 _MOST_SILENT_SECONDS = 6.0
@@ -68,13 +76,33 @@ _STORAGE: tuple[Resource[Any], ...] = (
 
 
 class ApiServer:
-    """Keeps a cluster equal to what the API server says: its nodes and pods, and the other kinds in `reads`."""
+    """Keeps a cluster equal to what the API server says: its nodes and pods, and the other kinds in `reads`.
 
-    def __init__(self, cluster: Cluster, client: KubeClient, reads: Collection[type[Object]] = ()) -> None:
+    While all is well, no kind's state is older than `stale_limit_seconds`.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        client: KubeClient,
+        reads: Collection[type[Object]] = (),
+        *,
+        stale_limit_seconds: float = 30.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._client = client
         self._reads = frozenset(reads)
+        server = ServerWatches(clock)
         self._reflectors = {
-            resource.plural: Reflector(client, resource, store, field_selector=field_selector)
+            resource.plural: Reflector(
+                client,
+                resource,
+                store,
+                field_selector=field_selector,
+                limits=_limits(resource, stale_limit_seconds),
+                server=server,
+                clock=clock,
+            )
             for resource, store, field_selector in _stores(cluster, self._reads)
         }
 
@@ -238,6 +266,13 @@ def _stores(cluster: Cluster, reads: Collection[type[Object]]) -> Iterator[tuple
     for resource in _STORAGE:
         if resource.type in reads:
             yield resource, StorageStore(cluster, resource.type), ""
+
+
+def _limits(resource: Resource[Any], stale_limit_seconds: float) -> Limits:
+    seconds = min(_SOON_SECONDS, int(stale_limit_seconds / 3))
+    if resource is NODES or resource is WATCHED_PODS or stale_limit_seconds <= GONE_SECONDS:
+        return Limits(watch_seconds=seconds, phase_seconds=0.0 if resource is NODES else seconds / 2)
+    return _LATER
 
 
 def _claim_reference(reference: ClaimReference) -> dict[str, str]:

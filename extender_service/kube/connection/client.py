@@ -7,7 +7,7 @@ import socket
 import ssl
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from types import TracebackType
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
@@ -113,7 +113,8 @@ class KubeClient:
         # No resource version is asked for: the API server's watch cache would ignore the limit.
         query = {"limit": str(min(limit, _FIRST_PAGE))} | ({"fieldSelector": field_selector} if field_selector else {})
         while True:
-            async with self._stream(resource.path(), query, silence_seconds) as response:
+            answer = self._answer("GET", resource.path(), query=query, silence_seconds=silence_seconds, at_once=True)
+            async with answer as response:
                 body = await _read(response)
             page = _decode(resource.list_decoder, body)
             if not page.metadata.resource_version:
@@ -140,11 +141,13 @@ class KubeClient:
         *,
         field_selector: str = "",
         timeout_seconds: int = 300,
+        answer_seconds: float = _ANSWER_SECONDS,
         idle_seconds: float = 330.0,
     ) -> AsyncIterator[EventStream[T]]:
         """Open a watch on the changes after `resource_version`, with bookmarks.
 
-        The server ends it after `timeout_seconds`; SilentError ends it after `idle_seconds` without a byte.
+        The server ends it after `timeout_seconds`. SilentError: it did not begin within `answer_seconds`, or brought no
+        byte for `idle_seconds`.
         """
         query = {
             "watch": "1",
@@ -152,7 +155,14 @@ class KubeClient:
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(timeout_seconds),
         } | ({"fieldSelector": field_selector} if field_selector else {})
-        async with self._stream(resource.path(), query, idle_seconds) as response:
+        async with self._answer(
+            "GET",
+            resource.path(),
+            query=query,
+            answer_seconds=answer_seconds,
+            silence_seconds=idle_seconds,
+            at_once=True,
+        ) as response:
             yield EventStream(_chunks(response), resource.frame_decoder, self._clock)
 
     async def get(self, resource: Resource[T], namespace: str, name: str) -> T:
@@ -214,12 +224,6 @@ class KubeClient:
             async with self._answer(method, path, content=content, content_type=content_type) as response:
                 return await _read(response)
 
-    def _stream(
-        self, path: str, query: Mapping[str, str], silence_seconds: float
-    ) -> AbstractAsyncContextManager[httpx.Response]:
-        """Send a list or watch, which waits behind no other request."""
-        return self._answer("GET", path, query=query, silence_seconds=silence_seconds, at_once=True)
-
     @asynccontextmanager
     async def _answer(
         self,
@@ -229,10 +233,15 @@ class KubeClient:
         query: Mapping[str, str] | None = None,
         content: bytes | None = None,
         content_type: str = "application/json",
+        answer_seconds: float | None = None,
         silence_seconds: float = _ANSWER_SECONDS,
         at_once: bool = False,
     ) -> AsyncIterator[httpx.Response]:
-        """Send a request and give the response, its body still unread; raises ApiError unless it is a success."""
+        """Send a request and give the response, its body still unread; raises ApiError unless it is a success.
+
+        `answer_seconds` is for all until the body begins, `silence_seconds` for each wait for a byte. Lists and watches
+        are sent `at_once`, behind no other request.
+        """
         identity = await self._credentials.identity.get()
         for is_retry in (False, True):
             async with self._connections.lend(identity, at_once=at_once) as http:
@@ -248,7 +257,11 @@ class KubeClient:
                     timeout=httpx.Timeout(silence_seconds, connect=_CONNECT_SECONDS),
                 )
                 try:
-                    response = await http.send(request, stream=True)
+                    async with asyncio.timeout(answer_seconds):
+                        response = await http.send(request, stream=True)
+                except TimeoutError as error:
+                    seconds = answer_seconds or 0.0
+                    raise SilentError(f"{self._credentials.server}: nothing came for {seconds:g} s", seconds) from error
                 except httpx.HTTPError as error:
                     raise _failure(self._credentials.server, request, error) from error
                 try:

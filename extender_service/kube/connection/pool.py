@@ -24,7 +24,7 @@ from contextlib import asynccontextmanager
 import httpx
 
 from extender_service.kube.api_errors import SilentError, UnreachableError
-from extender_service.kube.connector import IDLE_SECONDS, Connector
+from extender_service.kube.connection.connector import IDLE_SECONDS, Connector
 from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.credentials.identity import Identity
 from extender_service.kube.credentials.lookup import Credentials

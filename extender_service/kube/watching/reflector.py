@@ -5,8 +5,11 @@ The rules are those of client-go's reflector (tools/cache/reflector.go), with th
 - Lists are always paged and read the latest state.
 - A watch that could not be opened is tried again without a new list, unless the server asks for one; and what happens
   to a healthy watch now and then (it is cut, or its version has expired) costs no wait.
-- A watch is asked for seconds, not minutes: HTTP/1.1 has no ping, so its punctual end is the sign that the connection
-  lives, and one that keeps silent for longer is dead. To go on over the same connection costs both sides little.
+- A watch must show that it lives, for HTTP/1.1 has no ping, and a connection that is cut off without a word looks like
+  one where nothing happens. A watch that is asked for seconds shows it by its punctual end; to go on over the same
+  connection costs both sides little. One that is asked for minutes shows it by the bookmark that the API server sends
+  every minute, and is asked for a minute until it has sent one. When a short watch has fallen silent, all others that
+  were not heard since it should have been are opened again, too.
 - After a failure the server must show that it knows the version that was seen. One whose etcd was restored from a
   snapshot would take the watch, and keep to itself all that happens until its versions get there again. (Where they are
   there again before we look, nothing tells; `etcdutl snapshot restore --bump-revision` is made for that.)
@@ -14,15 +17,16 @@ The rules are those of client-go's reflector (tools/cache/reflector.go), with th
 
 import asyncio
 import logging
+import math
 import random
 import time
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
 from extender_service.kube.api_errors import (
     ApiError,
+    DoubtError,
     HistoryError,
     InvalidAnswerError,
     KubeError,
@@ -35,6 +39,8 @@ from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.connection.event_stream import Event, EventStream
 from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.types.keys import Key, key_of
+from extender_service.kube.watching.interruption import Interruption
+from extender_service.kube.watching.watch_state import ServerWatches, WatchState
 
 logger = logging.getLogger(__name__)
 
@@ -57,47 +63,29 @@ class Store(Protocol[_T_contra]):
         """Return the keys of all objects held."""
 
 
-@dataclass
-class WatchState:
-    """How far a store can be trusted, at any time; times are seconds of `time.monotonic`.
-
-    `synced`: the first list has been applied in full. `heard_at`: what the server had then is in the store, as far as
-    the lists and the watches that have ended tell; at first, when this was made. `watch`: the one that is open, and
-    `last_error`: why none is. The counters are for metrics; `relists` counts the lists that an expired resource version
-    made necessary.
-    """
-
-    heard_at: float
-    synced: bool = False
-    watch: EventStream[Any] | None = None
-    last_error: str | None = None
-    last_resource_version: str = ""
-    lists: int = 0
-    watches: int = 0
-    relists: int = 0
-    events: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def current_at(self) -> float:
-        """Until when the store follows the server; while all is well, seconds ago at most."""
-        return self.heard_at if self.watch is None else max(self.heard_at, self.watch.current_at)
-
-
 @dataclass(frozen=True)
 class Limits:
     """Sizes and times.
 
-    The server is asked to end a watch after `watch_seconds`, or a second before. Without a byte for `idle_seconds` a
-    connection counts as dead; after two tries without an answer, it may take longer. A watch shorter than
-    `short_watch_seconds` counts as a failure, and so does one whose version expires so soon after the list. Between
-    slices of `slice_seconds`, a list that is being applied lets other tasks run.
+    - `page_size`: objects in a page of a list
+    - `slice_seconds`: a list that is being applied lets other tasks run between slices of this length
+    - `watch_seconds`: the server is asked to end a watch after so long
+    - `phase_seconds`: by how much the ends of this reflector's watches follow those of one with phase 0
+    - `long_watch_seconds`: asked for instead where the server sends bookmarks, if given; then something must come every
+      `watch_seconds`
+    - `late_seconds`: what is due and comes by so much later has fallen silent
+    - `answer_seconds`: within which an answer must begin; after two tries without one, it may take longer
+    - `short_watch_seconds`: a shorter watch is a failure, and so is a version that expires so soon after a list
     """
 
     page_size: int = 500
     slice_seconds: float = 0.002
-    watch_seconds: int = 4
+    watch_seconds: int = 10
+    phase_seconds: float = 0.0
+    long_watch_seconds: int | None = None
+    late_seconds: float = 2.0
+    answer_seconds: float = 6.0
     short_watch_seconds: float = 0.5
-    idle_seconds: float = 6.0
 
 
 # client-go waits for up to a minute between tries, as thousands of kubelets share the API server: here they are few,
@@ -107,6 +95,8 @@ _LONGEST_WAIT_SECONDS = 1.5
 _SECONDS_IN_DOUBT = 1
 # The API server's own limit for an answer.
 _LONGEST_SILENCE_SECONDS = 60.0
+# A connection that was cut when it had been quiet for longer may have been cut for that.
+_LEAST_QUIET_SECONDS = 5.0
 
 
 class Reflector(Generic[T]):
@@ -120,6 +110,7 @@ class Reflector(Generic[T]):
         *,
         field_selector: str = "",
         limits: Limits = Limits(),
+        server: ServerWatches | None = None,
         backoff: Backoff | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -139,7 +130,17 @@ class Reflector(Generic[T]):
         self._tried_at = 0.0
         self._watch_opened_at: float | None = None
         self._silences = 0
+        self._silent_watches = 0
+        self._has_bookmarks = False
+        self._cut_after_seconds = 0.0
+        self._most_quiet_seconds = math.inf
+        self._interruption = Interruption()
+        self._overdue: asyncio.TimerHandle | None = None
+        self._server = server or ServerWatches(clock)
         self.state = WatchState(heard_at=clock())
+        if limits.long_watch_seconds is not None:
+            self.state.server = self._server
+        self._server.add(self.state, self._doubt)
 
     async def wait_synced(self) -> None:
         """Return once the first list has been applied in full."""
@@ -170,7 +171,7 @@ class Reflector(Generic[T]):
             self._resource,
             field_selector=self._field_selector,
             limit=self._limits.page_size,
-            silence_seconds=self._silence_seconds(),
+            silence_seconds=self._answer_seconds(),
         ):
             version = page.resource_version
             for obj in page.items:
@@ -196,37 +197,93 @@ class Reflector(Generic[T]):
     async def _watch(self) -> None:
         """Follow the changes until the watch ends."""
         self.state.watches += 1
+        limits, seconds = self._limits, self._watch_seconds()
         async with self._client.watch(
             self._resource,
             self.state.last_resource_version,
             field_selector=self._field_selector,
-            timeout_seconds=_SECONDS_IN_DOUBT if self._is_in_doubt else self._watch_seconds(),
-            idle_seconds=self._silence_seconds(),
+            timeout_seconds=seconds,
+            answer_seconds=self._answer_seconds(),
+            idle_seconds=limits.watch_seconds + limits.late_seconds,
         ) as events:
             opened_at = self._clock()
+            must_end = self._is_in_doubt or limits.long_watch_seconds is None
             if self._is_in_doubt:
                 await self._compare_versions()
             self._watch_opened_at = opened_at
             self._silences = 0
             if self.state.last_error is not None:
                 logger.info("%s: watching again after %.1f s", self._resource.plural, opened_at - self.state.heard_at)
-            self.state.watch, self.state.last_error = events, None
+            self.state.watch, self.state.opened_at, self.state.last_error = events, opened_at, None
             try:
-                async for event in events:
-                    self._take(event)
-                ended_at = self._clock()
-                if ended_at - opened_at >= self._limits.short_watch_seconds:
-                    self.state.heard_at = ended_at
-            except ApiError:
-                self.state.events["ERROR"] += 1
+                async with Interruption() as self._interruption:
+                    if must_end:
+                        self._end_if_overdue(events, opened_at, seconds)
+                    await self._follow(events)
+            except UnreachableError as error:
+                self._learn(error, max(opened_at, events.current_at))
                 raise
             finally:
                 self.state.heard_at = self.state.current_at
                 self.state.watch = None
+                if self._overdue is not None:
+                    self._overdue.cancel()
+                    self._overdue = None
+
+    async def _follow(self, events: EventStream[T]) -> None:
+        """Apply events until the watch ends."""
+        bookmarks = self.state.events["BOOKMARK"]
+        try:
+            async for event in events:
+                self._take(event)
+        except ApiError:
+            self.state.events["ERROR"] += 1
+            raise
+        ended_at = self._clock()
+        if ended_at - self.state.opened_at >= self._limits.short_watch_seconds:
+            self.state.heard_at = ended_at
+        self._silent_watches = 0
+        self._has_bookmarks = self.state.events["BOOKMARK"] > bookmarks
+
+    def _learn(self, error: UnreachableError, heard_at: float) -> None:
+        """Draw conclusions from how a watch failed, which was last heard at some time."""
+        self._has_bookmarks = False
+        quiet_seconds = self._clock() - heard_at
+        if isinstance(error, SilentError):
+            self._silent_watches += 1
+            if self._silent_watches == 1 and self._limits.long_watch_seconds is None:
+                self._server.fell_silent(self._clock() - self._limits.late_seconds)
+            # What was heard over other watches does not count for this one any more: it was dead already.
+            self.state.heard_at, self.state.watch = self.state.seen_at, None
+            # If it is not the connection, the server does not end watches in time. A list shows what there is.
+            self._must_list = self._must_list or self._silent_watches > 1
+        elif not isinstance(error, DoubtError):
+            # A proxy or load balancer may cut connections over which nothing comes for a while.
+            if quiet_seconds > _LEAST_QUIET_SECONDS and abs(quiet_seconds - self._cut_after_seconds) < 1.0:
+                self._most_quiet_seconds = min(self._most_quiet_seconds, 0.75 * quiet_seconds)
+            self._cut_after_seconds = quiet_seconds
+
+    def _end_if_overdue(self, events: EventStream[T], opened_at: float, seconds: float) -> None:
+        """End a watch that should have ended by now, if nothing has come since; otherwise look again in time."""
+        heard_at = events.current_at
+        since = heard_at if heard_at > opened_at + seconds else opened_at
+        left = since + seconds + self._limits.late_seconds - self._clock()
+        if left > 0:
+            loop = asyncio.get_running_loop()
+            self._overdue = loop.call_later(left, self._end_if_overdue, events, opened_at, seconds)
+            return
+        silent_seconds = self._clock() - max(heard_at, opened_at)
+        text = f"the watch did not end in time, and nothing came for {silent_seconds:.1f} s"
+        self._interruption.interrupt(SilentError(text, silent_seconds))
+
+    def _doubt(self, since: float) -> None:
+        """Open the watch again, unless it was heard since then."""
+        if max(self.state.seen_at, self.state.opened_at) <= since:
+            self._interruption.interrupt(DoubtError("nothing came since another watch fell silent"))
 
     async def _compare_versions(self) -> None:
         """Make sure that the server knows the version that was seen last; raises HistoryError."""
-        latest = await self._client.latest_version(self._resource, silence_seconds=self._silence_seconds())
+        latest = await self._client.latest_version(self._resource, silence_seconds=self._answer_seconds())
         seen = self.state.last_resource_version
         # Versions are numbers that grow (KEP-5504), as etcd's revisions are.
         if latest.isdecimal() and seen.isdecimal() and int(latest) < int(seen):
@@ -296,12 +353,23 @@ class Reflector(Generic[T]):
         return code != 429
 
     def _watch_seconds(self) -> int:
-        most = self._limits.watch_seconds
-        return random.randint(most - 1, most)  # noqa: S311  # spreads load, no secret
+        """Return how long the next watch is to last."""
+        limits = self._limits
+        if self._is_in_doubt:
+            return _SECONDS_IN_DOUBT
+        most = limits.watch_seconds
+        if limits.long_watch_seconds is None:
+            # With two phases, one watch ends while the other goes on: what silences both is noticed sooner.
+            passed = (self._clock() - self._server.begun_at - limits.phase_seconds) % most
+            return max(most - round(passed) % most, most // 3, 1)
+        if self._has_bookmarks:
+            most = limits.long_watch_seconds
+        most = int(min(most, self._most_quiet_seconds))
+        return random.randint(most * 5 // 6, most)  # noqa: S311  # spreads load, no secret
 
-    def _silence_seconds(self) -> float:
-        """How long a server may keep silent: one that is slow, and not gone, must be able to answer in the end."""
-        return min(_LONGEST_SILENCE_SECONDS, self._limits.idle_seconds * 2.0 ** max(0, self._silences - 1))
+    def _answer_seconds(self) -> float:
+        """How long an answer may take to begin: a server that is slow, and not gone, must be able to give one."""
+        return min(_LONGEST_SILENCE_SECONDS, self._limits.answer_seconds * 2.0 ** max(0, self._silences - 1))
 
 
 class _Slices:

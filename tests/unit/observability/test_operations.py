@@ -6,7 +6,7 @@ import pytest
 from starlette.applications import Starlette
 
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.kube.watching.reflector import WatchState
+from extender_service.kube.watching.watch_state import WatchState
 from extender_service.observability.health import Health, watch_checks
 from extender_service.observability.metrics_registry import MetricsRegistry
 from extender_service.observability.operations import operations_routes

@@ -8,7 +8,7 @@ from prometheus_client.registry import Collector
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.structures.interning import shared
 from extender_service.kube.types.core import Node, NodeStatus, ObjectMeta, Pod, PodSpec
-from extender_service.kube.watching.reflector import WatchState
+from extender_service.kube.watching.watch_state import WatchState
 from extender_service.observability.state_metrics import ClusterCollector, CountCollector, WatchCollector
 
 CACHE_SIZE = "scheduler_scheduler_cache_size"

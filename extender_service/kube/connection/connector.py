@@ -1,6 +1,7 @@
 """How one connection to the API server is made: TLS, proxies, and what the socket does where the peer is gone."""
 
 import asyncio
+import math
 import socket
 import ssl
 import sys
@@ -25,9 +26,9 @@ IDLE_SECONDS = 60.0
 # As much as may wait to be read comes in one piece: with less, a page of a list takes a fifth more processor time.
 _READ_BYTES = 1 << 20
 
-# So soon the kernel closes a connection whose peer is gone without a word: after 3 s without a byte it asks for a sign
-# of life, then every 2 s; and what was sent must be acknowledged within 6 s.
-GONE_SECONDS = 8.0
+# The kernel closes a connection within so long after its peer has gone without a word: after 3 s without a byte it asks
+# for a sign of life, then every 2 s; and what was sent must be acknowledged within 6 s.
+GONE_SECONDS = 8.0 if sys.platform == "linux" else math.inf
 _SOCKET_OPTIONS = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
 if sys.platform == "linux":
     _SOCKET_OPTIONS += [

@@ -1,0 +1,81 @@
+"""How far what watches have brought can be trusted: each by itself, and all watches of one API server together.
+
+What shows that a kind is known as it was at some moment:
+
+- A list, an event, a bookmark or the punctual end of its own watch. Nodes and pods are judged by these alone.
+- For other kinds, whose watches are quiet for a minute: their connection is open, so the kernel has had signs of life
+  from its other end (`connector.GONE_SECONDS`), and the API server has sent something over another watch since. A
+  proxy or load balancer may give signs of life for an API server that is gone. Then nothing comes over the other
+  watches either, or the bookmark that is due after a minute is missing.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from extender_service.kube.connection.connector import GONE_SECONDS
+from extender_service.kube.connection.event_stream import EventStream
+
+
+@dataclass
+class WatchState:
+    """How far a store can be trusted, at any time; times are seconds of `time.monotonic`.
+
+    `synced`: the first list has been applied in full. `heard_at`: what the server had then is in the store, as far as
+    the lists and the watches that have ended tell; at first, when this was made. `watch`: the one that is open, since
+    `opened_at`, and `last_error`: why none is. `server`: what else counts while the watch is quiet, if anything. The
+    counters are for metrics; `relists` counts the lists that an expired resource version made necessary.
+    """
+
+    heard_at: float
+    synced: bool = False
+    watch: EventStream[Any] | None = None
+    opened_at: float = 0.0
+    server: "ServerWatches | None" = None
+    last_error: str | None = None
+    last_resource_version: str = ""
+    lists: int = 0
+    watches: int = 0
+    relists: int = 0
+    events: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def seen_at(self) -> float:
+        """Until when the store follows the server, as far as its own lists and watches tell."""
+        return self.heard_at if self.watch is None else max(self.heard_at, self.watch.current_at)
+
+    @property
+    def current_at(self) -> float:
+        """Until when the store follows the server; while all is well, seconds ago at most."""
+        seen_at = self.seen_at
+        if self.watch is None or self.server is None:
+            return seen_at
+        alive_at = self.server.alive_at
+        # What came before the watch was open may be on its way yet.
+        return max(seen_at, alive_at) if alive_at >= self.opened_at else seen_at
+
+
+class ServerWatches:
+    """The watches of one API server. `begun_at` is when this was made, in seconds of `clock`."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.begun_at = clock()
+        self._clock = clock
+        self._watches: list[tuple[WatchState, Callable[[float], None]]] = []
+
+    def add(self, state: WatchState, doubt: Callable[[float], None]) -> None:
+        """Add a watch. `doubt` is called with a time when it should be opened again, unless it was heard since."""
+        self._watches.append((state, doubt))
+
+    @property
+    def alive_at(self) -> float:
+        """When the API server was alive, and so was the other end of every connection that is open now."""
+        heard_at = max(state.seen_at for state, _ in self._watches)
+        return min(heard_at, self._clock() - GONE_SECONDS)
+
+    def fell_silent(self, since: float) -> None:
+        """Doubt all watches that were not heard since then: what cut one off may have cut off others."""
+        for _, doubt in self._watches:
+            doubt(since)
