@@ -169,7 +169,7 @@ class _Verbs:
         outcome = await self._filter(pod, args, call.has_hung_up, call.deadline)
         observation.asked = outcome.asked
         observation.passed = outcome.passed
-        observation.reasons = outcome.reasons
+        observation.grounds = outcome.grounds
         observation.node_name = outcome.node_name
         observation.looked_again = outcome.looked_again
         observation.ahead = outcome.ahead

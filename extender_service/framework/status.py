@@ -66,7 +66,8 @@ def unresolvable(*reasons: str) -> Status:
 class Rejections:
     """A verdict per node: 0 where the node passes, else a key that stands for the same status wherever it occurs.
 
-    Status texts are made from keys at the very end, once per distinct key. With `may_be_errors`, some of them may be
+    Status texts are made from keys at the very end, once per distinct key: for the log once the answer is out, when the
+    cluster may have changed already. With `may_be_errors`, some of them may be
     errors, which end the cycle.
     """
 

@@ -51,7 +51,7 @@ def _rejections(nodes: NodeView, tolerations: tuple[Toleration, ...]) -> Rejecti
     keys = nodes.kept_by_facts(_untolerated, tolerations)
     if not keys.any():
         return None
-    sets = nodes.taint_sets
+    sets = tuple(nodes.taint_sets)  # as they are now: a number may stand for another set when the status is made
     return Rejections(keys, lambda key: _rejection(first_untolerated(sets[key - 1] or (), tolerations)))
 
 

@@ -21,6 +21,7 @@ class Decision:
     - `verdicts`: on each node of the view
     - `feasible`: the positions in the view of the nodes that pass
     - `scores`: of the feasible nodes, in their order; None where no score was needed
+    - `chosen`: the position that `choose` returned, None before
     - `is_ahead`: the decision was made before it was asked for
     - `is_final`: the pod is refused as it is, and no change of the cluster can help
     """
@@ -41,6 +42,7 @@ class Decision:
         self.feasible = feasible
         self.scores = scores
         self.totals = None if scores is None else scores.totals
+        self.chosen: int | None = None
         self.is_ahead = False
         self.is_final = False
         self._best: NDArray[np.intp] | None = None
@@ -55,7 +57,8 @@ class Decision:
     def choose(self) -> int:
         """Return one of the best positions, each with the same chance."""
         best = self.best
-        return int(best[self.profile.random.randrange(len(best))])
+        self.chosen = int(best[self.profile.random.randrange(len(best))])
+        return self.chosen
 
 
 def decide(profile: Profile, question: Question, nominated: Sequence[Nomination] = ()) -> Decision:

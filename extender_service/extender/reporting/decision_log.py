@@ -1,5 +1,8 @@
 """One log line per decision.
 
+The line says why nodes were refused: how many for which reason, and how many by which plugin. At debug it has the best
+nodes, too, with what each plugin contributed to their scores.
+
 A decision is told at info, also when no node passed: that is the cluster's state, which kube-scheduler deals with. A
 call that ended with an error is a warning: its pod waits for no reason of its own, and kube-scheduler tries again.
 """
@@ -8,8 +11,12 @@ import logging
 from collections.abc import Mapping
 
 from extender_service.extender.reporting.observation import Observation
+from extender_service.extender.wire.requested_nodes import UNKNOWN_NODE
+from extender_service.scheduling.explanation import Grounds, NodeScore, best_scores, refusals
 
 log = logging.getLogger(__name__)
+
+_SCORED_NODES = 3
 
 
 def log_decision(observation: Observation) -> None:
@@ -33,6 +40,27 @@ def availability(passed: int, asked: int, reasons: Mapping[str, int]) -> str:
     return f"{passed}/{asked} nodes are available: {', '.join(counted)}."
 
 
+def _explanation(observation: Observation, grounds: Grounds) -> dict[str, object]:
+    fields: dict[str, object] = {}
+    reasons, plugins = refusals(grounds)
+    if grounds.unknown:
+        reasons[UNKNOWN_NODE] += grounds.unknown
+    if reasons:
+        fields["reasons"] = availability(observation.passed, observation.asked, reasons)
+    if plugins:
+        fields["refused_by"] = ", ".join(f"{count} {plugin}" for plugin, count in plugins.items())
+    if log.isEnabledFor(logging.DEBUG):
+        best = best_scores(grounds, _SCORED_NODES)
+        if best:
+            fields["scores"] = "; ".join(map(_score, best))
+    return fields
+
+
+def _score(node: NodeScore) -> str:
+    by_plugin = ", ".join(f"{plugin} {score}" for plugin, score in node.by_plugin.items())
+    return f"{node.node_name} {node.total}: {by_plugin}"
+
+
 def _fields(observation: Observation) -> dict[str, object]:
     fields: dict[str, object] = {"verb": observation.verb}
     if observation.pod:
@@ -44,8 +72,8 @@ def _fields(observation: Observation) -> dict[str, object]:
         fields["passed"] = observation.passed
     if observation.node_name:
         fields["node"] = observation.node_name
-    if observation.reasons:
-        fields["reasons"] = availability(observation.passed, observation.asked, observation.reasons)
+    if observation.grounds is not None:
+        fields.update(_explanation(observation, observation.grounds))
     if observation.looked_again:
         fields["looked_again"] = True
     if observation.ahead:

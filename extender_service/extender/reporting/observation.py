@@ -1,11 +1,12 @@
 """What is told about each call, for logs and metrics; the rooms above decide what becomes of it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Literal
 
 import msgspec
 
 from extender_service.extender.overload.overload import Limit
+from extender_service.scheduling.explanation import Grounds
 
 Verb = Literal["filter", "prioritize", "preempt", "bind"]
 
@@ -14,9 +15,9 @@ class Observation(msgspec.Struct, kw_only=True, gc=False):
     """One call of a verb and what came of it.
 
     `seconds` is what it took, and `at` when it was answered, in seconds since 1970. `asked` and `passed` count nodes;
-    `reasons` counts nodes by reason text; `node_name` is the one chosen or bound to; `ahead`: the decision was made
-    before the call came; `error` is empty unless the call ended with one; `limit` tells which limit that was about, if
-    any.
+    `grounds` are what the decision about them rests on; `node_name` is the one chosen or bound to; `ahead`: it was
+    decided before the call came; `error` is empty unless the call ended with one; `limit` is the one that this error is
+    about, if any.
     """
 
     verb: Verb
@@ -25,7 +26,7 @@ class Observation(msgspec.Struct, kw_only=True, gc=False):
     at: float = 0.0
     asked: int = 0
     passed: int = 0
-    reasons: Mapping[str, int] = {}
+    grounds: Grounds | None = None
     node_name: str = ""
     looked_again: bool = False
     ahead: bool = False

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import math
-from collections import Counter
 
 import msgspec
 import numpy as np
@@ -13,7 +12,7 @@ from extender_service.extender.expectations import Expectations
 from extender_service.extender.modes import Policy
 from extender_service.extender.second_look import SecondLook
 from extender_service.extender.trust import Trust
-from extender_service.extender.wire.requested_nodes import RequestedNodes, WholeNodes
+from extender_service.extender.wire.requested_nodes import UNKNOWN_NODE, RequestedNodes, WholeNodes
 from extender_service.framework.guard import CycleError, OutOfTimeError
 from extender_service.framework.plugin_errors import NoTimeLeftError
 from extender_service.framework.status import Code
@@ -23,13 +22,13 @@ from extender_service.kube.types.pods import pod_uid
 from extender_service.scheduling.asked_nodes import AskedNodes
 from extender_service.scheduling.decision import Decision
 from extender_service.scheduling.engine import Engine
+from extender_service.scheduling.explanation import Grounds, grounds
 from extender_service.scheduling.question import Question
 from extender_service.seams import Clock
 from extender_service.serving.scope import HungUp
 
 log = logging.getLogger(__name__)
 
-UNKNOWN_NODE = "node(s) not known to extender-service yet"
 # Of one answer. kube-scheduler keeps such texts, too; they quote what the pod asks for, once for each node.
 _MOST_REASON_CHARACTERS = 32 << 20
 
@@ -37,14 +36,15 @@ _MOST_REASON_CHARACTERS = 32 << 20
 class FilterOutcome(msgspec.Struct):
     """The answer, and what to report about it.
 
-    `passing` are the indexes of the whole nodes in the answer, where all that pass are in it.
+    `grounds` are those of the decision, None where the pod was being bound already. `passing` are the indexes of the
+    whole nodes in the answer, where all that pass are in it.
     """
 
     result: ExtenderFilterResult
     asked: int
     passed: int
-    reasons: Counter[str]
     node_name: str = ""
+    grounds: Grounds | None = None
     looked_again: bool = False
     ahead: bool = False
     passing: NDArray[np.intp] | None = None
@@ -104,6 +104,7 @@ class FilterVerb:
             outcome = self._chosen(pod, decision, hung_up)
         else:
             outcome = _all_passing(decision)
+        outcome.grounds = grounds(decision)
         outcome.looked_again = looked_again
         outcome.ahead = decision.is_ahead
         return outcome
@@ -190,16 +191,13 @@ def _one(asked: AskedNodes, position: int, passed: int) -> FilterOutcome:
         result = ExtenderFilterResult(nodes=ResultNodeList([asked.items[asked.index_of(position)]]))
     else:
         result = ExtenderFilterResult(node_names=[name])
-    return FilterOutcome(result, len(asked.names), passed, Counter(), name)
+    return FilterOutcome(result, len(asked.names), passed, name)
 
 
 def _all_passing(decision: Decision) -> FilterOutcome:
     asked, verdicts = decision.question.nodes, decision.verdicts
     failed: dict[str, str] = {}
     unresolvable = dict.fromkeys(asked.unknown, UNKNOWN_NODE)
-    reasons: Counter[str] = Counter()
-    if unresolvable:
-        reasons[UNKNOWN_NODE] = len(unresolvable)
     characters = 0
     for status, positions in verdicts.groups():
         message = status.message
@@ -211,8 +209,6 @@ def _all_passing(decision: Decision) -> FilterOutcome:
             )
         into = unresolvable if status.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE else failed
         into.update(dict.fromkeys(asked.view.names_at(positions), message))
-        for reason in status.reasons:
-            reasons[reason] += len(positions)
     passing = asked.passing(verdicts.passing)
     items = asked.items if isinstance(asked, WholeNodes) else None
     result = ExtenderFilterResult(
@@ -221,4 +217,4 @@ def _all_passing(decision: Decision) -> FilterOutcome:
         failed_nodes=failed,
         failed_and_unresolvable_nodes=unresolvable,
     )
-    return FilterOutcome(result, len(asked.names), len(passing), reasons, passing=None if items is None else passing)
+    return FilterOutcome(result, len(asked.names), len(passing), passing=None if items is None else passing)

@@ -16,6 +16,8 @@ from extender_service.scheduling.asked_nodes import AskedNodes, FoundRows, NodeF
 
 T = TypeVar("T")
 
+UNKNOWN_NODE = "node(s) not known to extender-service yet"
+
 # How Go begins a node in a list. Reading on to its end, through 10 KB of images and more, takes far longer.
 _GO_HEAD = re.compile(rb'\{"metadata":\{"name":"([-.a-z0-9]+)","uid":"[-0-9a-f]+","resourceVersion":"([0-9]+)",')
 

@@ -75,7 +75,6 @@ def test_what_a_caller_chooses_makes_no_new_series(calls: Calls) -> None:
                 pod=f"default/pod-{number}",
                 seconds=0,
                 asked=number,
-                reasons={f"reason {number}": number},
                 node_name=f"node-{number}",
                 error=f"error {number}" if number % 2 else "",
             )

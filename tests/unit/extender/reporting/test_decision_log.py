@@ -1,17 +1,25 @@
+import asyncio
 import logging
 from typing import Any
 
 import pytest
 
+from extender_service.extender.modes import Mode
 from extender_service.extender.reporting.decision_log import availability, log_decision
 from extender_service.extender.reporting.observation import Observation
+from extender_service.kube.types.core import Taint
+from tests.unit.cluster.objects import make_node, make_pod
+from tests.unit.extender.world import World
 
 NAME = "extender_service.extender.reporting.decision_log"
 
 
-def logged(caplog: pytest.LogCaptureFixture, observation: Observation) -> tuple[int, str, dict[str, Any]]:
+def logged(
+    caplog: pytest.LogCaptureFixture, observation: Observation, level: int = logging.INFO
+) -> tuple[int, str, dict[str, Any]]:
     """The level, message and fields of the one line that an observation makes."""
-    with caplog.at_level(logging.INFO, NAME):
+    caplog.clear()
+    with caplog.at_level(level, NAME):
         log_decision(observation)
     (record,) = caplog.records
     plain = logging.makeLogRecord({})
@@ -33,26 +41,78 @@ def test_reasons_are_counted_and_sorted_as_kube_scheduler_words_them() -> None:
 
 
 def test_a_decision_is_one_line_at_info(caplog: pytest.LogCaptureFixture) -> None:
-    observation = Observation(
-        verb="filter",
-        pod="default/web-1",
-        seconds=0.0012345,
-        asked=5,
-        passed=2,
-        reasons={"Insufficient cpu": 3},
-    )
+    observation = Observation(verb="filter", pod="default/web-1", seconds=0.0012345, asked=5, passed=2)
     assert logged(caplog, observation) == (
         logging.INFO,
         "decided",
-        {
-            "verb": "filter",
-            "pod": "default/web-1",
-            "asked": 5,
-            "passed": 2,
-            "reasons": "2/5 nodes are available: 3 Insufficient cpu.",
-            "ms": 1.234,
-        },
+        {"verb": "filter", "pod": "default/web-1", "asked": 5, "passed": 2, "ms": 1.234},
     )
+
+
+NODES = (
+    make_node("small", {"cpu": "1", "memory": "4Gi", "pods": "10"}),
+    make_node("other-small", {"cpu": "1", "memory": "1Gi", "pods": "10"}),
+    make_node("tainted", taints=[Taint("gpu", "yes", "NoSchedule")]),
+    make_node("free", {"cpu": "8", "memory": "32Gi", "pods": "10"}),
+    make_node("fuller", {"cpu": "4", "memory": "32Gi", "pods": "10"}),
+)
+BIG = make_pod("web", requests={"cpu": "2", "memory": "2Gi"})
+
+
+def decided(mode: Mode, *names: str) -> Observation:
+    """What is observed of a filter call about a pod that fits on two of the nodes."""
+    world = World(*NODES, mode=mode)
+    asyncio.run(world.filter(BIG, names))
+    (observation,) = world.observations
+    return observation
+
+
+@pytest.mark.parametrize("mode", ["beside", "replace"])
+def test_why_nodes_were_refused_and_by_which_plugin_is_in_the_line(
+    caplog: pytest.LogCaptureFixture, mode: Mode
+) -> None:
+    observation = decided(mode, "small", "other-small", "tainted", "free", "fuller", "new")
+    _, _, fields = logged(caplog, observation)
+    assert (fields["asked"], fields["passed"]) == (6, 2)
+    assert fields["reasons"] == (
+        "2/6 nodes are available: 1 Insufficient memory, 1 node(s) had untolerated taint {gpu: yes}, "
+        "1 node(s) not known to extender-service yet, 2 Insufficient cpu."
+    )
+    assert fields["refused_by"] == "1 TaintToleration, 2 NodeResourcesFit"
+    assert "scores" not in fields
+
+
+def test_where_no_node_was_refused_there_is_no_reason(caplog: pytest.LogCaptureFixture) -> None:
+    _, _, fields = logged(caplog, decided("replace", "free", "fuller"))
+    assert not {"reasons", "refused_by"} & fields.keys()
+
+
+def test_at_debug_the_line_has_the_scores_of_the_best_nodes_by_plugin(caplog: pytest.LogCaptureFixture) -> None:
+    observation = decided("replace", "small", "free", "fuller")
+    _, _, fields = logged(caplog, observation, logging.DEBUG)
+    best, other = fields["scores"].split("; ")
+    assert best.startswith("free ")
+    assert other.startswith("fuller ")
+    for node in (best, other):
+        total, by_plugin = node.partition(" ")[2].split(": ")
+        contributions = dict(each.rsplit(" ", 1) for each in by_plugin.split(", "))
+        assert sum(map(int, contributions.values())) == int(total)
+        assert {"NodeResourcesFit", "NodeResourcesBalancedAllocation"} <= contributions.keys()
+    assert observation.node_name == "free"
+
+
+def test_beside_no_score_was_needed_at_any_level(caplog: pytest.LogCaptureFixture) -> None:
+    assert "scores" not in logged(caplog, decided("beside", "free", "fuller"), logging.DEBUG)[2]
+
+
+def test_nothing_is_explained_where_nothing_is_logged(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    observation = decided("replace", "small", "free")
+    monkeypatch.setattr("extender_service.extender.reporting.decision_log.refusals", None)
+    with caplog.at_level(logging.WARNING, NAME):
+        log_decision(observation)
+    assert not caplog.records
 
 
 def test_a_chosen_node_and_a_second_look_are_told(caplog: pytest.LogCaptureFixture) -> None:
@@ -76,7 +136,7 @@ def test_a_decision_made_ahead_is_told(caplog: pytest.LogCaptureFixture) -> None
 
 
 def test_a_pod_that_fits_nowhere_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
-    observation = Observation(verb="filter", pod="a/b", seconds=0, asked=1, reasons={"Too many pods": 1})
+    observation = Observation(verb="filter", pod="a/b", seconds=0, asked=1)
     assert logged(caplog, observation)[:2] == (logging.INFO, "decided")
 
 

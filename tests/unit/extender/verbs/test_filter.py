@@ -8,7 +8,7 @@ from msgspec import structs
 
 from extender_service.cluster.state.cluster_events import ClusterEvent
 from extender_service.extender.modes import Mode
-from extender_service.extender.verbs.filter import UNKNOWN_NODE
+from extender_service.extender.wire.requested_nodes import UNKNOWN_NODE
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.guard import CycleError
 from extender_service.framework.interface import Permit, Reserve
@@ -16,6 +16,7 @@ from extender_service.framework.status import Code, Status
 from extender_service.kube.types.core import Pod, PodResourceClaim, PodResources, Taint
 from extender_service.kube.types.extender_api import ExtenderArgs
 from extender_service.scheduling.decision import decide
+from extender_service.scheduling.explanation import refusals
 from extender_service.testing import Trial
 from tests.unit.cluster.objects import make_node, make_pod
 from tests.unit.extender.world import Hold, World
@@ -67,7 +68,9 @@ def test_a_pod_with_a_field_that_no_plugin_judges_is_refused_in_place_of_kube_sc
     assert (answer["NodeNames"], answer["FailedNodes"]) == ([], {})
     assert answer["FailedAndUnresolvableNodes"] == {"full": reason, "a": reason, "new": UNKNOWN_NODE}
     (observation,) = world.observations
-    assert observation.reasons == {reason: 2, UNKNOWN_NODE: 1}
+    assert observation.grounds is not None
+    assert observation.grounds.unknown == 1
+    assert refusals(observation.grounds) == ({reason: 2}, {})
     assert not observation.looked_again  # no change of the cluster can help
     assert world.expected_on(pod) is None
 
@@ -112,7 +115,8 @@ def test_every_node_that_does_not_pass_is_listed_with_the_reasons_of_kube_schedu
     }
     (observation,) = world.observations
     assert (observation.verb, observation.pod, observation.asked, observation.passed) == ("filter", "default/web", 5, 1)
-    assert observation.reasons == {
+    assert observation.grounds is not None
+    assert refusals(observation.grounds).reasons == {
         "Insufficient cpu": 1,
         "Insufficient memory": 1,
         "node(s) didn't have free ports for the requested pod ports": 1,
@@ -133,7 +137,9 @@ def test_unknown_nodes_are_reported(others: int) -> None:
     (answer,) = run(world, WEB, names=["new", "a", "gone"])
     assert answer["NodeNames"] == ["a"]
     assert answer["FailedAndUnresolvableNodes"] == {"new": UNKNOWN_NODE, "gone": UNKNOWN_NODE}
-    assert world.observations[0].reasons == {UNKNOWN_NODE: 2}
+    grounds = world.observations[0].grounds
+    assert grounds is not None
+    assert grounds.unknown == 2
 
 
 def test_a_node_that_is_gone_while_its_pods_stay_is_unknown() -> None:

@@ -1,0 +1,130 @@
+"""Why a decision is as it is: how many nodes were refused, by which plugin and why, and what the best nodes scored."""
+
+import logging
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from extender_service.framework.runtime import Scores
+from extender_service.framework.status import Rejections
+from extender_service.framework.verdicts import Verdicts
+from extender_service.scheduling.decision import Decision
+
+log = logging.getLogger(__name__)
+
+# A plugin may give each node a reason of its own: the rarest are counted together, and long ones are cut.
+_MOST_REASONS = 100
+_MOST_CHARACTERS = 1000
+OTHER_REASONS = "node(s) had other reasons"
+
+
+class Grounds(NamedTuple):
+    """What a decision rests on, as far as it is explained: the cluster may have changed since, or go on to change.
+
+    The question is not among it: that may hold a request of many megabytes.
+
+    - `names`, `positions`: of the nodes asked about, as in AskedNodes; `unknown` counts those that the cluster lacks
+    - `verdicts`, `feasible`, `scores`, `chosen`: as in Decision
+    """
+
+    names: Sequence[str]
+    positions: NDArray[np.intp]
+    unknown: int
+    verdicts: Verdicts
+    feasible: NDArray[np.intp]
+    scores: Scores | None
+    chosen: int | None
+
+
+class Refusals(NamedTuple):
+    """The nodes that were refused, counted by reason, and by the plugin that refused them first, in its turn.
+
+    A node with two reasons counts for each. A node counts for no plugin where the framework refused it: the reason says
+    then which plugins' PreFilter left it out, or which field of the pod is not supported.
+    """
+
+    reasons: Counter[str]
+    plugins: Counter[str]
+
+
+class NodeScore(NamedTuple):
+    """A node's total score, and what each plugin contributes to it: its score times its weight."""
+
+    node_name: str
+    total: int
+    by_plugin: dict[str, int]
+
+
+def grounds(decision: Decision) -> Grounds:
+    """Return what a decision rests on."""
+    asked = decision.question.nodes
+    return Grounds(
+        asked.names,
+        asked.positions,
+        len(asked.found.unknown),
+        decision.verdicts,
+        decision.feasible,
+        decision.scores,
+        decision.chosen,
+    )
+
+
+def refusals(on: Grounds) -> Refusals:
+    """Count why nodes were refused; those that the cluster lacks are not counted."""
+    found = Refusals(Counter(), Counter())
+    for plugin, rejections, positions, keys in on.verdicts.settled():
+        if plugin:
+            found.plugins[plugin] += len(positions)
+        counted = 0
+        for key, nodes in _most_frequent(keys):
+            for reason in _reasons(plugin, rejections, key):
+                found.reasons[reason] += nodes
+            counted += nodes
+        if counted < len(keys):
+            found.reasons[OTHER_REASONS] += len(keys) - counted
+    return found
+
+
+def best_scores(on: Grounds, most: int) -> list[NodeScore]:
+    """Return the scores of the best nodes, `most` at most; of equal ones, the chosen node comes first.
+
+    The list is empty where no score was needed.
+    """
+    if on.scores is None:
+        return []
+    totals, weighted = on.scores.totals, on.scores.weighted
+    best = np.lexsort((on.feasible != on.chosen, -totals))[:most]
+    return [
+        NodeScore(
+            on.names[int(np.flatnonzero(on.positions == on.feasible[at])[0])],
+            int(totals[at]),
+            {plugin: int(scores[at]) for plugin, scores in weighted.items()},
+        )
+        for at in best
+    ]
+
+
+def _most_frequent(keys: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Iterate over the distinct keys, each with how often it occurs, the most frequent ones only if there are many."""
+    if not np.count_nonzero(keys != keys[0]):  # mostly so, and sorting takes longer
+        yield int(keys[0]), len(keys)
+        return
+    ordered = np.sort(keys)
+    starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
+    counts = np.diff(starts, append=len(ordered))
+    if len(starts) > _MOST_REASONS:
+        frequent = np.argsort(-counts, kind="stable")[:_MOST_REASONS]
+        starts, counts = starts[frequent], counts[frequent]
+    yield from zip(ordered[starts].tolist(), counts.tolist(), strict=True)
+
+
+def _reasons(plugin: str, rejections: Rejections, key: int) -> list[str]:
+    try:
+        reasons = rejections.status_of(key).reasons
+    except Exception:
+        log.exception("a plugin cannot say why it refused a node", extra={"plugin": plugin})
+        return [OTHER_REASONS]
+    return [reason if len(reason) <= _MOST_CHARACTERS else f"{reason[:_MOST_CHARACTERS]}…" for reason in reasons]
