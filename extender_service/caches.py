@@ -9,7 +9,7 @@ most its number of entries times the most that one may take. `caches` lists them
 """
 
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable
 from functools import wraps
 from sys import getsizeof
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, TypeVarTuple, cast
@@ -161,16 +161,20 @@ class _Kept(OrderedDict[H, V]):
 class LruCache(Generic[H, V]):
     """Values by key. The least recently used go first where they are too many, or take too many bytes together.
 
-    What takes more than `most_bytes` alone is not kept. Without a `name` it is not listed: it is a part of a cache that
-    is; or an index, which whoever changes its objects keeps up to date, so that what it holds follows from these.
+    What takes more than a quarter of `most_bytes` alone is not kept. Without a `name` it is not listed: it is a part of
+    a cache that is; or an index, which whoever changes its objects keeps up to date, so that what it holds follows from
+    these.
     """
+
+    size_bytes = 0
 
     def __init__(self, name: str | None, *, most_entries: int, most_bytes: int) -> None:
         self.most_entries = most_entries
         self.most_bytes = most_bytes
-        self.size_bytes = 0
         self._name = name
         self._kept: _Kept[H, V] = _Kept()
+        # Return the value of a key, None if it is not kept; this does not count as a use.
+        self.peek = self._kept.get
         self._sizes: dict[H, int] = {}
         if name is not None:
             listed(self)
@@ -193,7 +197,7 @@ class LruCache(Generic[H, V]):
         if key in self._kept:
             self.forget(key)
         size_bytes += _BYTES_AN_ENTRY
-        if size_bytes > self.most_bytes:
+        if 4 * size_bytes > self.most_bytes:
             return
         self._kept[key] = value
         self._sizes[key] = size_bytes
@@ -226,15 +230,14 @@ class LruCache(Generic[H, V]):
 
 
 class LastFew(Generic[K, V]):
-    """The last few values, as `entries` of key and value: the oldest first, which goes first.
+    """The last few values, as `entries` of key, value and size: the oldest first, which goes first.
 
     The caller compares the keys. What takes more than `most_entry_bytes` is not kept. Without a `name` it is not
     listed: it is a part of a cache that is.
     """
 
     def __init__(self, name: str | None, *, most_entries: int, most_entry_bytes: int) -> None:
-        self.entries: deque[tuple[K, V]] = deque(maxlen=most_entries)
-        self._sizes: deque[int] = deque(maxlen=most_entries)
+        self.entries: deque[tuple[K, V, int]] = deque(maxlen=most_entries)
         self.most_entries = most_entries
         self._name = name
         self._most_entry_bytes = most_entry_bytes
@@ -244,13 +247,16 @@ class LastFew(Generic[K, V]):
     def keep(self, key: K, value: V, size_bytes: int) -> None:
         """Keep a value, which takes so many bytes together with its key."""
         if size_bytes <= self._most_entry_bytes:
-            self.entries.append((key, value))
-            self._sizes.append(size_bytes)
+            self.entries.append((key, value, size_bytes))
+
+    def forget(self, is_gone: Callable[[V], bool]) -> None:
+        """Forget the values for which a function returns that."""
+        self.entries = deque([entry for entry in self.entries if not is_gone(entry[1])], maxlen=self.most_entries)
 
     def current_size(self) -> CacheSize:
         """Return how full the cache is."""
-        most_bytes = self.most_entries * self._most_entry_bytes
-        return CacheSize(self._name or "", len(self.entries), sum(self._sizes), most_bytes)
+        size_bytes, most_bytes = sum(size for _, _, size in self.entries), self.most_entries * self._most_entry_bytes
+        return CacheSize(self._name or "", len(self.entries), size_bytes, most_bytes)
 
 
 def size_of(thing: object, most: int = 1 << 24) -> int:
@@ -271,7 +277,8 @@ def size_of(thing: object, most: int = 1 << 24) -> int:
             left += cast("list[object]", item)
         elif isinstance(item, msgspec.Struct):
             left += msgspec.structs.astuple(item)
-        elif isinstance(item, Mapping):
+        elif kind is dict:
+            item = cast("dict[object, object]", item)
             left += item.keys()
             left += item.values()
         elif isinstance(item, np.ndarray) and item.base is not None:

@@ -125,11 +125,11 @@ class NodeFinder:
 
     def _rows(self, names: Sequence[str]) -> FoundRows:
         table = self._cluster.nodes
-        for (of_names, membership), found in self._recent.entries:
+        for (of_names, membership), found, _ in self._recent.entries:
             if of_names is names and membership == table.membership:
                 return found
         found = find_rows(table, names)
-        unknown = sum([len(names[index]) for index in found.unknown])
+        unknown = sum(map(len, map(names.__getitem__, found.unknown)))
         self._recent.keep((names, table.membership), found, _BYTES_A_NAME * len(names) + 4 * unknown)
         return found
 

@@ -9,24 +9,29 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
+from extender_service.cluster.amounts.dimensions import Dimensions
 from extender_service.cluster.amounts.requests import RequestShape, pod_requests, request_shape, requests_and_ports
 from extender_service.cluster.nodes.images import Images
 from extender_service.cluster.nodes.volume_support import limit_key
 from extender_service.cluster.owners.owners import Workloads
 from extender_service.cluster.pods import pod_entries
-from extender_service.cluster.pods.running_terms import RunningTerms
-from extender_service.cluster.selection.label_sets import LabelSet, label_set
+from extender_service.cluster.pods.pod_counts import PodCounts, PodQuery
+from extender_service.cluster.pods.pod_table import PodTable
+from extender_service.cluster.pods.running_terms import RunningTerms, TermKey
+from extender_service.cluster.selection.label_sets import LabelSet, PodSelector, label_set
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.structures.interning import shared
 from extender_service.cluster.view import node_view
+from extender_service.cluster.view.node_view import NodeView
 from extender_service.extender.wire import request_limits as moderation
 from extender_service.extender.wire.nodes_args import ExtenderArgsDecoder
 from extender_service.extender.wire.priorities import Priorities, PrioritiesEncoder
-from extender_service.kube.parsing.pod_affinity import pod_affinity_terms
+from extender_service.kube.parsing.pod_affinity import AffinityTerm, pod_affinity_terms
 from extender_service.kube.parsing.quantities import parse_quantity
 from extender_service.kube.parsing.resource_names import is_extended_resource, is_scalar_resource
-from extender_service.kube.parsing.selectors import label_set_selector, parse_label_selector
+from extender_service.kube.parsing.selectors import NOTHING, label_set_selector, parse_label_selector
 from extender_service.kube.types import core as objects
 from extender_service.kube.types.core import (
     Affinity,
@@ -46,12 +51,15 @@ from extender_service.plugins.node_resources import usages as resource_scoring
 from extender_service.plugins.node_resources.usages import WeighedPod, WeightedResource
 from extender_service.plugins.pod_topology_spread.constraints import own_constraints
 from extender_service.scheduling.asked_nodes import NodeFinder
-from tests.unit.cluster.objects import make_container
+from tests.unit.cluster.objects import make_container, make_node, make_pod
 
 Ask = Callable[[int, int], object]
 """Ask for the result of a key, by its number and how many things are in it."""
 
 _TYPES = [kind for kind in vars(objects).values() if isinstance(kind, type) and issubclass(kind, msgspec.Struct)]
+_ROWS = 200
+# As many things in a key as is enough where all keys together are limited.
+_MANY = 100
 # A character of four bytes.
 _WIDE = "\U0001f600"
 
@@ -156,7 +164,9 @@ def _selected() -> Ask:
     workloads = Workloads()
     for name in ("a", "b", "c"):
         workloads.apply(Namespace(ObjectMeta(name=name)))
-    return lambda number, things: workloads.namespaces_selected_by(label_set_selector(_labels(number, things)))
+    return lambda number, things: workloads.namespaces_selected_by(
+        label_set_selector(_labels(number, min(things, _MANY)))
+    )
 
 
 def _answer(workloads: Workloads, label_set: LabelSet) -> LabelSet:
@@ -165,23 +175,72 @@ def _answer(workloads: Workloads, label_set: LabelSet) -> LabelSet:
 
 def _answers() -> Ask:
     workloads = Workloads()
-    return lambda number, things: workloads.remembered(_answer, LabelSet("a", _labels(number, things)))
+    return lambda number, things: workloads.remembered(_answer, LabelSet("a", _labels(number, min(things, _MANY))))
 
 
 def _about() -> Ask:
     terms = RunningTerms()
-    return lambda number, things: terms.about(LabelSet("a", _labels(number, things)), {})
+    return lambda number, things: terms.about(LabelSet("a", _labels(number, min(things, _MANY))), {})
 
 
 def _images() -> Ask:
     images = Images()
 
     def ask(number: int, things: int) -> object:
-        name = f"{number:06}{_WIDE * things}"
+        name = f"{number:06}{_WIDE * min(things, _MANY)}"
         images.set(0, (ContainerImage((name,), 1),))
         return images.find(name)
 
     return ask
+
+
+def _pod_counts() -> Ask:
+    counts = PodCounts(PodTable(Dimensions()))
+
+    def ask(number: int, things: int) -> object:
+        query = PodQuery((PodSelector(None, label_set_selector(_labels(number, min(things, _MANY)))),))
+        return counts.by_row(query, _ROWS)
+
+    return ask
+
+
+def _pod_sums() -> Ask:
+    counts = PodCounts(PodTable(Dimensions()))
+    arrays = [np.arange(_ROWS), np.arange(_ROWS)]
+
+    def ask(number: int, things: int) -> object:
+        query = PodQuery((PodSelector(None, label_set_selector({"a": f"{number:06}{_WIDE * min(things, _MANY)}"})),))
+        return [counts.by_value(query, numbers, _ROWS) for numbers in arrays]
+
+    return ask
+
+
+def _term_sums() -> Ask:
+    terms = RunningTerms()
+    # Of a term that few rows have, nothing is kept; of one that no pod has any more, neither.
+    for number in range(300):
+        term = AffinityTerm(frozenset(), NOTHING, label_set_selector(_labels(number, 10)), "host")
+        for row in range(40):
+            terms.add(TermKey(term), row, 1)
+    known, numbers = list(terms._counts.values()), np.arange(_ROWS)
+    return lambda number, _: terms.add_by_value(known[number % 300], np.zeros(_ROWS, np.int64), numbers)
+
+
+def _columns(by: str) -> Ask:
+    cluster = Cluster()
+    for row in range(_ROWS):
+        cluster.apply_node(make_node(f"node-{row}", {"cpu": str(row)}))
+
+    def ask(number: int, things: int) -> object:
+        nodes = cluster.view(None)
+        cluster.apply_pod(make_pod("pod", f"node-{number % _ROWS}", requests={"cpu": f"{number}m"}))
+        return getattr(nodes, by)(_made_up, number, tuple(_labels(number, min(things, _MANY)).items()))
+
+    return ask
+
+
+def _made_up(nodes: NodeView, number: int, _: object) -> NDArray[np.float64]:
+    return np.full((4, len(nodes)), float(number))
 
 
 HOSTILE: Mapping[str, Sequence[Callable[[], Ask]]] = {
@@ -223,6 +282,12 @@ HOSTILE: Mapping[str, Sequence[Callable[[], Ask]]] = {
         lambda: lambda number, things: requests_and_ports(_spec_with_requests(number, things)),
     ],
     "requirements": [lambda: _values],
+    "pod counts": [_pod_counts, _pod_sums],
+    "results about nodes": [
+        lambda: _columns("kept_by_facts"),
+        lambda: _columns("kept_by_room"),
+        lambda: _columns("remembered"),
+    ],
     "results about owners": [_answers],
     "rows of dimensions": [
         lambda: lambda number, things: node_view._rows_of(tuple(range(1000 + number, 1000 + number + things)), 10)
@@ -238,6 +303,7 @@ HOSTILE: Mapping[str, Sequence[Callable[[], Ask]]] = {
         lambda: lambda number, things: pod_requests(_shape(number, things)),
         lambda: lambda number, things: pod_requests(_shape_of_many(number, things)),
     ],
+    "sums of affinity terms": [_term_sums],
     "terms by label set": [_about],
     "texts": [lambda: lambda number, things: shared(f"{number:06}{_WIDE * things}")],
     "weighed pods": [

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from extender_service.cluster.owners.owners import MOST_ANSWERS, MOST_SELECTIONS
+from extender_service.cluster.pods.running_terms import MOST_SUMS
 from extender_service.cluster.state.cluster import Cluster
 
 
@@ -22,6 +23,7 @@ class TableSize(NamedTuple):
 def table_sizes(cluster: Cluster) -> Iterator[TableSize]:
     """Yield the sizes of all tables."""
     nodes, pods, workloads = cluster.nodes, cluster.pods, cluster.workloads
+    memory, memo = cluster.memory, cluster.memory.memo()
     columns, label_sets = nodes.label_columns, pods.label_sets
     yield TableSize("node_rows", len(nodes.row_of))
     yield TableSize("taint_sets", len(nodes.taint_sets))
@@ -31,21 +33,21 @@ def table_sizes(cluster: Cluster) -> Iterator[TableSize]:
     yield TableSize("dimensions", len(nodes.dimensions))
     yield TableSize("node_label_keys", len(columns), columns.limit)
     yield TableSize("node_label_values", columns.value_count, columns.limit * nodes.size)
-    yield TableSize("kept_by_facts", len(nodes.by_facts), nodes.by_facts.limit)
-    yield TableSize("kept_by_room", len(nodes.by_room), nodes.by_room.limit)
-    yield TableSize("remembered", nodes.memo.entry_count, nodes.memo.most_entry_count)
+    yield TableSize("kept_by_facts", len(memory.by_facts), memory.by_facts.most_entries)
+    yield TableSize("kept_by_room", len(memory.by_room), memory.by_room.most_entries)
+    yield TableSize("remembered", memo.entry_count, memo.most_entry_count)
     yield TableSize("pod_slots", len(pods))
     yield TableSize("request_sets", len(pods.request_sets))
     yield TableSize("pod_port_sets", len(pods.port_sets))
     yield TableSize("label_sets", len(label_sets))
     yield TableSize("namespaces", label_sets.namespace_count)
     yield TableSize("pod_label_keys", label_sets.indexed_count, label_sets.limit)
-    yield TableSize("pod_counts", len(cluster.pod_counts), cluster.pod_counts.limit)
+    yield TableSize("pod_counts", len(cluster.pod_counts), cluster.pod_counts.most_entries)
     yield TableSize("term_sets", len(pods.term_sets))
     yield TableSize("anti_affinity_terms", len(pods.anti_affinity))
     yield TableSize("affinity_terms", len(pods.affinity))
-    yield TableSize("anti_affinity_sums", pods.anti_affinity.sum_count, pods.anti_affinity.limit)
-    yield TableSize("affinity_sums", pods.affinity.sum_count, pods.affinity.limit)
+    yield TableSize("anti_affinity_sums", pods.anti_affinity.sum_count, MOST_SUMS)
+    yield TableSize("affinity_sums", pods.affinity.sum_count, MOST_SUMS)
     yield TableSize("known_pods", cluster.pod_count)
     yield TableSize("placements", len(cluster.placements))
     yield TableSize("nominations", len(cluster.nominations))

@@ -1,8 +1,7 @@
 """The table of nodes: one row per node, one column per fact that plugins read."""
 
-import weakref
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from itertools import repeat
 
 import numpy as np
@@ -14,9 +13,8 @@ from extender_service.cluster.amounts.requests import HostPort, node_allocatable
 from extender_service.cluster.nodes.images import Images
 from extender_service.cluster.nodes.label_columns import LabelColumn, LabelColumns
 from extender_service.cluster.nodes.volume_support import VolumeSupport, volume_support
-from extender_service.cluster.structures.following_columns import KeptColumns
+from extender_service.cluster.structures.change_log import ChangeLog
 from extender_service.cluster.structures.interning import Interner
-from extender_service.cluster.structures.memo import NodeMemo
 from extender_service.kube.types.core import Node, Taint
 from extender_service.kube.types.storage import CSINode
 
@@ -37,8 +35,7 @@ class NodeTable:
     - `label_columns`, through `label_column`
     - `images`; `objects` are the nodes without theirs
 
-    `by_facts` keeps what follows from what each node says of itself, `by_room` what also follows from what pods take;
-    `memo` what follows from the facts of all nodes together.
+    `fact_changes` logs the rows that are new or whose node changed, `room_changes` also those where what pods take did.
     """
 
     def __init__(self, dimensions: Dimensions | None = None) -> None:
@@ -63,22 +60,12 @@ class NodeTable:
         self.port_set = np.full(_FIRST_CAPACITY, self._no_ports, np.intp)
         self.volume_support = np.full(_FIRST_CAPACITY, self._no_support, np.intp)
         self.images = Images()
-        self.by_facts = KeptColumns()
-        self.by_room = KeptColumns(state_of=_room(weakref.ref(self)))
+        self.fact_changes: ChangeLog[int] = ChangeLog()
+        self.room_changes: ChangeLog[int] = ChangeLog()
         self._csi_nodes: dict[str, CSINode] = {}
         self._ports: dict[int, Counter[HostPort]] = {}
         self.label_columns = LabelColumns()
         self._free: list[int] = []
-        self._memo = NodeMemo(None, 0)
-        self._memo_of: tuple[int, ...] = ()
-
-    @property
-    def memo(self) -> NodeMemo:
-        """The memo of all nodes as they are now."""
-        state = (self.by_facts.changes.count, self.size, self.capacity)
-        if state != self._memo_of:
-            self._memo, self._memo_of = NodeMemo(None, self.size), state
-        return self._memo
 
     @property
     def capacity(self) -> int:
@@ -169,6 +156,7 @@ class NodeTable:
             self.port_sets.hold(frozenset())
             self.taint_sets.hold(())
             self.volume_supports.hold(VolumeSupport())
+            self._tell(row)
         self.row_of[name] = row
         return row
 
@@ -187,6 +175,10 @@ class NodeTable:
             self._ports[row] = +self._ports[row]
             self._set_ports(row)
         self._free_if_unused(row)
+
+    def room_of(self, row: int) -> bytes:
+        """Return the same for two rows with nodes that offer the same, of which the pods take the same."""
+        return self.allocatable[:, row].tobytes() + self.requested[:, row].tobytes()
 
     def rows_named(self, names: Collection[str]) -> NDArray[np.intp]:
         """Return the row of each name, -1 for a node that does not exist."""
@@ -242,11 +234,11 @@ class NodeTable:
             self._widen()
         requested = self.requested[: len(amounts), row]
         requested += amounts
-        self.by_room.changes.append(row)
+        self.room_changes.append(row)
 
     def _tell(self, row: int) -> None:
-        self.by_facts.changes.append(row)
-        self.by_room.changes.append(row)
+        self.fact_changes.append(row)
+        self.room_changes.append(row)
 
     def _set_volume_support(self, row: int) -> None:
         node = self.objects[row]
@@ -286,18 +278,6 @@ class NodeTable:
         more = self.dimensions.room - len(self.allocatable)
         self.allocatable = np.pad(self.allocatable, ((0, more), (0, 0)))
         self.requested = np.pad(self.requested, ((0, more), (0, 0)))
-
-
-def _room(reference: weakref.ref[NodeTable]) -> Callable[[int], bytes]:
-    """Tell the same of two rows with nodes that offer the same, of which the pods take the same."""
-
-    # A copy of the table for a single call would wait for the garbage collector, if the table kept itself.
-    def room(row: int) -> bytes:
-        table = reference()
-        assert table is not None
-        return table.allocatable[:, row].tobytes() + table.requested[:, row].tobytes()
-
-    return room
 
 
 def _without_images(node: Node) -> Node:

@@ -1,16 +1,25 @@
 """How many pods that a selector matches are on each node, kept for the selectors that decisions ask for."""
 
 import weakref
+from collections.abc import Sequence
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from extender_service.caches import LastFew, size_of
 from extender_service.cluster.nodes.label_columns import ABSENT
 from extender_service.cluster.pods.pod_changes import PodChange
 from extender_service.cluster.pods.pod_table import NO_ROW, PodTable
 from extender_service.cluster.selection.label_sets import LabelSet, PodSelector
+from extender_service.cluster.structures.following_columns import FollowingColumns
 
+MOST_QUERIES = 512
+# Of all counts together, and of the queries, which pods make up.
+_MOST_BYTES_A_ROW = 8 << 10
+_MOST_BYTES_BESIDES = 8 << 20
+# Of what holds the counts and sums of a query.
+_BYTES_A_QUERY = 2 << 10
 # Of one query: a pod may be spread over zones and racks.
 _MOST_SUMS = 2
 # Each query may refer to other labels, that no pod has any more.
@@ -31,7 +40,7 @@ class PodQuery(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
 class _Sums(msgspec.Struct, gc=False):
     """Counts added up by the number that each row has, of the rows that are included (None: all).
 
-    Once others have forgotten these two arrays, nobody can ask for the sums again.
+    They do not keep these two arrays, without which they are of no more use.
     """
 
     numbers: weakref.ref[NDArray[np.intp]]
@@ -42,24 +51,28 @@ class _Sums(msgspec.Struct, gc=False):
         """Tell whether these are the very same arrays."""
         return self.numbers() is numbers and (None if self.included is None else self.included()) is included
 
-    def follow(self, row: int, sign: int) -> bool:
-        """Take over that there is a pod more, or less, on a row; returns whether the sums can still be asked for."""
+    def is_of_no_use(self) -> bool:
+        """Whether one of the arrays is gone."""
+        return self.numbers() is None or (self.included is not None and self.included() is None)
+
+    def follow(self, row: int, sign: int) -> None:
+        """Take over that there is a pod more, or less, on a row."""
         numbers = self.numbers()
         included = None if self.included is None else self.included()
         if numbers is None or (self.included is not None and included is None):
-            return False
+            return
         if row < len(numbers) and (included is None or included[row]):
             number = numbers[row]
             if number != ABSENT:
                 self.by_value[number] += sign
-        return True
 
 
 class _Counts(msgspec.Struct, gc=False):
     query: PodQuery
+    query_bytes: int
     by_row: NDArray[np.int64]
     change_count: int
-    sums: list[_Sums]
+    sums: LastFew[None, _Sums]
     # The labels that were looked at last, and whether such pods are selected: one change after the other is of pods
     # that are alike.
     last: LabelSet | None = None
@@ -77,32 +90,33 @@ class _Counts(msgspec.Struct, gc=False):
             self.last, self.selects_last = label_set, selects
         return selects
 
+    @property
+    def size_bytes(self) -> int:
+        """How many bytes the counts take, with the query."""
+        return self.query_bytes + self.by_row.nbytes + sum(sums.by_value.nbytes for _, sums, _ in self.sums.entries)
+
     def follow(self, row: int, sign: int) -> None:
         """Take over that there is a pod more, or less, on a row."""
         if row >= len(self.by_row):
             self.by_row = _lengthened(self.by_row, 2 * row + 1)
         self.by_row[row] += sign
-        if self.sums:
-            self.sums = [sums for sums in self.sums if sums.follow(row, sign)]
+        for _, sums, _ in self.sums.entries:
+            sums.follow(row, sign)
 
 
-class PodCounts:
-    """Counts by node row, one array per query. At most `limit` are kept, the least recently asked for goes first.
+class PodCounts(FollowingColumns[PodQuery, _Counts]):
+    """Counts by node row, one array per query, which follow the pods that come to nodes and leave them.
 
-    The first answer to a query looks at all pods at once; from then on it follows the changes.
+    The first answer to a query looks at all pods at once.
     """
 
-    def __init__(self, pods: PodTable, limit: int = 512) -> None:
+    def __init__(self, pods: PodTable, most_entries: int = MOST_QUERIES) -> None:
+        super().__init__("pod counts", pods.changes, most_entries=most_entries, most_bytes=_MOST_BYTES_BESIDES)
         self._pods = pods
-        self.limit = limit
-        self._counts: dict[PodQuery, _Counts] = {}
-
-    def __len__(self) -> int:
-        return len(self._counts)
 
     def by_row(self, query: PodQuery, size: int) -> NDArray[np.int64]:
         """Return the number of such pods on each of the first `size` rows; not to be written to."""
-        return self._current(query, size).by_row[:size]
+        return self._counts_of(query, size).by_row[:size]
 
     def by_value(
         self, query: PodQuery, numbers: NDArray[np.intp], size: int, included: NDArray[np.bool_] | None = None
@@ -112,32 +126,35 @@ class PodCounts:
         Pods count on rows that are `included`, and not where the number is ABSENT; the result has one entry more, of 0,
         for ABSENT to pick. It is not to be written to, and kept for as long as the very same two arrays are given.
         """
-        counts = self._current(query, len(numbers))
-        for sums in counts.sums:
+        counts = self._counts_of(query, len(numbers))
+        for _, sums, _ in counts.sums.entries:
             if sums.are_of(numbers, included):
                 return sums.by_value
         by_row = counts.by_row[: len(numbers)]
         by_value = sum_by_value(numbers, by_row if included is None else np.where(included, by_row, 0), size)
-        added = _Sums(weakref.ref(numbers), None if included is None else weakref.ref(included), by_value)
-        counts.sums = [*counts.sums[1 - _MOST_SUMS :], added]
+        sums = _Sums(weakref.ref(numbers), None if included is None else weakref.ref(included), by_value)
+        counts.sums.forget(_Sums.is_of_no_use)
+        counts.sums.keep(None, sums, by_value.nbytes)
+        self.keep(query, counts, counts.size_bytes)
         return by_value
 
-    def _current(self, query: PodQuery, size: int) -> _Counts:
-        counts = self._counts.pop(query, None)
-        changes = None if counts is None else self._pods.changes.since(counts.change_count)
-        if counts is None or changes is None:
-            counts = _Counts(query, self._count(query, size), self._pods.changes.count, [])
-            if len(self._counts) >= self.limit:
-                del self._counts[next(iter(self._counts))]
-        elif changes:
-            for change in changes:
-                if counts.are_about(change):
-                    counts.follow(change.row, change.sign)
-            counts.change_count = self._pods.changes.count
+    def _counts_of(self, query: PodQuery, size: int) -> _Counts:
+        counts = self.current(query)
+        if counts is None:
+            sums: LastFew[None, _Sums] = LastFew(None, most_entries=_MOST_SUMS, most_entry_bytes=1 << 62)
+            self.most_bytes = _MOST_BYTES_BESIDES + _MOST_BYTES_A_ROW * size
+            query_bytes = _BYTES_A_QUERY + size_of(query, self.most_bytes)
+            counts = _Counts(query, query_bytes, self._count(query, size), self.changes.count, sums)
+            self.keep(query, counts, counts.size_bytes)
         if size > len(counts.by_row):
             counts.by_row = _lengthened(counts.by_row, size)
-        self._counts[query] = counts
         return counts
+
+    def _follow(self, column: _Counts, changes: Sequence[PodChange], _context: None) -> bool:
+        for change in changes:
+            if column.are_about(change):
+                column.follow(change.row, change.sign)
+        return True
 
     def _count(self, query: PodQuery, size: int) -> NDArray[np.int64]:
         pods = self._pods

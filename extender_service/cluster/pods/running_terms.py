@@ -1,19 +1,27 @@
 """The affinity terms of running pods: each distinct one once, with the number of pods on each node that have it."""
 
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from extender_service.caches import size_of
 from extender_service.cluster.selection.label_sets import LabelSet
 from extender_service.cluster.selection.selector_index import SelectorIndex
+from extender_service.cluster.structures.change_log import ChangeLog, SizedChangeLog
+from extender_service.cluster.structures.following_columns import FollowingColumns
 from extender_service.cluster.structures.memo import Memo
 from extender_service.kube.parsing.pod_affinity import AffinityTerm
 
 # A term on more rows than this keeps its counts in an array.
 _MOST_ROWS = 32
+MOST_SUMS = 128
+# Of all sums together, and of their terms, which pods make up.
+_MOST_BYTES_A_ROW = 2 << 10
+_MOST_BYTES_BESIDES = 4 << 20
 # Of label sets, by which it is kept which terms match them. A label set may take half a megabyte.
 _MOST_ABOUT = 64
 _MOST_ABOUT_BYTES = 1 << 20
@@ -29,10 +37,11 @@ class TermKey(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
 class TermCounts:
     """How many pods on each node row have one term."""
 
-    __slots__ = ("_by_row", "_few", "key", "total")
+    __slots__ = ("_by_row", "_few", "key", "size_bytes", "total")
 
     def __init__(self, key: TermKey) -> None:
         self.key = key
+        self.size_bytes = size_of(key, _MOST_BYTES_BESIDES)
         self.total = 0
         self._few: dict[int, int] = {}
         self._by_row: NDArray[np.int64] | None = None
@@ -70,24 +79,59 @@ class TermCounts:
                 sums[numbers[row]] += weight * count
 
 
-class _Sums(msgspec.Struct, gc=False):
-    """The counts of one term, added up by the number that each row has, as long as others keep these numbers."""
+class TermChange(msgspec.Struct, frozen=True, gc=False):
+    """A pod that has a term came to a node row (sign 1) or left it (-1). The term takes so many bytes."""
 
+    key: TermKey
+    row: int
+    sign: int
+    size_bytes: int
+
+
+class _Sums(msgspec.Struct, gc=False):
+    """The counts of one term, added up by the number that each row has. They do not keep these numbers."""
+
+    key: TermKey
     numbers: weakref.ref[NDArray[np.intp]]
     by_value: NDArray[np.int64]
+    change_count: int
+
+
+class _TermSums(FollowingColumns[TermKey, _Sums]):
+    """Sums by term, which follow the pods that have it."""
+
+    def __init__(self, changes: ChangeLog[TermChange], most_entries: int) -> None:
+        super().__init__("sums of affinity terms", changes, most_entries=most_entries, most_bytes=_MOST_BYTES_BESIDES)
+
+    def of(self, term: TermCounts, numbers: NDArray[np.intp], size: int) -> NDArray[np.int64]:
+        """Return the counts of a term by number, of which there are `size`; `numbers` has one for every row."""
+        sums = self.current(term.key)
+        if sums is None or sums.numbers() is not numbers:
+            sums = _Sums(term.key, weakref.ref(numbers), np.zeros(size, np.int64), self.changes.count)
+            term.add_by_value(sums.by_value, numbers)
+            self.most_bytes = _MOST_BYTES_BESIDES + _MOST_BYTES_A_ROW * len(numbers)
+            self.keep(term.key, sums, sums.by_value.nbytes + term.size_bytes)
+        return sums.by_value
+
+    def _follow(self, column: _Sums, changes: Sequence[TermChange], _context: None) -> bool:
+        numbers = column.numbers()
+        for change in changes:
+            if change.key is column.key or change.key == column.key:
+                if numbers is None or change.row >= len(numbers):
+                    return False
+                column.by_value[numbers[change.row]] += change.sign
+        return True
 
 
 class RunningTerms:
     """Terms by key, found by the pods that they are about.
 
-    Sums over the values of a label are kept for the `limit` terms that were asked for last, and follow the changes.
     `change_count` grows whenever a pod with a term comes to a row or leaves it.
     """
 
-    def __init__(self, limit: int = 128) -> None:
-        self.limit = limit
-        self.change_count = 0
-        self._sums: dict[TermKey, _Sums] = {}
+    def __init__(self, most_sums: int = MOST_SUMS) -> None:
+        self._changes: SizedChangeLog[TermChange] = SizedChangeLog(attrgetter("size_bytes"))
+        self._sums = _TermSums(self._changes, most_sums)
         self._counts: dict[TermKey, TermCounts] = {}
         self._index: SelectorIndex[TermKey] = SelectorIndex()
         # At the labels of the namespace; until a term comes that no other pod has, or the last pod with it goes, whose
@@ -99,7 +143,6 @@ class RunningTerms:
 
     def add(self, key: TermKey, row: int, sign: int) -> None:
         """Count a pod that has the term on a row, or with sign -1 no longer."""
-        self.change_count += 1
         counts = self._counts.get(key)
         if counts is None:
             counts = self._counts[key] = TermCounts(key)
@@ -107,18 +150,17 @@ class RunningTerms:
             term = key.term
             self._index.add(key, term.namespaces if term.namespace_selector.nothing else None, term.selector)
         counts.add(row, sign)
-        sums = self._sums.get(key)
-        if sums is not None:
-            numbers = sums.numbers()
-            if numbers is not None and row < len(numbers):
-                sums.by_value[numbers[row]] += sign
-            else:
-                del self._sums[key]
+        self._changes.append(TermChange(counts.key, row, sign, counts.size_bytes))
         if not counts.total:
             del self._counts[key]
             self._about.clear()
-            self._sums.pop(key, None)
+            self._sums.forget(key)
             self._index.remove(key)
+
+    @property
+    def change_count(self) -> int:
+        """How many changes there were."""
+        return self._changes.count
 
     @property
     def sum_count(self) -> int:
@@ -140,14 +182,8 @@ class RunningTerms:
         if term.are_few:
             term.add_by_value(sums, numbers, weight)
             return
-        known = self._sums.pop(term.key, None)
-        if known is None or known.numbers() is not numbers:
-            known = _Sums(weakref.ref(numbers), np.zeros_like(sums))
-            term.add_by_value(known.by_value, numbers)
-            if len(self._sums) >= self.limit:
-                del self._sums[next(iter(self._sums))]
-        self._sums[term.key] = known
-        sums += known.by_value if weight == 1 else weight * known.by_value
+        by_value = self._sums.of(term, numbers, len(sums))
+        sums += by_value if weight == 1 else weight * by_value
 
     def about(self, label_set: LabelSet, namespace_labels: Mapping[str, str]) -> tuple[TermCounts, ...]:
         """Return the terms that match a pod with such labels, in a namespace with these labels."""

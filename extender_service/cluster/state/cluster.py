@@ -1,10 +1,12 @@
 """What the scheduler knows of the cluster: nodes, pods, and the placements that are ahead of the watch."""
 
 from collections.abc import Container, Iterable
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from extender_service.cluster.nodes.node_memory import NodeMemory
 from extender_service.cluster.nodes.node_table import NodeTable
 from extender_service.cluster.owners.owners import Workloads
 from extender_service.cluster.pods.pod_counts import PodCounts, PodQuery
@@ -14,7 +16,7 @@ from extender_service.cluster.state.cluster_events import ClusterEvent, ClusterE
 from extender_service.cluster.state.nominations import Nomination, Nominations
 from extender_service.cluster.state.occupancy import Occupancy
 from extender_service.cluster.state.placements import Placements
-from extender_service.cluster.view.node_view import NodeView
+from extender_service.cluster.view.node_view import NodeView, compute
 from extender_service.cluster.volumes.held_volumes import HeldVolumes
 from extender_service.cluster.volumes.storage_table import Storage, StorageObject
 from extender_service.kube.types.core import Node, Pod
@@ -54,6 +56,8 @@ class Cluster:
         self._slot_by_uid: dict[str, int] = {}
         self._slot_by_key: dict[PodKey, int] = {}
         self.events = ClusterEvents()
+        self.memory = NodeMemory(self._occupancy.nodes)
+        self._compute = partial(compute, self.memory, self._occupancy.pods)
         self.pod_counts = PodCounts(self._occupancy.pods)
         self.workloads = Workloads()
         self.nominations = Nominations()
@@ -105,7 +109,7 @@ class Cluster:
         """Another one after each change that a decision may go by, but for nominations: of nodes, of pods that count on
         a node, of volumes, of what tells which pods belong together."""
         nodes = self.nodes
-        return (nodes.by_room.changes.count, nodes.membership, self.storage.change_count, self.workloads.change_count)
+        return (nodes.room_changes.count, nodes.membership, self.storage.change_count, self.workloads.change_count)
 
     def node_names(self) -> list[str]:
         """Names of the nodes that exist, in row order."""
@@ -204,13 +208,13 @@ class Cluster:
 
     def catch_up(self) -> None:
         """Bring up to date what the last decision used and what came of it has changed, while nobody waits."""
-        self.nodes.by_facts.catch_up(_USED_LAST)
-        self.nodes.by_room.catch_up(_USED_LAST)
+        self.memory.by_facts.catch_up(_USED_LAST, self._compute)
+        self.memory.by_room.catch_up(_USED_LAST, self._compute)
 
     def view(self, rows: NDArray[np.intp] | None, table: NodeTable | None = None) -> NodeView:
         """Return the nodes at `rows` (None: the whole table), of this cluster's table or of a changed copy of it."""
-        table = table or self.nodes
-        return NodeView(table, self.pods, table.memo if rows is None else table.memo.at(rows))
+        memory = self.memory if table is None or table is self.nodes else NodeMemory(table)
+        return NodeView(memory, self.pods, memory.memo(rows))
 
     def with_nodes(self, nodes: Iterable[Node]) -> NodeTable:
         """Return a copy of the node table in which these nodes are as given.

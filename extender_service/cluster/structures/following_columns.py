@@ -1,152 +1,209 @@
-"""What plugins worked out for every row of the node table, kept until the rows change."""
+"""Columns that follow a log of changes: computed once, then brought up to date by what changed since."""
 
+from abc import abstractmethod
 from collections.abc import Callable, Hashable
 from functools import cached_property
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from extender_service.caches import LruCache, size_of
 from extender_service.cluster.structures.change_log import ChangeLog
-from extender_service.cluster.structures.memo import NodeMemo
+from extender_service.cluster.structures.memo import NoMemo
 
-V = TypeVar("V", bound=np.generic)
+H = TypeVar("H", bound=Hashable)
+F = TypeVar("F", bound="Following")
 
 # What takes more is not worth keeping: a pod may ask for thousands of things that it makes up, each a number per row.
 _MOST_NUMBERS_A_ROW = 32
+_MOST_COLUMNS = 128
+# Of all columns together. Most have a number or a truth value a row.
+_MOST_BYTES_A_ROW = 2 << 10
+# Of their keys, which pods make up.
+_MOST_KEYS_BYTES = 4 << 20
 
-# Rows that changed, up to which their states are looked up one by one; more are worked out together in less time.
+# Rows that changed, up to which their states are looked up one by one; more are computed together in less time.
 _FEW_ROWS = 16
-# Of states whose values are remembered, for each column.
+# Of states whose values are kept, for each column.
 _MOST_STATES = 256
+_MOST_STATES_BYTES = 96 << 10
 
-# From some rows, by their memo, to an array whose last axis has an entry for each of them.
-WorkOut = Callable[[NodeMemo], NDArray[V]]
+Compute = Callable[[Hashable, NoMemo], NDArray[Any]]
+"""From a key and some rows to an array whose last axis has an entry for each of them."""
 
 
-class _Kept(msgspec.Struct):
-    column: NDArray[Any]
+class Following(Protocol):
+    """A column, and the number of the last change that it has taken over."""
+
     change_count: int
-    work_out: WorkOut[Any]
-    # What was worked out for a row in a state, which is what any other row has in it.
-    by_state: dict[bytes, Any]
 
 
-class _Changed:
+class FollowingColumns(LruCache[H, F]):
+    """Columns by key, each of which follows the same log of changes from when it was computed.
+
+    Between two decisions that is a handful of changes, whatever the size of the cluster. A subclass says how a column
+    takes over changes.
+    """
+
+    def __init__(self, name: str | None, changes: ChangeLog[Any], *, most_entries: int, most_bytes: int) -> None:
+        super().__init__(name, most_entries=most_entries, most_bytes=most_bytes)
+        self.changes = changes
+
+    def current(self, key: H, context: Any = None) -> F | None:
+        """Return the column of a key as it is after the last change; None if it has to be computed again."""
+        column = self._kept.get(key)
+        if column is None:
+            return None
+        if column.change_count != self.changes.count and not self._catch_up(column, context):
+            self.forget(key)
+            return None
+        self._kept.move_to_end(key)
+        return column
+
+    def _catch_up(self, column: F, context: Any) -> bool:
+        changed = self._changed_since(column.change_count)
+        if changed is None or not self._follow(column, changed, context):
+            return False
+        column.change_count = self.changes.count
+        return True
+
+    def _changed_since(self, count: int) -> Any:
+        """Return what changed since a count, in the form that `_follow` takes; None if the log forgot some of it."""
+        return self.changes.since(count)
+
+    @abstractmethod
+    def _follow(self, column: F, changes: Any, context: Any) -> bool:
+        """Take over changes; returns False where computing the column again costs less, or there is no other way."""
+
+
+class RowColumn(msgspec.Struct):
+    """Values by row, along the last axis; not to be written to. They are brought up to date in place."""
+
+    key: Hashable
+    values: NDArray[Any]
+    change_count: int
+    # The values of a row in a state, which are those of any other row in it.
+    by_state: LruCache[bytes, NDArray[Any]]
+
+
+class _ChangedRows:
     """Rows that changed; where they are few, and their values follow from states, the state of each."""
 
     def __init__(self, rows: list[int], state_of: Callable[[int], bytes] | None) -> None:
         self.rows = rows
-        self.highest = max(rows)
+        # A column with fewer rows lacks one of these, or is computed again at less cost.
+        self.least_size = max(2 * len(rows), max(rows) + 1)
         self.states = None if state_of is None or len(rows) > _FEW_ROWS else [state_of(row) for row in rows]
 
     @cached_property
-    def memo(self) -> NodeMemo:
-        return NodeMemo(np.array(self.rows, np.intp), len(self.rows))
+    def alone(self) -> NoMemo:
+        return NoMemo(np.array(self.rows, np.intp))
 
 
-class KeptColumns:
-    """Arrays by key, whose last axis is the row. At most `limit` are kept, the least recently asked for goes first.
+class RowColumns(FollowingColumns[Hashable, RowColumn]):
+    """Arrays by key, whose last axis is the row; the log has the rows that changed.
 
-    The first answer to a key works out all rows; from then on those that changed. Between two decisions that is a
-    handful, whatever the size of the cluster. An array of more than 32 numbers a row is not kept.
+    With `state_of`, the values of a row follow from the key and from what that returns for the row: they are looked up
+    where a row was in that state before, as where many nodes are alike and take pods that are alike. There is a change
+    of each new row.
 
-    With `state_of`, a row's values follow from the key and what that tells of the row: they are looked up where a row
-    was in that state before, as where many nodes are alike and take pods that are alike.
+    The columns do not hold what computes them: the caller gives it each time, as `compute`.
     """
 
-    def __init__(self, limit: int = 128, state_of: Callable[[int], bytes] | None = None) -> None:
-        self.changes: ChangeLog[int] = ChangeLog()
-        self.limit = limit
+    def __init__(
+        self,
+        name: str | None,
+        changes: ChangeLog[int],
+        state_of: Callable[[int], bytes] | None = None,
+        most_entries: int = _MOST_COLUMNS,
+    ) -> None:
+        self._bytes_besides = _MOST_KEYS_BYTES + (0 if state_of is None else _MOST_COLUMNS * _MOST_STATES_BYTES)
+        super().__init__(name, changes, most_entries=most_entries, most_bytes=self._bytes_besides)
         self._state_of = state_of
-        self._kept: dict[Hashable, _Kept] = {}
-        # The rows that changed between two counts of changes: columns that were used together ask for the same.
-        self._changed: tuple[int, int, _Changed | None] = (0, 0, None)
         self._caught_up_at = 0
+        # What changed between two counts of changes: columns that were used together ask for the same.
+        self._span = (0, 0)
+        self._changed: _ChangedRows | None = None
 
-    def __contains__(self, key: Hashable) -> bool:
-        return key in self._kept
-
-    def __len__(self) -> int:
-        return len(self._kept)
-
-    def of(self, key: Hashable, size: int, work_out: WorkOut[V]) -> NDArray[V]:
-        """Return the array of a key for `size` rows; not to be written to.
+    def start(self, key: Hashable, size: int, compute: Compute) -> NDArray[Any]:
+        """Compute the array of a key for `size` rows, keep it, and return it; not to be written to.
 
         It holds until the table changes next: what is kept is brought up to date in place.
         """
-        kept = self._kept.pop(key, None)
-        if kept is None or kept.column.shape[-1] != size or not self._catch_up(kept):
-            column = work_out(NodeMemo(np.arange(size), size))
-            # What is shared with others cannot be brought up to date in place.
-            kept = _Kept(column if column.flags.writeable else column.copy(), self.changes.count, work_out, {})
-            if kept.column.size > _MOST_NUMBERS_A_ROW * size:
-                return kept.column
-            if len(self._kept) >= self.limit:
-                del self._kept[next(iter(self._kept))]
-        self._kept[key] = kept
-        return kept.column
+        values = compute(key, NoMemo(np.arange(size)))
+        # What is shared with others cannot be brought up to date in place.
+        values = values if values.flags.writeable else values.copy()
+        if values.size <= _MOST_NUMBERS_A_ROW * size:
+            self.most_bytes = self._bytes_besides + _MOST_BYTES_A_ROW * size
+            size_bytes = values.nbytes + size_of(key, self.most_bytes)
+            by_state: LruCache[bytes, NDArray[Any]]
+            by_state = LruCache(None, most_entries=_MOST_STATES, most_bytes=_MOST_STATES_BYTES)
+            if self._state_of is not None:
+                size_bytes += by_state.most_bytes
+            self.keep(key, RowColumn(key, values, self.changes.count, by_state), size_bytes)
+        return values
 
-    def catch_up(self, most: int) -> None:
-        """Bring up to date what was asked for last, so that the next to ask need not wait for it.
+    def catch_up(self, most: int, compute: Compute) -> None:
+        """Bring up to date what was asked for last, so that the next decision need not wait for it.
 
-        What cannot be worked out is forgotten: whoever asks next meets the error.
+        What cannot be computed is forgotten: the next plugin that asks for it meets the error.
         """
-        if self._caught_up_at == self.changes.count:
+        count = self.changes.count
+        if self._caught_up_at == count:
             return
-        self._caught_up_at = self.changes.count
+        self._caught_up_at = count
         for key in list(islice(reversed(self._kept), most)):
+            column = self._kept[key]
             try:
-                is_caught_up = self._catch_up(self._kept[key])
+                is_caught_up = column.change_count == count or self._catch_up(column, compute)
             except Exception:
                 is_caught_up = False
             if not is_caught_up:
-                del self._kept[key]
+                self.forget(key)
 
-    def _catch_up(self, kept: _Kept) -> bool:
-        """Work out the rows that changed; not so many that working out all of them costs less."""
-        count = self.changes.count
-        if kept.change_count == count:
-            return True
-        if self._changed[:2] != (kept.change_count, count):
-            self._changed = (kept.change_count, count, self._changed_since(kept.change_count))
-        changed, size = self._changed[2], kept.column.shape[-1]
-        if changed is None or 2 * len(changed.rows) > size or changed.highest >= size:
+    def _changed_since(self, count: int) -> _ChangedRows | None:
+        span = (count, self.changes.count)
+        if span != self._span:
+            changes = self.changes.since(count)
+            changed = None if changes is None else _ChangedRows(list(dict.fromkeys(changes)), self._state_of)
+            self._span, self._changed = span, changed
+        return self._changed
+
+    def _follow(self, column: RowColumn, changes: _ChangedRows, context: Compute) -> bool:
+        """Compute the rows that changed; not so many that computing all of them costs less."""
+        if changes.least_size > column.values.shape[-1]:
             return False
-        if changed.states is None or not _look_up(kept, changed.rows, changed.states):
-            _work_out(kept, changed)
-        kept.change_count = count
+        states = changes.states
+        if states is None:
+            _compute(column, changes, context)
+        elif not _look_up(column, changes.rows, states):
+            values = _compute(column, changes, context)
+            for state, of_row in zip(states, values.T.copy(), strict=True):
+                column.by_state.keep(state, of_row, len(state) + of_row.nbytes)
         return True
 
-    def _changed_since(self, count: int) -> _Changed | None:
-        changes = self.changes.since(count)
-        return None if changes is None else _Changed(list(dict.fromkeys(changes)), self._state_of)
 
-
-def _look_up(kept: _Kept, rows: list[int], states: list[bytes]) -> bool:
-    """Give rows the values of their states; tells whether all are known."""
-    column, by_state = kept.column, kept.by_state
+def _look_up(column: RowColumn, rows: list[int], states: list[bytes]) -> bool:
+    """Give rows the values of their states; returns whether all are known."""
+    values, known_of = column.values, column.by_state.peek
     for row, state in zip(rows, states, strict=True):
-        value = by_state.get(state)
-        if value is None:
+        known = known_of(state)
+        if known is None:
             return False
-        if column.ndim == 1:
-            column[row] = value
+        if values.ndim == 1:
+            values[row] = known
         else:
-            column[:, row] = value
+            values[:, row] = known
     return True
 
 
-def _work_out(kept: _Kept, changed: _Changed) -> None:
-    values = kept.work_out(changed.memo)
-    if kept.column.ndim == 1:
-        kept.column[changed.rows] = values
+def _compute(column: RowColumn, changes: _ChangedRows, compute: Compute) -> NDArray[Any]:
+    values = compute(column.key, changes.alone)
+    if column.values.ndim == 1:
+        column.values[changes.rows] = values
     else:
-        kept.column[:, changed.rows] = values
-    if changed.states is None:
-        return
-    if len(kept.by_state) + len(changed.states) > _MOST_STATES:
-        kept.by_state.clear()
-    kept.by_state.update(zip(changed.states, values.T.copy(), strict=True))
+        column.values[:, changes.rows] = values
+    return values

@@ -20,7 +20,7 @@ _BYTES_A_CHARACTER = 40
 
 # One decision looks at the nodes asked about, those that most plugins leave, and those that all do; the next decision
 # mostly at the same ones.
-_MOST_SELECTIONS = 4
+MOST_SELECTIONS = 4
 _MOST_ENTRIES = 64
 _MOST_BYTES_A_NODE = 512
 # Of keys, which pods may make up, and of small results.
@@ -36,9 +36,8 @@ def read_only(array: NDArray[V]) -> NDArray[V]:
 
 def require_lasting(function: Callable[..., object]) -> None:
     """Raise TypeError for a function that is made anew in each call, and so is another key each time."""
-    if type(function) is FunctionType and "<locals>" not in function.__qualname__:
-        return
-    if isinstance(function, FunctionType | partial):
+    is_local = isinstance(function, FunctionType) and "<locals>" in function.__qualname__
+    if is_local or isinstance(function, partial):
         raise TypeError(
             f"{function!r} is another function in each call, so its result would never be found again: "
             "give a function of a module or a method, and what it depends on as arguments"
@@ -71,54 +70,82 @@ class Memo(LruCache[Hashable, tuple[object, Any]]):
         if known is version or (type(version) in _VALUES and known == version):
             self._kept.move_to_end(key)
             return result
-        require_lasting(function)
+        if "<locals>" in getattr(function, "__qualname__", "<locals>"):
+            require_lasting(function)
         result = function(*given, *arguments)
         if isinstance(result, np.ndarray):
+            size_bytes = result.nbytes
             result = cast("T", read_only(result))
-        self.keep(key, (version, result), _BYTES_A_CHARACTER * len(repr(arguments)) + self._bytes_of(result))
+        else:
+            size_bytes = self._bytes_of(result)
+        self.keep(key, (version, result), size_bytes + _BYTES_A_CHARACTER * len(repr(arguments)))
         return result
 
-    def _bytes_of(self, result: object) -> int:
-        return size_of(result, self.most_bytes)
+    def _bytes_of(self, _result: object) -> int:
+        """Return how many bytes a result takes that is no array."""
+        return size_of(_result, self.most_bytes)
 
 
-class NodeMemo(Memo):
-    """What was computed for the nodes in some `rows` of a table, None for all of it; good until a fact changes.
-
-    The table has one for all of its nodes, and makes another whenever the facts of a node change.
-    """
+class RowMemo(Memo):
+    """A memo for the nodes in some `rows` of a table, None for all of it, for as long as their facts do not change."""
 
     def __init__(self, rows: NDArray[np.intp] | None, size: int) -> None:
         super().__init__(None, most_entries=_MOST_ENTRIES, most_bytes=_MOST_BYTES_A_NODE * size + _MOST_BYTES_BESIDES)
         self.rows = rows
         self.size = size
-        self._selections: LastFew[bytes, NodeMemo] | None = None
+        self._selections: LastFew[bytes, RowMemo] | None = None
+
+    def all(self) -> "list[RowMemo]":
+        """Return this and the memos of selections of these nodes."""
+        selections = [] if self._selections is None else self._selections.entries
+        return [self, *(memo for _, memo, _ in selections)]
 
     @property
     def entry_count(self) -> int:
         """How many results there are, those of selections of these nodes among them."""
-        selections = [] if self._selections is None else self._selections.entries
-        return len(self) + sum(len(memo) for _, memo in selections)
+        return sum(len(memo) for memo in self.all())
 
     @property
     def most_entry_count(self) -> int:
         """How many there may be, if these are all nodes: selections of selections are not kept."""
-        return self.most_entries * (1 + _MOST_SELECTIONS)
+        return self.most_entries * (1 + MOST_SELECTIONS)
 
-    def at(self, positions: NDArray[np.intp]) -> "NodeMemo":
+    def at(self, positions: NDArray[np.intp]) -> "RowMemo":
         """Return the memo of the nodes at some positions of these."""
         if self.rows is not None:
-            return NodeMemo(self.rows[positions], len(positions))
+            return RowMemo(self.rows[positions], len(positions))
         if self._selections is None:
-            self._selections = LastFew(None, most_entries=_MOST_SELECTIONS, most_entry_bytes=1 << 62)
+            self._selections = LastFew(None, most_entries=MOST_SELECTIONS, most_entry_bytes=1 << 62)
         selection = positions.tobytes()
-        for known, memo in self._selections.entries:
+        for known, memo, _ in self._selections.entries:
             if known == selection:
                 return memo
-        memo = NodeMemo(positions, len(positions))
+        memo = RowMemo(positions, len(positions))
         self._selections.keep(selection, memo, 2 * len(selection))
         return memo
 
-    def _bytes_of(self, result: object) -> int:
-        # What is no array may hold two: rejections have a key for each node, and the positions of those rejected.
-        return result.nbytes if isinstance(result, np.ndarray) else 2 * 8 * self.size
+    def _bytes_of(self, _result: object) -> int:
+        # It may hold two arrays: rejections have a key for each node, and the positions of those rejected.
+        return 2 * 8 * self.size
+
+
+class NoMemo:
+    """Rows like those of a RowMemo, for a single use: every result is computed."""
+
+    def __init__(self, rows: NDArray[np.intp]) -> None:
+        self.rows = rows
+        self.size = len(rows)
+
+    def at(self, positions: NDArray[np.intp]) -> "NoMemo":
+        """Return the rows at some positions of these."""
+        return NoMemo(self.rows[positions])
+
+    def of(
+        self,
+        _version: object,
+        function: Callable[..., T],
+        given: tuple[object, ...],
+        arguments: tuple[Hashable, ...] = (),
+    ) -> T:
+        """Return `function(*given, *arguments)`."""
+        return function(*given, *arguments)

@@ -1,8 +1,7 @@
 """Nodes as a plugin sees them in one decision: columns at the rows that were asked for."""
 
-import weakref
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import TypeVar, TypeVarTuple
+from typing import Any, TypeVar, TypeVarTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,12 +10,13 @@ from extender_service.caches import cached
 from extender_service.cluster.amounts.requests import HostPort
 from extender_service.cluster.nodes.images import Image
 from extender_service.cluster.nodes.label_columns import LabelColumn
+from extender_service.cluster.nodes.node_memory import NodeMemory
 from extender_service.cluster.nodes.node_table import NodeTable
 from extender_service.cluster.nodes.volume_support import VolumeSupport
 from extender_service.cluster.pods.pod_table import PodTable
 from extender_service.cluster.selection.label_sets import PodSelector
-from extender_service.cluster.structures.following_columns import KeptColumns
-from extender_service.cluster.structures.memo import NodeMemo, read_only, require_lasting
+from extender_service.cluster.structures.following_columns import RowColumns
+from extender_service.cluster.structures.memo import NoMemo, RowMemo, read_only, require_lasting
 from extender_service.cluster.view.hypothetical import OwnWorlds, RowChanges
 from extender_service.cluster.view.hypothetical_columns import Added, Measure, PortsInUse, Requested
 from extender_service.kube.types.core import Node, Taint
@@ -34,16 +34,21 @@ class NodeView:
     to its last used row, which needs no copying; `exists` tells which of these rows are nodes.
     """
 
-    def __init__(self, table: NodeTable, pods: PodTable, memo: NodeMemo, worlds: OwnWorlds | None = None) -> None:
+    _everywhere: "NodeView | None" = None
+    # By dimensions.
+    _requested: dict[tuple[int, ...], NDArray[np.int64]] | None = None
+
+    def __init__(
+        self, memory: NodeMemory, pods: PodTable, memo: RowMemo | NoMemo, worlds: OwnWorlds | None = None
+    ) -> None:
         """The memo is that of the rows in question."""
-        self._table = table
+        self._memory = memory
+        self._table = memory.table
         self._pods = pods
         self._memo = memo
         self._rows = memo.rows
         self._size = memo.size
         self._worlds = worlds
-        # By dimensions.
-        self._requested: dict[tuple[int, ...], NDArray[np.int64]] = {}
 
     def __len__(self) -> int:
         return self._size
@@ -178,10 +183,10 @@ class NodeView:
     def requested_of(self, dimensions: tuple[int, ...]) -> NDArray[np.int64]:
         """What the pods on each node take of several dimensions, as (dimension, node)."""
         if self._worlds is None:
-            known = self._requested.get(dimensions)
-            if known is None:
-                known = self._requested[dimensions] = self._amounts_of(self._table.requested, dimensions)
-            return known
+            known = self._requested = {} if self._requested is None else self._requested
+            if dimensions not in known:
+                known[dimensions] = self._amounts_of(self._table.requested, dimensions)
+            return known[dimensions]
         carried = self._worlds.column(("requested", dimensions), lambda: Requested(self._table, self._pods, dimensions))
         return carried.values
 
@@ -203,13 +208,13 @@ class NodeView:
     def at(self, positions: NDArray[np.intp]) -> "NodeView":
         """Return the nodes at some positions of this view."""
         if self._worlds is None:
-            return NodeView(self._table, self._pods, self._memo.at(positions))
+            return NodeView(self._memory, self._pods, self._memo.at(positions))
         rows = positions if self._rows is None else self._rows[positions]
-        return NodeView(self._table, self._pods, NodeMemo(rows, len(rows)), self._worlds.at(positions))
+        return NodeView(self._memory, self._pods, RowMemo(rows, len(rows)), self._worlds.at(positions))
 
     def to_keep(self) -> "NodeView":
         """Return the same nodes with an empty memo: for a plugin that keeps them longer than the decision."""
-        return NodeView(self._table, self._pods, NodeMemo(self._rows, self._size), self._worlds)
+        return NodeView(self._memory, self._pods, RowMemo(self._rows, self._size), self._worlds)
 
     @property
     def changes(self) -> RowChanges | None:
@@ -234,7 +239,7 @@ class NodeView:
         return self._memo.of(None, NodeView._kept_by_facts, (self,), (function, arguments))
 
     def _kept_by_facts(self, function: Callable[["NodeView", *A], NDArray[V]], arguments: tuple[*A]) -> NDArray[V]:
-        return self._kept(self._table.by_facts, function, arguments)
+        return self._kept(self._memory.by_facts, function, arguments)
 
     def kept_by_room(self, function: Callable[["NodeView", *A], NDArray[V]], *arguments: *A) -> NDArray[V]:
         """Like kept_by_facts, for results that depend only on what a node offers and what its pods request of it.
@@ -243,7 +248,7 @@ class NodeView:
         """
         if self._worlds is not None:
             return function(self, *arguments)
-        return self._kept(self._table.by_room, function, arguments)
+        return self._kept(self._memory.by_room, function, arguments)
 
     def remembered(self, function: Callable[["NodeView", *A], T], *arguments: *A) -> T:
         """Return `function(nodes, *arguments)`, from the last time for exactly these nodes if no facts changed since.
@@ -263,27 +268,32 @@ class NodeView:
         return self._memo.of(version, function, (self, version), arguments)
 
     def _kept(
-        self, kept: KeptColumns, function: Callable[["NodeView", *A], NDArray[V]], arguments: tuple[*A]
+        self, kept: RowColumns, function: Callable[["NodeView", *A], NDArray[V]], arguments: tuple[*A]
     ) -> NDArray[V]:
-        table, pods, rows = self._table, self._pods, self._rows
         key = (function, arguments)
-        if key not in kept:
+        column = kept.current(key, self._compute)
+        if column is not None:
+            values: NDArray[V] = column.values
+        else:
             require_lasting(function)
             # A few nodes are not worth computing the results of all of them.
-            if 4 * self._size < table.size:
+            if 4 * self._size < self._table.size:
                 return function(self, *arguments)
-        # The table keeps what computes them: in a cycle, one for a single call would wait for the garbage collector.
-        weak = weakref.ref(table)
-        column: NDArray[V] = kept.of(
-            key, table.size, lambda changed: function(NodeView(_there(weak), pods, changed), *arguments)
-        )
+            values = kept.start(key, self._table.size, self._compute)
+        rows = self._rows
         if rows is None:
-            return column
-        return column[rows] if column.ndim == 1 else column.take(rows, axis=1)
+            return values
+        return values[rows] if values.ndim == 1 else values.take(rows, axis=1)
+
+    def _compute(self, key: Any, rows: NoMemo) -> NDArray[Any]:
+        return compute(self._memory, self._pods, key, rows)
 
     def everywhere(self) -> "NodeView":
         """Return all rows of the table that these nodes are from, as they are without changes."""
-        return NodeView(self._table, self._pods, self._table.memo)
+        everywhere = self._everywhere
+        if everywhere is None:
+            everywhere = self._everywhere = NodeView(self._memory, self._pods, self._memory.memo())
+        return everywhere
 
     def of_rows(self, by_row: NDArray[V]) -> NDArray[V]:
         """Pick these nodes' entries of an array that has one for every row."""
@@ -310,7 +320,7 @@ class NodeView:
     def changed(self, changes: RowChanges) -> "NodeView":
         """Return the same nodes, each in its own world: with pods added to it or taken from it, besides what was."""
         worlds = OwnWorlds(self.rows) if self._worlds is None else self._worlds
-        return NodeView(self._table, self._pods, self._memo, worlds.then(changes))
+        return NodeView(self._memory, self._pods, self._memo, worlds.then(changes))
 
     def position_of(self, name: str) -> int:
         """Return where a node is in this view, -1 if it is not."""
@@ -338,14 +348,15 @@ class NodeView:
         return amounts
 
 
+def compute(memory: NodeMemory, pods: PodTable, key: Any, rows: NoMemo) -> NDArray[Any]:
+    """Return what the function of a key of kept_by_facts or kept_by_room makes of the nodes in some rows."""
+    function, arguments = key
+    values: NDArray[Any] = function(NodeView(memory, pods, rows), *arguments)
+    return values
+
+
 @cached("rows of dimensions", most_entries=1024, most_entry_bytes=3 << 10, most_size=32)
 def _rows_of(dimensions: tuple[int, ...], size: int) -> tuple[NDArray[np.intp], list[int]]:
     """Where a matrix of `size` dimensions has these, as (dimension, 1), and which of them it does not have."""
     unknown = [at for at, dimension in enumerate(dimensions) if not 0 <= dimension < size]
     return np.array(dimensions, np.intp).clip(0, size - 1)[:, None], unknown
-
-
-def _there(reference: weakref.ref[NodeTable]) -> NodeTable:
-    table = reference()
-    assert table is not None
-    return table

@@ -71,7 +71,7 @@ class ExtenderArgsDecoder:
         """Decode a request body. Raises DecodeError that names the field."""
         rest, names = self._without_recent_names(body)
         if names is not None:
-            for same, pod in self._recent_pods.entries:
+            for same, pod, _ in self._recent_pods.entries:
                 if rest == same:
                     return ExtenderArgs(pod, None, names)
         try:
@@ -92,7 +92,7 @@ class ExtenderArgsDecoder:
 
     def _without_recent_names(self, body: bytes | bytearray) -> tuple[bytes | bytearray, list[str] | None]:
         """Return the names that came before, and the body without them; the body as it is if it ends with none."""
-        for end, names in self._recent.entries:
+        for end, names, _ in self._recent.entries:
             if body.endswith(end):
                 return body[: -len(end)] + b"}", names
         return body, None

@@ -43,7 +43,7 @@ class PrioritiesEncoder:
         return b"".join(pieces) + b"]"
 
     def _beginnings(self, names: Sequence[str]) -> list[bytes]:
-        for of_names, beginnings in self._recent.entries:
+        for of_names, beginnings, _ in self._recent.entries:
             if of_names is names:
                 return beginnings
         beginnings = [b',{"Host":%b,"Score":' % msgspec.json.encode(name) for name in names]

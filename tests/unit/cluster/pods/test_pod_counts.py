@@ -136,7 +136,7 @@ def test_sums_are_those_of_the_labels_at_that_time(cluster: Cluster) -> None:
 
 
 def test_only_so_many_queries_are_kept(cluster: Cluster) -> None:
-    counts = PodCounts(cluster.pods, limit=3)
+    counts = PodCounts(cluster.pods, most_entries=3)
     for number in range(10):
         counts.by_row(PodQuery((PodSelector(None, label_set_selector({"app": f"app-{number}"})),)), 2)
     assert len(counts) == 3

@@ -58,7 +58,7 @@ def test_the_terms_about_a_pod_are_found_with_their_pods(
 def test_sums_that_followed_every_change_are_those_added_up_anew(
     steps: list[tuple[int, bool, str]], present: int
 ) -> None:
-    running = RunningTerms(limit=2)
+    running = RunningTerms(most_sums=2)
     by_row = np.zeros(50, np.int64)
     for row in range(present):
         running.add(WEB, row, 1)
@@ -77,7 +77,7 @@ def test_sums_that_followed_every_change_are_those_added_up_anew(
 
 
 def test_sums_are_kept_for_so_many_terms() -> None:
-    running = RunningTerms(limit=2)
+    running = RunningTerms(most_sums=2)
     keys = [TermKey(WEB.term, weight) for weight in range(5)]
     for key in keys:
         for row in range(40):

@@ -1,12 +1,33 @@
+from collections.abc import Callable, Hashable
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from extender_service.cluster.structures.change_log import MOST_CHANGES
-from extender_service.cluster.structures.following_columns import KeptColumns
-from extender_service.cluster.structures.memo import NodeMemo
+from extender_service.cluster.structures.change_log import MOST_CHANGES, ChangeLog
+from extender_service.cluster.structures.following_columns import RowColumns
+from extender_service.cluster.structures.memo import NoMemo
+
+Function = Callable[[NoMemo], NDArray[Any]]
+
+
+class Kept(RowColumns):
+    """Columns that are computed by a function of the rows."""
+
+    def __init__(self, limit: int = 128, state_of: Callable[[int], bytes] | None = None) -> None:
+        super().__init__(None, ChangeLog(), state_of, limit)
+        self._functions: dict[Hashable, Function] = {}
+
+    def of(self, key: Hashable, size: int, function: Function) -> NDArray[Any]:
+        self._functions[key] = function
+        column = self.current(key, self.compute)
+        return self.start(key, size, self.compute) if column is None else column.values
+
+    def compute(self, key: Hashable, rows: NoMemo) -> NDArray[Any]:
+        return self._functions[key](rows)
 
 
 class Squares:
@@ -16,20 +37,19 @@ class Squares:
         self.numbers = numbers
         self.asked: list[list[int]] = []
 
-    def __call__(self, asked: NodeMemo) -> NDArray[np.int64]:
+    def __call__(self, asked: NoMemo) -> NDArray[np.int64]:
         rows = rows_of(asked)
         self.asked.append(rows)
         return np.array([self.numbers[row] ** 2 for row in rows], np.int64)
 
 
-def rows_of(asked: NodeMemo) -> list[int]:
-    assert asked.rows is not None
+def rows_of(asked: NoMemo) -> list[int]:
     rows: list[int] = asked.rows.tolist()
     return rows
 
 
 def test_only_what_changed_is_worked_out_again() -> None:
-    kept, squares = KeptColumns(), Squares([1, 2, 3, 4])
+    kept, squares = Kept(), Squares([1, 2, 3, 4])
     assert kept.of("squares", 4, squares).tolist() == [1, 4, 9, 16]
     squares.numbers[2] = 5
     kept.changes.append(2)
@@ -41,7 +61,7 @@ def test_only_what_changed_is_worked_out_again() -> None:
 
 def test_a_row_in_a_state_that_came_before_is_not_worked_out() -> None:
     squares = Squares([1, 2, 3, 4])
-    kept = KeptColumns(state_of=lambda row: bytes([squares.numbers[row]]))
+    kept = Kept(state_of=lambda row: bytes([squares.numbers[row]]))
     kept.of("squares", 4, squares)
     for row, number in ((0, 9), (1, 9), (0, 1), (2, 9), (2, 1)):
         squares.numbers[row] = number
@@ -52,7 +72,7 @@ def test_a_row_in_a_state_that_came_before_is_not_worked_out() -> None:
 
 def test_states_have_as_many_numbers_as_rows() -> None:
     table = np.array([[1, 2, 3], [4, 5, 6]])
-    kept = KeptColumns(state_of=lambda row: table[:, row].tobytes())
+    kept = Kept(state_of=lambda row: table[:, row].tobytes())
     kept.of("both", 3, lambda asked: table[:, rows_of(asked)])
     for row, numbers in ((1, (7, 8)), (2, (7, 8)), (1, (2, 5))):
         table[:, row] = numbers
@@ -62,7 +82,7 @@ def test_states_have_as_many_numbers_as_rows() -> None:
 
 def test_many_rows_are_worked_out_together() -> None:
     squares = Squares([1] * 40)
-    kept = KeptColumns(state_of=lambda row: bytes([squares.numbers[row]]))
+    kept = Kept(state_of=lambda row: bytes([squares.numbers[row]]))
     kept.of("squares", 40, squares)
     for number in (2, 3, 2):
         for row in range(17):
@@ -74,7 +94,7 @@ def test_many_rows_are_worked_out_together() -> None:
 
 def test_only_so_many_states_are_known() -> None:
     squares = Squares([0, 0, 0])
-    kept = KeptColumns(state_of=lambda row: squares.numbers[row].to_bytes(2, "big"))
+    kept = Kept(state_of=lambda row: squares.numbers[row].to_bytes(2, "big"))
     kept.of("squares", 3, squares)
     for number in (*range(1, 258), 1):
         squares.numbers[0] = number
@@ -84,7 +104,7 @@ def test_only_so_many_states_are_known() -> None:
 
 
 def test_the_last_axis_is_the_row() -> None:
-    kept = KeptColumns()
+    kept = Kept()
     table = np.array([[1, 2, 3], [4, 5, 6]])
     kept.of("both", 3, lambda asked: table[:, rows_of(asked)])
     table[:, 1] = (7, 8)
@@ -93,7 +113,7 @@ def test_the_last_axis_is_the_row() -> None:
 
 
 def test_after_too_many_changes_all_is_worked_out_again() -> None:
-    kept, squares = KeptColumns(), Squares(list(range(8)))
+    kept, squares = Kept(), Squares(list(range(8)))
     kept.of("squares", 8, squares)
     for _ in range(MOST_CHANGES + 1):
         kept.changes.append(3)
@@ -103,7 +123,7 @@ def test_after_too_many_changes_all_is_worked_out_again() -> None:
 
 
 def test_only_so_many_are_kept() -> None:
-    kept = KeptColumns(limit=2)
+    kept = Kept(limit=2)
     for key in ("a", "b", "a", "c"):
         kept.of(key, 1, Squares([1]))
     assert len(kept) == 2
@@ -117,7 +137,7 @@ def test_only_so_many_are_kept() -> None:
 )
 def test_what_is_kept_is_what_would_be_worked_out_now(steps: list[tuple[str, int, int]], *, has_states: bool) -> None:
     squares = Squares([0])
-    kept = KeptColumns(state_of=(lambda row: bytes([squares.numbers[row]])) if has_states else None)
+    kept = Kept(state_of=(lambda row: bytes([squares.numbers[row]])) if has_states else None)
     for step, row, number in steps:
         if step == "set" and row < len(squares.numbers):
             squares.numbers[row] = number
@@ -130,35 +150,35 @@ def test_what_is_kept_is_what_would_be_worked_out_now(steps: list[tuple[str, int
 
 
 def test_what_was_asked_for_last_is_brought_up_to_date_ahead() -> None:
-    kept, first, last = KeptColumns(), Squares([1, 2, 3]), Squares([4, 5, 6])
+    kept, first, last = Kept(), Squares([1, 2, 3]), Squares([4, 5, 6])
     kept.of("first", 3, first)
     kept.of("last", 3, last)
     kept.changes.append(1)
-    kept.catch_up(1)
+    kept.catch_up(1, kept.compute)
     assert (first.asked, last.asked) == ([[0, 1, 2]], [[0, 1, 2], [1]])
     kept.of("last", 3, last)
     assert last.asked == [[0, 1, 2], [1]]
 
 
 def test_what_cannot_be_brought_up_to_date_is_forgotten() -> None:
-    kept = KeptColumns()
+    kept = Kept()
     kept.of("squares", 2, Squares([1, 2]))
     kept.changes.append(2)
-    kept.catch_up(8)
+    kept.catch_up(8, kept.compute)
     assert "squares" not in kept
 
 
 def test_what_fails_ahead_fails_for_whoever_asks_next() -> None:
-    kept, numbers = KeptColumns(), [1, 0]
+    kept, numbers = Kept(), [1, 0]
 
-    def inverses(asked: NodeMemo) -> NDArray[np.float64]:
+    def inverses(asked: NoMemo) -> NDArray[np.float64]:
         return np.array([1 / numbers[row] for row in rows_of(asked)])
 
     numbers[1] = 2
     kept.of("inverses", 2, inverses)
     numbers[1] = 0
     kept.changes.append(1)
-    kept.catch_up(8)
+    kept.catch_up(8, kept.compute)
     assert "inverses" not in kept
     with pytest.raises(ZeroDivisionError):
         kept.of("inverses", 2, inverses)
@@ -168,7 +188,7 @@ def test_what_fails_ahead_fails_for_whoever_asks_next() -> None:
 
 @pytest.mark.parametrize(("changed", "worked_out"), [([3, 1], [3, 1]), ([3, 1, 2], [0, 1, 2, 3])])
 def test_where_more_than_half_of_the_rows_changed_all_are_worked_out(changed: list[int], worked_out: list[int]) -> None:
-    kept, squares = KeptColumns(), Squares([1, 2, 3, 4])
+    kept, squares = Kept(), Squares([1, 2, 3, 4])
     kept.of("squares", 4, squares)
     for row in changed:
         kept.changes.append(row)
@@ -177,7 +197,7 @@ def test_where_more_than_half_of_the_rows_changed_all_are_worked_out(changed: li
 
 
 def test_a_row_beyond_those_asked_for_may_change() -> None:
-    kept, squares = KeptColumns(), Squares([1, 2])
+    kept, squares = Kept(), Squares([1, 2])
     kept.of("squares", 2, squares)
     squares.numbers.append(3)
     kept.changes.append(2)
@@ -186,6 +206,6 @@ def test_a_row_beyond_those_asked_for_may_change() -> None:
 
 @pytest.mark.parametrize(("numbers_a_row", "is_kept"), [(32, True), (33, False)])
 def test_what_has_too_many_numbers_a_row_is_not_kept(numbers_a_row: int, is_kept: bool) -> None:
-    kept = KeptColumns()
+    kept = Kept()
     assert kept.of("wide", 2, lambda asked: np.zeros((numbers_a_row, asked.size))).shape == (numbers_a_row, 2)
     assert ("wide" in kept) == is_kept

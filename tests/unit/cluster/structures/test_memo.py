@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from bench import synthetic
 from bench.decision import default_profile
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.cluster.structures.memo import Memo, NodeMemo
+from extender_service.cluster.structures.memo import Memo, RowMemo
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.scheduling.asked_nodes import AllNodes
 from extender_service.scheduling.decision import decide
@@ -118,7 +118,7 @@ def test_a_selection_has_the_numbers_of_the_column_that_there_is() -> None:
 
 
 def test_the_same_selections_have_the_same_answers(answers: Answers) -> None:
-    nodes = NodeMemo(None, 3)
+    nodes = RowMemo(None, 3)
     found = [nodes.at(np.array(rows)).of(None, answers, ()) for rows in ([0, 2], [2, 0], [0, 2])]
     assert found == [1, 2, 1]
     selected = nodes.at(np.array([0, 2]))
@@ -128,13 +128,13 @@ def test_the_same_selections_have_the_same_answers(answers: Answers) -> None:
 
 
 def test_a_selection_of_a_selection_is_of_its_rows() -> None:
-    selected = NodeMemo(None, 4).at(np.array([3, 1, 2])).at(np.array([2, 0]))
+    selected = RowMemo(None, 4).at(np.array([3, 1, 2])).at(np.array([2, 0]))
     assert selected.rows is not None
     assert selected.rows.tolist() == [2, 3]
 
 
 def test_only_so_much_is_kept_of_nodes_and_selections_of_them(answers: Answers) -> None:
-    nodes = NodeMemo(None, 2)
+    nodes = RowMemo(None, 2)
     for number in range(1000):
         nodes.of(None, answers, (), (number,))
         nodes.at(np.array([number % 50, 1])).of(None, answers.zeros, (2,), ())
@@ -225,7 +225,7 @@ def test_a_pod_that_is_expected_keeps_nothing_that_is_remembered() -> None:
 
 
 def test_the_last_four_selections_are_kept() -> None:
-    nodes = NodeMemo(None, 5)
+    nodes = RowMemo(None, 5)
     first, *others = [nodes.at(np.array([position])) for position in range(5)]
     assert all(nodes.at(np.array([position])) is known for position, known in enumerate(others, 1))
     assert nodes.at(np.array([0])) is not first

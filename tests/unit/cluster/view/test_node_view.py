@@ -485,7 +485,7 @@ def test_a_table_for_one_call_ends_with_the_call(cluster: Cluster) -> None:
         table = cluster.with_nodes([make_node("a", {"cpu": "9"})])
         view = cluster.view(None, table)
         assert view.kept_by_facts(times, 1).tolist()[0] == 9000
-        assert (times, (1,)) in table.by_facts
+        assert (times, (1,)) in view._memory.by_facts
         was_there = weakref.ref(table)
         del table, view
         assert was_there() is None

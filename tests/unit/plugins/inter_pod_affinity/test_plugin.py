@@ -168,7 +168,7 @@ def test_any_number_of_other_labels_between_two_uses_changes_nothing(other_keys:
     for number in range(300):
         cluster.nodes.label_column(f"key-{number}")
     # Whatever is forgotten first.
-    cluster.nodes.memo.forget((NodeView._label, ("zone",)))
+    cluster.memory.memo().forget((NodeView._label, ("zone",)))
     assert scores(cluster.view(np.array([1, 2, 0]))) == [0, 100, 0]
 
 

@@ -325,5 +325,5 @@ def test_any_number_of_other_labels_between_two_uses_changes_nothing(other_keys:
     for number in range(300):
         cluster.nodes.label_column(f"key-{number}")
     # Whatever is forgotten first.
-    cluster.nodes.memo.forget((NodeView._label, ("zone",)))
+    cluster.memory.memo().forget((NodeView._label, ("zone",)))
     assert (rejected(cluster, hard), scored(cluster, soft)) == first
