@@ -38,9 +38,14 @@ _LIMITS = {
     "._selections.entries": 4,
     # Of a node that came again with the same labels, the table keeps those of before: 20 nodes with 12 labels each.
     ".objects[].metadata.labels": 20 * 12,
+    # Of 100 pods that were given 6 other labels each.
+    "._sets.values[].labels": 100 * 6,
+    # Rows to catch up with: of 20 nodes, and of those that came and went.
+    "._changed.rows": 2 * 20,
+    "._changed.states": 2 * 20,
 }
 # What is in these follows from nothing but which few they are; tests/unit/test_caches.py bounds their bytes.
-_LAST_FEW = ("._kept[]", "._selections.entries[]", "._changed[]", "._recent.entries[]", "._changes[]", "._deadlines[]")
+_LAST_FEW = ("._kept[]", "._selections.entries[]", "._recent.entries[]", "._changes[]", "._deadlines[]")
 # The last pod that was placed, the one before, and what was decided about the next.
 _LAST_PODS = ("._last_placed", "ahead._before[]", "ahead._known_kind[]", "ahead._ahead[]")
 # Room for what comes next is as much as was needed at one time, and arrays have an entry for what there is room for.
