@@ -22,11 +22,14 @@ from extender_service.kube.parsing.selectors import (
     NODE_NAME_FIELD,
     Operator,
     PreferredSchedulingTerms,
+    RequiredNodeAffinity,
     SelectorError,
     parse_node_selector,
     parse_preferred_terms,
+    preferred_node_affinity,
     required_node_affinity,
 )
+from extender_service.kube.parsing.selectors import ParsedNodeSelector as ParsedSelector
 from extender_service.kube.types import core
 from extender_service.kube.types.core import NodeSelector, Pod, PreferredSchedulingTerm
 from extender_service.plugins.shared.node_matching import matches_affinity, matches_node_selector, preference
@@ -96,10 +99,7 @@ class NodeAffinity(PreFilter, Filter, PreScore, Score):
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
         """Reject nodes that do not match, first by what the configuration enforces."""
         required = state[_REQUIRED] if _REQUIRED in state else required_node_affinity(pod.spec)
-        numbers = np.where(matches_affinity(nodes, required), 0, 1)
-        if self._enforced is not None:
-            numbers[~matches_node_selector(nodes, self._enforced)] = 2
-        return Rejections.per_value(numbers, [None, NO_MATCH, NOT_ENFORCED]) if numbers.any() else None
+        return nodes.remembered(_rejections, required, self._enforced)
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeView) -> Status | None:
         """Parse what the pod prefers; a malformed preference ends the cycle."""
@@ -109,23 +109,45 @@ class NodeAffinity(PreFilter, Filter, PreScore, Score):
     def score(self, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
         """Add up the weights of the terms that match."""
         preferred = state[_PREFERRED] if _PREFERRED in state else _preferred(pod)
-        scores = np.zeros(len(nodes), np.int64)
-        for terms in (self._added, preferred):
-            if terms is not None:
-                scores += preference(nodes, terms)
-        return scores
+        return nodes.kept_by_facts(_weights, self._added, preferred)
 
     def normalize(self, state: CycleState, pod: Pod, nodes: NodeView, scores: NDArray[np.int64]) -> NDArray[np.int64]:
         """Give the node with the most weight the most points."""
-        return scale_to_max(scores)
+        preferred = state[_PREFERRED] if _PREFERRED in state else _preferred(pod)
+        return nodes.remembered_at(scores, _points, preferred)
+
+
+def _rejections(nodes: NodeView, required: RequiredNodeAffinity, enforced: ParsedSelector | None) -> Rejections | None:
+    numbers = nodes.kept_by_facts(_mismatches, required, enforced)
+    return Rejections.per_value(numbers, [None, NO_MATCH, NOT_ENFORCED]) if numbers.any() else None
+
+
+def _mismatches(nodes: NodeView, required: RequiredNodeAffinity, enforced: ParsedSelector | None) -> NDArray[np.intp]:
+    """Tell for each node what it does not match: 0 for nothing, 1 for what the pod requires, 2 for what is enforced."""
+    numbers = np.where(matches_affinity(nodes, required), 0, 1)
+    if enforced is not None:
+        numbers[~matches_node_selector(nodes, enforced)] = 2
+    return numbers
+
+
+def _weights(nodes: NodeView, *preferences: PreferredSchedulingTerms | None) -> NDArray[np.int64]:
+    scores = np.zeros(len(nodes), np.int64)
+    for terms in preferences:
+        if terms is not None:
+            scores += preference(nodes, terms)
+    return scores
+
+
+# The terms only tell apart the scores of pods that are asked about in turn.
+def _points(
+    _nodes: NodeView, scores: NDArray[np.int64], _preferred: PreferredSchedulingTerms | None
+) -> NDArray[np.int64]:
+    return scale_to_max(scores)
 
 
 def _preferred(pod: Pod) -> PreferredSchedulingTerms | None:
-    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
-    if affinity is None or not affinity.preferred:
-        return None
     try:
-        return parse_preferred_terms(affinity.preferred)
+        return preferred_node_affinity(pod.spec)
     except SelectorError as error:
         raise PluginError(str(error)) from error
 

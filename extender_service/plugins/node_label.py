@@ -64,19 +64,29 @@ class NodeLabel(Filter, Score):
 
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
         """Reject nodes whose labels are not as required."""
-        rejected = np.zeros(len(nodes), np.bool_)
-        for holds in _holds(nodes, self.args.present_labels, self.args.absent_labels):
-            rejected |= ~holds
-        return Rejections.where(rejected, OTHER_LABELS) if rejected.any() else None
+        lacking = nodes.kept_by_facts(_lacking, self.args.present_labels, self.args.absent_labels)
+        return Rejections.where(lacking, OTHER_LABELS) if lacking.any() else None
 
     def score(self, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
         """Give the share of the preferences that hold; a label that is listed twice counts twice."""
         present, absent = self.args.present_labels_preference, self.args.absent_labels_preference
-        scores = np.zeros(len(nodes), np.int64)
-        for holds in _holds(nodes, present, absent):
-            scores += MAX_NODE_SCORE * holds
-        mean: NDArray[np.int64] = scores // max(len(present) + len(absent), 1)
-        return mean
+        return nodes.kept_by_facts(_share_that_holds, present, absent)
+
+
+def _lacking(nodes: NodeView, present: tuple[str, ...], absent: tuple[str, ...]) -> NDArray[np.bool_]:
+    """Tell for each node whether a label is not as required."""
+    lacking = np.zeros(len(nodes), np.bool_)
+    for holds in _holds(nodes, present, absent):
+        lacking |= ~holds
+    return lacking
+
+
+def _share_that_holds(nodes: NodeView, present: tuple[str, ...], absent: tuple[str, ...]) -> NDArray[np.int64]:
+    scores = np.zeros(len(nodes), np.int64)
+    for holds in _holds(nodes, present, absent):
+        scores += MAX_NODE_SCORE * holds
+    mean: NDArray[np.int64] = scores // max(len(present) + len(absent), 1)
+    return mean
 
 
 def _holds(nodes: NodeView, present: tuple[str, ...], absent: tuple[str, ...]) -> Iterator[NDArray[np.bool_]]:

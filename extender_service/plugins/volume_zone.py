@@ -58,15 +58,8 @@ class VolumeZone(PreFilter, Filter):
         topologies = state[_TOPOLOGIES] if _TOPOLOGIES in state else self._topologies(pod)
         if isinstance(topologies, Status):
             return Rejections.where(np.ones(len(nodes), np.bool_), topologies)
-        elsewhere = np.zeros(len(nodes), np.bool_)
-        for topology in topologies:
-            elsewhere |= ~_is_there(nodes, topology)
-        if not elsewhere.any():
-            return None
-        located = np.zeros(len(nodes), np.bool_)
-        for label in _LABELS:
-            located |= nodes.label(label)[0] != ABSENT
-        return Rejections.where(elsewhere & located, CONFLICT)
+        elsewhere = nodes.kept_by_facts(_elsewhere, tuple(topologies))
+        return Rejections.where(elsewhere, CONFLICT) if elsewhere.any() else None
 
     def _topologies(self, pod: Pod) -> list[Topology] | Status:
         topologies: list[Topology] = []
@@ -110,6 +103,17 @@ def topologies_of(volume: PersistentVolume) -> Iterator[Topology]:
             values = [value.strip() for value in volume.metadata.labels[label].split(ZONE_DELIMITER)]
             if all(values):
                 yield Topology(label, frozenset(values))
+
+
+def _elsewhere(nodes: NodeView, topologies: tuple[Topology, ...]) -> NDArray[np.bool_]:
+    """Tell which nodes say where they are, and that this is not where all volumes are."""
+    elsewhere = np.zeros(len(nodes), np.bool_)
+    for topology in topologies:
+        elsewhere |= ~_is_there(nodes, topology)
+    located = np.zeros(len(nodes), np.bool_)
+    for label in _LABELS:
+        located |= nodes.label(label)[0] != ABSENT
+    return elsewhere & located
 
 
 def _is_there(nodes: NodeView, topology: Topology) -> NDArray[np.bool_]:

@@ -31,16 +31,26 @@ from extender_service.extender.wire.priorities import Priorities, PrioritiesEnco
 from extender_service.kube.parsing.pod_affinity import AffinityTerm, pod_affinity_terms
 from extender_service.kube.parsing.quantities import parse_quantity
 from extender_service.kube.parsing.resource_names import is_extended_resource, is_scalar_resource
-from extender_service.kube.parsing.selectors import NOTHING, label_set_selector, parse_label_selector
+from extender_service.kube.parsing.selectors import (
+    NOTHING,
+    label_set_selector,
+    parse_label_selector,
+    preferred_node_affinity,
+    required_node_affinity,
+)
 from extender_service.kube.types import core as objects
 from extender_service.kube.types.core import (
     Affinity,
     ContainerImage,
     LabelSelector,
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorTerm,
     ObjectMeta,
     PodAffinity,
     PodAffinityTerm,
     PodSpec,
+    PreferredSchedulingTerm,
     SelectorRequirement,
     TopologySpreadConstraint,
 )
@@ -243,6 +253,22 @@ def _made_up(nodes: NodeView, number: int, _: object) -> NDArray[np.float64]:
     return np.full((4, len(nodes)), float(number))
 
 
+def _required(number: int, things: int) -> object:
+    expressions = tuple(SelectorRequirement(_short(at), "In", (f"{number:06}", _short(at))) for at in range(things))
+    required = NodeSelector((NodeSelectorTerm(expressions),))
+    return required_node_affinity(PodSpec(affinity=Affinity(node_affinity=NodeAffinity(required))))
+
+
+def _required_labels(number: int, things: int) -> object:
+    return required_node_affinity(PodSpec(node_selector=_labels(number, things)))
+
+
+def _preferred(number: int, things: int) -> object:
+    expressions = (SelectorRequirement(f"a{number:06}", "Exists"),)
+    preferred = tuple(PreferredSchedulingTerm(at + 1, NodeSelectorTerm(expressions)) for at in range(things))
+    return preferred_node_affinity(PodSpec(affinity=Affinity(node_affinity=NodeAffinity(None, preferred))))
+
+
 HOSTILE: Mapping[str, Sequence[Callable[[], Ask]]] = {
     "arrays of weighed pods": [
         lambda: (
@@ -273,6 +299,7 @@ HOSTILE: Mapping[str, Sequence[Callable[[], Ask]]] = {
     "pod affinity terms": [lambda: _terms, lambda: _term],
     "pods of calls": [_decoded_pods],
     "priorities of names": [_written],
+    "preferred node affinity": [lambda: _preferred],
     "quantities": [
         lambda: lambda number, things: parse_quantity(f"{' ' * things}{number}"),
         lambda: lambda number, things: parse_quantity(f"{number}{'9' * things}"),
@@ -281,6 +308,7 @@ HOSTILE: Mapping[str, Sequence[Callable[[], Ask]]] = {
         lambda: lambda number, things: requests_and_ports(_spec_with_ports(number, things)),
         lambda: lambda number, things: requests_and_ports(_spec_with_requests(number, things)),
     ],
+    "required node affinity": [lambda: _required, lambda: _required_labels],
     "requirements": [lambda: _values],
     "pod counts": [_pod_counts, _pod_sums],
     "results about nodes": [

@@ -29,6 +29,8 @@ NODE_NAME_FIELD = "metadata.name"
 
 _INT64 = re.compile(r"[+-]?[0-9]+")
 _MOST_INTEGER_CHARACTERS = 4000
+_required_decoder = msgspec.msgpack.Decoder(tuple[dict[str, str] | None, objects.NodeSelector | None])
+_preferred_decoder = msgspec.msgpack.Decoder(tuple[objects.PreferredSchedulingTerm, ...])
 
 
 class SelectorError(ValueError):
@@ -237,10 +239,31 @@ def parse_preferred_terms(preferred: tuple[objects.PreferredSchedulingTerm, ...]
 def required_node_affinity(spec: objects.PodSpec) -> RequiredNodeAffinity:
     """Parse a pod's nodeSelector and required node affinity (nodeaffinity.GetRequiredNodeAffinity)."""
     affinity = spec.affinity.node_affinity if spec.affinity is not None else None
-    required = affinity.required if affinity is not None else None
+    return _required(msgspec.msgpack.encode((spec.node_selector, None if affinity is None else affinity.required)))
+
+
+# Pods of one template share theirs, and bytes can be looked up where the objects cannot.
+
+
+@cached("required node affinity", most_entries=256, most_entry_bytes=32 << 10, most_size=2 << 10)
+def _required(encoded: bytes) -> RequiredNodeAffinity:
+    node_selector, required = _required_decoder.decode(encoded)
     return RequiredNodeAffinity(
-        label_set_selector(spec.node_selector or {}), None if required is None else parse_node_selector(required)
+        label_set_selector(node_selector or {}), None if required is None else parse_node_selector(required)
     )
+
+
+def preferred_node_affinity(spec: objects.PodSpec) -> PreferredSchedulingTerms | None:
+    """What a pod prefers of nodes, None if it prefers nothing. Raises SelectorError."""
+    affinity = spec.affinity.node_affinity if spec.affinity is not None else None
+    if affinity is None or not affinity.preferred:
+        return None
+    return _preferred(msgspec.msgpack.encode(affinity.preferred))
+
+
+@cached("preferred node affinity", most_entries=256, most_entry_bytes=24 << 10, most_size=2 << 10)
+def _preferred(encoded: bytes) -> PreferredSchedulingTerms:
+    return parse_preferred_terms(_preferred_decoder.decode(encoded))
 
 
 def parse_label_integer(text: str) -> int | None:
