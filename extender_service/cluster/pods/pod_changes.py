@@ -1,11 +1,9 @@
 """Pods that came to nodes and left them, for counts of pods to follow."""
 
-from operator import attrgetter
-
 import msgspec
 
 from extender_service.cluster.selection.label_sets import LabelSet
-from extender_service.cluster.structures.change_log import ChangeLog, SizedChangeLog
+from extender_service.cluster.structures.change_log import ChangeLog
 
 
 class PodChange(msgspec.Struct, frozen=True, gc=False):
@@ -17,6 +15,4 @@ class PodChange(msgspec.Struct, frozen=True, gc=False):
     is_terminating: bool
 
 
-def pod_changes() -> ChangeLog[PodChange]:
-    """Return a log without changes."""
-    return SizedChangeLog(attrgetter("label_set.size_bytes"))
+PodChanges = ChangeLog[PodChange]

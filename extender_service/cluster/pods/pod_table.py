@@ -8,11 +8,12 @@ from numpy.typing import NDArray
 
 from extender_service.cluster.amounts.dimensions import NONZERO_CPU_MILLI, NONZERO_MEMORY_BYTES, POD_COUNT, Dimensions
 from extender_service.cluster.amounts.requests import HostPort, PodRequests
-from extender_service.cluster.pods.pod_changes import PodChange, pod_changes
+from extender_service.cluster.pods.pod_changes import PodChange, PodChanges
 from extender_service.cluster.pods.pod_entries import PodEntry
 from extender_service.cluster.pods.pod_volumes import PodVolumes
 from extender_service.cluster.pods.running_terms import RunningTerms, TermKey
 from extender_service.cluster.selection.label_sets import LabelSet, LabelSets
+from extender_service.cluster.structures.change_log import LARGE_BYTES
 from extender_service.cluster.structures.interning import Interner
 from extender_service.kube.parsing.pod_affinity import NO_TERMS, PodAffinityTerms
 
@@ -70,7 +71,7 @@ class PodTable:
         self.priority = np.zeros(_FIRST_CAPACITY, np.int64)
         self.started = np.zeros(_FIRST_CAPACITY, np.int64)
         self.preempted = np.zeros(_FIRST_CAPACITY, np.bool_)
-        self.changes = pod_changes()
+        self.changes = PodChanges()
         self.anti_affinity = RunningTerms()
         self.affinity = RunningTerms()
         self._free: list[int] = []
@@ -175,7 +176,11 @@ class PodTable:
 
     def _tell(self, label_set: LabelSet, terms: PodAffinityTerms, row: int, sign: int, *, is_terminating: bool) -> None:
         """Take note of a pod that came to a row (sign 1) or left it (-1)."""
-        self.changes.append(PodChange(label_set, row, sign, is_terminating))
+        change = PodChange(label_set, row, sign, is_terminating)
+        if label_set.size_bytes <= LARGE_BYTES:
+            self.changes.append(change)
+        else:
+            self.changes.append_large(change, label_set.size_bytes)
         if terms is NO_TERMS:
             return
         for term in terms.required_anti:

@@ -2,7 +2,6 @@
 
 import weakref
 from collections.abc import Mapping, Sequence
-from operator import attrgetter
 
 import msgspec
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 from extender_service.caches import size_of
 from extender_service.cluster.selection.label_sets import LabelSet
 from extender_service.cluster.selection.selector_index import SelectorIndex
-from extender_service.cluster.structures.change_log import ChangeLog, SizedChangeLog
+from extender_service.cluster.structures.change_log import LARGE_BYTES, ChangeLog
 from extender_service.cluster.structures.following_columns import FollowingColumns
 from extender_service.cluster.structures.memo import Memo
 from extender_service.kube.parsing.pod_affinity import AffinityTerm
@@ -80,12 +79,11 @@ class TermCounts:
 
 
 class TermChange(msgspec.Struct, frozen=True, gc=False):
-    """A pod that has a term came to a node row (sign 1) or left it (-1). The term takes so many bytes."""
+    """A pod that has a term came to a node row (sign 1) or left it (-1)."""
 
     key: TermKey
     row: int
     sign: int
-    size_bytes: int
 
 
 class _Sums(msgspec.Struct, gc=False):
@@ -130,7 +128,7 @@ class RunningTerms:
     """
 
     def __init__(self, most_sums: int = MOST_SUMS) -> None:
-        self._changes: SizedChangeLog[TermChange] = SizedChangeLog(attrgetter("size_bytes"))
+        self._changes: ChangeLog[TermChange] = ChangeLog()
         self._sums = _TermSums(self._changes, most_sums)
         self._counts: dict[TermKey, TermCounts] = {}
         self._index: SelectorIndex[TermKey] = SelectorIndex()
@@ -150,7 +148,11 @@ class RunningTerms:
             term = key.term
             self._index.add(key, term.namespaces if term.namespace_selector.nothing else None, term.selector)
         counts.add(row, sign)
-        self._changes.append(TermChange(counts.key, row, sign, counts.size_bytes))
+        change = TermChange(counts.key, row, sign)
+        if counts.size_bytes <= LARGE_BYTES:
+            self._changes.append(change)
+        else:
+            self._changes.append_large(change, counts.size_bytes)
         if not counts.total:
             del self._counts[key]
             self._about.clear()

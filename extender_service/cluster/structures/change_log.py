@@ -1,14 +1,16 @@
 """The last of many changes, for what follows them."""
 
-from collections.abc import Callable
+from collections import deque
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
 # Beyond this many changes, computing a result again costs less than catching up.
 MOST_CHANGES = 1024
-# Changes may refer to what pods brought, such as labels, of which a pod may have half a megabyte.
-MOST_BYTES = 16 << 20
+# Changes may refer to what pods brought, such as labels, of which a pod may have half a megabyte. Those that refer to
+# less are bounded by their number.
+LARGE_BYTES = 4 << 10
+MOST_LARGE_BYTES = 16 << 20
 
 
 class ChangeLog(Generic[T]):
@@ -18,12 +20,23 @@ class ChangeLog(Generic[T]):
         self.count = 0
         self._changes: list[T] = []
         self._forgotten = 0
+        # The number and size of each large change.
+        self._large: deque[tuple[int, int]] = deque()
+        self._large_bytes = 0
 
     def append(self, change: T) -> None:
-        """Take note of a change."""
+        """Take note of a change that refers to no more than LARGE_BYTES."""
         self.count += 1
         self._changes.append(change)
         if len(self._changes) > 2 * MOST_CHANGES:
+            self._forget_older_half()
+
+    def append_large(self, change: T, size_bytes: int) -> None:
+        """Take note of a change that refers to more. The log forgets earlier where that is too much together."""
+        self.append(change)
+        self._large.append((self.count, size_bytes))
+        self._large_bytes += size_bytes
+        while self._large_bytes > MOST_LARGE_BYTES:
             self._forget_older_half()
 
     def since(self, count: int) -> list[T] | None:
@@ -32,31 +45,9 @@ class ChangeLog(Generic[T]):
             return None
         return self._changes[count - self._forgotten :]
 
-    def _forget_older_half(self) -> list[T]:
-        half = len(self._changes) // 2
-        older = self._changes[:half]
+    def _forget_older_half(self) -> None:
+        half = (len(self._changes) + 1) // 2
         del self._changes[:half]
         self._forgotten += half
-        return older
-
-
-class SizedChangeLog(ChangeLog[T]):
-    """A log of changes that refer to much: `size_of` returns how many bytes. It forgets earlier where they are many."""
-
-    def __init__(self, size_of: Callable[[T], int]) -> None:
-        super().__init__()
-        self._size_of = size_of
-        self._size_bytes = 0
-
-    def append(self, change: T) -> None:
-        """Take note of a change."""
-        self.count += 1
-        self._changes.append(change)
-        self._size_bytes += self._size_of(change)
-        if len(self._changes) > 2 * MOST_CHANGES or self._size_bytes > MOST_BYTES:
-            self._forget_older_half()
-
-    def _forget_older_half(self) -> list[T]:
-        older = super()._forget_older_half()
-        self._size_bytes -= sum(map(self._size_of, older))
-        return older
+        while self._large and self._large[0][0] <= self._forgotten:
+            self._large_bytes -= self._large.popleft()[1]

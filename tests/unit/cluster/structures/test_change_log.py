@@ -1,4 +1,4 @@
-from extender_service.cluster.structures.change_log import MOST_BYTES, MOST_CHANGES, ChangeLog, SizedChangeLog
+from extender_service.cluster.structures.change_log import MOST_CHANGES, MOST_LARGE_BYTES, ChangeLog
 
 
 def test_changes_are_told_from_a_point_on() -> None:
@@ -35,23 +35,27 @@ def test_who_asks_now_and_then_misses_nothing_and_who_asks_too_seldom_is_told_so
 
 
 def test_of_changes_that_refer_to_much_fewer_are_kept() -> None:
-    changes: SizedChangeLog[int] = SizedChangeLog(lambda size: size)
-    large = MOST_BYTES // 8
+    changes: ChangeLog[int] = ChangeLog()
+    large = MOST_LARGE_BYTES // 8
     for number in range(50):
         seen = changes.count
-        changes.append(large + number)
+        changes.append_large(large + number, large + number)
         assert changes.since(seen) == [large + number]
-        assert sum(changes._changes) <= MOST_BYTES
+        assert sum(changes._changes) <= MOST_LARGE_BYTES
     assert changes.since(changes.count - 3) is not None
     assert changes.since(changes.count - 8) is None
 
 
-def test_a_log_with_sizes_keeps_as_many_small_changes_as_one_without() -> None:
-    changes: SizedChangeLog[int] = SizedChangeLog(lambda size: size)
-    for size in range(5 * MOST_CHANGES):
-        changes.append(size % 10)
+def test_large_changes_do_not_count_any_more_once_they_are_forgotten() -> None:
+    changes: ChangeLog[int] = ChangeLog()
+    for number in range(10 * MOST_CHANGES):
+        if number % 100:
+            changes.append(0)
+        else:
+            changes.append_large(MOST_LARGE_BYTES // 30, MOST_LARGE_BYTES // 30)
+        assert changes._large_bytes == sum(changes._changes)
     assert changes.since(changes.count - MOST_CHANGES) is not None
-    assert changes._size_bytes == sum(changes._changes)
-    changes.append(2 * MOST_BYTES)
+    changes.append_large(2 * MOST_LARGE_BYTES, 2 * MOST_LARGE_BYTES)
     changes.append(1)
     assert changes.since(changes.count - 1) == [1]
+    assert changes.since(changes.count - 2) is None
