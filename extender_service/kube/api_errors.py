@@ -49,7 +49,7 @@ class SilentError(UnreachableError):
 
 
 class DoubtError(UnreachableError):
-    """A connection was given up because another one had fallen silent, and it was not heard since."""
+    """A connection was given up though it may be good: it was quiet for long, or since another one fell silent."""
 
 
 class HistoryError(KubeError):

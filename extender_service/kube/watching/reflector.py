@@ -7,9 +7,10 @@ The rules are those of client-go's reflector (tools/cache/reflector.go), with th
   to a healthy watch now and then (it is cut, or its version has expired) costs no wait.
 - A watch must show that it lives, for HTTP/1.1 has no ping, and a connection that is cut off without a word looks like
   one where nothing happens. A watch that is asked for seconds shows it by its punctual end; to go on over the same
-  connection costs both sides little. One that is asked for minutes shows it by the bookmark that the API server sends
-  every minute, and is asked for a minute until it has sent one. When a short watch has fallen silent, all others that
-  were not heard since it should have been are opened again, too.
+  connection costs both sides little. One that is asked for minutes shows it by the bookmarks that the API server sends
+  every minute. It sends them only where its etcd tells it that nothing has happened
+  (--experimental-watch-progress-notify-interval), so a watch is asked for minutes after one that brought a bookmark and
+  nothing else. When a short watch has fallen silent, all others that were not heard since are opened again, too.
 - After a failure the server must show that it knows the version that was seen. One whose etcd was restored from a
   snapshot would take the watch, and keep to itself all that happens until its versions get there again. (Where they are
   there again before we look, nothing tells; `etcdutl snapshot restore --bump-revision` is made for that.)
@@ -71,8 +72,7 @@ class Limits:
     - `slice_seconds`: a list that is being applied lets other tasks run between slices of this length
     - `watch_seconds`: the server is asked to end a watch after so long
     - `phase_seconds`: by how much the ends of this reflector's watches follow those of one with phase 0
-    - `long_watch_seconds`: asked for instead where the server sends bookmarks, if given; then something must come every
-      `watch_seconds`
+    - `long_watch_seconds`: asked for instead, if given, where the server sends a bookmark every `watch_seconds`
     - `late_seconds`: what is due and comes by so much later has fallen silent
     - `answer_seconds`: within which an answer must begin; after two tries without one, it may take longer
     - `short_watch_seconds`: a shorter watch is a failure, and so is a version that expires so soon after a list
@@ -95,6 +95,8 @@ _LONGEST_WAIT_SECONDS = 1.5
 _SECONDS_IN_DOUBT = 1
 # The API server's own limit for an answer.
 _LONGEST_SILENCE_SECONDS = 60.0
+# Where bookmarks were missing so often, they come by chance.
+_MISSED_BOOKMARKS = 2
 # A connection that was cut when it had been quiet for longer may have been cut for that.
 _LEAST_QUIET_SECONDS = 5.0
 
@@ -132,6 +134,7 @@ class Reflector(Generic[T]):
         self._silences = 0
         self._silent_watches = 0
         self._has_bookmarks = False
+        self._missed_bookmarks = 0
         self._cut_after_seconds = 0.0
         self._most_quiet_seconds = math.inf
         self._interruption = Interruption()
@@ -197,17 +200,15 @@ class Reflector(Generic[T]):
     async def _watch(self) -> None:
         """Follow the changes until the watch ends."""
         self.state.watches += 1
-        limits, seconds = self._limits, self._watch_seconds()
+        seconds = self._watch_seconds()
         async with self._client.watch(
             self._resource,
             self.state.last_resource_version,
             field_selector=self._field_selector,
             timeout_seconds=seconds,
             answer_seconds=self._answer_seconds(),
-            idle_seconds=limits.watch_seconds + limits.late_seconds,
         ) as events:
             opened_at = self._clock()
-            must_end = self._is_in_doubt or limits.long_watch_seconds is None
             if self._is_in_doubt:
                 await self._compare_versions()
             self._watch_opened_at = opened_at
@@ -217,8 +218,7 @@ class Reflector(Generic[T]):
             self.state.watch, self.state.opened_at, self.state.last_error = events, opened_at, None
             try:
                 async with Interruption() as self._interruption:
-                    if must_end:
-                        self._end_if_overdue(events, opened_at, seconds)
+                    self._end_if_overdue(events, opened_at, seconds)
                     await self._follow(events)
             except UnreachableError as error:
                 self._learn(error, max(opened_at, events.current_at))
@@ -232,10 +232,11 @@ class Reflector(Generic[T]):
 
     async def _follow(self, events: EventStream[T]) -> None:
         """Apply events until the watch ends."""
-        bookmarks = self.state.events["BOOKMARK"]
+        kinds: set[str] = set()
         try:
             async for event in events:
                 self._take(event)
+                kinds.add(event.type)
         except ApiError:
             self.state.events["ERROR"] += 1
             raise
@@ -243,38 +244,43 @@ class Reflector(Generic[T]):
         if ended_at - self.state.opened_at >= self._limits.short_watch_seconds:
             self.state.heard_at = ended_at
         self._silent_watches = 0
-        self._has_bookmarks = self.state.events["BOOKMARK"] > bookmarks
+        self._has_bookmarks = self._has_bookmarks or kinds == {"BOOKMARK"}
 
     def _learn(self, error: UnreachableError, heard_at: float) -> None:
         """Draw conclusions from how a watch failed, which was last heard at some time."""
         self._has_bookmarks = False
-        quiet_seconds = self._clock() - heard_at
         if isinstance(error, SilentError):
             self._silent_watches += 1
-            if self._silent_watches == 1 and self._limits.long_watch_seconds is None:
+            is_short = self._limits.long_watch_seconds is None
+            if is_short and self._silent_watches == 1:
                 self._server.fell_silent(self._clock() - self._limits.late_seconds)
-            # What was heard over other watches does not count for this one any more: it was dead already.
-            self.state.heard_at, self.state.watch = self.state.seen_at, None
-            # If it is not the connection, the server does not end watches in time. A list shows what there is.
-            self._must_list = self._must_list or self._silent_watches > 1
+            # Much may have happened, or the server does not end watches in time: a list shows what there is.
+            self._must_list = self._must_list or not is_short or self._silent_watches > 1
         elif not isinstance(error, DoubtError):
             # A proxy or load balancer may cut connections over which nothing comes for a while.
+            quiet_seconds = self._clock() - heard_at
             if quiet_seconds > _LEAST_QUIET_SECONDS and abs(quiet_seconds - self._cut_after_seconds) < 1.0:
                 self._most_quiet_seconds = min(self._most_quiet_seconds, 0.75 * quiet_seconds)
             self._cut_after_seconds = quiet_seconds
 
     def _end_if_overdue(self, events: EventStream[T], opened_at: float, seconds: float) -> None:
-        """End a watch that should have ended by now, if nothing has come since; otherwise look again in time."""
-        heard_at = events.current_at
-        since = heard_at if heard_at > opened_at + seconds else opened_at
-        left = since + seconds + self._limits.late_seconds - self._clock()
+        """End a watch if nothing has come that should have by now; otherwise look again in time."""
+        now, heard_at = self._clock(), max(events.current_at, opened_at)
+        is_long = seconds > self._limits.watch_seconds
+        if is_long:  # a bookmark is due
+            due_at = heard_at + self._limits.watch_seconds
+        else:  # its end is due; where the server does not care, anything else is as good
+            due_at = (heard_at if heard_at > opened_at + seconds else opened_at) + seconds
+        left = due_at + self._limits.late_seconds - now
         if left > 0:
             loop = asyncio.get_running_loop()
             self._overdue = loop.call_later(left, self._end_if_overdue, events, opened_at, seconds)
-            return
-        silent_seconds = self._clock() - max(heard_at, opened_at)
-        text = f"the watch did not end in time, and nothing came for {silent_seconds:.1f} s"
-        self._interruption.interrupt(SilentError(text, silent_seconds))
+        elif is_long:
+            self._missed_bookmarks += 1
+            self._interruption.interrupt(DoubtError(f"no bookmark came for {now - heard_at:.0f} s"))
+        else:
+            text = f"the watch did not end in time, and nothing came for {now - heard_at:.1f} s"
+            self._interruption.interrupt(SilentError(text, now - heard_at))
 
     def _doubt(self, since: float) -> None:
         """Open the watch again, unless it was heard since then."""
@@ -313,7 +319,8 @@ class Reflector(Generic[T]):
                 self._must_list = True
                 self.state.relists += not isinstance(failure, ApiError) or failure.is_about_version
             text = str(failure)
-            level = logging.DEBUG if text == self.state.last_error else logging.WARNING
+            level = logging.INFO if isinstance(failure, DoubtError) else logging.WARNING
+            level = logging.DEBUG if text == self.state.last_error else level
             step = "list" if self._must_list else "watch"
             logger.log(level, "%s: %s; next %s in %.1f s", self._resource.plural, text, step, delay)
             self.state.last_error = text
@@ -362,7 +369,7 @@ class Reflector(Generic[T]):
             # With two phases, one watch ends while the other goes on: what silences both is noticed sooner.
             passed = (self._clock() - self._server.begun_at - limits.phase_seconds) % most
             return max(most - round(passed) % most, most // 3, 1)
-        if self._has_bookmarks:
+        if self._has_bookmarks and self._missed_bookmarks < _MISSED_BOOKMARKS:
             most = limits.long_watch_seconds
         most = int(min(most, self._most_quiet_seconds))
         return random.randint(most * 5 // 6, most)  # noqa: S311  # spreads load, no secret

@@ -5,8 +5,8 @@ What shows that a kind is known as it was at some moment:
 - A list, an event, a bookmark or the punctual end of its own watch. Nodes and pods are judged by these alone.
 - For other kinds, whose watches are quiet for a minute: their connection is open, so the kernel has had signs of life
   from its other end (`connector.GONE_SECONDS`), and the API server has sent something over another watch since. A
-  proxy or load balancer may give signs of life for an API server that is gone. Then nothing comes over the other
-  watches either, or the bookmark that is due after a minute is missing.
+  proxy or load balancer may give signs of life for an API server that is gone. Then nothing comes over the watches of
+  nodes and pods either. Or its end, or a bookmark, is missing after a minute, and the kind is listed.
 """
 
 import time

@@ -28,7 +28,7 @@ class QuietApiServer:
         self.opened: dict[str, float] = {}
         self.cut_off: dict[str, float] = {}
         self.is_away = False
-        self._has_bookmarks = has_bookmarks
+        self.has_bookmarks = has_bookmarks
         self._ends_watches = ends_watches
         self._quiet_limit = quiet_limit
 
@@ -55,12 +55,11 @@ class QuietApiServer:
         *,
         timeout_seconds: int,
         answer_seconds: float,
-        idle_seconds: float,
         **_: Any,
     ) -> AsyncIterator[EventStream[Any]]:
         await self._ask(resource, answer_seconds)
         self.opened[resource.plural] = virtual_time.time()
-        chunks = self._chunks(resource.plural, timeout_seconds, idle_seconds)
+        chunks = self._chunks(resource.plural, timeout_seconds)
         yield EventStream(chunks, resource.frame_decoder, virtual_time.time)
 
     async def _ask(self, resource: Resource[Any], silence_seconds: float) -> None:
@@ -70,20 +69,18 @@ class QuietApiServer:
             raise SilentError("nobody is there", silence_seconds)
         await asyncio.sleep(0.005)
 
-    async def _chunks(self, plural: str, timeout_seconds: int, idle_seconds: float) -> AsyncIterator[bytes]:
+    async def _chunks(self, plural: str, timeout_seconds: int) -> AsyncIterator[bytes]:
         opened_at = heard_at = virtual_time.time()
         ends_at = opened_at + timeout_seconds if self._ends_watches else 1e9
         bookmark_at = min(opened_at + 60.0, ends_at - 2.0)
         while True:
             await asyncio.sleep(0.5)
             now = virtual_time.time()
-            if now - heard_at >= idle_seconds:
-                raise SilentError("the watch: nothing came", idle_seconds)
             if now - heard_at >= self._quiet_limit:
                 raise UnreachableError("cut off")
             if self.is_away or self.cut_off.get(plural, -1.0) >= opened_at:
                 continue
-            if self._has_bookmarks and now >= bookmark_at:
+            if self.has_bookmarks and now >= bookmark_at:
                 heard_at = now
                 bookmark_at = min(now + 60.0, ends_at - 2.0) if now < ends_at - 2.0 else 1e9
                 yield BOOKMARK

@@ -142,12 +142,7 @@ def test_when_the_connection_of_another_kind_brings_nothing_any_more_it_is_opene
             while "services" not in quiet.open_again():
                 await asyncio.sleep(0.1)
             assert virtual_time.time() - quiet.server.cut_off["services"] < 90.0
-            # It was trusted for as long as its connection gave signs of life; now it is known that they were none.
-            (age,) = quiet.ages({"services"})
-            assert age >= 60.0
-            await asyncio.sleep(1.5)
-            assert max(quiet.ages()) < 12.5
-            assert quiet.problem() is None
+            assert await quiet.oldest(200.0) < 12.5
 
     virtual_time.run(test())
 
@@ -177,8 +172,22 @@ def test_where_watches_are_not_ended_nothing_gets_too_old(has_bookmarks: bool) -
     async def test() -> None:
         server = QuietApiServer(has_bookmarks=has_bookmarks, ends_watches=False)
         async with following(server) as quiet:
-            assert await quiet.oldest(1000.0, NODES_AND_PODS) < 20.0
-            assert quiet.problem() is None
+            assert await quiet.oldest(1000.0) < 20.0
+
+    virtual_time.run(test())
+
+
+def test_where_bookmarks_come_by_chance_their_absence_costs_little() -> None:
+    async def test() -> None:
+        server = QuietApiServer()
+        async with following(server) as quiet:
+            for _ in range(20):
+                server.has_bookmarks = not server.has_bookmarks
+                assert await quiet.oldest(200.0) < 12.5
+            server.has_bookmarks = False
+            await asyncio.sleep(100.0)
+            assert await quiet.requests(600) < 300
+            assert {state.lists for state in quiet.api_server.states.values()} == {1}
 
     virtual_time.run(test())
 
