@@ -109,5 +109,5 @@ def _failed(message: str) -> Status:
 
 
 def _joined(errors: Sequence[str]) -> str:
-    """Several errors in one, as k8s.io/apimachinery/pkg/util/errors writes them."""
+    """Join errors into one text, as k8s.io/apimachinery/pkg/util/errors does."""
     return errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"

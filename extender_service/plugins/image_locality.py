@@ -13,7 +13,7 @@ from extender_service.framework.interface import MAX_NODE_SCORE, Score
 from extender_service.kube.types.core import Pod
 
 _MEBIBYTE = 1024 * 1024
-# Less than this is pulled in no time; of more than this, for each container, it does not matter how much it is.
+# Below the first sum of sizes a node scores 0. Above the second, per container, it scores 100.
 _MIN_BYTES = 23 * _MEBIBYTE
 _MAX_BYTES_PER_CONTAINER = 1000 * _MEBIBYTE
 

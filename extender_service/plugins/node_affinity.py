@@ -87,7 +87,7 @@ class NodeAffinity(PreFilter, Filter, PreScore, Score):
         self._added = parse_preferred_terms(added.preferred) if added is not None and added.preferred else None
 
     def pre_filter(self, state: CycleState, pod: Pod) -> Status | Collection[str] | None:
-        """Parse what the pod requires; where every term names nodes, only those come into question."""
+        """Parse what the pod requires; if every term names nodes, return those as the only eligible ones."""
         affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
         required = affinity.required if affinity is not None else None
         if required is None and self._enforced is None and pod.spec.node_selector is None:
@@ -97,7 +97,7 @@ class NodeAffinity(PreFilter, Filter, PreScore, Score):
         return CONFLICT if named is not None and not named else named
 
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
-        """Reject nodes that do not match, first by what the configuration enforces."""
+        """Reject nodes that do not match: first `addedAffinity`, then the pod's own terms."""
         required = state[_REQUIRED] if _REQUIRED in state else required_node_affinity(pod.spec)
         return nodes.remembered(_rejections, required, self._enforced)
 
@@ -153,7 +153,7 @@ def _preferred(pod: Pod) -> PreferredSchedulingTerms | None:
 
 
 def _named_nodes(required: NodeSelector | None) -> set[str] | None:
-    """The only nodes that the terms leave, or None if a term does not name any (PreFilter in node_affinity.go)."""
+    """Return the only nodes that the terms allow, None if a term names none (PreFilter in node_affinity.go)."""
     if required is None or not required.node_selector_terms:
         return None
     names: set[str] = set()

@@ -1,4 +1,4 @@
-"""NodeLabel: nodes by which labels they have, whatever the values; out of the default profile.
+"""NodeLabel: filters and scores nodes by the keys of their labels; not in the default profile.
 
 The plugin of kube-scheduler up to v1.22 (plugins/nodelabel/node_label.go there), and before that the policies
 CheckNodeLabelPresence and CalculateNodeLabelPriority.
@@ -90,7 +90,7 @@ def _share_that_holds(nodes: NodeView, present: tuple[str, ...], absent: tuple[s
 
 
 def _holds(nodes: NodeView, present: tuple[str, ...], absent: tuple[str, ...]) -> Iterator[NDArray[np.bool_]]:
-    """Tell for each node, label by label, whether it is there, or is not, as wanted."""
+    """Yield a mask of the nodes for each label: has it (`present`), or does not have it (`absent`)."""
     for key in present:
         yield nodes.label(key)[0] != ABSENT
     for key in absent:

@@ -13,7 +13,7 @@ OTHER_NODE = unresolvable("node(s) didn't match the requested node name")
 
 
 class NodeName(Filter):
-    """Rejects every node but the one in spec.nodeName, where that is set."""
+    """Rejects every node except the one in spec.nodeName, if that is set."""
 
     name: ClassVar[str] = "NodeName"
     treats_alike: ClassVar[bool] = True

@@ -26,7 +26,7 @@ class NodePorts(PreFilter, Filter):
     retry_on: ClassVar[ClusterEvent] = ClusterEvent.NODE | ClusterEvent.POD_REMOVED
 
     def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:
-        """Note the pod's host ports; without any there is nothing to filter."""
+        """Store the pod's host ports in the state; skip Filter if there are none."""
         wanted = host_ports(pod.spec)
         if not wanted:
             return SKIP
@@ -48,8 +48,8 @@ class NodePorts(PreFilter, Filter):
 
 
 def conflict(wanted: Collection[HostPort], used: Collection[HostPort]) -> bool:
-    """Tell whether one of the wanted ports is in use (HostPortInfo.CheckConflict): the same protocol and port, on the
-    same address or where either takes every address."""
+    """Return whether a wanted port is in use (HostPortInfo.CheckConflict): same protocol and port, and the same address
+    or 0.0.0.0 on either side."""
     return any(
         protocol == used_protocol
         and port == used_port

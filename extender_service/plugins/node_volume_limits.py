@@ -39,11 +39,11 @@ class NodeVolumeLimits(PreFilter, Filter):
     retry_on: ClassVar[ClusterEvent] = ClusterEvent.CSI_NODE | ClusterEvent.POD_REMOVED | ClusterEvent.CLAIM
 
     def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:
-        """Skip pods without volumes that could count."""
+        """Skip Filter for pods without volumes that could count."""
         return None if state.volumes.attachable else SKIP
 
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
-        """Reject nodes with too many volumes; a volume that cannot be judged is an error where it matters."""
+        """Reject nodes with too many volumes; a volume that cannot be read is an error where it would count."""
         wanted = list(attachments(self.handle.cluster.storage, state.volumes, set()))
         statuses: list[Status | None] = [None, TOO_MANY]
         numbers = np.zeros(len(nodes), np.intp)
@@ -65,7 +65,7 @@ class NodeVolumeLimits(PreFilter, Filter):
     def _find_faults(
         self, nodes: NodeView, undecided: Mask, numbers: NDArray[np.intp], statuses: list[Status | None]
     ) -> None:
-        """Give nodes an error where a pod has a volume that cannot be judged; such nodes are decided then."""
+        """Set an error for nodes where a pod has a volume that cannot be read, and drop them from `undecided`."""
         for slot, faults in sorted(self.handle.cluster.held_volumes.faults.items()):
             here = nodes.pods_among(np.array([slot])) > 0
             for fault in faults:
@@ -76,7 +76,7 @@ class NodeVolumeLimits(PreFilter, Filter):
                     undecided &= ~failed
 
     def _exceeds(self, nodes: NodeView, key: str, volumes: Sequence[Attachment]) -> Mask:
-        """Tell where the volumes that one limit is for, those that are new there, are more than it allows."""
+        """Return the nodes where those of the volumes that are new there exceed the limit with this key."""
         volumes = [volume for volume in volumes if limit_key(volume.driver) == key]
         in_tree = PLUGINS.get(volumes[0].driver)
         exceeds = self._exceeds_with(nodes, key, [volume for volume in volumes if not volume.plugin], migrated=False)
@@ -85,7 +85,7 @@ class NodeVolumeLimits(PreFilter, Filter):
         return np.where(_counts(nodes, in_tree), self._exceeds_with(nodes, key, volumes, migrated=True), exceeds)
 
     def _exceeds_with(self, nodes: NodeView, key: str, volumes: Sequence[Attachment], *, migrated: bool) -> Mask:
-        """Tell the same of nodes where in-tree volumes count, or where they do not."""
+        """Return the same as `_exceeds`, as if in-tree volumes counted on all nodes (`migrated`) or on none."""
         held = self.handle.cluster.held_volumes
         new = np.zeros(len(nodes), np.int64)
         for driver, handle in {(volume.driver, volume.handle): None for volume in volumes}:
@@ -96,7 +96,7 @@ class NodeVolumeLimits(PreFilter, Filter):
         return (new > 0) & (attached + new > limit[nodes.volume_support])
 
     def _change(self, nodes: NodeView, key: str, *, migrated: bool) -> NDArray[np.int64]:
-        """Return how many volumes more, or fewer, are attached in each node's own world."""
+        """Return how many more (or fewer) volumes are attached in each node's own world."""
         held, pods, rows = self.handle.cluster.held_volumes, self.handle.cluster.pods, nodes.rows
 
         def held_alone(slots: NDArray[np.intp]) -> NDArray[np.int64]:
@@ -126,7 +126,7 @@ class NodeVolumeLimits(PreFilter, Filter):
 
 
 def _counts(nodes: NodeView, plugin: str) -> Mask:
-    """Tell where the volumes of an in-tree plugin count; with none, volumes count everywhere."""
+    """Return the nodes where the volumes of an in-tree plugin count; all nodes if `plugin` is empty."""
     if not plugin:
         return np.ones(len(nodes), np.bool_)
     return _by_support(nodes, lambda support: support.counts(plugin))

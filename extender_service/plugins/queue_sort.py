@@ -11,7 +11,7 @@ class PrioritySort(QueueSort):
     name: ClassVar[str] = "PrioritySort"
 
     def less(self, first: QueuedPod, second: QueuedPod) -> bool:
-        """Compare priorities, then times."""
+        """Return whether `first` runs before `second`: by priority, then by time in the queue."""
         return _rank(first) < _rank(second)
 
 

@@ -13,6 +13,6 @@ class SchedulingGates(PreEnqueue):
     name: ClassVar[str] = "SchedulingGates"
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
-        """Refuse a pod that has gates, and name them."""
+        """Reject a pod that has gates; the reason names them."""
         gates = [gate.name for gate in pod.spec.scheduling_gates]
         return unresolvable(f"waiting for scheduling gates: [{' '.join(gates)}]") if gates else None

@@ -31,19 +31,19 @@ class TaintToleration(Filter, PreScore, Score):
         return nodes.remembered(_rejections, pod.spec.tolerations)
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeView) -> Status | None:
-        """Pick the tolerations that concern taints that merely discourage."""
+        """Store the pod's tolerations that may cover PreferNoSchedule taints in the state."""
         state[_TOLERATIONS] = tuple(
             [toleration for toleration in pod.spec.tolerations if toleration.effect in ("", PREFER_NO_SCHEDULE)]
         )
         return None
 
     def score(self, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
-        """Count the discouraging taints that are not tolerated."""
+        """Count, for each node, the PreferNoSchedule taints that the pod does not tolerate."""
         tolerations = state.read(_TOLERATIONS, "failed to read")
         return nodes.kept_by_facts(_endured, tolerations)
 
     def normalize(self, state: CycleState, pod: Pod, nodes: NodeView, scores: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Give the node with the fewest the most points."""
+        """Give the node with the fewest such taints the most points."""
         return nodes.remembered_at(scores, _points, pod.spec.tolerations)
 
 
@@ -55,7 +55,7 @@ def _rejections(nodes: NodeView, tolerations: tuple[Toleration, ...]) -> Rejecti
     return Rejections(keys, lambda key: _rejection(first_untolerated(sets[key - 1] or (), tolerations)))
 
 
-# The tolerations only tell apart the scores of pods that are asked about in turn.
+# The unused tolerations are part of the key under which the result is kept, so that pods do not share their scores.
 def _points(_nodes: NodeView, scores: NDArray[np.int64], _tolerations: Sequence[Toleration]) -> NDArray[np.int64]:
     return scale_to_max(scores, reverse=True)
 
@@ -64,7 +64,7 @@ def _points(_nodes: NodeView, scores: NDArray[np.int64], _tolerations: Sequence[
 
 
 def _untolerated(nodes: NodeView, tolerations: Sequence[Toleration]) -> NDArray[np.int64]:
-    """One more than the number of the taint set, where one of the taints is not tolerated; else 0."""
+    """Return one more than the number of the node's taint set if the pod does not tolerate it; else 0."""
     keys = [
         0 if first_untolerated(taints or (), tolerations) is None else number + 1
         for number, taints in enumerate(nodes.taint_sets)

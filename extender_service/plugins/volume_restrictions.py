@@ -46,7 +46,7 @@ class VolumeRestrictions(PreFilter, Filter):
     retry_on: ClassVar[ClusterEvent] = ClusterEvent.NODE_ADDED | ClusterEvent.POD_REMOVED | ClusterEvent.CLAIM
 
     def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:
-        """Look up the pod's claims; without disks and without claims in use there is nothing to filter."""
+        """Look up the pod's claims; skip Filter if the pod has no disks and none of its claims is in use."""
         volumes = state.volumes
         if volumes is NO_VOLUMES:
             return SKIP

@@ -21,7 +21,7 @@ CONFLICT = unresolvable("node(s) had no available volume zone")
 
 _TOPOLOGIES = "PreFilterVolumeZone"
 _LABELS = (BETA_ZONE, BETA_REGION, ZONE, REGION)
-# What nodes call it that no longer have the beta label.
+# The label's name on nodes that no longer have the beta label.
 _CURRENT = {BETA_ZONE: ZONE, BETA_REGION: REGION}
 _WAIT = "WaitForFirstConsumer"
 
@@ -44,7 +44,7 @@ class VolumeZone(PreFilter, Filter):
     )
 
     def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:
-        """Gather the labels of the pod's volumes; without any there is nothing to filter."""
+        """Collect the zone and region labels of the pod's volumes; skip Filter if there are none."""
         topologies = self._topologies(pod)
         if isinstance(topologies, Status):
             return topologies
@@ -54,7 +54,7 @@ class VolumeZone(PreFilter, Filter):
         return None
 
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
-        """Reject nodes that are elsewhere; those that say nothing of where they are pass."""
+        """Reject nodes in another zone or region; nodes without any zone or region label pass."""
         topologies = state[_TOPOLOGIES] if _TOPOLOGIES in state else self._topologies(pod)
         if isinstance(topologies, Status):
             return Rejections.where(np.ones(len(nodes), np.bool_), topologies)
@@ -97,7 +97,7 @@ class VolumeZone(PreFilter, Filter):
 
 
 def topologies_of(volume: PersistentVolume) -> Iterator[Topology]:
-    """Iterate over what a volume's labels say of where it is; a malformed label says nothing."""
+    """Yield the zone and region labels of a volume; a malformed label yields nothing."""
     for label in _LABELS:
         if label in volume.metadata.labels:
             values = [value.strip() for value in volume.metadata.labels[label].split(ZONE_DELIMITER)]

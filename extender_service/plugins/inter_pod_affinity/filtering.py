@@ -28,7 +28,7 @@ class AffinityRequirement:
     def __init__(
         self, cluster: Cluster, label_set: LabelSet, terms: PodAffinityTerms, unwanted_by: Collection[TermCounts]
     ) -> None:
-        """`label_set` and `terms` are the pod's; `unwanted_by` the running pods' terms that are about it."""
+        """`label_set` and `terms` are the pod's; `unwanted_by` are the running pods' terms that match it."""
         self._cluster = cluster
         self._label_set = label_set
         workloads = cluster.workloads
@@ -54,9 +54,9 @@ class AffinityRequirement:
         return not self._near_keys and not self._apart and not self._unwanted_pods
 
     def not_near(self, nodes: NodeView) -> Mask | None:
-        """Tell which nodes are not near a pod that matches all terms of affinity; None without such terms.
+        """Return the nodes that are not near a pod that matches all terms of affinity; None without such terms.
 
-        The first of a group of pods that want to be near each other may go anywhere where all topology keys are.
+        The first of a group of pods that want to be near each other may go to any node that has all topology keys.
         """
         if not self._near_keys:
             return None
@@ -76,7 +76,7 @@ class AffinityRequirement:
         return ~(has_keys & is_near)
 
     def not_apart(self, nodes: NodeView) -> Mask | None:
-        """Tell which nodes are near a pod that matches a term of anti-affinity; None without such terms."""
+        """Return the nodes that are near a pod that matches a term of anti-affinity; None without such terms."""
         if not self._apart:
             return None
         self._count(nodes)
@@ -84,7 +84,7 @@ class AffinityRequirement:
         return _are_near(nodes, self._apart_pods, added)
 
     def unwanted(self, nodes: NodeView) -> Mask | None:
-        """Tell which nodes are near a pod with a term of anti-affinity that matches this pod; None if there is none."""
+        """Return the nodes near a pod with a term of anti-affinity that matches this pod; None without such pods."""
         self._count(nodes)
         return _are_near(nodes, self._unwanted_pods, self._unwanted_added(nodes))
 
@@ -115,7 +115,7 @@ class AffinityRequirement:
         self._unwanted_pods = {key: sums for key, sums in unwanted.items() if sums.any()}
 
     def _added(self, queries: Iterable[tuple[PodSelector, ...]], nodes: NodeView) -> Amounts | None:
-        """How many pods more, or fewer, each node has in its own world, each counted as often as it is selected."""
+        """Return how many more (or fewer) pods each node has in its own world, each once per query that matches."""
         if not nodes.is_changed:
             return None
         return sum((nodes.pods_added(selectors) for selectors in queries), start=np.zeros(len(nodes), np.int64))
@@ -127,12 +127,12 @@ class AffinityRequirement:
 
     @cached_property
     def _keys_of_anti_affinity(self) -> set[str]:
-        """The topology keys of all terms of anti-affinity: any pod may come to a node, not only those on nodes."""
+        """Return the topology keys of all terms of anti-affinity: a node's own world may add any pod to it."""
         term_sets = self._cluster.pods.term_sets
         return {term.topology_key for _, terms in term_sets for term in terms.required_anti}
 
     def _unwanting(self, key: str, slots: NDArray[np.intp]) -> Amounts:
-        """How many terms of anti-affinity with a topology key, that match the pod, each of some pods has."""
+        """Return for each slot how many anti-affinity terms of its pod have this topology key and match the pod."""
         pods = self._cluster.pods
         numbers = pods.term_set[slots]
         has = np.zeros(pods.term_sets.size, np.bool_)
@@ -143,7 +143,7 @@ class AffinityRequirement:
         return counts[numbers]
 
     def _unwanted_near(self, number: int) -> list[str]:
-        """The topology keys of a term set's terms of anti-affinity that match the pod."""
+        """Return the topology keys of a term set's terms of anti-affinity that match the pod."""
         found = self._unwanted_by_set.get(number)
         if found is None:
             terms = self._cluster.pods.term_sets.values[number]
@@ -171,6 +171,6 @@ def _are_near(nodes: NodeView, pods_by_key: Mapping[str, Amounts], added: Mappin
 
 
 def _in_own_world(by_value: Amounts, numbers: Numbers, added: Amounts | None) -> Amounts:
-    """The pods in each node's topology, with those that its own world adds; none where the node has no label."""
+    """Return how many pods are in each node's topology, with those of its own world; 0 where the node has no label."""
     pods: Amounts = by_value[numbers]
     return pods if added is None else pods + np.where(is_present(numbers), added, 0)

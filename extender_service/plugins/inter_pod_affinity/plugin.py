@@ -38,7 +38,7 @@ class InterPodAffinity(PreFilter, Filter, PreScore, Score):
     retry_on: ClassVar[ClusterEvent] = ClusterEvent.NODE | ClusterEvent.POD
 
     def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:
-        """Parse what the pod requires, and find the running pods that keep it away."""
+        """Parse the pod's required terms, and find the running pods whose anti-affinity matches it."""
         terms = pod_affinity_terms(pod.metadata.namespace, pod.spec.affinity)
         if terms.error:
             return unresolvable(f"parsing pod: {terms.error}")
@@ -54,7 +54,7 @@ class InterPodAffinity(PreFilter, Filter, PreScore, Score):
         return None
 
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
-        """Reject nodes that are not near the pods wanted, or near pods that are to be kept apart."""
+        """Reject nodes that are not near the pods of an affinity term, or are near pods of an anti-affinity term."""
         required: AffinityRequirement = state.read(_REQUIRED, "error reading")
         checks = (
             (NOT_NEAR, required.not_near(nodes)),
@@ -65,7 +65,7 @@ class InterPodAffinity(PreFilter, Filter, PreScore, Score):
         return Rejections.first_of(found, len(nodes)) if found else None
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeView) -> Status | None:
-        """Add up what the pod and running pods prefer; where no node is touched by that, there is nothing to score."""
+        """Add up what the pod and running pods prefer; skip scoring if that concerns no node."""
         terms = pod_affinity_terms(pod.metadata.namespace, pod.spec.affinity)
         if self.args.ignore_preferred_terms_of_existing_pods and not _has_preferences(pod):
             return SKIP
@@ -81,7 +81,7 @@ class InterPodAffinity(PreFilter, Filter, PreScore, Score):
         cluster, weight = self.handle.cluster, self.args.hard_pod_affinity_weight
         if terms.preferred or terms.preferred_anti:
             return AffinityPreference(cluster, label_set, terms, everywhere, weight)
-        # What running pods prefer is the same for all pods with these labels, until such a pod comes or goes.
+        # What running pods prefer is the same for all pods with these labels, until such a pod is added or removed.
         version = (cluster.pods.affinity.change_count, cluster.workloads.change_count)
         return everywhere.remembered_at(version, self._preference_of_running_pods, label_set)
 
@@ -97,7 +97,7 @@ class InterPodAffinity(PreFilter, Filter, PreScore, Score):
         return nodes.remembered_at(preferred, _scores)
 
     def normalize(self, state: CycleState, pod: Pod, nodes: NodeView, scores: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Spread the scores between the least and the most points."""
+        """Scale the sums linearly: the lowest becomes 0, the highest 100 points."""
         return nodes.remembered_at(scores, _points)
 
 

@@ -14,9 +14,9 @@ from extender_service.plugins.shared.topology import Amounts
 
 
 class AffinityPreference:
-    """The weights of all terms that a pod and the running pods have about each other.
+    """The weights of all terms of a pod that match running pods, and of their terms that match it.
 
-    Terms of running pods that they require count with `required_weight`, unless that is 0.
+    Required terms of running pods count with `required_weight`, unless that is 0.
     """
 
     def __init__(
@@ -50,17 +50,17 @@ class AffinityPreference:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no term is about any node."""
+        """Whether no term concerns any node."""
         return self._by_row is None
 
     def scores(self, nodes: NodeView) -> Amounts:
-        """Return the sum of the weights for each node; only if some term is about a node."""
+        """Return the sum of the weights for each node; call it only if `is_empty` is false."""
         assert self._by_row is not None
         return nodes.of_rows(self._by_row)
 
 
 class _Topology:
-    """By the number of a label's value: pods that a term is about or that have one, and the sum of their weights."""
+    """By the number of a label's value: pods that match or have a term, and the sum of their weights."""
 
     def __init__(self, everywhere: NodeView, key: str) -> None:
         self._numbers, column = everywhere.label(key)
@@ -68,13 +68,13 @@ class _Topology:
         self._weights = np.zeros(column.values.size + 1, np.int64)
 
     def add_pods(self, counts: PodCounts, query: PodQuery, weight: int) -> None:
-        """Add pods that a term is about."""
+        """Add the pods that match a term."""
         pods = counts.by_value(query, self._numbers, len(self._pods) - 1)
         self._pods += pods
         self._weights += weight * pods
 
     def add_term(self, terms: RunningTerms, term: TermCounts, weight: int) -> None:
-        """Add pods that have a term."""
+        """Add the running pods that have a term."""
         terms.add_by_value(term, self._pods, self._numbers)
         terms.add_by_value(term, self._weights, self._numbers, weight)
         self._weights[ABSENT] = 0

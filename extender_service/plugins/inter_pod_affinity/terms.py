@@ -7,7 +7,7 @@ from extender_service.kube.parsing.selectors import EVERYTHING
 
 
 def selected_pods(term: AffinityTerm, workloads: Workloads) -> PodSelector:
-    """The pods that a term is about; the namespaces that it selects are those that exist now
+    """Return the selector of the pods that a term matches, in the namespaces that exist now
     (mergeAffinityTermNamespacesIfNotEmpty)."""
     if term.namespace_selector == EVERYTHING:
         return PodSelector(None, term.selector)

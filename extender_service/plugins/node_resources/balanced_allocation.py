@@ -26,7 +26,7 @@ _REQUESTS = "PreScoreNodeResourcesBalancedAllocation"
 
 
 class NodeResourcesBalancedAllocation(PreScore, Score):
-    """Scores by the standard deviation of the shares of the resources in use: none is 100 points."""
+    """Scores by the standard deviation of the shares of the resources in use: a deviation of 0 gives 100 points."""
 
     name: ClassVar[str] = "NodeResourcesBalancedAllocation"
     treats_alike: ClassVar[bool] = True

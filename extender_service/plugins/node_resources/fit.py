@@ -99,7 +99,7 @@ def _checked(
     requests = pod_requests(shape).amounts
     amount_of = dict(requests)
     checked = [name for name in (CPU, MEMORY, EPHEMERAL_STORAGE) if amount_of.get(name, 0) > 0]
-    # kube-scheduler gives scalar resources in random order; by name they are at least always the same.
+    # kube-scheduler reports scalar resources in random order; sorted by name, our reasons are always the same.
     checked += sorted(
         name
         for name, amount in requests
@@ -111,7 +111,7 @@ def _checked(
 
 
 def _lacking(nodes: NodeView, dimensions: tuple[int, ...], amounts: tuple[int, ...]) -> NDArray[np.bool_]:
-    """Tell, as (resource, node), where there is less left than the pod requests."""
+    """Return, as (resource, node), where less is left than the pod requests."""
     left = nodes.allocatable_of(dimensions) - nodes.requested_of(dimensions)
     lacking: NDArray[np.bool_] = left < np.array(amounts, np.int64)[:, None]
     return lacking

@@ -29,7 +29,7 @@ class WeightedResource(msgspec.Struct, frozen=True, cache_hash=True):
 
 
 class Usages(msgspec.Struct):
-    """Resources on the nodes of a view, as arrays of (resource, node); `counts` tells where one takes part in scoring.
+    """Resources on the nodes of a view, as arrays of (resource, node); `counts`: where one takes part in scoring.
 
     `requested` is what would be in use with the pod there, of `allocatable` (at least 1); `weights` are by resource.
     """
@@ -55,7 +55,7 @@ class WeighedPod(msgspec.Struct, frozen=True, cache_hash=True):
 Requests = tuple[tuple[WeightedResource, int], ...]
 """What a pod requests of the resources that take part in its score."""
 
-# Pods of one template ask for the same.
+# Pods of one template request the same.
 
 
 def scored_requests(state: CycleState, resources: tuple[WeightedResource, ...], *, nonzero: bool) -> Requests:
@@ -83,7 +83,7 @@ def _counts(name: str, amount: int) -> bool:
 
 
 def weighed_pod(nodes: NodeView, requests: Requests, *, nonzero: bool) -> WeighedPod:
-    """Return what the pod weighs on these nodes, by what it requests with the same `nonzero`."""
+    """Return what the pod weighs on these nodes; `requests` must have been made with the same `nonzero`."""
     return _weighed(requests, tuple([nodes.dimension(resource.name) for resource, _ in requests]), nonzero)
 
 
@@ -118,5 +118,5 @@ def usages(nodes: NodeView, pod: WeighedPod) -> Usages:
     size=lambda pod: len(pod.weights),
 )
 def _arrays(pod: WeighedPod) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Weights by resource, and what is added as (resource, 1)."""
+    """Return the weights by resource, and what the pod adds, as (resource, 1)."""
     return np.array(pod.weights, np.int64), np.array(pod.amounts, np.int64)[:, None]

@@ -55,7 +55,7 @@ class Constraints(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, namespace: str, constraints: Iterable[SpreadConstraint]) -> "Constraints":
-        """Those of pods in a namespace."""
+        """Return the constraints of pods in this namespace."""
         each = tuple(constraints)
         namespaces = frozenset((namespace,))
         queries = {
@@ -97,7 +97,8 @@ def default_constraints(
     label_set: LabelSet,
     owners: Iterable[OwnerReference],
 ) -> Constraints:
-    """Make constraints for pods that have none, of their Services and their controller; none without these."""
+    """Make constraints for pods that have none. They select the pods of the same Services and controller;
+    without those there are no constraints."""
     wanted = [constraint for constraint in defaults if constraint.when_unsatisfiable == action]
     selector = default_selector(workloads, label_set, owners) if wanted else EVERYTHING
     made = [] if selector == EVERYTHING else [_constraint(constraint, selector) for constraint in wanted]
@@ -141,7 +142,7 @@ Policies = tuple[RequiredNodeAffinity | None, Sequence[Toleration] | None]
 
 
 class Inclusion:
-    """Which nodes of a whole table constraints count pods on: nodes that a pod could go to, as their policies say.
+    """The nodes of a whole table on which constraints count pods: those that their policies let the pod use.
 
     They must have labels with all of `keys`.
     """
@@ -152,14 +153,14 @@ class Inclusion:
         self.keys = keys
 
     def policies(self, constraint: SpreadConstraint) -> Policies:
-        """What a constraint's policies make of the pod: what nodes must match, and what taints they may have."""
+        """Return the pod's affinity and tolerations that nodes must satisfy, each None if the policy ignores it."""
         spec = self._pod.spec
         selects = spec.node_selector or (spec.affinity and spec.affinity.node_affinity)
         affinity = required_node_affinity(spec) if constraint.honors_affinity and selects else None
         return affinity, spec.tolerations if constraint.honors_taints else None
 
     def of(self, constraint: SpreadConstraint) -> Mask:
-        """Tell for each row whether there is a node that one constraint's policies include."""
+        """Return for each row whether it holds a node that the constraint's policies include."""
         return self._nodes.remembered(included, self.keys, *self.policies(constraint))
 
 
@@ -169,7 +170,7 @@ def included(
     affinity: RequiredNodeAffinity | None,
     tolerations: Sequence[Toleration] | None,
 ) -> Mask:
-    """Tell for each row whether there is a node with labels of all keys that these policies include."""
+    """Return for each row whether it holds a node that has labels of all keys and that these policies include."""
     mask = nodes.exists & have_labels(nodes, keys)
     if affinity is not None:
         mask &= matches_affinity(nodes, affinity)
@@ -180,7 +181,7 @@ def included(
 
 
 def have_labels(nodes: NodeView, keys: Iterable[str]) -> Mask:
-    """Tell for each node whether it has all of these labels."""
+    """Return for each node whether it has labels with all of these keys."""
     have_all = np.ones(len(nodes), np.bool_)
     for key in keys:
         have_all &= has_label(nodes, key)

@@ -1,4 +1,4 @@
-"""Which pods count as the same application, where a pod itself does not say (plugins/helper/spread.go)."""
+"""Which pods count as the same application if the pod has no constraints of its own (plugins/helper/spread.go)."""
 
 from collections.abc import Iterable
 

@@ -55,7 +55,7 @@ class SpreadRequirement:
         self._domains: dict[str, _Domains] = {}
 
     def failing(self, constraint: SpreadConstraint, nodes: NodeView) -> NDArray[np.intp] | None:
-        """Tell for each node what is wrong: 0 for nothing, LACKS_LABEL, or IS_UNEVEN; None if it holds everywhere."""
+        """Return a number per node: 0 (it holds), LACKS_LABEL or IS_UNEVEN; None if it holds on all nodes."""
         self._count(nodes)
         key = constraint.topology_key
         domains = self._domains[key]
@@ -109,7 +109,7 @@ class SpreadRequirement:
         return _Domains(pods, len(values), least, int(values[first]), int(counts.min()))
 
     def _added(self, key: str, nodes: NodeView) -> Amounts:
-        """How many pods more each node has in its own world; here terminating ones count, too."""
+        """Return how many more pods each node has in its own world; here terminating pods count, too."""
         added = np.zeros(len(nodes), np.int64)
         constraints, queries = self.constraints.each, self.constraints.queries
         for constraint, query, mask in zip(constraints, queries, self._included, strict=True):
@@ -121,7 +121,7 @@ class SpreadRequirement:
 def _values(
     everywhere: NodeView, column: LabelColumn, key: str, keys: tuple[str, ...], policies: Sequence[Policies]
 ) -> NDArray[np.intp]:
-    """The numbers of the values of a label that the nodes have which any of the policies includes."""
+    """Return the numbers of the label values on nodes that any of the policies includes."""
     numbers, _ = everywhere.label(key)
     occurs = np.zeros(column.values.size + 1, np.bool_)
     for affinity, tolerations in policies:

@@ -57,7 +57,7 @@ class PodTopologySpread(PreFilter, Filter, PreScore, Score):
         self._defaults = _SYSTEM_DEFAULTS if self._is_system_default else args.default_constraints
 
     def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:
-        """Find the constraints that must hold; without any there is nothing to filter."""
+        """Find the DoNotSchedule constraints; skip Filter if there are none."""
         constraints = self._constraints(state, pod, DO_NOT_SCHEDULE, "get constraints from pod: ", "hard")
         if not constraints.each:
             return SKIP
@@ -75,7 +75,7 @@ class PodTopologySpread(PreFilter, Filter, PreScore, Score):
         return None if numbers is None or not numbers.any() else Rejections.per_value(numbers, _STATUSES)
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeView) -> Status | None:
-        """Count pods by the constraints that should hold; without any there is nothing to score."""
+        """Count pods for the ScheduleAnyway constraints; skip Score if there are none."""
         constraints = self._constraints(state, pod, SCHEDULE_ANYWAY, "calculating preScoreState: ", "soft")
         if not constraints.each:
             return SKIP
@@ -87,7 +87,7 @@ class PodTopologySpread(PreFilter, Filter, PreScore, Score):
         return None
 
     def score(self, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
-        """Add up the pods that are near already, in every topology."""
+        """Return the weighted sum of the pods that are near already, in every topology."""
         preferred: SpreadPreference = state.read(_PREFERRED, "error reading")
         return preferred.scores(nodes)
 

@@ -60,7 +60,7 @@ class SpreadPreference:
             self._by_value[key] = self._by_value[key] + pods if key in self._by_value else pods
 
     def ignored(self, nodes: NodeView) -> Mask | None:
-        """Tell which nodes take no part, and score 0; None if all do."""
+        """Return the nodes that take no part and score 0; None if all take part."""
         return nodes.remembered(_ignored, self._keys_needed)
 
     def scores(self, nodes: NodeView) -> Amounts:
@@ -94,18 +94,18 @@ class SpreadPreference:
 
 
 def _ignored(nodes: NodeView, keys: tuple[str, ...]) -> Mask | None:
-    """Tell which nodes lack one of the labels; None if all have them."""
+    """Return the nodes that lack one of the labels; None if all nodes have them."""
     ignored = ~have_labels(nodes, keys)
     return ignored if ignored.any() else None
 
 
 def _weights(nodes: NodeView, keys: tuple[str, ...], keys_needed: tuple[str, ...]) -> tuple[float, ...]:
-    """What a pod near a node counts for, by constraint: the more topologies these nodes are in, the more."""
+    """Return the weight of a pod near a node, by constraint: it grows with the number of topologies of these nodes."""
     return tuple([math.log(size + 2) for size in _sizes(nodes, keys, keys_needed)])
 
 
 def _sizes(nodes: NodeView, keys: tuple[str, ...], keys_needed: tuple[str, ...]) -> Iterator[int]:
-    """How many topologies of each key the nodes are in; of constraints with the same key the first counts them."""
+    """Yield how many topologies of each key the nodes are in; a key that occurs again yields 0, unless it is hosts'."""
     ignored = nodes.remembered(_ignored, keys_needed)
     for index, key in enumerate(keys):
         if key == _HOSTNAME:
@@ -115,7 +115,7 @@ def _sizes(nodes: NodeView, keys: tuple[str, ...], keys_needed: tuple[str, ...])
 
 
 def _count_topologies(nodes: NodeView, key: str, ignored: Mask | None) -> int:
-    """How many topologies the nodes are in; those without the label, where not all are needed, make one."""
+    """Return how many topologies the nodes are in; nodes without the label that are not ignored count as one more."""
     numbers, size = _numbers(nodes, key)
     seen = np.zeros(size + 1, np.bool_)
     seen[numbers if ignored is None else numbers[~ignored]] = True
@@ -123,7 +123,8 @@ def _count_topologies(nodes: NodeView, key: str, ignored: Mask | None) -> int:
 
 
 def _numbers(nodes: NodeView, key: str) -> tuple[Numbers, int]:
-    """The numbers of the nodes' values, of which no label and an empty one are the same here; and how many."""
+    """Return the numbers of the nodes' values, where a missing label counts as an empty value; and how many values
+    there are."""
     numbers, column = nodes.label(key)
     if column.values.number_of("") != ABSENT:
         numbers = nodes.remembered_at(column, _with_empty, key)

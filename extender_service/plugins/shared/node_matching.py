@@ -1,4 +1,4 @@
-"""Which nodes a selector matches, worked out once per distinct label value and looked up for every node."""
+"""Which nodes a selector matches, computed once per distinct label value and looked up for every node."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,14 +21,14 @@ Mask = NDArray[np.bool_]
 
 
 def matches_requirement(nodes: NodeView, requirement: Requirement) -> Mask:
-    """Tell for each node whether one of its labels is as required."""
+    """Return for each node whether its labels meet a requirement."""
     numbers, column = nodes.label(requirement.key)
     matching: Mask = _by_value(column, requirement)[numbers]
     return matching
 
 
 def _by_value(column: LabelColumn, requirement: Requirement) -> Mask:
-    """Tell for each value number whether it is as required; the last entry, which ABSENT picks, for no value."""
+    """Return for each value number whether it meets the requirement; the last entry (ABSENT) is for no value."""
     matching = np.zeros(column.values.size + 1, np.bool_)
     match requirement.operator:
         case Operator.IN:
@@ -57,7 +57,7 @@ def _numbers(column: LabelColumn, requirement: Requirement) -> list[int]:
 
 
 def matches_selector(nodes: NodeView, selector: Selector) -> Mask:
-    """Tell for each node whether its labels are selected."""
+    """Return for each node whether the selector matches its labels."""
     if selector.nothing:
         return np.zeros(len(nodes), np.bool_)
     matching = np.ones(len(nodes), np.bool_)
@@ -67,14 +67,14 @@ def matches_selector(nodes: NodeView, selector: Selector) -> Mask:
 
 
 def matches_field(nodes: NodeView, field: FieldRequirement) -> Mask:
-    """Tell for each node whether its name is as required."""
+    """Return for each node whether its name meets the requirement."""
     is_name = field.key == NODE_NAME_FIELD
     is_equal = nodes.is_named([field.value]) if is_name else np.full(len(nodes), field.value == "")
     return is_equal if field.operator is Operator.IN else ~is_equal
 
 
 def matches_term(nodes: NodeView, term: NodeTerm) -> Mask:
-    """Tell for each node whether all requirements of a term hold."""
+    """Return for each node whether all requirements of a term hold."""
     matching = matches_selector(nodes, term.labels)
     for field in term.fields:
         matching &= matches_field(nodes, field)
@@ -82,7 +82,7 @@ def matches_term(nodes: NodeView, term: NodeTerm) -> Mask:
 
 
 def matches_node_selector(nodes: NodeView, selector: ParsedNodeSelector) -> Mask:
-    """Tell for each node whether one of the terms holds."""
+    """Return for each node whether one of the terms holds."""
     matching = np.zeros(len(nodes), np.bool_)
     for term in selector.terms:
         matching |= matches_term(nodes, term)
@@ -90,7 +90,7 @@ def matches_node_selector(nodes: NodeView, selector: ParsedNodeSelector) -> Mask
 
 
 def matches_affinity(nodes: NodeView, affinity: RequiredNodeAffinity) -> Mask:
-    """Tell for each node whether it is one that the pod may run on."""
+    """Return for each node whether the pod's nodeSelector and required affinity allow it."""
     matching = matches_selector(nodes, affinity.node_selector)
     if affinity.affinity is not None:
         matching &= matches_node_selector(nodes, affinity.affinity)
@@ -98,7 +98,7 @@ def matches_affinity(nodes: NodeView, affinity: RequiredNodeAffinity) -> Mask:
 
 
 def preference(nodes: NodeView, preferred: PreferredSchedulingTerms) -> NDArray[np.int64]:
-    """Add up, for each node, the weights of the terms that hold there."""
+    """Return for each node the sum of the weights of the terms that hold there."""
     total = np.zeros(len(nodes), np.int64)
     for weighted in preferred.terms:
         total += weighted.weight * matches_term(nodes, weighted.term)

@@ -10,7 +10,7 @@ NO_EXECUTE = "NoExecute"
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Tell whether one toleration covers one taint; an unknown operator covers nothing."""
+    """Return whether one toleration covers one taint; an unknown operator covers nothing."""
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:
@@ -21,12 +21,12 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
 
 
 def is_tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
-    """Tell whether any of the tolerations covers a taint."""
+    """Return whether any of the tolerations covers a taint."""
     return any(tolerates(toleration, taint) for toleration in tolerations)
 
 
 def first_untolerated(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> Taint | None:
-    """Return the first taint that keeps the pod off the node, if there is one."""
+    """Return the first NoSchedule or NoExecute taint that no toleration covers; None if there is none."""
     for taint in taints:
         if taint.effect in (NO_SCHEDULE, NO_EXECUTE) and not is_tolerated(taint, tolerations):
             return taint

@@ -11,18 +11,18 @@ Amounts = NDArray[np.int64]
 
 
 def is_present(numbers: Numbers) -> NDArray[np.bool_]:
-    """Tell for each node whether it has the label."""
+    """Return for each node whether it has the label whose value numbers these are."""
     present: NDArray[np.bool_] = numbers != ABSENT
     return present
 
 
 def has_label(nodes: NodeView, key: str) -> NDArray[np.bool_]:
-    """Tell for each node whether it has a label."""
+    """Return for each node whether it has a label with this key."""
     return nodes.remembered(_has_label, key)
 
 
 def all_have_label(nodes: NodeView, key: str) -> bool:
-    """Tell whether every node has a label."""
+    """Return whether every node has a label with this key."""
     return nodes.remembered(_all_have_label, key)
 
 

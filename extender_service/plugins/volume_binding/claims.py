@@ -51,7 +51,7 @@ def claims_of(volumes: PodVolumes, storage: Storage) -> list[PersistentVolumeCla
 
 
 def sort_out(claims: list[PersistentVolumeClaim], storage: Storage) -> PodClaims:
-    """Tell claims apart by how far they are, or are assumed to be (GetPodVolumeClaims in binder.go).
+    """Group claims by how far they are bound, or are assumed to be (GetPodVolumeClaims in binder.go).
 
     Raises PluginError.
     """
@@ -76,7 +76,7 @@ def _waits(claim: PersistentVolumeClaim, storage: Storage) -> bool:
 
 
 def eligible_nodes(bound: list[PersistentVolumeClaim], storage: Storage) -> set[str] | None:
-    """Return the only nodes that the local volumes among a pod's volumes leave, None for all (GetEligibleNodes)."""
+    """Return the only nodes that a pod's local volumes allow, None if they allow all (GetEligibleNodes)."""
     volumes = [storage.volume(claim.spec.volume_name) for claim in bound]
     eligible: set[str] | None = None
     for volume in volumes:

@@ -126,7 +126,7 @@ class VolumeBinding(PreFilter, Filter, PreScore, Score, Reserve, PreBind):
         self._check_bound(verdicts, nodes, claims.bound)
         bindings = self._bind_or_make(verdicts, nodes, claims.waiting) if claims.waiting else None
         if bindings is not None and _BINDINGS not in state:
-            # Nodes that are asked about once more, without nominated pods, have the same volumes.
+            # Filter sees the same nodes once more, without nominated pods: their volumes are the same.
             state[_BINDINGS] = FoundBindings.on(nodes, bindings, verdicts.passing)
         return verdicts.rejections()
 
@@ -161,7 +161,7 @@ class VolumeBinding(PreFilter, Filter, PreScore, Score, Reserve, PreBind):
         return None
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Give back what Reserve assumed."""
+        """Undo what Reserve assumed."""
         if _VOLUMES in state:
             state[_VOLUMES].revert()
 
@@ -224,5 +224,5 @@ class VolumeBinding(PreFilter, Filter, PreScore, Score, Reserve, PreBind):
 
 
 def _has_bindings(state: CycleState) -> bool:
-    """Tell whether Filter found volumes that exist to bind claims to."""
+    """Return whether Filter found existing volumes to bind claims to."""
     return _BINDINGS in state and bool(state[_BINDINGS].bindings.volumes)

@@ -30,7 +30,7 @@ def storage_class_of(storage: Storage, claim: PersistentVolumeClaim) -> StorageC
 
 
 def can_make(nodes: NodeView, storage_class: StorageClass) -> Mask:
-    """Tell for each node whether a class makes volumes there, if there is space."""
+    """Return for each node whether the topologies of a class allow volumes there; space is not checked."""
     if storage_class.provisioner in ("", _NONE):
         return np.zeros(len(nodes), np.bool_)
     if not storage_class.allowed_topologies:
@@ -41,7 +41,7 @@ def can_make(nodes: NodeView, storage_class: StorageClass) -> Mask:
 
 
 def has_space(nodes: NodeView, storage: Storage, claim: PersistentVolumeClaim, storage_class: StorageClass) -> Mask:
-    """Tell for each node whether there is space for a claim; only drivers that publish their capacity are asked."""
+    """Return for each node whether there is space for a claim; everywhere if its driver publishes no capacity."""
     driver = storage.driver(storage_class.provisioner)
     if claim.request is None or driver is None or not driver.spec.storage_capacity:
         return np.ones(len(nodes), np.bool_)

@@ -1,4 +1,4 @@
-"""Which nodes can reach volumes, worked out for many volumes at once."""
+"""Which nodes can reach volumes, computed for many volumes at once."""
 
 from collections.abc import Iterable, Sequence
 
@@ -26,7 +26,7 @@ NEVER = np.iinfo(np.int64).max
 
 
 def can_reach(nodes: NodeView, reach: Reach) -> Mask:
-    """Tell for each node whether it can reach a volume. Only labels count: this check does not know the node's name,
+    """Return for each node whether it can reach a volume. Only labels count: the reference leaves out the node's name,
     and field requirements hold then (CheckNodeAffinity in component-helpers/storage/volume/helpers.go)."""
     if reach is None:
         return np.ones(len(nodes), np.bool_)
@@ -37,9 +37,9 @@ def can_reach(nodes: NodeView, reach: Reach) -> Mask:
 
 
 def reach_volume(nodes: NodeView, volume: PersistentVolume, verdicts: VolumeVerdicts, asked: Mask) -> Mask:
-    """Tell for each node whether it can reach a volume, where its plugin is migrated through the CSI driver.
+    """Return for each node whether it can reach a volume: through the CSI driver where its plugin is migrated.
 
-    A volume that the driver cannot take over is an error on those of the nodes that are `asked` about.
+    If the volume cannot be translated for the driver, `verdicts` get an error for those of these nodes in `asked`.
     """
     reached = can_reach(nodes, reach_of(volume))
     plugin = in_tree_plugin(volume.spec)
@@ -60,7 +60,7 @@ def reach_volume(nodes: NodeView, volume: PersistentVolume, verdicts: VolumeVerd
 
 
 def any_selects(nodes: NodeView, selectors: Iterable[Selector]) -> Mask:
-    """Tell for each node whether one of the selectors, of which there may be one per node, selects its labels."""
+    """Return for each node whether one of the selectors matches its labels. There may be as many selectors as nodes."""
     selected = np.zeros(len(nodes), np.bool_)
     values_by_key: dict[str, set[str]] = {}
     for selector in set(selectors):

@@ -43,7 +43,7 @@ def _amounts(bindings: StaticBindings, class_name: str, size: int) -> tuple[NDAr
 
 
 def _is_of_class(volumes: Sequence[PersistentVolume], class_name: str) -> NDArray[np.bool_]:
-    """Tell for each volume whether it is of a class; the last entry, which UNBOUND picks, is for no volume."""
+    """Return for each volume whether it is of a class; the last entry, which UNBOUND picks, is for no volume."""
     return np.array([*(volume.spec.storage_class_name == class_name for volume in volumes), False], np.bool_)
 
 

@@ -40,7 +40,7 @@ class _Wanted(msgspec.Struct, frozen=True):
     access_modes: frozenset[str]
 
     def fits(self, free: FreeVolume) -> bool:
-        """Tell whether a volume that is kept for no claim would do."""
+        """Return whether a volume without a claimRef fits: size, mode, labels and access modes."""
         volume = free.volume
         return (
             self.is_large_enough(free)
@@ -49,7 +49,7 @@ class _Wanted(msgspec.Struct, frozen=True):
         )
 
     def is_kept(self, free: FreeVolume) -> bool:
-        """Tell whether a volume that is kept for a claim of this name is kept for this one, and would do."""
+        """Return whether a volume whose claimRef has this claim's name has its UID or none, and fits."""
         reference = free.volume.spec.claim_ref
         return (
             reference is not None
@@ -59,7 +59,7 @@ class _Wanted(msgspec.Struct, frozen=True):
         )
 
     def is_large_enough(self, free: FreeVolume) -> bool:
-        """Tell whether a volume has the size and the mode."""
+        """Return whether a volume has the claim's volumeMode and at least the requested size."""
         mode = free.volume.spec.volume_mode or _FILESYSTEM
         return free.capacity_nanos >= self.request_nanos and mode == (self.claim.spec.volume_mode or _FILESYSTEM)
 
@@ -85,7 +85,7 @@ def bind_statically(nodes: NodeView, claims: Iterable[PersistentVolumeClaim], fr
 
 
 def request_nanos(claim: PersistentVolumeClaim) -> int:
-    """Return how much storage a claim asks for."""
+    """Return how much storage a claim requests, in nanos (1e-9 bytes)."""
     return parse_quantity(claim.request or 0)
 
 

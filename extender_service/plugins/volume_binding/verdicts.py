@@ -40,11 +40,11 @@ class VolumeVerdicts:
         return passing
 
     def add(self, reason: int, nodes: Mask) -> None:
-        """Note a reason to reject nodes."""
+        """Add a reason to reject these nodes."""
         self._reasons[nodes] |= reason
 
     def fail(self, text: str, nodes: Mask) -> None:
-        """Note an error on nodes."""
+        """Record an error for these nodes."""
         self._errors[nodes] = _FIRST_ERROR + len(self._texts)
         self._texts.append(text)
 

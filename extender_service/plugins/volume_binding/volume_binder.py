@@ -26,7 +26,7 @@ from extender_service.kube.types.storage import (
 from extender_service.plugins.volume_binding.reach import reach_volume
 from extender_service.plugins.volume_binding.verdicts import VolumeVerdicts
 
-# What can end the wait, but for a pod that is deleted: its events are many, and the poll is soon enough.
+# Events that can end the wait. Pod events are too many to wake up for: the poll notices a deleted pod soon enough.
 _PROGRESS = (
     ClusterEvent.VOLUME | ClusterEvent.CLAIM | ClusterEvent.CSI_NODE | ClusterEvent.NODE | ClusterEvent.NODE_REMOVED
 )
@@ -66,7 +66,7 @@ class BoundVolumes:
             raise PluginError(str(error)) from error
 
     def revert(self) -> None:
-        """Give back what was assumed; what was written stays written, and shows in the watch."""
+        """Undo what was assumed; what was written stays written, and the watch brings it."""
         while self._assumed:
             self._cluster.storage.restore(self._assumed.pop())
             self._cluster.events.notify(ClusterEvent.VOLUME | ClusterEvent.CLAIM)
@@ -74,7 +74,7 @@ class BoundVolumes:
     async def bind(self, timeout_seconds: float) -> None:
         """Write what was assumed, and wait until all claims are bound.
 
-        Raises KubeError if it cannot be written, and PluginError if it comes to nothing or takes too long.
+        Raises KubeError if a write fails, and PluginError if the claims cannot be bound or not in time.
         """
         volumes = self._volumes
         for number, (volume, claim) in enumerate(volumes.bindings):
@@ -110,7 +110,7 @@ class BoundVolumes:
             await self._cluster.events.wait(_PROGRESS, min(left, _POLL_SECONDS))
 
     def _are_bound(self) -> bool:
-        """Tell whether all claims are bound, by what the watch says. Raises PluginError if they never will be."""
+        """Return whether all claims are bound, as far as the watch shows. Raises PluginError if they never will be."""
         if not self._cluster.nodes.is_node(self._node_name):
             raise PluginError(f'failed to get node "{self._node_name}": node "{self._node_name}" not found')
         return all(self._is_bound_to(*binding) for binding in self._volumes.bindings) and all(
@@ -143,7 +143,7 @@ class BoundVolumes:
         if not claim.metadata.annotations:
             raise PluginError(f'selectedNode annotation reset for PVC "{name}"')
         if claim.metadata.annotations.get(SELECTED_NODE_ANNOTATION) != self._node_name:
-            # That is how a provisioner says that it cannot.
+            # A provisioner removes the annotation to report that it cannot make the volume there.
             raise PluginError(f'provisioning failed for PVC "{name}"')
         if claim.spec.volume_name:
             volume = self._cluster.storage.volume(claim.spec.volume_name)
@@ -167,7 +167,7 @@ def _kept_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> Persist
     wanted = ClaimReference(metadata.namespace, metadata.name, metadata.uid, metadata.resource_version)
     bound = structs.replace(volume, spec=structs.replace(volume.spec, claim_ref=wanted))
     if kept_for is not None:
-        return bound  # kept for the claim by somebody who did not know its UID
+        return bound  # reserved for the claim by name, without its UID
     return structs.replace(bound, metadata=_annotated(volume.metadata, BOUND_BY_CONTROLLER_ANNOTATION, "yes"))
 
 
@@ -192,7 +192,7 @@ def _require_reach(cluster: Cluster, node_name: str, volume: PersistentVolume) -
 
 
 def _is_older(known: ObjectMeta, written: ObjectMeta) -> bool:
-    """Tell whether the watch does not show yet what was written."""
+    """Return whether the watch does not show yet what was written."""
     return _version(known) < _version(written)
 
 
