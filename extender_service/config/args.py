@@ -1,6 +1,6 @@
-"""What the arguments of a plugin are to a configuration: a type, with its defaults and its check.
+"""The base type of plugin arguments, with their defaults and their check.
 
-The types stand beside their plugins. `load_config` takes them by the names of the plugins, and knows no plugin itself.
+Each plugin defines its own type. `load_config` gets the types by plugin name, and imports no plugin itself.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,16 +19,16 @@ class PluginArgs(Model):
 
     api_version: ApiVersion = API_VERSION
 
-    # False if kube-scheduler checks only when it makes the plugin: a profile without the plugin may then hold anything.
+    # False if kube-scheduler checks them only when it makes the plugin: a profile without the plugin may hold anything.
     checked_when_off: ClassVar[bool] = True
 
     def with_defaults(self, gates: FeatureGates) -> Self:
-        """Return the arguments with the defaults that depend on feature gates. Fields have the constant ones."""
+        """Return the arguments with the defaults that depend on feature gates. Constant defaults are on the fields."""
         del gates
         return self
 
     def check(self, path: str, gates: FeatureGates) -> Iterator[Problem]:
-        """Yield all that kube-scheduler would refuse; `path` is that of the arguments in the configuration."""
+        """Yield every problem that makes kube-scheduler refuse the arguments, which the configuration has at `path`."""
         del path, gates
         yield from ()
 

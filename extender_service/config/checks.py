@@ -23,7 +23,7 @@ _MOST_PERCENT = 100
 
 
 def validate(config: KubeSchedulerConfiguration, gates: FeatureGates) -> Iterator[Problem]:
-    """Check a configuration whose defaults are set; yields all that kube-scheduler would refuse on reading it."""
+    """Yield all problems for which kube-scheduler refuses to load a configuration, whose defaults must be set."""
     yield from _check_client_connection(config.client_connection)
     yield from _check_leader_election(config.leader_election)
     if config.parallelism <= 0:
@@ -46,7 +46,7 @@ def validate(config: KubeSchedulerConfiguration, gates: FeatureGates) -> Iterato
 
 
 def validate_made(config: KubeSchedulerConfiguration, gates: FeatureGates) -> Iterator[Problem]:
-    """Check the arguments that kube-scheduler checks when it makes the plugin: those of plugins that are on."""
+    """Yield the problems that kube-scheduler finds only when it makes a plugin: in arguments of enabled plugins."""
     for index, profile in enumerate(config.profiles):
         names = profile.plugins.enabled_names()
         for position, each in enumerate(profile.plugin_config):
@@ -104,7 +104,7 @@ def _check_removed(plugins: PluginSet, path: str) -> Iterator[Problem]:
 
 
 def _check_common_queue_sort(profiles: Sequence[KubeSchedulerProfile]) -> Iterator[Problem]:
-    """All pods wait in one queue, so that all profiles must sort it alike."""
+    """Check that all profiles sort the queue alike, because all pods wait in one queue."""
     first = profiles[0]
     enabled = first.plugins.queue_sort.enabled
     if len(enabled) > 1:

@@ -17,7 +17,7 @@ from extender_service.kube.parsing.api_defaults import DEFAULT_SCHEDULER_NAME
 
 ALL = "*"
 
-# The plugins of a profile that says nothing, in the order in which they run; a weight of 0 counts as 1.
+# The default plugins of a profile, in the order in which they run; a weight of 0 counts as 1.
 DEFAULT_PLUGINS = (
     PluginRef(name="SchedulingGates"),
     PluginRef(name="PrioritySort"),
@@ -43,7 +43,7 @@ DEFAULT_PLUGINS = (
 def set_defaults(
     config: KubeSchedulerConfiguration, args_types: ArgsTypes, gates: FeatureGates
 ) -> KubeSchedulerConfiguration:
-    """Fill in what the file left out. Plugins of `args_types` that are on have arguments from then on."""
+    """Fill in what the file left out. Each enabled plugin in `args_types` then has arguments."""
     profiles = config.profiles or (KubeSchedulerProfile(),)
     if len(profiles) == 1 and "scheduler_name" not in profiles[0].model_fields_set:
         profiles = (profiles[0].model_copy(update={"scheduler_name": DEFAULT_SCHEDULER_NAME}),)
@@ -74,10 +74,10 @@ def _merge_plugins(custom: Plugins) -> Plugins:
 
 
 def _merge_with_defaults(custom: PluginSet) -> PluginSet:
-    """Defaults first, those that are not turned off, with the weights given anew; then what else is enabled."""
+    """Return the default plugins that `custom` does not disable, with its weights; then the others that it enables."""
     disabled = _names(custom.disabled)
     defaults = () if ALL in disabled else tuple(each for each in DEFAULT_PLUGINS if each.name not in disabled)
-    # Where a name is given twice, the last one replaces the default, and the other stays for the check that follows.
+    # If a name occurs twice, the last one replaces the default; the other stays, so that the check reports it.
     last = {plugin.name: index for index, plugin in enumerate(custom.enabled)}
     replaced = {last[plugin.name] for plugin in defaults if plugin.name in last}
     kept = (custom.enabled[last[plugin.name]] if plugin.name in last else plugin for plugin in defaults)

@@ -73,7 +73,7 @@ def _nanoseconds(whole: str, fraction: str, unit: int) -> int:
 
 
 def _decimal(nanoseconds: int, unit: int) -> str:
-    """The quotient with all its decimals and no trailing zeros."""
+    """Return nanoseconds / unit with all decimals and no trailing zeros."""
     whole, rest = divmod(nanoseconds, unit)
     decimals = f"{rest:0{len(str(unit)) - 1}d}".rstrip("0") if rest else ""
     return f"{whole}.{decimals}" if decimals else str(whole)

@@ -37,7 +37,7 @@ def effective_profiles(config: KubeSchedulerConfiguration, points_of: PointsOf) 
 def effective_plugins(profile: KubeSchedulerProfile, points_of: PointsOf, path: str) -> EffectivePlugins:
     """Return the plugins of a profile at each extension point; score plugins have their weight, all others 0.
 
-    `path` is the profile's place in the configuration. Raises ConfigError for what kube-scheduler does not start with.
+    `path` is the profile's place in the configuration. Raises ConfigError if kube-scheduler would not start.
     """
     path = f"{path}.plugins"
     sets = profile.plugins.sets()
@@ -62,7 +62,7 @@ def effective_plugins(profile: KubeSchedulerProfile, points_of: PointsOf, path: 
 
 
 def _expand(point: str, plugins: PluginSet, multi_point: tuple[PluginRef, ...], points_of: PointsOf) -> list[str]:
-    """Names in the order of expandMultiPointPlugins.
+    """Return the names of a point's plugins in the order of expandMultiPointPlugins.
 
     A plugin that the point names itself keeps the point's order. Those that multiPoint has too come first, then
     multiPoint's others, then the point's own.
@@ -81,7 +81,7 @@ def _expand(point: str, plugins: PluginSet, multi_point: tuple[PluginRef, ...], 
 
 
 def _weights(plugins: tuple[PluginRef, ...], points_of: PointsOf) -> dict[str, int]:
-    """Weights of score plugins. A weight given at the score point is named first and counts more than multiPoint's."""
+    """Return the weights of score plugins. The first weight counts: the score point's plugins precede multiPoint's."""
     weights: dict[str, int] = {}
     for plugin in plugins:
         if "score" in points_of[plugin.name]:
@@ -96,7 +96,7 @@ def _check_known(plugins: tuple[PluginRef, ...], points_of: PointsOf, path: str)
 
 
 def _unknown(name: str, points_of: PointsOf) -> str:
-    """Say that a plugin does not exist, and which one was perhaps meant."""
+    """Return the message for a plugin that is not supported or does not exist, with the closest name that does."""
     if name in _UNSUPPORTED:
         return _UNSUPPORTED[name]
     close = difflib.get_close_matches(name, points_of, n=1)
@@ -104,7 +104,7 @@ def _unknown(name: str, points_of: PointsOf) -> str:
 
 
 def _check(point: str, plugins: PluginSet, points_of: PointsOf, path: str) -> Iterator[Problem]:
-    """What is wrong with the plugins that an extension point names itself."""
+    """Yield what is wrong with the plugins that an extension point names itself."""
     yield from _check_known(plugins.enabled, points_of, f"{path}.{point}")
     seen: set[str] = set()
     for index, plugin in enumerate(plugins.enabled):
@@ -119,7 +119,7 @@ def _check(point: str, plugins: PluginSet, points_of: PointsOf, path: str) -> It
 def _check_twice(
     sets: Mapping[str, PluginSet], multi_point: tuple[PluginRef, ...], points_of: PointsOf, path: str
 ) -> Iterator[Problem]:
-    """A plugin may be twice in multiPoint only where each of its extension points names it or has it turned off."""
+    """Check that a plugin is twice in multiPoint only if each of its extension points names or disables it."""
     seen: set[str] = set()
     for index, plugin in enumerate(multi_point):
         if plugin.name in seen:
@@ -143,7 +143,7 @@ def _check_complete(profile: KubeSchedulerProfile, names: Mapping[str, list[str]
 
 
 def _check_total(weights: Mapping[str, int], path: str) -> Iterator[Problem]:
-    """A 32-bit weight is too small to overflow a total, but the reference takes a negative total for an overflow."""
+    """Check the total of weights. It cannot overflow, but the reference reports a negative total as an overflow."""
     total = 0
     for weight in weights.values():
         if total < 0:
@@ -157,7 +157,7 @@ def _check_total(weights: Mapping[str, int], path: str) -> Iterator[Problem]:
 def _check_queue_sort(
     config: KubeSchedulerConfiguration, effective: Mapping[str, EffectivePlugins]
 ) -> Iterator[Problem]:
-    """All pods wait in one queue, so that all profiles must sort it alike."""
+    """Check that all profiles sort the queue alike, because all pods wait in one queue."""
     first = config.profiles[0]
     expected = effective[first.scheduler_name]["queueSort"][0].name
     for index, profile in enumerate(config.profiles):
@@ -171,5 +171,5 @@ def _check_queue_sort(
 
 
 def _interface(point: str) -> str:
-    """The Go interface of an extension point, which the messages name."""
+    """Return the name of an extension point's Go interface, for messages."""
     return f"{point[0].upper()}{point[1:]}Plugin"

@@ -18,7 +18,7 @@ _FIT = "NodeResourcesFit"
 def load_config(path: Path, args_types: ArgsTypes) -> KubeSchedulerConfiguration:
     """Return the effective configuration of a YAML or JSON file.
 
-    `args_types` says of which type the arguments of a plugin are; those of other plugins stay as the file has them.
+    `args_types` gives the type of a plugin's arguments; the arguments of other plugins stay as the file has them.
     Raises ConfigError, with one line for each problem, each naming the file and the field.
     """
     try:
@@ -44,12 +44,12 @@ def parse_config(text: str, args_types: ArgsTypes, gates: FeatureGates = FEATURE
 
 
 def default_config(args_types: ArgsTypes) -> KubeSchedulerConfiguration:
-    """Return the configuration that holds without a file."""
+    """Return the effective configuration that applies without a file."""
     return _completed(set_defaults(KubeSchedulerConfiguration(), args_types, FEATURE_GATES))
 
 
 def _check_fit_is_there(config: KubeSchedulerConfiguration) -> Iterator[Problem]:
-    """Resources can only be ignored where NodeResourcesFit has arguments (scheduler.go, buildExtenders)."""
+    """Check that NodeResourcesFit has arguments if extenders have resources ignored (scheduler.go, buildExtenders)."""
     if not config.ignored_extended_resources():
         return
     for index, profile in enumerate(config.profiles):
@@ -59,7 +59,7 @@ def _check_fit_is_there(config: KubeSchedulerConfiguration) -> Iterator[Problem]
 
 
 def _ignore_managed_resources(config: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
-    """Let NodeResourcesFit ignore what extenders say instead of what its own arguments say."""
+    """Replace the resources that NodeResourcesFit's arguments ignore by those of the extenders, if these list any."""
     ignored = config.ignored_extended_resources()
     if not ignored:
         return config
@@ -81,7 +81,7 @@ def _completed(config: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration
 
 
 def _completed_profile(profile: KubeSchedulerProfile) -> KubeSchedulerProfile:
-    """Keep only the arguments of plugins that are on, by name, as the framework does."""
+    """Keep only the arguments of enabled plugins, sorted by name, as the framework does."""
     names = profile.plugins.enabled_names()
     used = [each for each in profile.plugin_config if each.name in names and each.args is not None]
     return profile.model_copy(update={"plugin_config": tuple(sorted(used, key=lambda each: each.name))})

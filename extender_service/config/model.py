@@ -30,7 +30,7 @@ def zero_means(default: object) -> AfterValidator:
 
 
 class Model(BaseModel):
-    """A type of the configuration: camelCase in the file, nothing unknown, nothing converted, immutable.
+    """A type of the configuration: immutable, camelCase in the file; refuses unknown fields and converts no values.
 
     Null means missing, except for durations, where it is an error (metav1.Duration reads it as empty text).
     """

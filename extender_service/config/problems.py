@@ -29,38 +29,38 @@ class ConfigError(ValueError):
 
 
 def required(path: str, detail: str = "") -> Problem:
-    """A value that must be given and is not."""
+    """Report a required value that is missing."""
     return Problem(path, _worded("Required value", detail))
 
 
 def invalid(path: str, value: object, detail: str) -> Problem:
-    """A value that cannot be."""
+    """Report a value that breaks a rule, which `detail` states."""
     return Problem(path, _worded(f"Invalid value: {_shown(value)}", detail))
 
 
 def out_of_range(path: str, value: int, valid: str) -> Problem:
-    """A number outside the range that is valid, such as `[0, 100]`."""
+    """Report a number outside of its range, such as `[0, 100]`."""
     return invalid(path, value, f"not in valid range {valid}")
 
 
 def invalid_label_key(path: str, key: str) -> Iterator[Problem]:
-    """All that is wrong with the key of a label, or with a name in its form; nothing for a valid one."""
+    """Yield what is wrong with a label key, or with a name of the same form; nothing for a valid one."""
     return (invalid(path, key, fault) for fault in label_key_faults(key))
 
 
 def duplicate(path: str, value: object) -> Problem:
-    """A value that another field has already and that must be unique."""
+    """Report a value that must be unique but that another field has, too."""
     return Problem(path, f"Duplicate value: {_shown(value)}")
 
 
 def not_supported(path: str, value: object, supported: Iterable[str]) -> Problem:
-    """A value that is not one of a few."""
+    """Report a value that is not one of those supported."""
     values = ", ".join(quoted(each) for each in supported)
     return Problem(path, f"Unsupported value: {_shown(value)}: supported values: {values}")
 
 
 def forbidden(path: str, detail: str) -> Problem:
-    """A value that must not be given."""
+    """Report a value that the file must not give."""
     return Problem(path, _worded("Forbidden", detail))
 
 
@@ -69,7 +69,7 @@ def _worded(kind: str, detail: str) -> str:
 
 
 def _shown(value: object) -> str:
-    """A value as Go prints it if it is simple, else as JSON."""
+    """Return a simple value as Go prints it, any other as JSON."""
     if isinstance(value, Duration):
         return str(value)
     return quoted(value) if isinstance(value, str) else json.dumps(value, default=str)

@@ -1,4 +1,4 @@
-"""From the text of a file to KubeSchedulerConfiguration, as strictly as kube-scheduler's decoder."""
+"""Decodes a file's text to a KubeSchedulerConfiguration, as strictly as kube-scheduler's decoder."""
 
 import difflib
 import json
@@ -13,7 +13,7 @@ from extender_service.config.problems import ConfigError, Problem, invalid, not_
 from extender_service.config.syntax import parse
 from extender_service.config.types import KIND, KubeSchedulerConfiguration
 
-# What would be right, by pydantic's name of the error.
+# What the file should have instead, by pydantic's name of the error.
 _EXPECTED = {
     "bool_type": "must be true or false",
     "dict_type": "must be a mapping",
@@ -45,7 +45,7 @@ def decode(text: str, args_types: ArgsTypes) -> KubeSchedulerConfiguration:
 
 
 def _check_type(value: object) -> list[Problem]:
-    """What keeps a file from being a KubeSchedulerConfiguration of this version at all."""
+    """Return the problems of a file that is no KubeSchedulerConfiguration of this version."""
     if value is not None and not isinstance(value, dict):
         return [Problem("", f"must be a mapping: a {KIND}")]
     problems = []
@@ -59,7 +59,7 @@ def _check_type(value: object) -> list[Problem]:
 
 
 def problems_of(error: ValidationError) -> list[Problem]:
-    """Say what pydantic found wrong, with the paths and in the words of all other problems."""
+    """Return pydantic's errors as problems, with the paths and wording of all others."""
     return [_problem(details) for details in error.errors(include_url=False)]
 
 

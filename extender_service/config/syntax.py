@@ -27,7 +27,7 @@ _FIRST_OF_NUMBERS = frozenset("+-.0123456789")
 # A sign, 0b and 64 bits; what is longer is a float.
 _MOST_INTEGER_CHARACTERS = 67
 _OLD_OCTAL = re.compile(r"^([-+]?0)(?=[0-7])")
-# From here on encoding/json prints a float with an exponent, so that it is no whole number any more.
+# encoding/json prints floats from here on with an exponent, so they no longer read as whole numbers.
 _LEAST_WITH_EXPONENT = 1e21
 _PLAIN = "plain"
 _STRING = "tag:yaml.org,2002:str"
@@ -42,7 +42,7 @@ class _Loader(yaml.SafeLoader):
     """Leaves plain scalars as they are written, to be resolved later."""
 
     def resolve(self, kind: type[yaml.Node], value: str | None, implicit: Any) -> str:  # noqa: ARG002
-        """The tag of a node that has none in the text; nobody looks at a collection's."""
+        """Return the tag of a node that has none in the text; the reader ignores that of a collection."""
         return _PLAIN if kind is yaml.ScalarNode and implicit[0] else _STRING
 
 
@@ -96,7 +96,7 @@ class _YamlReader:
             self._open.remove(id(node))
 
     def _fields(self, node: yaml.Node, path: str) -> list[tuple[str, Any]]:
-        """The fields of a mapping in order, those merged into it in the place of the merge key."""
+        """Return the fields of a mapping in order; merged fields take the place of the merge key."""
         if not isinstance(node, yaml.MappingNode):
             raise ConfigError([Problem(path, "not valid YAML: only mappings can be merged with <<")])
         fields: list[tuple[str, Any]] = []
@@ -119,7 +119,7 @@ class _YamlReader:
 
 
 def _resolve(text: str) -> Any:
-    """The value of a plain scalar (goyaml.v2's resolve)."""
+    """Return the value of a plain scalar (goyaml.v2's resolve)."""
     if text in _WORDS:
         return _WORDS[text]
     if text[0] not in _FIRST_OF_NUMBERS:

@@ -1,6 +1,6 @@
 """KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1, types.go), with the defaults that are constants.
 
-Defaults that depend on other fields, the default plugins above all, are in `defaults`.
+Defaults that depend on other fields, the default plugins above all, are in `defaulting`.
 """
 
 import base64
@@ -45,7 +45,7 @@ class LeaderElectionConfiguration(Model):
 
 
 class ClientConnectionConfiguration(Model):
-    """How the API server is reached (component-base/config/v1alpha1)."""
+    """How to reach the API server (component-base/config/v1alpha1)."""
 
     kubeconfig: str = ""
     accept_content_types: str = ""
@@ -64,7 +64,7 @@ class PluginRef(Model):
 
 
 class PluginSet(Model):
-    """The plugins turned on and off at an extension point; `*` among those turned off means all defaults."""
+    """The plugins enabled and disabled at an extension point; a disabled `*` stands for all defaults."""
 
     enabled: Annotated[Many[PluginRef], OmitEmpty] = ()
     disabled: Annotated[Many[PluginRef], OmitEmpty] = ()
@@ -88,18 +88,18 @@ class Plugins(Model):
     multi_point: PluginSet = PluginSet()
 
     def sets(self) -> dict[str, PluginSet]:
-        """The sets by their names in a configuration, such as preFilter, multiPoint included."""
+        """Return the sets by their names in a configuration, such as preFilter, including multiPoint."""
         return {str(field.alias): getattr(self, name) for name, field in type(self).model_fields.items()}
 
     def enabled_names(self) -> set[str]:
-        """The names of all plugins turned on anywhere."""
+        """Return the names of all plugins that any extension point enables."""
         return {plugin.name for plugins in self.sets().values() for plugin in plugins.enabled}
 
 
 class PluginConfig(Model):
-    """A plugin's arguments. The context of the validation, an `ArgsTypes`, says how to read them.
+    """A plugin's arguments. The validation context, an `ArgsTypes`, gives their type.
 
-    The arguments of other plugins stay as the file has them.
+    The arguments of plugins that it does not list stay as the file has them.
     """
 
     name: str = ""
@@ -122,7 +122,7 @@ class KubeSchedulerProfile(Model):
     plugin_config: Annotated[Many[PluginConfig], OmitEmpty] = ()
 
     def args(self, plugin: str) -> Any:
-        """The arguments of a plugin, see `PluginConfig`; None if it has none."""
+        """Return the arguments of a plugin, see `PluginConfig`; None if it has none."""
         return next((each.args for each in self.plugin_config if each.name == plugin), None)
 
 
@@ -175,7 +175,7 @@ class Extender(Model):
 
 
 class KubeSchedulerConfiguration(Model):
-    """Everything that a kube-scheduler, and this service in its place, can be told in a file."""
+    """Everything that a file can configure in a kube-scheduler, and in this service in its place."""
 
     api_version: ApiVersion = API_VERSION
     kind: Literal["KubeSchedulerConfiguration"] = KIND
@@ -192,7 +192,7 @@ class KubeSchedulerConfiguration(Model):
     delay_cache_until_active: OptionalBool = False
 
     def ignored_extended_resources(self) -> tuple[str, ...]:
-        """Names of the resources that NodeResourcesFit leaves to extenders (scheduler.go, buildExtenders)."""
+        """Return names of the resources that NodeResourcesFit leaves to extenders (scheduler.go, buildExtenders)."""
         return tuple(
             resource.name
             for extender in self.extenders
