@@ -39,7 +39,8 @@ _ANSWER_SECONDS = 60.0  # the API server's own limit
 MOST_REQUESTS = 1250
 _MOST_RETRIES = 10  # as in client-go
 
-# To decode a page holds the event loop: some milliseconds for so many bytes. How big the objects are shows the first.
+# Decoding blocks the event loop, by some milliseconds for a page of so many bytes. The first page shows how big the
+# objects are.
 _PAGE_BYTES = 1 << 21
 _FIRST_PAGE = 100
 
@@ -58,10 +59,10 @@ class Page(NamedTuple, Generic[T]):
 class KubeClient:
     """A client of one API server, over pooled HTTP/1.1 connections; an asynchronous context manager.
 
-    All methods raise ApiError where the API server refuses, UnreachableError where no whole answer arrives,
-    InvalidAnswerError where it makes no sense, and CredentialsError where we cannot prove who we are. A rejected
-    identity (401) is renewed and tried once more. A request that the API server puts off (429 or 5xx with Retry-After)
-    is repeated after so many seconds, up to ten times; a list or watch is not.
+    All methods raise ApiError if the API server refuses, UnreachableError if no whole answer arrives,
+    InvalidAnswerError if the answer cannot be decoded, and CredentialsError if there are no usable credentials. If the
+    API server rejects the identity (401), the client renews it and retries once. If it answers 429 or 5xx with
+    Retry-After, the client retries after that many seconds, up to ten times, except for lists and watches.
     """
 
     def __init__(
@@ -74,10 +75,10 @@ class KubeClient:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Except lists and watches, `most_requests` may be under way at once, and begin as often as `limit` allows.
+        """At most `most_requests` are under way at once, at the rate of `limit`; lists and watches do not count.
 
-        `refuse_writes` is asked before each write is sent, also again. It returns why it must not be, which is then
-        raised as a KubeError.
+        The client calls `refuse_writes` before it sends a write, and before each retry. If this returns a reason, the
+        client raises it as a KubeError instead of sending.
         """
         self._credentials = credentials
         self._limit = limit
@@ -107,10 +108,10 @@ class KubeClient:
     ) -> AsyncGenerator[Page[T], None]:
         """Yield all objects of a resource in pages of up to `limit`, as they are now; of fewer where objects are big.
 
-        SilentError: nothing came for `silence_seconds`. ApiError.expired: the list took so long that its pages are no
-        longer known; start again.
+        Raises SilentError if the API server sends nothing for `silence_seconds`, and an expired ApiError if the list
+        took so long that the API server no longer has its pages; start again then.
         """
-        # No resource version is asked for: the API server's watch cache would ignore the limit.
+        # The query has no resource version: with one, the API server's watch cache would ignore the limit.
         query = {"limit": str(min(limit, _FIRST_PAGE))} | ({"fieldSelector": field_selector} if field_selector else {})
         while True:
             answer = self._answer("GET", resource.path(), query=query, silence_seconds=silence_seconds, at_once=True)
@@ -118,7 +119,7 @@ class KubeClient:
                 body = await _read(response)
             page = _decode(resource.list_decoder, body)
             if not page.metadata.resource_version:
-                # Whoever answered `{}` is no API server, and its empty list would empty the store.
+                # No API server answers `{}`. To read it as an empty list would empty the store.
                 raise InvalidAnswerError("a list has no resource version")
             yield Page(page.items, page.metadata.resource_version)
             if not page.metadata.next_token:
@@ -146,8 +147,8 @@ class KubeClient:
     ) -> AsyncIterator[EventStream[T]]:
         """Open a watch on the changes after `resource_version`, with bookmarks.
 
-        The server ends it after `timeout_seconds`. SilentError: it did not begin within `answer_seconds`, or brought no
-        byte for `idle_seconds`.
+        The API server ends it after `timeout_seconds`. Raises SilentError if it does not begin within `answer_seconds`,
+        or brings no byte for `idle_seconds`.
         """
         query = {
             "watch": "1",
@@ -189,7 +190,7 @@ class KubeClient:
     async def bind(self, pod_namespace: str, pod_name: str, pod_uid: str, node_name: str) -> None:
         """Bind a pod to a node, if it is still the pod with this UID (v1.Binding).
 
-        ApiError with status 409: it is bound already, or another pod has its name now; 404: it is gone.
+        Raises ApiError: status 409 if it is bound already or another pod has its name now, 404 if it is gone.
         """
         binding = {
             "apiVersion": "v1",
@@ -237,7 +238,7 @@ class KubeClient:
         silence_seconds: float = _ANSWER_SECONDS,
         at_once: bool = False,
     ) -> AsyncIterator[httpx.Response]:
-        """Send a request and give the response, its body still unread; raises ApiError unless it is a success.
+        """Send a request and yield the response with its body unread; raises ApiError unless it is a success.
 
         `answer_seconds` is for all until the body begins, `silence_seconds` for each wait for a byte. Lists and watches
         are sent `at_once`, behind no other request.

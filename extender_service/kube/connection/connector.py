@@ -20,14 +20,14 @@ from extender_service.kube.connection.transport import AiohttpTransport
 from extender_service.kube.credentials.identity import Identity
 from extender_service.kube.credentials.lookup import Credentials
 
-# How long a connection is kept that nothing goes over.
+# How long an idle connection is kept.
 IDLE_SECONDS = 60.0
 
-# As much as may wait to be read comes in one piece: with less, a page of a list takes a fifth more processor time.
+# Up to so much is read in one piece: with less, a page of a list takes a fifth more processor time.
 _READ_BYTES = 1 << 20
 
-# The kernel closes a connection within so long after its peer has gone without a word: after 3 s without a byte it asks
-# for a sign of life, then every 2 s; and what was sent must be acknowledged within 6 s.
+# The kernel closes a connection at most this long after its peer is gone: it sends a keep-alive probe after 3 s without
+# a byte, then every 2 s, and the peer must acknowledge what was sent within 6 s.
 GONE_SECONDS = 8.0 if sys.platform == "linux" else math.inf
 _SOCKET_OPTIONS = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
 if sys.platform == "linux":
@@ -39,7 +39,7 @@ if sys.platform == "linux":
     ]
 
 OnOpen = Callable[[asyncio.BaseTransport | None], None]
-"""Is told at each request which transport it goes over, once that is open."""
+"""Called for each request with the transport that carries it, once that is open."""
 
 
 class Connector:
@@ -49,15 +49,15 @@ class Connector:
         self._credentials = credentials
         self._headers = {
             "Accept": "application/json",
-            # To unpack a page would hold the event loop for longer than to decode it.
+            # Unzipping a page would block the event loop for longer than decoding it.
             "Accept-Encoding": "identity",
             "User-Agent": f"extender-service/{version('extender-service')}",
         }
         self._tls: ssl.SSLContext | Literal[True] = True
 
     def show(self, identity: Identity) -> None:
-        """Show an identity's certificate over connections made from now on. Raises CredentialsError."""
-        # To load the system's certificates holds the event loop for longer than all else; without TLS it is in vain.
+        """Present an identity's certificate on connections that are opened from now on. Raises CredentialsError."""
+        # Loading the system's certificates blocks the event loop for longer than all else; without TLS they are unused.
         if not self._credentials.server.startswith("http:"):
             self._tls = self._credentials.ssl_context(identity)
 
@@ -84,8 +84,8 @@ class Connector:
             return _TCPConnector(
                 on_open, ssl=self._tls, keepalive_timeout=IDLE_SECONDS, use_dns_cache=False, socket_factory=_socket
             )
-        # aiohttp takes a proxy that speaks TLS itself for the API server: would show it our certificate, and trust it
-        # where the cluster's authority vouches for it.
+        # aiohttp treats a proxy that speaks TLS itself like the API server: it would present our certificate to it,
+        # and trust it if the cluster's authority signed its certificate.
         is_socks = url.scheme == "socks5"
         return _ProxyConnector(
             on_open,

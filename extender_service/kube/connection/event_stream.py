@@ -38,7 +38,7 @@ _error_decoder = Decoder(_ErrorFrame)
 class EventStream(Generic[T]):
     """The events of one open watch.
 
-    `current_at`: all that the server told until then has been passed on; before its first whole line that is long ago.
+    `current_at`: all events that arrived until then have been yielded; minus infinity before the first whole line.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class EventStream(Generic[T]):
 
 
 def _refusal(line: bytes) -> ApiError | None:
-    """Return the error that a line tells, None if it tells of something else."""
+    """Return the error that a line reports; None if the line is something else."""
     try:
         return ApiError(_error_decoder.decode(line).object)
     except DecodeError:

@@ -11,8 +11,8 @@ that hangs holds up no other request. How the number of connections follows that
   could be opened.
 
 Connections are closed early where they cannot be trusted: when another client certificate is to be shown, and when one
-has fallen silent. Whatever cut that one off without a word (a firewall that forgot it, a host that is gone) may have
-cut off the idle ones that were not heard since, and each of them would cost a request its whole patience.
+has fallen silent. What cut that one off silently (a firewall that dropped its state, a host that is gone) may have
+cut off the idle ones that have received nothing since, and each of them would cost a request its whole timeout.
 """
 
 import asyncio
@@ -73,7 +73,7 @@ class ConnectionPool:
             self._give_back(connection)
 
     async def close(self) -> None:
-        """Close all connections, whatever goes over them."""
+        """Close all connections, also those of requests under way."""
         while (waiting := self._next_waiting()) is not None:
             waiting.set_exception(UnreachableError("the connections were closed"))
         for connection in [*self._idle, *self._lent]:
@@ -154,7 +154,7 @@ class ConnectionPool:
         self._distrust(since=float("inf"))
 
     def _distrust(self, since: float) -> None:
-        """Close the idle connections that were not heard since then."""
+        """Close the idle connections over which no whole answer has come since then."""
         idle, self._idle = self._idle, deque()
         for connection in idle:
             if connection.heard_at >= since:

@@ -27,11 +27,11 @@ class TokenBucket:
         self._counted_at = clock()
 
     async def take(self) -> None:
-        """Return when the next thing may happen; those who wait are let through in the order of their calls."""
+        """Return when the next thing may happen; waiting callers proceed in the order of their calls."""
         now = self._clock()
         self._tokens = min(self._burst, self._tokens + (now - self._counted_at) * self._per_second)
         self._counted_at = now
-        # Below zero, tokens are owed: whoever comes next waits longer.
+        # Below zero, tokens are owed: the next caller waits longer.
         self._tokens -= 1
         if self._tokens < 0:
             await self._sleep(-self._tokens / self._per_second)

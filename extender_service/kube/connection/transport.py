@@ -43,7 +43,7 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
         with _errors_of_httpx():
             answer = await self._session.request(
                 request.method,
-                # Who is named in the URL is in its headers by now.
+                # httpx has made an Authorization header of the URL's user by now.
                 URL(str(request.url), encoded=True).with_user(None),
                 headers=CIMultiDict(request.headers.multi_items()),
                 data=request.content or None,

@@ -1,19 +1,19 @@
-"""Keeps a store equal to what the API server has: list, then watch, then whatever a fault makes necessary.
+"""Keeps a store equal to what the API server has: list, then watch, then list or watch again after a fault.
 
 The rules are those of client-go's reflector (tools/cache/reflector.go), with these differences:
 
 - Lists are always paged and read the latest state.
 - A watch that could not be opened is tried again without a new list, unless the server asks for one; and what happens
   to a healthy watch now and then (it is cut, or its version has expired) costs no wait.
-- A watch must show that it lives, for HTTP/1.1 has no ping, and a connection that is cut off without a word looks like
+- A watch must show that it is alive, because HTTP/1.1 has no ping, and a connection that is cut off silently looks like
   one where nothing happens. A watch that is asked for seconds shows it by its punctual end; to go on over the same
   connection costs both sides little. One that is asked for minutes shows it by the bookmarks that the API server sends
   every minute. It sends them only where its etcd tells it that nothing has happened
   (--experimental-watch-progress-notify-interval), so a watch is asked for minutes after one that brought a bookmark and
   nothing else. When a short watch has fallen silent, all others that were not heard since are opened again, too.
 - After a failure the server must show that it knows the version that was seen. One whose etcd was restored from a
-  snapshot would take the watch, and keep to itself all that happens until its versions get there again. (Where they are
-  there again before we look, nothing tells; `etcdutl snapshot restore --bump-revision` is made for that.)
+  snapshot would accept the watch, and send no event until its versions reach that one again. (If they reach it before
+  we look, we cannot notice; `etcdutl snapshot restore --bump-revision` prevents that.)
 """
 
 import asyncio
@@ -91,7 +91,7 @@ class Limits:
 # client-go waits for up to a minute between tries, as thousands of kubelets share the API server: here they are few,
 # and kube-scheduler waits for each.
 _LONGEST_WAIT_SECONDS = 1.5
-# After a failure, a watch soon ends, to tell that it brings what there is.
+# After a failure, the server is asked to end a watch soon: its punctual end shows that it brings all events.
 _SECONDS_IN_DOUBT = 1
 # The API server's own limit for an answer.
 _LONGEST_SILENCE_SECONDS = 60.0
@@ -150,7 +150,7 @@ class Reflector(Generic[T]):
         await self._synced.wait()
 
     async def run(self) -> None:
-        """List and watch until cancelled; only what the store raises ends it otherwise."""
+        """List and watch until cancelled. Raises only what the store raises."""
         while True:
             failure: KubeError | CredentialsError | None = None
             self._tried_at = self._clock()
@@ -247,7 +247,7 @@ class Reflector(Generic[T]):
         self._has_bookmarks = self._has_bookmarks or kinds == {"BOOKMARK"}
 
     def _learn(self, error: UnreachableError, heard_at: float) -> None:
-        """Draw conclusions from how a watch failed, which was last heard at some time."""
+        """Adapt the next steps to how a watch failed that last received something at `heard_at`."""
         self._has_bookmarks = False
         if isinstance(error, SilentError):
             self._silent_watches += 1
@@ -337,16 +337,16 @@ class Reflector(Generic[T]):
         elif isinstance(failure, HistoryError):
             return 0.0
         elif isinstance(failure, ApiError):
-            # Expired: an API server that was started anew does not know the past.
+            # Expired: an API server that was restarted does not know earlier versions.
             if failure.expired and not self._must_list and now - self._listed_at >= often:
                 return 0.0
             asked = failure.retry_after_seconds or 0.0
-        # To have waited for an answer in vain was a wait, too.
+        # The time in which no answer came counts as waiting, too.
         waited = now - self._tried_at if isinstance(failure, SilentError) else 0.0
         return max(self._backoff.next_delay() - waited, asked, 0.0)
 
     def _needs_list(self, failure: KubeError | CredentialsError) -> bool:
-        """Whether watching cannot go on from where it was."""
+        """Return whether the reflector must list, because it cannot watch on from the last version."""
         if isinstance(failure, HistoryError):
             return True
         if not isinstance(failure, ApiError):
@@ -375,7 +375,7 @@ class Reflector(Generic[T]):
         return random.randint(most * 5 // 6, most)  # noqa: S311  # spreads load, no secret
 
     def _answer_seconds(self) -> float:
-        """How long an answer may take to begin: a server that is slow, and not gone, must be able to give one."""
+        """Return the seconds within which an answer must begin: more after two tries, for a server that is slow."""
         return min(_LONGEST_SILENCE_SECONDS, self._limits.answer_seconds * 2.0 ** max(0, self._silences - 1))
 
 
@@ -388,7 +388,7 @@ class _Slices:
         self._end = clock() + seconds
 
     def is_over(self) -> bool:
-        """Whether it is time to rest."""
+        """Whether this slice has lasted long enough, so that other tasks should run."""
         return self._clock() >= self._end
 
     async def rest(self) -> None:

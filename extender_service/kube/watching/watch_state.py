@@ -23,10 +23,12 @@ from extender_service.kube.connection.event_stream import EventStream
 class WatchState:
     """How far a store can be trusted, at any time; times are seconds of `time.monotonic`.
 
-    `synced`: the first list has been applied in full. `heard_at`: what the server had then is in the store, as far as
-    the lists and the watches that have ended tell; at first, when this was made. `watch`: the one that is open, since
-    `opened_at`, and `last_error`: why none is. `server`: what else counts while the watch is quiet, if anything. The
-    counters are for metrics; `relists` counts the lists that an expired resource version made necessary.
+    - `synced`: the first list has been applied in full
+    - `heard_at`: the store has what the server had then, as lists and ended watches show; at first, when this was made
+    - `watch`: the one that is open, since `opened_at`; `last_error`: why none is open
+    - `server`: the other watches that count while this one is quiet; None if they do not
+
+    The counters are for metrics; `relists` counts the lists that an expired resource version made necessary.
     """
 
     heard_at: float
@@ -43,7 +45,7 @@ class WatchState:
 
     @property
     def seen_at(self) -> float:
-        """Until when the store follows the server, as far as its own lists and watches tell."""
+        """Until when the store follows the server, as its own lists and watches show."""
         return self.heard_at if self.watch is None else max(self.heard_at, self.watch.current_at)
 
     @property
@@ -53,7 +55,7 @@ class WatchState:
         if self.watch is None or self.server is None:
             return seen_at
         alive_at = self.server.alive_at
-        # What came before the watch was open may be on its way yet.
+        # Events from before the watch was open may still be on their way.
         return max(seen_at, alive_at) if alive_at >= self.opened_at else seen_at
 
 
@@ -66,7 +68,7 @@ class ServerWatches:
         self._watches: list[tuple[WatchState, Callable[[float], None]]] = []
 
     def add(self, state: WatchState, doubt: Callable[[float], None]) -> None:
-        """Add a watch. `doubt` is called with a time when it should be opened again, unless it was heard since."""
+        """Add a watch. `doubt(since)` must open it again, unless it has received something since that time."""
         self._watches.append((state, doubt))
 
     @property
@@ -76,6 +78,6 @@ class ServerWatches:
         return min(heard_at, self._clock() - GONE_SECONDS)
 
     def fell_silent(self, since: float) -> None:
-        """Doubt all watches that were not heard since then: what cut one off may have cut off others."""
+        """Doubt all watches that have received nothing since then: what cut one off may have cut off others."""
         for _, doubt in self._watches:
             doubt(since)
