@@ -14,9 +14,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from tests import go_programs
 from tests.e2e.support.processes import Process
 from tests.e2e.support.waiting import wait_until
+from tests.support import go_programs
 
 PROGRAM = Path(sys.executable).with_name("extender-service")
 PEERS = Path(__file__).parent / "peers"

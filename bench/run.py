@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bench.programs import Peers
 from bench.report import Report
-from tests import go_programs
+from tests.support import go_programs
 
 NEEDS_GO = "not measured, the peers need Go (https://go.dev/dl)"
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from bench.figures import Row
 from bench.run import NEEDS_GO, Run, main
-from tests import go_programs
 from tests.e2e.support.control_plane import ControlPlane
+from tests.support import go_programs
 
 ROOT = Path(__file__).parents[1]
 LIMIT_SECONDS = 30.0

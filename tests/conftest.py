@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import Phase, settings
 
-from tests import go_programs
+from tests.support import go_programs
 
 # No test asserts how long something takes: a busy machine is no fault.
 settings.register_profile("any machine", deadline=None)

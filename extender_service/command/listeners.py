@@ -13,7 +13,7 @@ from typing import Self
 from extender_service.command.options import ServeOptions
 from extender_service.command.start_error import StartError
 from extender_service.serving.browsers import BrowserGuard
-from extender_service.serving.connection_limits import ConnectionLimits, Connections
+from extender_service.serving.connection_limits import ConnectionLimits, LimitedConnections
 from extender_service.serving.refusals import Refusals
 from extender_service.serving.server_tls import ServingCertificates, TLSError, TLSFiles
 
@@ -73,9 +73,9 @@ class Listeners:
         """The number of refused connections by reason."""
         return self._refused.counts
 
-    def connections(self, limits: ConnectionLimits) -> Connections:
+    def connections(self, limits: ConnectionLimits) -> LimitedConnections:
         """Return a new table of connections that enforces the limits for one server."""
-        return Connections(limits, self._refused)
+        return LimitedConnections(limits, self._refused)
 
     def guard(self, listener: socket.socket) -> BrowserGuard:
         """Return what looks at the requests that come to `calls` or `probes`."""

@@ -39,7 +39,7 @@ class Grounds(NamedTuple):
     chosen: int | None
 
 
-class Refusals(NamedTuple):
+class RefusedNodes(NamedTuple):
     """The nodes that were refused, counted by reason, and by the plugin that refused them first, in its turn.
 
     A node with two reasons counts for each. A node counts for no plugin where the framework refused it: the reason says
@@ -72,9 +72,9 @@ def grounds(decision: Decision) -> Grounds:
     )
 
 
-def refusals(on: Grounds) -> Refusals:
+def refusals(on: Grounds) -> RefusedNodes:
     """Count why nodes were refused; those that the cluster lacks are not counted."""
-    found = Refusals(Counter(), Counter())
+    found = RefusedNodes(Counter(), Counter())
     for plugin, rejections, positions, keys in on.verdicts.settled():
         if plugin:
             found.plugins[plugin] += len(positions)

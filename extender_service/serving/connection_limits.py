@@ -39,7 +39,7 @@ class ConnectionLimits:
 class Connection(Protocol):
     """An open connection.
 
-    `due` is when its patience ends, in seconds of the clock of its Connections; `is_busy` while a request that has come
+    `due` is when its patience ends, in seconds of LimitedConnections.clock; `is_busy` while a request that has come
     whole is not answered; `unsent_since` when the caller stopped to take an answer, None if it takes it.
     """
 
@@ -58,7 +58,7 @@ class Connection(Protocol):
         """Close it at once."""
 
 
-class Connections:
+class LimitedConnections:
     """The connections of one server.
 
     Where there are too many, a new one takes the place of the oldest that has never sent a whole request, else of the

@@ -15,7 +15,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from extender_service.serving.browsers import BrowserGuard
-from extender_service.serving.connection_limits import Connections
+from extender_service.serving.connection_limits import LimitedConnections
 from extender_service.serving.limited_server import LimitedServer
 from extender_service.serving.shutdown import Shutdown
 from extender_service.serving.socket_state import has_unread
@@ -31,7 +31,7 @@ class GracefulServer(LimitedServer):
     """Serves until `shutdown` is told, and then as long as its budget lets calls finish."""
 
     def __init__(
-        self, config: uvicorn.Config, connections: Connections, guard: BrowserGuard, shutdown: Shutdown
+        self, config: uvicorn.Config, connections: LimitedConnections, guard: BrowserGuard, shutdown: Shutdown
     ) -> None:
         super().__init__(config, connections, guard)
         self._shutdown = shutdown

@@ -7,7 +7,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from extender_service.serving.browsers import BrowserGuard
-from extender_service.serving.connection_limits import Connections
+from extender_service.serving.connection_limits import LimitedConnections
 from extender_service.serving.refusals import RefusalReason
 from extender_service.serving.scope import ARRIVED, HUNG_UP
 from extender_service.serving.socket_state import HangUp
@@ -27,7 +27,7 @@ class LimitedHTTP(WholeAnswers):
 
     parser: UpgradeIgnoringParser
 
-    def __init__(self, connections: Connections, guard: BrowserGuard, **options: Any) -> None:
+    def __init__(self, connections: LimitedConnections, guard: BrowserGuard, **options: Any) -> None:
         super().__init__(**options)
         self.parser = UpgradeIgnoringParser(self)
         self._guard = guard

@@ -10,12 +10,12 @@ from typing import Self
 import uvicorn
 
 from extender_service.serving.browsers import BrowserGuard
-from extender_service.serving.connection_limits import Connections
+from extender_service.serving.connection_limits import LimitedConnections
 from extender_service.serving.limited_http import LimitedHTTP
 
 log = logging.getLogger(__name__)
 
-# Connections to accept before others have their turn, and how long to wait where the system has no more to give.
+# LimitedConnections to accept before others have their turn, and how long to wait where the system has no more to give.
 _ACCEPTED_AT_ONCE = 100
 _PAUSE_SECONDS = 1.0
 
@@ -23,7 +23,7 @@ _PAUSE_SECONDS = 1.0
 class LimitedServer(uvicorn.Server):
     """uvicorn's server with `connections` held to their limits, whose requests `guard` looks at."""
 
-    def __init__(self, config: uvicorn.Config, connections: Connections, guard: BrowserGuard) -> None:
+    def __init__(self, config: uvicorn.Config, connections: LimitedConnections, guard: BrowserGuard) -> None:
         super().__init__(config)
         self._held = connections
         self._guard = guard
@@ -52,7 +52,7 @@ class Acceptor:
         self,
         listener: socket.socket,
         protocol: Callable[[], asyncio.Protocol],
-        connections: Connections,
+        connections: LimitedConnections,
         context: ssl.SSLContext | None = None,
     ) -> None:
         """With a `context`, they are TLS connections."""

@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.go_programs import build
+from tests.support.go_programs import build
 
 ORACLE = Path(__file__).parents[1] / "oracle"
 

@@ -7,11 +7,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests import go_programs
 from tests.e2e.support.control_plane import ControlPlane
 from tests.faults.faults import FAULTS
 from tests.faults.matrix import run, table
 from tests.faults.scene import Scene
+from tests.support import go_programs
 
 
 def main() -> int:

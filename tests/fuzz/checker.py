@@ -7,8 +7,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests import go_programs
 from tests.fuzz.requests import Request
+from tests.support import go_programs
 
 PROGRAM = Path(__file__).with_name("checker")
 

@@ -15,11 +15,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from tests import go_programs
 from tests.e2e.support import control_plane, demanding_cluster, preemption_scenarios, schedulers
 from tests.e2e.support.objects import Object
 from tests.e2e.support.waiting import wait_until
 from tests.fuzz.bodies import RECORDED
+from tests.support import go_programs
 
 _NODES = 8
 _PODS = 70

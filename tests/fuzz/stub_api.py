@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from tests.fuzz.cluster import FuzzedCluster, Object
-from tests.unit.kube.http_server import Request, Response, http_server
+from tests.support.http_server import Request, Response, http_server
 
 _BOUND_SECONDS = 0.5
 _NOT_FOUND = {"kind": "Status", "code": 404, "reason": "NotFound", "message": "not found"}

@@ -11,7 +11,7 @@ import msgspec
 from extender_service.kube import api_resources as resources
 from extender_service.kube.api_resources import PODS, Resource
 from tests.soak.churn import Churn, Event
-from tests.unit.kube.http_server import Request, Response
+from tests.support.http_server import Request, Response
 
 _RESOURCES = {item.path(): item for item in vars(resources).values() if isinstance(item, Resource)}
 _BOOKMARK_SECONDS = 20.0

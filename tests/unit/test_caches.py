@@ -14,9 +14,9 @@ import extender_service
 from extender_service import caches
 from extender_service.caches import CacheSize, LastFew, LruCache, cached, size_of
 from extender_service.cluster.selection.label_sets import LabelSet
-from tests.unit.extender.world import World
-from tests.unit.hostile_keys import HOSTILE, Ask
-from tests.unit.memory import MIB, kept_bytes
+from tests.support.extender_world import World
+from tests.support.hostile_keys import HOSTILE, Ask
+from tests.support.memory import MIB, kept_bytes
 
 computed: list[str] = []
 

@@ -16,8 +16,8 @@ import httpx
 import pytest
 
 from extender_service.command.serve import _serve
-from tests.unit.command.serve_options import serve_options
-from tests.unit.kube.http_server import Request, Response, http_server
+from tests.support.http_server import Request, Response, http_server
+from tests.support.serve_options import serve_options
 
 LEASE = ("kube-system", "lease")
 NODE = {"metadata": {"name": "a", "uid": "a"}, "status": {"allocatable": {"cpu": "100", "pods": "1000"}}}

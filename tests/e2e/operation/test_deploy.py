@@ -9,7 +9,6 @@ import pytest
 import trustme
 import yaml
 
-from tests.certificates import issue, mount, pem_files
 from tests.e2e.support.control_plane import ControlPlane
 from tests.e2e.support.deployments import (
     DEPLOY,
@@ -24,6 +23,7 @@ from tests.e2e.support.objects import Object, node, pod
 from tests.e2e.support.processes import Process
 from tests.e2e.support.volume_controllers import claim, is_available, storage_class, volume_controllers, volume_on
 from tests.e2e.support.waiting import wait_until
+from tests.support.certificates import issue, mount, pem_files
 
 BASES = ("second-scheduler", "beside", "beside-pair")
 

@@ -9,8 +9,8 @@ from extender_service.cluster.state.cluster import Cluster
 from extender_service.command import background as background_module
 from extender_service.command.background import background, debug_on_signal, expire
 from extender_service.extender.expectations import Expectations
-from tests.unit.cluster.clock import Clock
-from tests.unit.cluster.objects import make_node, make_pod
+from tests.support.clock import Clock
+from tests.support.objects import make_node, make_pod
 
 
 def test_what_runs_in_the_background_ends_with_its_context() -> None:

@@ -12,8 +12,8 @@ import trustme
 
 from extender_service.command.serve import _serve
 from extender_service.command.start_error import StartError
-from tests.certificates import client_context, issue, overwrite, pem_files
-from tests.unit.command.serve_options import mutual_tls, serve_options
+from tests.support.certificates import client_context, issue, overwrite, pem_files
+from tests.support.serve_options import mutual_tls, serve_options
 
 CLUSTER = """
 kind: List

@@ -10,7 +10,7 @@ from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.command.setup import Setup
 from extender_service.command.start_error import StartError
-from tests.unit.framework.installed_package import install
+from tests.support.installed_package import install
 
 PLUGIN = """
 import pydantic

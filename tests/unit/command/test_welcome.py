@@ -9,8 +9,8 @@ import pytest
 from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.command.welcome import welcome
-from tests.unit.cluster.objects import make_node, make_pod
-from tests.unit.extender.world import World
+from tests.support.extender_world import World
+from tests.support.objects import make_node, make_pod
 
 URL = "http://127.0.0.1:8888"
 DEMO = Path(__file__).parents[3] / "examples" / "demo-cluster.yaml"

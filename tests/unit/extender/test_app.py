@@ -20,12 +20,12 @@ from extender_service.framework.interface import Filter
 from extender_service.framework.status import Rejections, unschedulable
 from extender_service.kube.types.core import Pod
 from extender_service.serving.browsers import BrowserGuard
-from extender_service.serving.connection_limits import ConnectionLimits, Connections
+from extender_service.serving.connection_limits import ConnectionLimits, LimitedConnections
 from extender_service.serving.limited_server import LimitedServer
 from extender_service.serving.refusals import Refusals
-from tests.unit.cluster.clock import Clock
-from tests.unit.cluster.objects import make_node, make_pod
-from tests.unit.extender.world import Hold, World
+from tests.support.clock import Clock
+from tests.support.extender_world import Hold, World
+from tests.support.objects import make_node, make_pod
 
 WEB = make_pod("web", requests={"cpu": "1"})
 VERBS: tuple[Verb, ...] = ("filter", "prioritize", "preempt", "bind")
@@ -277,7 +277,7 @@ def test_a_verb_is_posted(verb: Verb) -> None:
 async def listening(world: World) -> AsyncIterator[int]:
     """Serve with the server and the parser that the service runs with; the value is the port."""
     config = uvicorn.Config(world.app, http="httptools", lifespan="off", log_config=None, access_log=False)
-    connections = Connections(ConnectionLimits(), Refusals(), world.clock)
+    connections = LimitedConnections(ConnectionLimits(), Refusals(), world.clock)
     server = LimitedServer(config, connections, BrowserGuard("127.0.0.1"))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         serving = asyncio.create_task(server.serve(sockets=[listener]))

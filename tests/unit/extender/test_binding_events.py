@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable
 from extender_service.kube.api_errors import KubeError
 from extender_service.kube.types.extender_api import ExtenderBindingArgs
 from extender_service.kube.writing.event_recorder import ObjectReference, Occurrence
-from tests.unit.cluster.objects import make_node, make_pod
-from tests.unit.extender.world import Hold, World
+from tests.support.extender_world import Hold, World
+from tests.support.objects import make_node, make_pod
 
 WEB = make_pod("web")
 ARGS = ExtenderBindingArgs("web", "default", WEB.metadata.uid, "a")

@@ -7,7 +7,7 @@ from starlette.types import Message
 from extender_service.extender.calls import Call, HungUpError, answer
 from extender_service.extender.overload.overload import CallLimits, LimitError, Load
 from extender_service.serving.scope import ARRIVED, HUNG_UP
-from tests.unit.cluster.clock import Clock
+from tests.support.clock import Clock
 
 GONE: Message = {"type": "http.disconnect"}
 

@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from extender_service.extender.wire.description import describe
-from tests.unit.cluster.objects import make_node
-from tests.unit.extender.world import World
+from tests.support.extender_world import World
+from tests.support.objects import make_node
 
 DESCRIPTION = describe()
 

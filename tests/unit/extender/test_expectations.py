@@ -8,8 +8,8 @@ from extender_service.extender.expectations import SPARE_DEADLINES, UNKNOWN_SECO
 from extender_service.extender.named_victims import MOST_VICTIMS
 from extender_service.kube.types.core import Pod
 from extender_service.kube.types.extender_api import MetaPod, MetaVictims
-from tests.unit.cluster.clock import Clock
-from tests.unit.cluster.objects import Undo, make_node, make_pod
+from tests.support.clock import Clock
+from tests.support.objects import Undo, make_node, make_pod
 
 WEB = make_pod("web", requests={"cpu": "1"})
 UID = WEB.metadata.uid

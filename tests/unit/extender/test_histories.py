@@ -23,12 +23,12 @@ from extender_service.kube.types.core import Pod, ResourceList
 from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
 from extender_service.scheduling.binder import CONFIRM_SECONDS
 from extender_service.scheduling.engine import Engine
-from tests.unit.cluster.clock import Clock
-from tests.unit.cluster.from_scratch import matrix_of, ports_of, taken_by
-from tests.unit.cluster.objects import make_node, make_pod
-from tests.unit.extender.binding_plugins import WAIT_SECONDS, Doorman, Errand, Seats
-from tests.unit.extender.calls import Call, TimedLoop
-from tests.unit.extender.slow_api_server import FAULTS, SlowApiServer
+from tests.support.binding_plugins import WAIT_SECONDS, Doorman, Errand, Seats
+from tests.support.calls import Call, TimedLoop
+from tests.support.clock import Clock
+from tests.support.from_scratch import matrix_of, ports_of, taken_by
+from tests.support.objects import make_node, make_pod
+from tests.support.slow_api_server import FAULTS, SlowApiServer
 
 NODES = ("a", "b", "c")
 # What Permit and PreBind do with a pod goes by its name.

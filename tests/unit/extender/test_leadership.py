@@ -10,11 +10,11 @@ from extender_service.extender.leadership import Leadership, LeaseTimes
 from extender_service.framework.handle import Handle
 from extender_service.framework.waiting_pods import WaitingPod
 from extender_service.kube.api_errors import UnreachableError
-from tests.unit import virtual_time
-from tests.unit.cluster.clock import Clock
-from tests.unit.cluster.objects import make_node, make_pod
-from tests.unit.extender.binding_plugins import Doorman
-from tests.unit.extender.world import Hold, World
+from tests.support import virtual_time
+from tests.support.binding_plugins import Doorman
+from tests.support.clock import Clock
+from tests.support.extender_world import Hold, World
+from tests.support.objects import make_node, make_pod
 
 WEB = make_pod("web", requests={"cpu": "1"})
 OURS, NEXT_OURS, THEIRS = "pair-a_1", "pair-a_2", "pair-b_1"

@@ -3,7 +3,7 @@ import gc
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.extender.named_victims import MOST_VICTIMS, NamedVictims
 from extender_service.kube.types.extender_api import MetaPod, MetaVictims
-from tests.unit.cluster.objects import make_node, make_pod
+from tests.support.objects import make_node, make_pod
 
 
 def cluster_with_expected(count: int) -> Cluster:

@@ -8,9 +8,9 @@ from msgspec import structs
 from extender_service.extender.second_look import PATIENCE_SECONDS, SAVED_SECONDS, SHARE, SecondLook, WaitBudget
 from extender_service.kube.types.core import Pod, PodResourceClaim
 from extender_service.scheduling.decision import Decision
-from tests.unit.cluster.clock import Clock
-from tests.unit.cluster.objects import make_node, make_pod
-from tests.unit.scheduling.engines import EngineOnTwoNodes
+from tests.support.clock import Clock
+from tests.support.engines import EngineOnTwoNodes
+from tests.support.objects import make_node, make_pod
 
 
 def waits_until_refused(budget: WaitBudget) -> int:

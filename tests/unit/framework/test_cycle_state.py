@@ -2,7 +2,7 @@ import pytest
 
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.plugin_errors import PluginError
-from tests.unit.framework.stubs import POD
+from tests.support.stub_plugins import POD
 
 
 def test_what_one_extension_point_writes_the_next_reads() -> None:

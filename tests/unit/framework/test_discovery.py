@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from extender_service.framework.discovery import PluginLoadError, discover_plugins
-from tests.unit.framework.installed_package import install
+from tests.support.installed_package import install
 
 MODULE = """
 from extender_service.framework.interface import Filter, Plugin

@@ -14,7 +14,7 @@ from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
 from extender_service.scheduling.asked_nodes import AllNodes
 from extender_service.scheduling.decision import Decision, decide
 from extender_service.scheduling.question import Question
-from tests.unit.cluster.objects import make_node, make_pod
+from tests.support.objects import make_node, make_pod
 
 HOSTNAME = "kubernetes.io/hostname"
 

@@ -20,7 +20,7 @@ from extender_service.kube.types.core import (
     PodSpec,
     ResourceRequirements,
 )
-from tests.unit.cluster.clock import Clock
+from tests.support.clock import Clock
 
 
 class FewPods(FilterNode, ScoreNode):

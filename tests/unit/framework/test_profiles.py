@@ -6,7 +6,7 @@ from msgspec import structs
 from extender_service.framework.profile import Profile
 from extender_service.framework.profiles import MOST_CHARACTERS, MOST_OTHER_NAMES, Profiles
 from extender_service.kube.types.core import Pod
-from tests.unit.cluster.objects import make_pod
+from tests.support.objects import make_pod
 
 
 def pod_of(scheduler_name: str) -> Pod:

@@ -18,7 +18,7 @@ from extender_service.kube.types.core import Node, ObjectMeta, Pod
 from extender_service.scheduling.asked_nodes import AllNodes
 from extender_service.scheduling.decision import decide
 from extender_service.scheduling.question import Question
-from tests.unit.cluster.clock import Clock
+from tests.support.clock import Clock
 
 
 class Recorder:

@@ -22,7 +22,7 @@ from extender_service.kube.types.core import Pod
 from extender_service.plugins.default_binder import DefaultBinder
 from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
 from extender_service.plugins.queue_sort import PrioritySort
-from tests.unit.framework.stubs import make_handle
+from tests.support.stub_plugins import make_handle
 
 
 class Both(Filter, Score):

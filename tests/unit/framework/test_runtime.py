@@ -26,8 +26,8 @@ from extender_service.kube.types.core import Pod
 from extender_service.scheduling.asked_nodes import AllNodes, NodeFinder
 from extender_service.scheduling.decision import Decision, decide
 from extender_service.scheduling.question import Question
-from tests.unit.cluster.clock import Clock
-from tests.unit.framework.stubs import POD, Stub, fails, make_cluster, make_handle, make_profile
+from tests.support.clock import Clock
+from tests.support.stub_plugins import POD, Stub, fails, make_cluster, make_handle, make_profile
 
 NO = unschedulable("no")
 NEVER = unresolvable("never")

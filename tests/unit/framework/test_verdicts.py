@@ -2,7 +2,7 @@ import numpy as np
 
 from extender_service.framework.status import Code, Rejections, Status, unschedulable
 from extender_service.framework.verdicts import Verdicts
-from tests.unit.framework.stubs import make_cluster
+from tests.support.stub_plugins import make_cluster
 
 NO = unschedulable("no")
 NAMES = [f"n{number}" for number in range(16)]

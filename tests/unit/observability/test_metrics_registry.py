@@ -3,7 +3,7 @@ from prometheus_client import REGISTRY, Counter
 
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.observability.metrics_registry import MetricsRegistry
-from tests.unit.observability.samples import scrape, value
+from tests.support.samples import scrape, value
 
 
 @pytest.fixture

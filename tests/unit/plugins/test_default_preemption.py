@@ -20,8 +20,8 @@ from extender_service.framework.status import Code
 from extender_service.framework.verdicts import Verdicts
 from extender_service.kube.types.core import Pod
 from extender_service.plugins.default_preemption import DefaultPreemption, DefaultPreemptionArgs
-from tests.unit.cluster.objects import make_node
-from tests.unit.framework.preemption_worlds import budget, judging, make_cluster, preemptor, running
+from tests.support.objects import make_node
+from tests.support.preemption_worlds import budget, judging, make_cluster, preemptor, running
 
 NODES = "abcdefghij"
 

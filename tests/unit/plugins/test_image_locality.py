@@ -4,7 +4,7 @@ from extender_service.cluster.state.cluster import Cluster
 from extender_service.framework.cycle_state import CycleState
 from extender_service.kube.types.core import Container, ContainerImage, Node, NodeStatus, ObjectMeta, Pod, PodSpec
 from extender_service.plugins.image_locality import ImageLocality, normalized
-from tests.unit.plugins.volume_worlds import cluster_of, handle_of
+from tests.support.volume_worlds import cluster_of, handle_of
 
 MEBIBYTE = 1024 * 1024
 

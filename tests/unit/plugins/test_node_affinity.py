@@ -21,7 +21,7 @@ from extender_service.kube.types.core import (
 )
 from extender_service.plugins.in_tree import ARGS_TYPES
 from extender_service.plugins.node_affinity import NodeAffinity, NodeAffinityArgs
-from tests.unit.plugins.worlds import World, assert_equal_on_nodes, empty_world, existing, labels, rejected, worlds
+from tests.support.plugin_worlds import World, assert_equal_on_nodes, empty_world, existing, labels, rejected, worlds
 
 NO_MATCH = unresolvable("node(s) didn't match Pod's node affinity/selector")
 NOT_ENFORCED = unresolvable("node(s) didn't match scheduler-enforced node affinity")

@@ -13,7 +13,7 @@ from extender_service.kube.types.core import Pod
 from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
 from extender_service.plugins.node_label import OTHER_LABELS, NodeLabel, NodeLabelArgs
 from extender_service.testing import Trial
-from tests.unit.cluster.objects import make_node
+from tests.support.objects import make_node
 
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1

@@ -5,7 +5,7 @@ from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.status import unresolvable
 from extender_service.kube.types.core import Pod, PodSpec
 from extender_service.plugins.node_name import NodeName
-from tests.unit.plugins.worlds import World, assert_equal_on_nodes, existing, rejected, worlds
+from tests.support.plugin_worlds import World, assert_equal_on_nodes, existing, rejected, worlds
 
 
 @given(world=worlds(), name=st.sampled_from(["", "n0", "n1", "elsewhere"]))

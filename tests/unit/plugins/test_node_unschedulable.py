@@ -5,7 +5,7 @@ from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.status import unresolvable
 from extender_service.kube.types.core import Pod, PodSpec, Toleration
 from extender_service.plugins.node_unschedulable import NodeUnschedulable
-from tests.unit.plugins.worlds import World, assert_equal_on_nodes, existing, rejected, tolerations, worlds
+from tests.support.plugin_worlds import World, assert_equal_on_nodes, existing, rejected, tolerations, worlds
 
 
 @given(world=worlds(cordoned=st.booleans()), tolerated=tolerations)

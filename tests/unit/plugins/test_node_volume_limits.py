@@ -10,8 +10,8 @@ from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.status import SKIP, Code, Status, unresolvable
 from extender_service.kube.types.core import AWSElasticBlockStore, Pod, ResourceList, Source, Volume
 from extender_service.plugins.node_volume_limits import TOO_MANY, NodeVolumeLimits
-from tests.unit.cluster.objects import make_node
-from tests.unit.cluster.storage_objects import (
+from tests.support.objects import make_node
+from tests.support.storage_objects import (
     ephemeral,
     make_claim,
     make_class,
@@ -20,7 +20,7 @@ from tests.unit.cluster.storage_objects import (
     with_claims,
     with_volumes,
 )
-from tests.unit.plugins.volume_worlds import cluster_of, handle_of, slot_of, verdicts
+from tests.support.volume_worlds import cluster_of, handle_of, slot_of, verdicts
 
 CSI, EBS = "csi.example.com", "ebs.csi.aws.com"
 

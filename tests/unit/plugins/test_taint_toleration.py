@@ -8,7 +8,7 @@ from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.status import unresolvable
 from extender_service.kube.types.core import Pod, PodSpec, Taint, Toleration
 from extender_service.plugins.taint_toleration import TaintToleration
-from tests.unit.plugins.worlds import (
+from tests.support.plugin_worlds import (
     World,
     assert_equal_on_nodes,
     empty_world,

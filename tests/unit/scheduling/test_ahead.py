@@ -23,8 +23,8 @@ from extender_service.scheduling.asked_nodes import AllNodes
 from extender_service.scheduling.decision import Decision, decide
 from extender_service.scheduling.engine import Engine
 from extender_service.scheduling.question import Question
-from tests.unit.cluster.objects import make_node, make_pod
-from tests.unit.cluster.storage_objects import make_claim, with_claims
+from tests.support.objects import make_node, make_pod
+from tests.support.storage_objects import make_claim, with_claims
 
 NAMES = ["a", "b", "c"]
 OWNER = OwnerReference(api_version="apps/v1", kind="ReplicaSet", name="web", uid="web", controller=True)

@@ -2,7 +2,7 @@ import pytest
 
 from extender_service.scheduling import asked_nodes
 from extender_service.scheduling.asked_nodes import NodeFinder, find_rows
-from tests.unit.cluster.objects import cluster_of, make_node
+from tests.support.objects import cluster_of, make_node
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from extender_service.cluster.state.placements import Placement
 from extender_service.kube.api_errors import UnreachableError
 from extender_service.kube.types.pods import pod_uid
 from extender_service.scheduling.binder import BindError
-from tests.unit.cluster.objects import make_pod
-from tests.unit.extender.world import Hold
-from tests.unit.scheduling.engines import EngineOnTwoNodes
+from tests.support.engines import EngineOnTwoNodes
+from tests.support.extender_world import Hold
+from tests.support.objects import make_pod
 
 WEB = make_pod("web", requests={"cpu": "1"})
 UID = pod_uid(WEB)

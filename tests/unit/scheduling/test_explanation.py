@@ -17,8 +17,8 @@ from extender_service.scheduling.decision import Decision
 from extender_service.scheduling.engine import Engine
 from extender_service.scheduling.explanation import OTHER_REASONS, best_scores, grounds, refusals
 from extender_service.scheduling.question import Question
-from tests.unit.cluster.objects import make_node
-from tests.unit.framework.stubs import POD, Stub, make_cluster, make_handle, make_profile
+from tests.support.objects import make_node
+from tests.support.stub_plugins import POD, Stub, make_cluster, make_handle, make_profile
 
 NAMES = [f"n{number}" for number in range(6)]
 FULL, BUSY = unschedulable("Insufficient cpu"), unschedulable("Insufficient cpu", "Too many pods")

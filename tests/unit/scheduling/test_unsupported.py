@@ -11,7 +11,7 @@ from extender_service.kube.types.core import Pod, PodResourceClaim, PodResources
 from extender_service.scheduling.asked_nodes import AllNodes
 from extender_service.scheduling.question import Question
 from extender_service.scheduling.unsupported import RESOURCE_CLAIMS, RESOURCES, UnsupportedFields
-from tests.unit.cluster.objects import make_pod
+from tests.support.objects import make_pod
 
 CLAIMS: dict[str, Any] = {"resource_claims": (PodResourceClaim("gpu"),)}
 

@@ -2,15 +2,15 @@ import asyncio
 
 import pytest
 
-from extender_service.serving.connection_limits import ConnectionLimits, Connections
+from extender_service.serving.connection_limits import ConnectionLimits, LimitedConnections
 from extender_service.serving.refusals import Refusals
-from tests.unit.cluster.clock import Clock
+from tests.support.clock import Clock
 
 
 class Caller:
     """A connection that does as it is told."""
 
-    def __init__(self, connections: Connections, clock: Clock, *, has_asked: bool = False) -> None:
+    def __init__(self, connections: LimitedConnections, clock: Clock, *, has_asked: bool = False) -> None:
         self.due = clock() + 10
         self.unsent_since: float | None = None
         self.is_busy = False
@@ -28,7 +28,7 @@ class World:
     def __init__(self, **limits: int) -> None:
         self.clock = Clock()
         self.refusals = Refusals(self.clock)
-        self.held = Connections(ConnectionLimits(**limits), self.refusals, self.clock)
+        self.held = LimitedConnections(ConnectionLimits(**limits), self.refusals, self.clock)
 
     def caller(self, *, has_asked: bool = False) -> Caller:
         return Caller(self.held, self.clock, has_asked=has_asked)

@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from extender_service.serving.browsers import BrowserGuard
-from extender_service.serving.connection_limits import ConnectionLimits, Connections
+from extender_service.serving.connection_limits import ConnectionLimits, LimitedConnections
 from extender_service.serving.graceful_server import GracefulServer
 from extender_service.serving.refusals import Refusals
 from extender_service.serving.shutdown import Shutdown
@@ -38,7 +38,7 @@ class Stopping:
 
     def __init__(self, shutdown: Shutdown) -> None:
         config = uvicorn.Config(self._app, interface="asgi3", proxy_headers=False, lifespan="off")
-        connections = Connections(ConnectionLimits(), Refusals())
+        connections = LimitedConnections(ConnectionLimits(), Refusals())
         self.server = Watched(config, connections, BrowserGuard("127.0.0.1"), shutdown)
         self._shutdown = shutdown
         self.listener = socket.create_server(("127.0.0.1", 0))

@@ -20,12 +20,12 @@ import uvloop
 from starlette.types import Receive, Scope, Send
 
 from extender_service.serving.browsers import BrowserGuard
-from extender_service.serving.connection_limits import ConnectionLimits, Connections
+from extender_service.serving.connection_limits import ConnectionLimits, LimitedConnections
 from extender_service.serving.limited_server import LimitedServer
 from extender_service.serving.refusals import Refusals
 from extender_service.serving.scope import ARRIVED, HUNG_UP
 from extender_service.serving.server_tls import ServingCertificates, TLSFiles
-from tests.certificates import client_context, issue, overwrite, pem_files
+from tests.support.certificates import client_context, issue, overwrite, pem_files
 
 Run = Callable[[Coroutine[Any, Any, None]], None]
 HEAD = b"POST /filter HTTP/1.1\r\nHost: 127.0.0.1\r\n"
@@ -38,7 +38,7 @@ both_loops = pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
 class Server:
     def __init__(self, limits: ConnectionLimits, certificates: ServingCertificates | None) -> None:
         self.refusals = Refusals()
-        self.connections = Connections(limits, self.refusals)
+        self.connections = LimitedConnections(limits, self.refusals)
         config = uvicorn.Config(self._app, interface="asgi3", proxy_headers=False, lifespan="off", log_config=None)
         config.load()
         config.ssl = None if certificates is None else certificates.context

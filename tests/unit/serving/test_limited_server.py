@@ -10,11 +10,11 @@ import pytest
 import trustme
 import uvloop
 
-from extender_service.serving.connection_limits import ConnectionLimits, Connections
+from extender_service.serving.connection_limits import ConnectionLimits, LimitedConnections
 from extender_service.serving.limited_server import Acceptor
 from extender_service.serving.refusals import Refusals
 from extender_service.serving.server_tls import ServingCertificates, TLSFiles
-from tests.certificates import client_context, issue, overwrite, pem_files
+from tests.support.certificates import client_context, issue, overwrite, pem_files
 
 Run = Callable[[Coroutine[Any, Any, None]], None]
 AUTHORITY = trustme.CA()
@@ -39,7 +39,7 @@ class Echo(asyncio.Protocol):
 class World:
     def __init__(self, tls: ssl.SSLContext | None = None, **limits: Any) -> None:
         self.refusals = Refusals()
-        self.connections = Connections(ConnectionLimits(**limits), self.refusals)
+        self.connections = LimitedConnections(ConnectionLimits(**limits), self.refusals)
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.acceptor = Acceptor(self.listener, Echo, self.connections, tls).start()
         self.port = self.listener.getsockname()[1]

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from extender_service.serving.shutdown import Shutdown
-from tests.unit.cluster.clock import Clock
+from tests.support.clock import Clock
 
 BOTH = (signal.SIGTERM, signal.SIGINT)
 # Does not come back from being told.

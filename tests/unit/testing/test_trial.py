@@ -21,8 +21,8 @@ from extender_service.plugins.taint_toleration import TaintToleration
 from extender_service.testing import Trial
 from extender_service.testing import make_node as simple_node
 from extender_service.testing import make_pod as simple_pod
-from tests.unit.cluster.clock import Clock
-from tests.unit.cluster.objects import make_node, make_pod
+from tests.support.clock import Clock
+from tests.support.objects import make_node, make_pod
 
 NODES = [
     make_node("open"),

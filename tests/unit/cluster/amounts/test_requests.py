@@ -17,8 +17,8 @@ from extender_service.cluster.amounts.requests import (
 )
 from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.kube.types.core import Container, ContainerPort, Pod, PodResources, PodSpec, ResourceList
-from tests.unit.cluster.objects import make_container, watched
-from tests.unit.memory import MIB, kept_bytes
+from tests.support.memory import MIB, kept_bytes
+from tests.support.objects import make_container, watched
 
 GI = 2**30
 

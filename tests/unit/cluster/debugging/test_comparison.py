@@ -13,8 +13,8 @@ from extender_service.kube.types.core import (
     Taint,
 )
 from extender_service.kube.types.policy import PodDisruptionBudget
-from tests.unit.cluster.objects import cluster_of, make_node, make_pod
-from tests.unit.cluster.storage_objects import make_volume
+from tests.support.objects import cluster_of, make_node, make_pod
+from tests.support.storage_objects import make_volume
 
 WEB = make_pod("web", requests={"cpu": "1"}, ports=[80])
 WEB_ON_A = make_pod("web", "a", requests={"cpu": "1"}, ports=[80])

@@ -1,5 +1,5 @@
 from extender_service.cluster.debugging.state_dump import dump
-from tests.unit.cluster.objects import cluster_of, make_node, make_pod
+from tests.support.objects import cluster_of, make_node, make_pod
 
 WEB = make_pod("web", requests={"cpu": "1"}, ports=[80])
 

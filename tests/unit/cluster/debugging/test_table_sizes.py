@@ -10,8 +10,8 @@ from extender_service.cluster.volumes.storage_table import StorageObject
 from extender_service.kube.types.core import LabelSelector, ObjectMeta
 from extender_service.kube.types.keys import key_of
 from extender_service.kube.types.storage import ClaimReference, CSISource, PersistentVolume, PersistentVolumeSpec
-from tests.unit.cluster.objects import make_node, make_pod
-from tests.unit.cluster.storage_objects import make_capacity, make_claim, make_class, make_volume, with_claims
+from tests.support.objects import make_node, make_pod
+from tests.support.storage_objects import make_capacity, make_claim, make_class, make_volume, with_claims
 
 
 def entries(cluster: Cluster) -> dict[str, int]:

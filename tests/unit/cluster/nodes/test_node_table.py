@@ -8,7 +8,7 @@ from extender_service.cluster.nodes.label_columns import ABSENT
 from extender_service.cluster.nodes.node_table import NodeTable
 from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.kube.types.core import ContainerImage, Taint
-from tests.unit.cluster.objects import make_node
+from tests.support.objects import make_node
 
 GPU = "nvidia.com/gpu"
 DEDICATED = Taint(key="dedicated", value="ml", effect="NoSchedule")

@@ -1,7 +1,7 @@
 import pytest
 
 from extender_service.cluster.nodes.volume_support import VolumeSupport, limit_key, volume_support
-from tests.unit.cluster.storage_objects import make_csi_node
+from tests.support.storage_objects import make_csi_node
 
 EBS, PORTWORX, AZURE_FILE = "kubernetes.io/aws-ebs", "kubernetes.io/portworx-volume", "kubernetes.io/azure-file"
 CSI_KEY = "attachable-volumes-csi-csi.example.com"

@@ -9,7 +9,7 @@ from extender_service.cluster.owners.disruption_budgets import disruption_budget
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.kube.types.core import LabelSelector, ObjectMeta, SelectorRequirement
 from extender_service.kube.types.policy import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
-from tests.unit.cluster.objects import make_node, make_pod
+from tests.support.objects import make_node, make_pod
 
 UNTIERED = LabelSelector(match_expressions=(SelectorRequirement("tier", "DoesNotExist"),))
 

@@ -17,8 +17,8 @@ from extender_service.cluster.structures.change_log import MOST_CHANGES
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.kube.parsing.selectors import label_set_selector
 from extender_service.kube.types.core import ObjectMeta, Pod, PodSpec
-from tests.unit.cluster import selectors as random_selectors
-from tests.unit.cluster.objects import make_node
+from tests.support import selectors as random_selectors
+from tests.support.objects import make_node
 
 WEB = PodQuery((PodSelector(frozenset({"shop"}), label_set_selector({"app": "web"})),))
 LIVE_WEB = structs.replace(WEB, with_terminating=False)

@@ -6,7 +6,7 @@ from msgspec import json, structs
 from extender_service.cluster.pods.pod_entries import NOT_STARTED, PodEntry, pod_entry
 from extender_service.kube.api_resources import PODS, WATCHED_PODS
 from extender_service.kube.types.core import PodCondition, PodStatus
-from tests.unit.cluster.objects import make_pod
+from tests.support.objects import make_pod
 
 
 def entry(status: PodStatus, *, deleted: bool = False) -> PodEntry:

@@ -27,8 +27,8 @@ from extender_service.kube.types.core import (
     ResourceList,
     WeightedPodAffinityTerm,
 )
-from tests.unit.cluster.objects import make_pod
-from tests.unit.memory import MIB, kept_bytes
+from tests.support.memory import MIB, kept_bytes
+from tests.support.objects import make_pod
 
 GPU = "nvidia.com/gpu"
 

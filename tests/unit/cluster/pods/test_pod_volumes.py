@@ -9,7 +9,7 @@ from extender_service.kube.types.core import (
     Source,
     Volume,
 )
-from tests.unit.cluster.storage_objects import ephemeral, make_claim, with_claims, with_volumes
+from tests.support.storage_objects import ephemeral, make_claim, with_claims, with_volumes
 
 
 def test_volumes_that_nobody_minds_are_not_kept() -> None:

@@ -6,7 +6,7 @@ from extender_service.cluster.pods.running_terms import RunningTerms, TermKey
 from extender_service.cluster.selection.label_sets import LabelSet
 from extender_service.kube.parsing.pod_affinity import AffinityTerm
 from extender_service.kube.parsing.selectors import EVERYTHING, NOTHING, label_set_selector
-from tests.unit.cluster import selectors as random_selectors
+from tests.support import selectors as random_selectors
 
 terms = st.builds(
     AffinityTerm,

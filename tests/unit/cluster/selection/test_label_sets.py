@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from extender_service.cluster.selection.label_sets import LabelSet, LabelSets, PodSelector, label_set
 from extender_service.kube.parsing.selectors import EVERYTHING, NOTHING, label_set_selector, parse_label_selector
 from extender_service.kube.types.core import LabelSelector, SelectorRequirement
-from tests.unit.cluster import selectors as random_selectors
+from tests.support import selectors as random_selectors
 
 pod_selectors = st.builds(PodSelector, random_selectors.namespace_sets, random_selectors.selectors)
 

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from extender_service.cluster.selection.label_sets import PodSelector
 from extender_service.cluster.selection.selector_index import SelectorIndex
 from extender_service.kube.parsing.selectors import EVERYTHING, Operator, Requirement, Selector, label_set_selector
-from tests.unit.cluster import selectors as random_selectors
+from tests.support import selectors as random_selectors
 
 PodSelectors = st.builds(PodSelector, random_selectors.namespace_sets, random_selectors.selectors)
 

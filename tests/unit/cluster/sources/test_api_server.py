@@ -29,10 +29,10 @@ from extender_service.kube.types.storage import (
     PersistentVolumeSpec,
 )
 from extender_service.kube.types.workloads import Namespace, ReplicaSet
-from tests.unit.cluster.objects import make_node, make_pod
-from tests.unit.cluster.storage_objects import make_volume
-from tests.unit.kube.http_server import Request, Response, http_server
-from tests.unit.kube.kubeconfig_files import write_kubeconfig
+from tests.support.http_server import Request, Response, http_server
+from tests.support.kubeconfig_files import write_kubeconfig
+from tests.support.objects import make_node, make_pod
+from tests.support.storage_objects import make_volume
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ from extender_service.kube.api_errors import ApiError
 from extender_service.kube.parsing.manifests import ManifestError
 from extender_service.kube.types.core import ObjectMeta
 from extender_service.kube.types.storage import ClaimReference, CSISource, PersistentVolume, PersistentVolumeSpec, Phase
-from tests.unit.cluster.storage_objects import BIND_COMPLETED, make_claim, make_class, make_volume
+from tests.support.storage_objects import BIND_COMPLETED, make_claim, make_class, make_volume
 
 NODE = """
 apiVersion: v1

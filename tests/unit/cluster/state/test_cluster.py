@@ -11,7 +11,7 @@ from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.kube.parsing.selectors import EVERYTHING
 from extender_service.kube.types.core import Node, Pod
 from extender_service.kube.types.pods import pod_uid
-from tests.unit.cluster.objects import Undo, make_node, make_pod
+from tests.support.objects import Undo, make_node, make_pod
 
 GPU = "nvidia.com/gpu"
 

@@ -25,10 +25,10 @@ from extender_service.kube.types.core import (
     Taint,
     Volume,
 )
-from tests.unit.cluster.clock import Clock
-from tests.unit.cluster.from_scratch import amounts_of, matrix_of, ports_of, taken_by
-from tests.unit.cluster.objects import Undo, make_node, make_pod, watched
-from tests.unit.cluster.portrait import portrait
+from tests.support.clock import Clock
+from tests.support.from_scratch import amounts_of, matrix_of, ports_of, taken_by
+from tests.support.objects import Undo, make_node, make_pod, watched
+from tests.support.portrait import portrait
 
 EXPECTED_SECONDS = 60.0
 NODES = ("a", "b", "c", "d")

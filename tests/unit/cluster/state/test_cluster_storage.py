@@ -13,8 +13,8 @@ from extender_service.cluster.view.node_view import NodeView
 from extender_service.cluster.volumes.storage_table import StorageObject
 from extender_service.kube.types.core import LabelSelector
 from extender_service.kube.types.storage import CSINode
-from tests.unit.cluster.objects import make_node, make_pod
-from tests.unit.cluster.storage_objects import (
+from tests.support.objects import make_node, make_pod
+from tests.support.storage_objects import (
     make_capacity,
     make_claim,
     make_class,

@@ -1,6 +1,6 @@
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.state.node_info import node_named
-from tests.unit.cluster.objects import make_node, make_pod
+from tests.support.objects import make_node, make_pod
 
 
 def test_a_node_is_found_by_name_with_what_counts_on_it() -> None:

@@ -3,7 +3,7 @@ from msgspec import structs
 
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.kube.types.core import Pod, PodSchedulingGate
-from tests.unit.cluster.objects import make_node, make_pod
+from tests.support.objects import make_node, make_pod
 
 SCHEDULERS = ["default-scheduler"]
 

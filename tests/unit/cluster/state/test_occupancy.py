@@ -6,7 +6,7 @@ from extender_service.cluster.pods.pod_table import NO_ROW
 from extender_service.cluster.state.occupancy import Occupancy
 from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.kube.types.core import Pod
-from tests.unit.cluster.objects import make_node, make_pod
+from tests.support.objects import make_node, make_pod
 
 
 def add(occupancy: Occupancy, pod: Pod) -> int:

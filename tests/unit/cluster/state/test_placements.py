@@ -2,7 +2,7 @@ from extender_service.cluster.amounts.dimensions import CPU_MILLI
 from extender_service.cluster.state.occupancy import Occupancy
 from extender_service.cluster.state.placements import Placements
 from extender_service.kube.types.core import Pod
-from tests.unit.cluster.objects import Undo, make_node, make_pod
+from tests.support.objects import Undo, make_node, make_pod
 
 WEB = make_pod("web", requests={"cpu": "1"})
 UID = WEB.metadata.uid

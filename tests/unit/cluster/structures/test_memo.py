@@ -13,7 +13,7 @@ from extender_service.cluster.view.node_view import NodeView
 from extender_service.scheduling.asked_nodes import AllNodes
 from extender_service.scheduling.decision import decide
 from extender_service.scheduling.question import Question
-from tests.unit.cluster.objects import make_node, make_pod
+from tests.support.objects import make_node, make_pod
 
 HOSTNAME = "kubernetes.io/hostname"
 

@@ -20,7 +20,7 @@ from extender_service.cluster.view.hypothetical import RowChanges
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.kube.parsing.selectors import label_set_selector
 from extender_service.kube.types.core import ContainerImage, Node, Pod, Taint
-from tests.unit.cluster.objects import make_node, make_pod
+from tests.support.objects import make_node, make_pod
 
 GPU = "nvidia.com/gpu"
 RESOURCES = ("cpu", "memory", "pods", GPU, "example.com/nobody-has-this")

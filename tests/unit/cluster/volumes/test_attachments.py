@@ -11,7 +11,7 @@ from extender_service.kube.types.storage import (
     PersistentVolumeSpec,
     StorageClass,
 )
-from tests.unit.cluster.storage_objects import (
+from tests.support.storage_objects import (
     ephemeral,
     make_claim,
     make_class,

@@ -5,7 +5,7 @@ from msgspec import structs
 
 from extender_service.cluster.volumes.free_volumes import FreeVolumes, free_volume, reach_of
 from extender_service.kube.types.storage import ClaimReference, PersistentVolume
-from tests.unit.cluster.storage_objects import make_volume
+from tests.support.storage_objects import make_volume
 
 
 def added(free: FreeVolumes, volume: PersistentVolume) -> None:

@@ -17,8 +17,8 @@ from extender_service.kube.types.storage import (
     PersistentVolumeSpec,
     StorageClass,
 )
-from tests.unit.cluster.objects import make_node
-from tests.unit.cluster.storage_objects import (
+from tests.support.objects import make_node
+from tests.support.storage_objects import (
     ephemeral,
     make_claim,
     make_class,

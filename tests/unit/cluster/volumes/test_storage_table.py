@@ -12,7 +12,7 @@ from extender_service.kube.types.storage import (
     PersistentVolume,
     PersistentVolumeClaim,
 )
-from tests.unit.cluster.storage_objects import make_capacity, make_claim, make_class, make_driver, make_volume
+from tests.support.storage_objects import make_capacity, make_claim, make_class, make_driver, make_volume
 
 EVERYWHERE = LabelSelector()
 

@@ -4,7 +4,7 @@ from extender_service.cluster.state.cluster import Cluster
 from extender_service.extender.reporting.call_metrics import CallMetrics
 from extender_service.extender.reporting.observation import Observation
 from extender_service.observability.metrics_registry import MetricsRegistry
-from tests.unit.observability.samples import scrape, value
+from tests.support.samples import scrape, value
 
 
 class Calls:

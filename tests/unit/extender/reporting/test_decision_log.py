@@ -8,8 +8,8 @@ from extender_service.extender.modes import Mode
 from extender_service.extender.reporting.decision_log import availability, log_decision
 from extender_service.extender.reporting.observation import Observation
 from extender_service.kube.types.core import Taint
-from tests.unit.cluster.objects import make_node, make_pod
-from tests.unit.extender.world import World
+from tests.support.extender_world import World
+from tests.support.objects import make_node, make_pod
 
 NAME = "extender_service.extender.reporting.decision_log"
 

@@ -11,8 +11,8 @@ from extender_service.framework.status import Status, unschedulable
 from extender_service.kube.api_errors import KubeError, UnreachableError
 from extender_service.kube.types.core import Pod
 from extender_service.scheduling.binder import BindError
-from tests.unit.cluster.objects import make_node, make_pod
-from tests.unit.extender.world import Hold, World
+from tests.support.extender_world import Hold, World
+from tests.support.objects import make_node, make_pod
 
 WEB = make_pod("web", requests={"cpu": "1"})
 UID = WEB.metadata.uid

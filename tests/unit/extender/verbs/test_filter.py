@@ -18,8 +18,8 @@ from extender_service.kube.types.extender_api import ExtenderArgs
 from extender_service.scheduling.decision import decide
 from extender_service.scheduling.explanation import refusals
 from extender_service.testing import Trial
-from tests.unit.cluster.objects import make_node, make_pod
-from tests.unit.extender.world import Hold, World
+from tests.support.extender_world import Hold, World
+from tests.support.objects import make_node, make_pod
 
 WEB = make_pod("web", requests={"cpu": "1"})
 NO_ROOM = "Insufficient cpu"

@@ -7,8 +7,8 @@ from msgspec import structs
 from extender_service.extender.modes import Mode
 from extender_service.kube.types.core import LabelSelector, ObjectMeta, Pod, PodResourceClaim, Taint
 from extender_service.kube.types.policy import PodDisruptionBudget, PodDisruptionBudgetSpec
-from tests.unit.cluster.objects import make_node, make_pod
-from tests.unit.extender.world import World
+from tests.support.extender_world import World
+from tests.support.objects import make_node, make_pod
 
 WEB = make_pod("web", requests={"cpu": "2"})
 

@@ -12,8 +12,8 @@ from extender_service.framework.handle import Handle
 from extender_service.framework.interface import PreFilter, Score
 from extender_service.framework.status import unresolvable
 from extender_service.kube.types.core import Pod, Taint
-from tests.unit.cluster.objects import make_node, make_pod
-from tests.unit.extender.world import World
+from tests.support.extender_world import World
+from tests.support.objects import make_node, make_pod
 
 WEB = make_pod("web", requests={"cpu": "1", "memory": "1Gi"})
 

@@ -13,7 +13,7 @@ from extender_service.kube.parsing.decoder import DecodeError
 from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.kube.types.extender_api import ExtenderArgs, NodeList
 from extender_service.scheduling.asked_nodes import AskedNodes, NodeFinder
-from tests.unit.cluster.objects import make_node, make_pod
+from tests.support.objects import make_node, make_pod
 
 
 def cluster_of(*names: str) -> Cluster:

@@ -15,7 +15,7 @@ from extender_service.framework.preemption.candidates import (
     best_candidates,
     sampled,
 )
-from tests.unit.framework.preemption_worlds import make_cluster, running
+from tests.support.preemption_worlds import make_cluster, running
 
 Pods = list[tuple[int, int]]
 

@@ -18,8 +18,8 @@ from extender_service.kube.connection.rate_limit import TokenBucket
 from extender_service.kube.credentials.lookup import load_credentials
 from extender_service.kube.types.core import Node, Pod
 from extender_service.serving import open_files
-from tests.unit.kube.http_server import Handler, Request, Response, http_server
-from tests.unit.kube.kubeconfig_files import write_kubeconfig
+from tests.support.http_server import Handler, Request, Response, http_server
+from tests.support.kubeconfig_files import write_kubeconfig
 
 
 @asynccontextmanager

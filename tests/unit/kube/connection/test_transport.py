@@ -22,9 +22,9 @@ from extender_service.kube.api_resources import PODS
 from extender_service.kube.connection import client as client_module
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.credentials.lookup import load_credentials
-from tests.unit.kube.http_server import Handler, Request, Response, http_server
-from tests.unit.kube.kubeconfig_files import write_kubeconfig
-from tests.unit.kube.proxy_server import proxy_server
+from tests.support.http_server import Handler, Request, Response, http_server
+from tests.support.kubeconfig_files import write_kubeconfig
+from tests.support.proxy_server import proxy_server
 
 POD = {"metadata": {"name": "p", "namespace": "ns", "uid": "u"}}
 Call = Callable[[KubeClient], Awaitable[Any]]

@@ -26,9 +26,9 @@ from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.credentials.client_tls import ServerTrust, client_context
 from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.credentials.lookup import load_credentials
-from tests.unit.kube.http_server import Request, Response, http_server
-from tests.unit.kube.kubeconfig_files import write_kubeconfig
-from tests.unit.kube.proxy_server import Proxy, proxy_server
+from tests.support.http_server import Request, Response, http_server
+from tests.support.kubeconfig_files import write_kubeconfig
+from tests.support.proxy_server import Proxy, proxy_server
 
 AUTHORITY = trustme.CA()
 

@@ -20,7 +20,7 @@ from extender_service.kube.credentials.lookup import load_credentials
 from extender_service.kube.types.core import Pod
 from extender_service.kube.types.keys import Key, key_of
 from extender_service.kube.watching.reflector import Limits, Reflector
-from tests.unit.kube.fake_api_server import (
+from tests.support.fake_api_server import (
     BREAKS,
     EXPIRED,
     FORBIDDEN,
@@ -31,7 +31,7 @@ from tests.unit.kube.fake_api_server import (
     UNAUTHORIZED,
     FakeApiServer,
 )
-from tests.unit.kube.http_server import Handler, Request, Response, http_server
+from tests.support.http_server import Handler, Request, Response, http_server
 
 
 @dataclass

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from extender_service.kube.watching.watch_state import ServerWatches, WatchState
-from tests.unit.cluster.clock import Clock
+from tests.support.clock import Clock
 
 
 class Stream:

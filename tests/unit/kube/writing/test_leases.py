@@ -7,7 +7,7 @@ from extender_service.kube.api_errors import ApiError
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.credentials.lookup import load_credentials
 from extender_service.kube.writing.leases import lease_holder
-from tests.unit.kube.http_server import Request, Response, http_server
+from tests.support.http_server import Request, Response, http_server
 
 
 def holder(status: int, body: Any) -> str:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from extender_service.framework.cycle_state import CycleState
 from extender_service.plugins.node_resources.args import NodeResourcesBalancedAllocationArgs, ResourceSpec
 from extender_service.plugins.node_resources.balanced_allocation import NodeResourcesBalancedAllocation
-from tests.unit.plugins.worlds import (
+from tests.support.plugin_worlds import (
     CPU,
     DISK,
     FPGA,

@@ -16,8 +16,7 @@ from extender_service.plugins.node_resources.args import (
 )
 from extender_service.plugins.node_resources.fit import NodeResourcesFit
 from extender_service.plugins.shared.shape import UtilizationShapePoint
-from tests.unit.plugins.shapes import line, shapes
-from tests.unit.plugins.worlds import (
+from tests.support.plugin_worlds import (
     CPU,
     DISK,
     FPGA,
@@ -35,6 +34,7 @@ from tests.unit.plugins.worlds import (
     requests,
     worlds,
 )
+from tests.support.shapes import line, shapes
 
 DEFAULTS = {CPU: 100, MEMORY: 200 * 1024 * 1024}
 SCALARS = (GPU, FPGA)

@@ -5,7 +5,7 @@ from extender_service.plugins.node_resources.usages import (
     usages,
     weighed_pod,
 )
-from tests.unit.plugins.worlds import CPU, GPU, MEMORY, PlainNode, PlainPod, World, empty_world
+from tests.support.plugin_worlds import CPU, GPU, MEMORY, PlainNode, PlainPod, World, empty_world
 
 
 def world_of(*nodes: PlainNode) -> World:

@@ -32,8 +32,8 @@ from extender_service.kube.types.workloads import Service, ServiceSpec
 from extender_service.plugins.pod_topology_spread.args import PodTopologySpreadArgs
 from extender_service.plugins.pod_topology_spread.constraints import own_constraints
 from extender_service.plugins.pod_topology_spread.plugin import NO_LABEL, NO_MATCH, PodTopologySpread
-from tests.unit.memory import MIB, kept_bytes
-from tests.unit.plugins.own_worlds import NAMESPACES, World, make_node, make_pod, reasons, worlds
+from tests.support.hypothetical_worlds import NAMESPACES, World, make_node, make_pod, reasons, worlds
+from tests.support.memory import MIB, kept_bytes
 
 WEB = LabelSelector({"app": "web"})
 HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"

@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender_service.plugins.shared.shape import broken_linear
-from tests.unit.plugins.shapes import line
+from tests.support.shapes import line
 
 
 @given(shape=st.dictionaries(st.integers(0, 100), st.integers(0, 100), min_size=1, max_size=5))

@@ -3,7 +3,7 @@ import numpy as np
 from extender_service.cluster.nodes.label_columns import ABSENT
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.plugins.shared.topology import all_have_label, has_label, is_present
-from tests.unit.cluster.objects import make_node
+from tests.support.objects import make_node
 
 
 def test_a_node_without_the_label_has_no_number() -> None:

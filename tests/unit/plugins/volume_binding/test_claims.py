@@ -12,7 +12,7 @@ from extender_service.plugins.volume_binding.claims import (
     local_nodes,
     sort_out,
 )
-from tests.unit.cluster.storage_objects import (
+from tests.support.storage_objects import (
     ephemeral,
     make_claim,
     make_class,

@@ -11,8 +11,8 @@ from extender_service.kube.types.storage import PersistentVolume, PersistentVolu
 from extender_service.plugins.shared.shape import UtilizationShapePoint
 from extender_service.plugins.volume_binding.args import VolumeBindingArgs
 from extender_service.plugins.volume_binding.plugin import UNBOUND_IMMEDIATE, VolumeBinding
-from tests.unit.cluster.objects import make_node
-from tests.unit.cluster.storage_objects import (
+from tests.support.objects import make_node
+from tests.support.storage_objects import (
     make_capacity,
     make_claim,
     make_class,
@@ -22,7 +22,7 @@ from tests.unit.cluster.storage_objects import (
     with_claims,
     with_volumes,
 )
-from tests.unit.plugins.volume_worlds import cluster_of, handle_of, verdicts
+from tests.support.volume_worlds import cluster_of, handle_of, verdicts
 
 ZONE, EBS_ZONE = "topology.kubernetes.io/zone", "topology.ebs.csi.aws.com/zone"
 EBS = "kubernetes.io/aws-ebs"

@@ -7,8 +7,8 @@ from extender_service.cluster.volumes.free_volumes import Reach
 from extender_service.kube.parsing.selectors import Selector, parse_label_selector, parse_node_selector
 from extender_service.kube.types.core import LabelSelector, NodeSelector, NodeSelectorTerm, SelectorRequirement
 from extender_service.plugins.volume_binding.reach import NEVER, any_selects, can_reach, lowest_ranks
-from tests.unit.cluster.objects import make_node
-from tests.unit.plugins.volume_worlds import cluster_of
+from tests.support.objects import make_node
+from tests.support.volume_worlds import cluster_of
 
 requirements = st.builds(
     SelectorRequirement,

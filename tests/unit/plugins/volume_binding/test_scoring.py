@@ -3,7 +3,7 @@ import numpy as np
 from extender_service.plugins.shared.shape import broken_linear
 from extender_service.plugins.volume_binding.scoring import utilization_score
 from extender_service.plugins.volume_binding.static_binding import UNBOUND, StaticBindings
-from tests.unit.cluster.storage_objects import make_claim, make_volume
+from tests.support.storage_objects import make_claim, make_volume
 
 FULLER_IS_BETTER = broken_linear([(0, 0), (100, 100)])
 

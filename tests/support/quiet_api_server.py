@@ -10,7 +10,7 @@ from extender_service.kube.api_errors import SilentError, UnreachableError
 from extender_service.kube.api_resources import Resource
 from extender_service.kube.connection.client import Page
 from extender_service.kube.connection.event_stream import EventStream
-from tests.unit import virtual_time
+from tests.support import virtual_time
 
 BOOKMARK = json.dumps({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "1"}}}).encode() + b"\n"
 

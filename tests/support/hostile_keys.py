@@ -61,7 +61,7 @@ from extender_service.plugins.node_resources import usages as resource_scoring
 from extender_service.plugins.node_resources.usages import WeighedPod, WeightedResource
 from extender_service.plugins.pod_topology_spread.constraints import own_constraints
 from extender_service.scheduling.asked_nodes import NodeFinder
-from tests.unit.cluster.objects import make_container, make_node, make_pod
+from tests.support.objects import make_container, make_node, make_pod
 
 Ask = Callable[[int, int], object]
 """Ask for the result of a key, by its number and how many things are in it."""

@@ -15,7 +15,7 @@ from extender_service.framework.runtime import filter_again, run_pre_filter
 from extender_service.kube.types.core import LabelSelector, ObjectMeta, Pod
 from extender_service.kube.types.policy import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
-from tests.unit.cluster.objects import make_node, make_pod
+from tests.support.objects import make_node, make_pod
 
 
 def running(name: str, node: str, *, priority: int, cpu: int, started: int, app: str, ports: Sequence[int] = ()) -> Pod:

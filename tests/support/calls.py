@@ -8,7 +8,7 @@ import msgspec
 from fastapi import FastAPI
 
 from extender_service.serving.scope import HUNG_UP
-from tests.unit.cluster.clock import Clock
+from tests.support.clock import Clock
 
 
 class TimedLoop(asyncio.SelectorEventLoop):

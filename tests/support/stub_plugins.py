@@ -17,7 +17,7 @@ from extender_service.framework.profile import Profile
 from extender_service.framework.status import Rejections, Status
 from extender_service.kube.types.core import Pod
 from extender_service.seams import Clock
-from tests.unit.cluster.objects import make_node
+from tests.support.objects import make_node
 
 POD = Pod()
 

@@ -29,7 +29,7 @@ from extender_service.kube.writing.event_recorder import Occurrence
 from extender_service.plugins.default_binder import DefaultBinder
 from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
 from extender_service.scheduling.engine import Engine
-from tests.unit.cluster.clock import Clock
+from tests.support.clock import Clock
 
 
 class Hold:

@@ -1,0 +1,80 @@
+"""Each module has a test module at the mirrored path; a table says which have none, and which tests cover those."""
+
+from pathlib import Path
+
+TESTS = Path(__file__).parent
+PACKAGE = TESTS.parents[1] / "extender_service"
+
+TYPES = "types alone: whatever decodes or encodes them shows that they are right"
+WITHOUT = {
+    "cluster/pods/pod_changes.py": "pods/test_pod_counts.py and test_running_terms.py: they follow it",
+    "cluster/view/hypothetical_columns.py": "view/test_hypothetical.py",
+    "cluster/nodes/node_memory.py": "view/test_node_view.py and test_caches.py",
+    "framework/guard.py": "framework/test_runtime.py and scheduling/test_binding_cycle.py",
+    "command/limit_options.py": "command/test_cli.py",
+    "command/options.py": TYPES,
+    "command/probes.py": "command/test_serve.py and tests/e2e/operation/test_tls.py",
+    "command/start_error.py": TYPES,
+    "config/checks.py": "config/test_golden.py",
+    "config/defaulting.py": "config/test_golden.py",
+    "config/model.py": "config/test_golden.py and test_syntax.py",
+    "config/problems.py": "config/test_golden.py",
+    "config/reading.py": "config/test_golden.py",
+    "config/release.py": "config/test_golden.py",
+    "config/types.py": TYPES,
+    "extender/overload/overload.py": "extender/test_calls.py and test_app.py",
+    "extender/reporting/observation.py": TYPES,
+    "extender/service.py": "the tests of the verbs: support/extender_world.py makes it",
+    "extender/wire/bodies.py": TYPES,
+    "framework/handle.py": "tests/docs and examples",
+    "framework/plugin_errors.py": TYPES,
+    "framework/profile.py": "framework/test_runtime.py and test_registry.py",
+    "framework/waiting_pods.py": "scheduling/test_binding_cycle.py and examples/plugins/test_gang.py",
+    "kube/connection/connector.py": "kube/connection/test_transport.py and kube/credentials/test_client_tls.py",
+    "kube/credentials/errors.py": TYPES,
+    "kube/parsing/resource_names.py": "cluster/amounts/test_dimensions.py and plugins/node_resources",
+    "kube/types/core.py": TYPES,
+    "kube/types/extender_api.py": "extender/wire/test_decoding.py",
+    "kube/types/policy.py": TYPES,
+    "kube/types/storage.py": TYPES,
+    "kube/types/workloads.py": TYPES,
+    "plugins/default_binder.py": "extender/verbs/test_bind.py",
+    "plugins/inter_pod_affinity/filtering.py": "inter_pod_affinity/test_plugin.py",
+    "plugins/inter_pod_affinity/scoring.py": "inter_pod_affinity/test_plugin.py",
+    "plugins/inter_pod_affinity/terms.py": "inter_pod_affinity/test_plugin.py",
+    "plugins/pod_topology_spread/args.py": "config/test_golden.py",
+    "plugins/pod_topology_spread/constraints.py": "pod_topology_spread/test_plugin.py",
+    "plugins/pod_topology_spread/filtering.py": "pod_topology_spread/test_plugin.py",
+    "plugins/pod_topology_spread/scoring.py": "pod_topology_spread/test_plugin.py",
+    "scheduling/decision.py": "framework/test_runtime.py and test_nominated_pods.py",
+    "scheduling/question.py": TYPES,
+    "serving/open_files.py": "command/test_serve.py",
+    "serving/scope.py": TYPES,
+    "serving/socket_state.py": "serving/test_limited_http.py",
+    "serving/upgrades.py": "serving/test_limited_http.py",
+    "testing/builders.py": "testing/test_trial.py and examples",
+}
+# What no single module does.
+OF_SEVERAL = {
+    "cluster/sources/test_quiet_cluster.py",
+    "cluster/state/test_cluster_histories.py",
+    "cluster/state/test_cluster_storage.py",
+    "config/test_golden.py",
+    "extender/test_histories.py",
+    "framework/test_nominated_pods.py",
+    "test_mirror.py",
+    "test_names.py",
+    "test_slow_requests.py",
+}
+
+
+def test_each_module_has_a_test_module_or_a_reason_to_have_none() -> None:
+    modules = {path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py") if path.name != "__init__.py"}
+    untested = {str(module) for module in modules if not (TESTS / module.parent / f"test_{module.name}").exists()}
+    assert untested == WITHOUT.keys()
+
+
+def test_each_test_module_is_that_of_a_module() -> None:
+    tests = {path.relative_to(TESTS) for path in TESTS.rglob("test_*.py") if path.parts[-2] != "bench"}
+    of_none = {str(test) for test in tests if not (PACKAGE / test.parent / test.name.removeprefix("test_")).exists()}
+    assert of_none == OF_SEVERAL
