@@ -1,11 +1,11 @@
 """Caches by value, made in one place, each within a bound in bytes.
 
-Pods, callers and objects make up what a cache is asked by. So a cache does not keep what is too large, and holds at
-most its number of entries times the most that one may take. `caches` lists them all:
+The keys of a cache come from pods, callers and objects, which may make them as large as they like. So a cache keeps no
+entry above a given size, and takes at most its number of entries times that size. `caches` lists all of them:
 
 - `cached` for the result of a function, which depends on its arguments alone;
-- `LruCache` for values that something else than a function call makes, or whose size is only known then;
-- `LastFew` for keys that are compared in another way than by a hash, such as by identity.
+- `LruCache` for values that do not come from a function call, or whose size is known only once they exist;
+- `LastFew` for keys that are compared by something other than a hash, such as by identity.
 """
 
 from collections import Counter, OrderedDict, deque
@@ -24,16 +24,16 @@ K = TypeVar("K")
 H = TypeVar("H", bound=Hashable)
 V = TypeVar("V")
 
-# What a map takes for an entry, and the cache for its bookkeeping.
+# Bytes that a map takes for an entry, bookkeeping of the cache included.
 _BYTES_AN_ENTRY = 250
 
 
 UNKNOWN: tuple[object, None] = (object(), None)
-"""What stands for a value that is not kept. As a result at a version, its version is that of no other."""
+"""Stands for a value that is not kept. Read as a (version, result) pair, its version equals no other version."""
 
 
 class CacheSize(NamedTuple):
-    """How full a cache is: `size_bytes` is an estimate from above, and never more than `most_bytes`."""
+    """How full a cache is. `size_bytes` is an upper estimate, and never exceeds `most_bytes`."""
 
     name: str
     entries: int
@@ -42,7 +42,7 @@ class CacheSize(NamedTuple):
 
 
 class Cache(Protocol):
-    """What is listed."""
+    """A cache that `caches` can list."""
 
     def current_size(self) -> CacheSize:
         """Return how full the cache is."""
@@ -53,7 +53,7 @@ _objects: WeakSet[Cache] = WeakSet()
 
 
 def caches() -> list[CacheSize]:
-    """Return the size of each cache, by name; those of one name, as of two clusters, are added up."""
+    """Return the size of each cache, by name. Caches with the same name, such as those of two clusters, are summed."""
     entries: Counter[str] = Counter()
     sizes: Counter[str] = Counter()
     limits: Counter[str] = Counter()
@@ -66,7 +66,7 @@ def caches() -> list[CacheSize]:
 
 
 def listed(cache: Cache) -> None:
-    """Have `caches` list a cache for as long as it exists."""
+    """Add a cache to the list of `caches`, which holds a weak reference to it."""
     _objects.add(cache)
 
 
@@ -78,13 +78,13 @@ def cached(
     most_size: int | None,
     size: Callable[[Any], int] = len,
 ) -> Callable[[Callable[[*A], R]], Callable[[*A], R]]:
-    """Keep the results of a function by its arguments.
+    """Cache the results of a function by its arguments.
 
-    `size` measures the first argument: what is larger than `most_size` is computed each time, and not kept. The other
-    arguments are small, or the program's own; with None for `most_size`, so is the first. `most_entry_bytes` is the
-    most that an entry may take: arguments of that size, the result, and some 250 bytes of the cache itself.
+    `size` measures the first argument. For one larger than `most_size`, the result is computed each time and not kept.
+    The other arguments must be small, or come from the program itself; with `most_size` None, so must the first.
+    `most_entry_bytes` is the most that an entry may take: the arguments, the result, and about 250 bytes of the cache.
 
-    The function may raise; errors are not kept. It cannot be called with arguments by name.
+    The function may raise; errors are not kept. It takes positional arguments only.
     """
 
     def decorate(function: Callable[[*A], R]) -> Callable[[*A], R]:
@@ -104,16 +104,16 @@ def cached(
 
         assert name not in _functions
         _functions[name] = results
-        # To find the result for a single argument takes no call of Python.
+        # A hit for a single argument runs no Python code.
         return cast("Callable[[*A], R]", known if takes_one else of_many)
 
     return decorate
 
 
 class _Results(dict[Any, Any]):
-    """Results by key, in two generations: what is not asked for while half of the entries come is forgotten.
+    """Results by key, in two generations. A result that is not read while half of the entries are added is dropped.
 
-    Since only what is small is kept, only a miss looks at the size.
+    Only small keys are kept, so only a miss has to measure the size.
     """
 
     def __init__(
@@ -159,11 +159,10 @@ class _Kept(OrderedDict[H, V]):
 
 
 class LruCache(Generic[H, V]):
-    """Values by key. The least recently used go first where they are too many, or take too many bytes together.
+    """Values by key. Above the limit of entries or bytes, the least recently used values go first.
 
-    What takes more than a quarter of `most_bytes` alone is not kept. Without a `name` it is not listed: it is a part of
-    a cache that is; or an index, which whoever changes its objects keeps up to date, so that what it holds follows from
-    these.
+    A value that takes more than a quarter of `most_bytes` alone is not kept. `caches` does not list one without a
+    `name`: it is a part of a listed cache, or an index of objects whose owner updates it with each change.
     """
 
     size_bytes = 0
@@ -193,7 +192,7 @@ class LruCache(Generic[H, V]):
         return value
 
     def keep(self, key: H, value: V, size_bytes: int) -> None:
-        """Keep a value, which takes so many bytes together with its key."""
+        """Keep a value; `size_bytes` is the size of key and value together."""
         if key in self._kept:
             self.forget(key)
         size_bytes += _BYTES_AN_ENTRY
@@ -206,12 +205,12 @@ class LruCache(Generic[H, V]):
             self.forget(next(iter(self._kept)))
 
     def forget(self, key: H) -> None:
-        """Forget a key, which need not be kept."""
+        """Drop a key; nothing happens if it is not kept."""
         if self._kept.pop(key, None) is not None:
             self.size_bytes -= self._sizes.pop(key)
 
     def clear(self) -> None:
-        """Forget all keys."""
+        """Drop all keys."""
         self._kept.clear()
         self._sizes.clear()
         self.size_bytes = 0
@@ -230,10 +229,10 @@ class LruCache(Generic[H, V]):
 
 
 class LastFew(Generic[K, V]):
-    """The last few values, as `entries` of key, value and size: the oldest first, which goes first.
+    """The last few values, as `entries` of key, value and size. The oldest is first, and is dropped first.
 
-    The caller compares the keys. What takes more than `most_entry_bytes` is not kept. Without a `name` it is not
-    listed: it is a part of a cache that is.
+    The caller compares the keys. An entry of more than `most_entry_bytes` is not kept. `caches` does not list one
+    without a `name`: it is a part of a listed cache.
     """
 
     def __init__(self, name: str | None, *, most_entries: int, most_entry_bytes: int) -> None:
@@ -245,12 +244,12 @@ class LastFew(Generic[K, V]):
             listed(self)
 
     def keep(self, key: K, value: V, size_bytes: int) -> None:
-        """Keep a value, which takes so many bytes together with its key."""
+        """Keep a value; `size_bytes` is the size of key and value together."""
         if size_bytes <= self._most_entry_bytes:
             self.entries.append((key, value, size_bytes))
 
     def forget(self, is_gone: Callable[[V], bool]) -> None:
-        """Forget the values for which a function returns that."""
+        """Drop the values for which `is_gone` returns true."""
         self.entries = deque([entry for entry in self.entries if not is_gone(entry[1])], maxlen=self.most_entries)
 
     def current_size(self) -> CacheSize:
@@ -260,10 +259,10 @@ class LastFew(Generic[K, V]):
 
 
 def size_of(thing: object, most: int = 1 << 24) -> int:
-    """Return about how many bytes a value takes: of texts, numbers, arrays, and what is made of these.
+    """Estimate how many bytes a value takes, with the texts, numbers, arrays and containers in it.
 
-    What it refers to twice counts twice. An object of any other class counts by itself alone. Something above `most`
-    is returned as soon as there is more, so that this takes no longer than it takes to reach that.
+    An object that is referred to twice counts twice. Of other classes, only the object itself counts. Counting stops
+    at the first sum above `most`, and returns that, so the time is bounded too.
     """
     total = 0
     left = [thing]
@@ -282,5 +281,5 @@ def size_of(thing: object, most: int = 1 << 24) -> int:
             left += item.keys()
             left += item.values()
         elif isinstance(item, np.ndarray) and item.base is not None:
-            left.append(item.base)  # a view does not count what it shows, and keeps all of it
+            left.append(item.base)  # getsizeof of a view leaves out the array that it keeps alive
     return total
