@@ -21,18 +21,18 @@ _ORIGIN_PROBLEM = (
 
 
 class WebPageRequest(NamedTuple):
-    """Which header shows that a request may be a web page's, and why it is refused."""
+    """The header that shows that a web page may have sent a request, and the text of the refusal."""
 
     header: Literal["origin", "host"]
     problem: str
 
 
 class BrowserGuard:
-    """Looks at the heads of a listener's requests.
+    """Checks the headers of a listener's requests.
 
-    `own_name` is the name or address that a listener on loopback was told to listen on: `Host` must be that, or another
-    name of this machine's loopback. None where a web page cannot use a name of its own: elsewhere than on loopback it
-    does not know one that leads here, and over TLS the browser compares the name with the certificate.
+    `own_name` is the configured name or address of a listener on loopback. `Host` must be that, or another name of
+    this machine's loopback. It is None where DNS rebinding does not work: a page does not know the address of a
+    listener that is not on loopback, and over TLS the browser compares the name with the certificate.
     """
 
     def __init__(self, own_name: str | None) -> None:
@@ -47,7 +47,7 @@ class BrowserGuard:
         for name, value in headers:
             if name == b"origin":
                 return WebPageRequest("origin", _ORIGIN_PROBLEM)
-            # A caller sends the same Host each time: looked into once, it costs no more than this.
+            # A caller sends the same Host each time, so it is parsed only once.
             if name == b"host" and value != self._last_good_host and self._own_name is not None:
                 if not _is_loopback(value.decode("latin-1"), self._own_name):
                     return WebPageRequest("host", _host_problem(value, self._own_name))

@@ -1,4 +1,4 @@
-"""The open connections, held to limits: how many there are, how long each takes, what waits to be sent."""
+"""Limits for open connections: their number, the time that each takes, the bytes that wait to be sent."""
 
 import asyncio
 import math
@@ -10,7 +10,7 @@ from extender_service.seams import Clock
 from extender_service.serving.refusals import Refusals
 
 _LOOK_SECONDS = 1.0
-# A look that is later than this comes after a time in which nothing could be read: nobody was slow then.
+# Seconds. If a check runs later than this, the event loop was busy and could read nothing: the callers were not slow.
 _LATE_SECONDS = 1.0
 
 
@@ -18,13 +18,13 @@ _LATE_SECONDS = 1.0
 class ConnectionLimits:
     """What connections may take.
 
-    - `connections`: how many may be open, those that are being opened among them
+    - `connections`: how many may be open, including those in the TLS handshake
     - `handshake_seconds`: for the TLS handshake
     - `header_bytes`, `header_seconds`: for the head of a request, from its first byte
-    - `request_seconds`: for all of it; and for taking the answer
-    - `idle_seconds`: between requests. Go's client keeps idle connections for 90 s: whoever closes first can lose a
-      request, so it must not be us
-    - `unsent_bytes`: of all answers that are not taken, together
+    - `request_seconds`: for the whole request; and for reading the answer
+    - `idle_seconds`: between requests. Go's client closes idle connections after 90 s. A server that closes earlier
+      can lose a request that is on its way, so this is longer
+    - `unsent_bytes`: of all answers that callers have not read yet, together
     """
 
     connections: int = 5_000
@@ -48,21 +48,21 @@ class Connection(Protocol):
 
     @property
     def is_busy(self) -> bool:
-        """Whether it may not be closed."""
+        """Whether it must stay open, as a complete request waits for its answer."""
 
     @property
     def unsent_bytes(self) -> int:
-        """How much the caller has not taken yet."""
+        """Bytes of answers that the caller has not read yet."""
 
     def hang_up(self) -> None:
-        """Close it at once."""
+        """Close the connection at once."""
 
 
 class LimitedConnections:
     """The connections of one server.
 
-    Where there are too many, a new one takes the place of the oldest that has never sent a whole request, else of the
-    one that is idle for longest. So strangers who open many get in each other's way, not in that of kube-scheduler.
+    At the limit, a new connection replaces the oldest one that has never sent a complete request, or else the one that
+    has been idle for longest. So a client that opens many connections pushes out its own, not those of kube-scheduler.
     """
 
     def __init__(self, limits: ConnectionLimits, refusals: Refusals, clock: Clock = time.monotonic) -> None:
@@ -77,28 +77,28 @@ class LimitedConnections:
         return len(self._strangers) + len(self._known)
 
     def open(self, task: asyncio.Task[None]) -> None:
-        """A connection is being opened by a task, which adds it."""
+        """Count a connection that `task` is opening; the task calls `add` once it is open."""
         opening = _Opening(task)
         self._strangers[opening] = None
         task.add_done_callback(lambda _: self.remove(opening))
 
     def add(self, connection: Connection) -> None:
-        """A connection is open."""
+        """Count an open connection."""
         self._strangers[connection] = None
 
     def has_asked(self, connection: Connection) -> None:
-        """Its first whole request has come."""
+        """Note that the first complete request has arrived on a connection."""
         if self._strangers.pop(connection, connection) is None:
             self._known[connection] = None
 
     def remove(self, connection: Connection) -> None:
-        """A connection is closed."""
+        """Forget a closed connection."""
         self._strangers.pop(connection, None)
         self._known.pop(connection, None)
         self._unsent.pop(connection, None)
 
     def make_room(self) -> bool:
-        """Let one more connection be opened; returns whether there is room for it."""
+        """Make room for one more connection, by closing another if needed; returns whether there is room."""
         if len(self) < self.limits.connections:
             return True
         self.refusals.add("crowd", f"more than {self.limits.connections} are open (--max-connections)")
@@ -109,7 +109,7 @@ class LimitedConnections:
         return idle is not None
 
     def pause(self, connection: Connection) -> None:
-        """A caller does not take its answer as fast as it is sent."""
+        """Note that a caller reads its answer more slowly than it is sent."""
         connection.unsent_since = self.clock()
         self._unsent[connection] = None
         while sum(each.unsent_bytes for each in self._unsent) > self.limits.unsent_bytes:
@@ -118,19 +118,19 @@ class LimitedConnections:
             self._close(oldest)
 
     def resume(self, connection: Connection) -> None:
-        """A caller goes on to take its answer."""
+        """Note that a caller reads its answer again."""
         connection.unsent_since = None
         self._unsent.pop(connection, None)
 
     async def watch(self) -> None:
-        """Hang up on those who are too slow, once a second."""
+        """Close connections that are too slow, checked once a second."""
         while True:
             expected = self.clock() + _LOOK_SECONDS
             await asyncio.sleep(_LOOK_SECONDS)
             self.look(self.clock() - expected)
 
     def look(self, late_seconds: float) -> None:
-        """Hang up on those who are too slow, but for the time in which we were."""
+        """Close connections that are past their deadlines, which are extended by the time that this check is late."""
         now = self.clock()
         for connection in [*self._strangers, *self._known]:
             if late_seconds > _LATE_SECONDS:
@@ -152,7 +152,7 @@ def _due(connection: Connection) -> float:
 
 
 class _Opening:
-    """A connection in the middle of the TLS handshake, which has a time limit of its own."""
+    """A connection in the TLS handshake, which has its own time limit."""
 
     due = math.inf
     unsent_since: float | None = None

@@ -1,8 +1,8 @@
 """A server that loses no call when it stops.
 
 uvicorn closes an idle connection at once, though a request may be on its way or half read: its caller gets a reset, and
-kube-scheduler does not ask again. Here every answer says from the signal on that the caller should connect anew
-(`Connection: close`), and a connection is closed only where nothing has come.
+kube-scheduler does not ask again. Here, from the signal on, every answer asks the caller to open a new connection
+(`Connection: close`), and a connection is closed only if no part of a request has arrived on it.
 """
 
 import asyncio
@@ -22,13 +22,13 @@ from extender_service.serving.socket_state import has_unread
 
 log = logging.getLogger(__name__)
 
-# Who has just connected is about to ask.
+# A caller that has just connected is about to send a request.
 _LINGER_SECONDS = 0.2
 _LOOK_SECONDS = 0.02
 
 
 class GracefulServer(LimitedServer):
-    """Serves until `shutdown` is told, and then as long as its budget lets calls finish."""
+    """Serves until `shutdown` gets a signal, and then until calls have finished or its budget of time is used up."""
 
     def __init__(
         self, config: uvicorn.Config, connections: LimitedConnections, guard: BrowserGuard, shutdown: Shutdown
@@ -38,19 +38,19 @@ class GracefulServer(LimitedServer):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave signals to the `shutdown`, which goes on when this server has ended."""
+        """Leave signals to `shutdown`, which handles them also after this server has ended."""
         yield
 
     async def on_tick(self, counter: int) -> bool:
-        """Tell whether to stop; called ten times a second."""
+        """Return whether to stop; uvicorn calls this ten times a second."""
         self.should_exit = self._shutdown.is_told
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Send callers elsewhere, then stop to listen, then wait for calls under way; some may be left in the end."""
+        """Ask callers to reconnect, then stop listening, then wait for calls under way. Some may not finish in time."""
         self._tell_callers_to_connect_anew()
         await asyncio.sleep(self._shutdown.delay_left)
-        await asyncio.sleep(0)  # accepts those who wait to be
+        await asyncio.sleep(0)  # accepts the connections that wait for it
         for server in self.servers:
             server.close()
         for listener in sockets or []:
@@ -59,7 +59,7 @@ class GracefulServer(LimitedServer):
         await self._finish(lambda: self._shutdown.work_left)
 
     async def hang_up(self) -> None:
-        """Let the last answers leave, as long as the budget has it; then hang up."""
+        """Send the last answers, as long as the budget of time allows it; then close all connections."""
         await self._finish(lambda: self._shutdown.answers_left)
         if self.server_state.tasks:
             log.warning("hanging up on calls that have not finished", extra={"calls": len(self.server_state.tasks)})
@@ -75,7 +75,7 @@ class GracefulServer(LimitedServer):
                 connection.cycle.keep_alive = False
 
     async def _finish(self, seconds_left: Callable[[], float]) -> None:
-        """Close connections as they become idle, until nothing is left to do for others, or time runs out."""
+        """Close connections as they become idle, until none has work left, or time runs out."""
         while seconds_left():
             for connection in self._connections():
                 if _is_idle(connection):
@@ -91,7 +91,7 @@ class GracefulServer(LimitedServer):
 
 
 def _is_idle(connection: HttpToolsProtocol) -> bool:
-    """Whether nothing has come since the last answer, read or not."""
+    """Return whether no byte has arrived since the last answer, read or unread."""
     return _is_answered(connection) and not _has_begun_another(connection) and not has_unread(connection.transport)
 
 
@@ -101,13 +101,13 @@ def _is_answered(connection: HttpToolsProtocol) -> bool:
 
 
 def _has_begun_another(connection: HttpToolsProtocol) -> bool:
-    """Whether a part of the next request's head is here."""
+    """Return whether a part of the next request's head has been read."""
     cycle: RequestResponseCycle | None = connection.cycle
     scope: object = connection.scope  # made with a request's first byte
     return scope is not (None if cycle is None else cycle.scope)
 
 
 def _has_work(connection: HttpToolsProtocol) -> bool:
-    """Whether it still has to be read, answered or written to."""
-    # A TLS client may take as long as it likes to agree that the connection is closed.
+    """Return whether a connection has a request to read or to answer, or an answer to send."""
+    # A closing connection counts only while bytes are unsent: a TLS client may take any time to confirm the close.
     return not connection.transport.is_closing() or connection.transport.get_write_buffer_size() > 0

@@ -1,4 +1,4 @@
-"""HTTP within limits: a request must come in time, its head must be small, and no web page's."""
+"""HTTP within limits: a request must arrive in time, its head must be small, and no web page may have sent it."""
 
 import json
 import math
@@ -14,16 +14,16 @@ from extender_service.serving.socket_state import HangUp
 from extender_service.serving.upgrades import UpgradeIgnoringParser
 from extender_service.serving.whole_answers import WholeAnswers
 
-# kube-scheduler sends six.
+# Headers of a request; kube-scheduler sends six.
 _MOST_HEADERS = 100
 # Requests that may wait for the one before them on the same connection; kube-scheduler sends one at a time.
 _MOST_PIPELINED = 16
-# How long somebody who was refused may take to read why.
+# Seconds that a refused caller has to read the reason.
 _LINGER_SECONDS = 2.0
 
 
 class LimitedHTTP(WholeAnswers):
-    """A connection of the server that keeps `connections`; `guard` looks at the heads of its requests."""
+    """One connection, counted in `connections`; `guard` checks the headers of its requests."""
 
     parser: UpgradeIgnoringParser
 
@@ -37,9 +37,9 @@ class LimitedHTTP(WholeAnswers):
         self._limits = connections.limits
         self._is_refused = False
         self._has_asked = False
-        # When something came last, in seconds of the clock of `connections`.
+        # When data last arrived, in seconds of the clock of `connections`.
         self._came = 0.0
-        # Of the request that is coming: when it began, whether its head is complete, what came that is no body.
+        # Of the request being read: when it began, whether its head is complete, its bytes outside of the body.
         self._began: float | None = None
         self._has_head = False
         self._head_bytes = 0
@@ -48,16 +48,16 @@ class LimitedHTTP(WholeAnswers):
 
     @property
     def is_busy(self) -> bool:
-        """Whether a request that has come whole is not answered."""
+        """Whether a complete request waits for its answer."""
         return self._began is None and not self._is_answered
 
     @property
     def unsent_bytes(self) -> int:
-        """How much the caller has not taken yet."""
+        """Bytes of answers that the caller has not read yet."""
         return 0 if self.transport.is_closing() else self.transport.get_write_buffer_size()
 
     def hang_up(self) -> None:
-        """Close the connection at once; tell of it if that was in the middle of a request."""
+        """Close the connection at once; if a request was half read, count that as a refusal, which is logged."""
         if self._began is not None and not self._is_refused:
             what = "request" if self._has_head else "head of a request"
             option = "--request-timeout" if self._has_head else "--header-timeout"
@@ -65,7 +65,7 @@ class LimitedHTTP(WholeAnswers):
         self.transport.abort()
 
     def connection_made(self, transport: Any) -> None:
-        """Take a new connection."""
+        """Count a new connection, and start the time limit for its first request."""
         super().connection_made(transport)
         self._hang_up = HangUp(transport)
         self.due = self._connections.clock() + self._limits.idle_seconds
@@ -77,24 +77,24 @@ class LimitedHTTP(WholeAnswers):
         self._connections.remove(self)
 
     def pause_writing(self) -> None:
-        """Note that the caller does not take its answer."""
+        """Note that the caller does not read its answer."""
         super().pause_writing()
         self._connections.pause(self)
 
     def resume_writing(self) -> None:
-        """Note that the caller takes its answer."""
+        """Note that the caller reads its answer again."""
         super().resume_writing()
         self._connections.resume(self)
 
     def data_received(self, data: bytes) -> None:
-        """Read on."""
+        """Parse a chunk, and count its bytes towards the limit for heads."""
         if self._is_refused:
             return
         was_coming = self._began
         self._came = self._connections.clock()
         self._chunk_bytes, self._has_body_in_chunk = len(data), False
         super().data_received(data)
-        # A chunk in which one request ended and the next began is of both.
+        # A chunk in which one request ends and the next begins counts for both.
         is_in_head = self._began is not None and not self._has_body_in_chunk and was_coming in (None, self._began)
         if is_in_head and not self._is_refused:
             self._head_bytes += len(data)
@@ -102,7 +102,7 @@ class LimitedHTTP(WholeAnswers):
                 self._refuse_head()
 
     def on_message_begin(self) -> None:
-        """Take the first byte of a request."""
+        """Start the time limit for the head of a request."""
         super().on_message_begin()
         self._began = self._came
         self._has_head = False
@@ -110,7 +110,7 @@ class LimitedHTTP(WholeAnswers):
         self.due = self._began + self._limits.header_seconds
 
     def on_headers_complete(self) -> None:
-        """Take the end of a request's head."""
+        """Check the head of a request, and refuse it or start the time limit for the body."""
         if self._is_refused:
             return
         assert self._began is not None
@@ -130,12 +130,12 @@ class LimitedHTTP(WholeAnswers):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Take a piece of a body."""
+        """Append a piece of the body, without copying what is already there for each small piece."""
         if self._is_refused:
             return
         self._has_body_in_chunk = True
-        # uvicorn adds the piece to what waits to be received. Added to no bytes it is not copied; from then on, what
-        # grows should not be copied for each small piece.
+        # uvicorn appends the piece to the bytes that wait to be received. The first piece is not copied. From the
+        # second on, a bytearray grows in place.
         waiting: bytes | bytearray = self.cycle.body
         if not waiting:
             self.cycle.body = b""  # type: ignore[assignment]
@@ -144,7 +144,7 @@ class LimitedHTTP(WholeAnswers):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Take the end of a request."""
+        """Note that the request is complete."""
         if self._is_refused or self.parser.is_to_read_again:
             return
         super().on_message_complete()
@@ -152,11 +152,11 @@ class LimitedHTTP(WholeAnswers):
         if not self._has_asked:
             self._has_asked = True
             self._connections.has_asked(self)
-        # A call whose body is not waited for may be answered by now.
+        # A call that does not wait for its body may be answered already.
         self.due = self._came + self._limits.idle_seconds if self._is_answered else math.inf
 
     def on_response_complete(self) -> None:
-        """Have sent an answer."""
+        """Start the time limit for the next request, now that the answer is complete."""
         super().on_response_complete()
         if self._began is None and self._is_answered:
             self.due = self._connections.clock() + self._limits.idle_seconds
@@ -179,7 +179,7 @@ class LimitedHTTP(WholeAnswers):
         self._refuse(b"431 Request Header Fields Too Large", "header", problem)
 
     def _refuse(self, status: bytes, reason: RefusalReason, problem: str) -> None:
-        """Answer why the request is refused, and read nothing any more."""
+        """Answer with the reason for the refusal, and read nothing more from the connection."""
         self._is_refused = True
         self._connections.refusals.add(reason, problem)
         self.due = self._connections.clock() + _LINGER_SECONDS
@@ -190,4 +190,4 @@ class LimitedHTTP(WholeAnswers):
                 % (status, len(body), body)
             )
         else:
-            self.transport.abort()  # in the middle of another answer
+            self.transport.abort()  # another answer is half sent

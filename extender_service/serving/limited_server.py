@@ -1,4 +1,4 @@
-"""A server that bounds how many connections it has, those in the middle of a TLS handshake among them."""
+"""A server that bounds the number of its connections, including those in the TLS handshake."""
 
 import asyncio
 import logging
@@ -21,7 +21,7 @@ _PAUSE_SECONDS = 1.0
 
 
 class LimitedServer(uvicorn.Server):
-    """uvicorn's server with `connections` held to their limits, whose requests `guard` looks at."""
+    """uvicorn's server, with the limits of `connections`; `guard` checks the headers of all requests."""
 
     def __init__(self, config: uvicorn.Config, connections: LimitedConnections, guard: BrowserGuard) -> None:
         super().__init__(config)
@@ -55,7 +55,7 @@ class Acceptor:
         connections: LimitedConnections,
         context: ssl.SSLContext | None = None,
     ) -> None:
-        """With a `context`, they are TLS connections."""
+        """Accept TLS connections if there is a `context`, plain ones otherwise."""
         self._listener = listener
         self._protocol = protocol
         self._connections = connections
@@ -72,13 +72,13 @@ class Acceptor:
         return self
 
     def close(self) -> None:
-        """Accept no more; those that are being opened go on to be."""
+        """Accept no more connections; TLS handshakes under way go on."""
         if self._resumption is not None:
             self._resumption.cancel()
         self._loop.remove_reader(self._listener.fileno())
 
     async def wait_closed(self) -> None:
-        """Wait until none is being opened."""
+        """Wait until no TLS handshake is under way."""
         await asyncio.gather(*self._opening, return_exceptions=True)
 
     def _accept(self) -> None:
@@ -111,4 +111,4 @@ class Acceptor:
         except ConnectionAbortedError:
             self._connections.refusals.add("slow", "a TLS handshake did not end in time (--tls-handshake-timeout)")
         except OSError:
-            pass  # why a handshake failed is told by tls.py
+            pass  # server_tls.py counts and logs why a handshake failed

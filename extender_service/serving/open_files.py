@@ -1,4 +1,4 @@
-"""How many files this process may have open, connections among them."""
+"""How many files this process may have open; each connection counts as one."""
 
 import resource
 

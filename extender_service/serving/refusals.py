@@ -1,4 +1,4 @@
-"""Connections that were refused before their first request, or given up in the middle of one."""
+"""Connections that were refused before their first request, or closed in the middle of one."""
 
 import logging
 import time
@@ -8,19 +8,19 @@ from extender_service.seams import Clock
 
 log = logging.getLogger(__name__)
 
-# Strangers must not fill the log.
+# Clients that are refused must not be able to fill the log.
 _SECONDS_BETWEEN_WARNINGS = 1.0
 
 RefusalReason = Literal["certificate", "name", "protocol", "header", "origin", "host", "slow", "crowd"]
 
 
 class Refusals:
-    """Counted by reason, and told in the log.
+    """Counts refusals by reason, and logs them.
 
-    Reasons, in the TLS handshake: `certificate` (none, expired, of another authority), `name` (not allowed), `protocol`
-    (all else: plain HTTP, an old version, a client that does not trust us). Later: `header` (too large), `origin` and
-    `host` (see BrowserGuard), `slow` (a request that does not come in time, or an answer that is not taken), `crowd`
-    (more connections than are allowed).
+    Reasons in the TLS handshake: `certificate` (none, expired, of another authority), `name` (not allowed), `protocol`
+    (all else: plain HTTP, an old version, a client that does not trust our certificate). Later: `header` (too large),
+    `origin` and `host` (see BrowserGuard), `slow` (a request does not arrive in time, or the caller does not read its
+    answer), `crowd` (more connections than are allowed).
     """
 
     def __init__(self, clock: Clock = time.monotonic) -> None:
@@ -30,7 +30,7 @@ class Refusals:
         self._untold = dict.fromkeys(self.counts, 0)
 
     def add(self, reason: RefusalReason, problem: str) -> None:
-        """Count it; the log has a line a second at most for each reason, with how many had none."""
+        """Count a refusal. Each reason is logged once a second at most, with the number of refusals left out."""
         self.counts[reason] += 1
         now = self._clock()
         if now < self._quiet_until[reason]:

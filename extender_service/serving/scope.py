@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-# When the head of the request had come, in seconds of the clock of the server's Connections.
+# When the head of the request was complete, in seconds of the clock of the server's Connections.
 ARRIVED = "extender_service.arrived"
-# A HungUp.
+# Has a HungUp as its value.
 HUNG_UP = "extender_service.hung_up"
 
-# Returns whether the caller is gone: at once, also if its end has only just come.
+# Returns whether the caller has closed the connection, even if the event loop has not read that yet.
 HungUp = Callable[[], bool]

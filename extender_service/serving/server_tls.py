@@ -1,6 +1,6 @@
-"""TLS for those who call: which certificate we show, whose we accept, and both taken up when the files change.
+"""TLS of the server: its certificate, and the clients' certificates that it accepts. Changed files are reloaded.
 
-The files may be those of a mounted Secret, where all change at once as the kubelet turns a symbolic link.
+The files may be those of a mounted Secret. Then all change at once, as the kubelet replaces a symbolic link.
 """
 
 import asyncio
@@ -22,12 +22,12 @@ _NAME_KINDS = ("DNS", "URI", "email")
 
 
 class TLSError(Exception):
-    """A file cannot be used; one line that begins with its option."""
+    """A file cannot be used; the text is one line that begins with the option that names the file."""
 
 
 @dataclass(frozen=True)
 class TLSFiles:
-    """PEM files: our certificate chain, its key, and the authorities of the clients; None to ask clients for nothing.
+    """PEM files: our certificate chain, its key, and the clients' authorities (None: clients need no certificate).
 
     A client's certificate must have one of the `allowed_names` as a CN or SAN, unless there are none.
     """
@@ -40,9 +40,9 @@ class TLSFiles:
 
 
 class ServingCertificates:
-    """The files as they were when they could last be used. `context` gives them to each new connection.
+    """The last usable content of the files. `context` applies it to each new connection.
 
-    Connections stay as they began: whoever was let in by older files may go on until the connection ends.
+    Open connections are not checked again: a client that older files admitted keeps its connection until it ends.
     """
 
     def __init__(self, files: TLSFiles, poll_seconds: float = POLL_SECONDS, refusals: Refusals | None = None) -> None:
@@ -55,7 +55,7 @@ class ServingCertificates:
         self.context.newest = _load(files, self.refusals)
 
     async def follow(self) -> None:
-        """Take up the files whenever they change; what cannot be used is logged, and the last good ones stay."""
+        """Reload the files whenever they change. If they cannot be used, log why and keep the last good ones."""
         told = ""
         while True:
             await asyncio.sleep(self._poll_seconds)
@@ -77,12 +77,12 @@ class ServingCertificates:
         if seen == self._seen:
             return None
         newest = _load(self._files, self.refusals)
-        # As it was before loading: what changed in between is seen at the next turn.
+        # Read before loading, so that the next turn sees a change in between.
         self._seen = seen
         return newest
 
     def _digest(self) -> bytes:
-        # The content, since a file may change within one tick of its modification time.
+        # Compare the content, since a file may change within one tick of its modification time.
         digest = hashlib.sha256()
         for option, path in _options(self._files):
             try:
@@ -103,11 +103,11 @@ def _load(files: TLSFiles, refusals: Refusals) -> "_Context":
     context.refusals = refusals
     context.minimum_version = files.minimum_version
     context.set_alpn_protocols(["http/1.1"])
-    # No session is resumed, since that skips the look at the certificate. (TLS 1.2 resumes by itself, for 5 minutes.)
+    # No session is resumed, since that skips the check of the certificate. (TLS 1.2 resumes by itself, for 5 minutes.)
     context.num_tickets = 0
     context.options |= ssl.OP_NO_RENEGOTIATION
     try:
-        # With a password given, nobody is asked for one.
+        # Given a password, OpenSSL does not prompt for one on the terminal.
         context.load_cert_chain(files.certificate, files.key, password="")
     except ssl.SSLError as error:
         raise TLSError(
@@ -134,7 +134,7 @@ def _require_certificate(context: ssl.SSLContext, client_ca: Path) -> None:
 
 
 class _NewestContext(ssl.SSLContext):
-    """Stands for the newest context: an event loop asks the one that it was given for each new connection."""
+    """Delegates to the newest context: an event loop uses the one that it was given for each new connection."""
 
     newest: ssl.SSLContext
 
@@ -146,7 +146,7 @@ class _NewestContext(ssl.SSLContext):
 
 
 class _Connection(ssl.SSLObject):
-    """The server's side of a connection: ends it before the first request unless the client may call us."""
+    """The server's side of a connection. It ends the handshake of a client that is not allowed."""
 
     outgoing: ssl.MemoryBIO
     _is_refused = False
@@ -163,13 +163,13 @@ class _Connection(ssl.SSLObject):
             self._context.refusals.add(_reason(error), _problem(error))
             if not self.outgoing.pending:
                 raise
-            # There is an alert for the client, which event loops drop with the connection (CPython issue 98078). Told
-            # to wait for more, they send it; whatever comes next ends the connection, or their time limit.
+            # OpenSSL has an alert for the client, which event loops drop with the connection (CPython issue 98078).
+            # Asked to wait for more data, they send it first. The next data ends the connection, or its time limit.
             raise ssl.SSLWantReadError from error
         self._require_allowed_name()
 
     def unwrap(self) -> None:
-        # Say goodbye and do not wait for the other's, as Go: a client that never answers would hold up our end.
+        # Send close_notify and do not wait for the client's, as Go does: one that never answers would delay shutdown.
         with suppress(ssl.SSLWantReadError):
             super().unwrap()
 

@@ -1,4 +1,4 @@
-"""The way out: told to stop, the service is no longer ready, finishes what is under way, and is gone in time."""
+"""Graceful shutdown: after the signal the service is not ready, finishes what is under way, and ends in time."""
 
 import signal
 import time
@@ -9,18 +9,18 @@ from types import FrameType
 from extender_service.seams import Clock
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
-# The last fifth of the time is for undoing what did not finish, and for telling those whom it concerns.
+# The last fifth of the time is for undoing what did not finish, and for answers and events about it.
 _FINISH_SHARE = 0.8
 _ANSWER_SHARE = 0.9
-# What it takes from the last phase to the end of the process.
+# Seconds from the last phase to the end of the process.
 _EXIT_SECONDS = 0.5
 
 
 class Shutdown:
-    """One budget of time, from the signal to the end of the process, which all phases of the way out share.
+    """One budget of time for all phases of the shutdown, from the signal to the end of the process.
 
-    For `delay_seconds` calls are answered as ever, until whoever sends them here knows that this process is not ready.
-    After `grace_seconds`, the delay among them, the process is to be gone.
+    For `delay_seconds` calls are answered as before, until load balancers know that this process is not ready. The
+    process is to end within `grace_seconds`, which include the delay.
     """
 
     def __init__(
@@ -36,10 +36,10 @@ class Shutdown:
 
     @contextmanager
     def signals(self, on_told: Callable[[], None]) -> Iterator[None]:
-        """Be told by SIGTERM and SIGINT, for as long as the context lasts; a second one ends the process at once."""
+        """Handle SIGTERM and SIGINT for as long as the context lasts. A second one ends the process at once."""
 
         def take(_number: int, _frame: FrameType | None) -> None:
-            # From now on they are the kernel's to handle: that ends the process also where its code is stuck.
+            # From now on the kernel's default applies: it ends the process even if its code is stuck.
             for number in _SIGNALS:
                 signal.signal(number, signal.SIG_DFL)
             self._told_at = self._clock()
@@ -54,12 +54,12 @@ class Shutdown:
 
     @property
     def is_told(self) -> bool:
-        """Whether the process is to end."""
+        """Whether a signal has asked the process to end."""
         return self._told_at is not None
 
     @property
     def delay_left(self) -> float:
-        """Seconds in which new callers are still to be expected."""
+        """Seconds in which new calls may still arrive."""
         return self._left(self._delay_seconds)
 
     @property
@@ -69,7 +69,7 @@ class Shutdown:
 
     @property
     def answers_left(self) -> float:
-        """Seconds in which the answers about what was undone may leave."""
+        """Seconds in which answers about what was undone may be sent."""
         return self._left(self._grace_seconds * _ANSWER_SHARE)
 
     @property

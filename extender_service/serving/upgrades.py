@@ -1,7 +1,8 @@
-"""Reads requests that ask for another protocol as if they did not, which a server may do (RFC 9110, 7.8).
+"""Ignores the `Upgrade` header of requests, as a server may do (RFC 9110, 7.8).
 
-`curl --http2` sends `Connection: Upgrade` and `Upgrade: h2c` with a request of HTTP/1.1, body and all. httptools ends
-such a request with its head, and takes the body for the next request. So it reads that head again, without `Upgrade`.
+`curl --http2` sends `Connection: Upgrade` and `Upgrade: h2c` with a request of HTTP/1.1, body included. httptools ends
+such a request with its head, and takes the body for the next request. So this parser reads the head again, without
+`Upgrade`.
 """
 
 from array import array
@@ -12,7 +13,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 
 class UpgradeIgnoringParser(httptools.HttpRequestParser):
-    """Calls back a protocol, which does nothing at the end of a head or a request while `is_to_read_again`."""
+    """Calls a protocol's methods, which must do nothing at the end of a head or request while `is_to_read_again`."""
 
     def __init__(self, protocol: HttpToolsProtocol) -> None:
         self._protocol = protocol
@@ -20,18 +21,18 @@ class UpgradeIgnoringParser(httptools.HttpRequestParser):
 
     @property
     def is_to_read_again(self) -> bool:
-        """Whether the request at hand asks for another protocol. CONNECT does so by itself, and has no body."""
+        """Whether the current request asks for another protocol. CONNECT is excluded: it does so by itself."""
         return self.should_upgrade() and self.get_method() != b"CONNECT"
 
     def feed_data(self, data: "bytes | bytearray | memoryview | array[int]") -> None:
-        """Read on; after CONNECT, what more is in the chunk is no HTTP. Raises HttpParserError."""
+        """Parse a chunk; after CONNECT, the rest of it is not HTTP. Raises HttpParserError."""
         while True:
             try:
                 super().feed_data(data)
             except HttpParserUpgrade as upgrade:
                 if not self.is_to_read_again:
                     return
-                # A view: a chunk may have many requests, and what follows each is not copied.
+                # A view, so that the rest of the chunk is not copied for each of many requests.
                 data = memoryview(data)[upgrade.args[0] :]
                 head = self._head_without_upgrade()
                 self._begin()
@@ -41,7 +42,7 @@ class UpgradeIgnoringParser(httptools.HttpRequestParser):
 
     def _begin(self) -> None:
         super().__init__(self._protocol)
-        # As uvicorn has it: what comes after the last request of a connection is ignored.
+        # Like uvicorn, ignore what follows the last request of a connection.
         self.set_dangerous_leniencies(lenient_data_after_close=True)
 
     def _head_without_upgrade(self) -> bytes:

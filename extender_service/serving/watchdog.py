@@ -1,6 +1,6 @@
-"""Ends the process where code never gives the event loop back, so that whoever runs it starts it again.
+"""Ends the process if code blocks the event loop for too long, so that the kubelet starts it again.
 
-A deadline is looked at between plugins; a plugin that never returns would hold up all calls and all watches for good.
+Deadlines are checked between plugins. A plugin that never returns would block all calls and all watches for ever.
 """
 
 import asyncio
@@ -16,25 +16,25 @@ from contextlib import contextmanager
 
 log = logging.getLogger(__name__)
 
-# What a process that was stuck ends with (EX_SOFTWARE in sysexits.h).
+# Exit status of a process that was stuck (EX_SOFTWARE in sysexits.h).
 EXIT_STUCK = 70
-# How often the thread looks for a sign of life before it gives up. Each look takes its time anew: a process that was
-# suspended, or a machine that slept, has not been stuck meanwhile.
+# How many times the thread checks for a sign of life before it gives up. Each check measures its own time: a process
+# that was suspended, or a machine that slept, was not stuck meanwhile.
 _LOOKS = 10
-# The signal is for when the thread cannot run: late enough for the thread to be first wherever it can, also where each
-# of its looks has to wait for the interpreter.
+# The signal is for the case that the thread cannot run. It comes late enough for the thread to act first if it can,
+# even if each of its checks has to wait for the interpreter.
 _SIGNAL_AFTER_LIMITS = 2
-# How long it may take to say so; the event loop may be stuck in writing to the same log.
+# Seconds that the log line may take; the event loop may be stuck in writing to the same log.
 _LAST_WORDS_SECONDS = 5.0
 _STANDARD_ERROR = 2
 
 
 @contextmanager
 def watchdog(limit_seconds: float, end: Callable[[int], None] = os._exit) -> Iterator[None]:
-    """End the process, with the stack of this thread in the log, once its event loop was stuck for so long.
+    """End the process once its event loop has been stuck for `limit_seconds`; the stack of this thread is logged.
 
-    The exit status is then EXIT_STUCK; or SIGPROF, with the stack on standard error, where code keeps other threads
-    from running, as regular expressions do, and has taken twice as much processor time. A limit of 0 is none.
+    The exit status is then EXIT_STUCK. Code that keeps other threads from running, as regular expressions do, is ended
+    by SIGPROF after twice as much processor time, with the stack on standard error. A limit of 0 means no limit.
     """
     if not limit_seconds:
         yield
@@ -54,7 +54,7 @@ def watchdog(limit_seconds: float, end: Callable[[int], None] = os._exit) -> Ite
 
 
 class _Heart:
-    """Beats for as long as the event loop turns."""
+    """Counts beats every `seconds` while the event loop runs, and postpones the signal with each."""
 
     def __init__(self, seconds: float, signal_seconds: float) -> None:
         self.beats = 0

@@ -1,4 +1,4 @@
-"""HTTP as uvicorn speaks it, but for one thing: an answer leaves in one piece.
+"""uvicorn's HTTP, except that an answer is sent in one piece.
 
 uvicorn writes the head of an answer and its body one after the other, each at once. On loopback that wakes the caller
 twice, the first time for nothing, and costs more than all the rest of a small answer.
@@ -11,18 +11,18 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 
 class WholeAnswers(HttpToolsProtocol):
-    """uvicorn's protocol over a transport that gathers what is written until the answer is whole.
+    """uvicorn's protocol over a transport that gathers writes until the answer is complete.
 
-    What is no answer, or no whole one, leaves at the event loop's next turn.
+    Other bytes, and a part of an answer, are sent in the next turn of the event loop.
     """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take a new connection."""
+        """Put the gathering transport between uvicorn and the connection."""
         self._gathering = _Gathering(transport, self.loop)
         super().connection_made(self._gathering)  # type: ignore[arg-type]
 
     def on_response_complete(self) -> None:
-        """Have got a whole answer."""
+        """Send the answer, which is complete now."""
         self._gathering.flush()
         super().on_response_complete()
 
@@ -54,5 +54,5 @@ class _Gathering:
         """Write what has been gathered."""
         if self._written:
             written, self._written = self._written, []
-            # Not joined: whole nodes come to 50 MB.
+            # Not joined: an answer with whole nodes reaches 50 MB.
             self._transport.writelines(written)
