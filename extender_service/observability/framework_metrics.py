@@ -6,14 +6,14 @@ _POINT_SECONDS = tuple(0.0001 * 2**power for power in range(12))
 _PLUGIN_SECONDS = tuple(0.00001 * 1.5**power for power in range(20))
 
 
-# Of durations that wait to be counted: more than a few calls have.
+# The most durations that wait to be counted, more than a few calls produce.
 _MOST_NOTED = 1024
 
 
 class FrameworkMetrics:
-    """A `framework.recording.Recorder` that fills histograms, once it is told to `count` what it has noted.
+    """A `framework.recording.Recorder` that notes durations, and fills histograms with them when `count` is called.
 
-    To count takes longer than to note, and while a decision is made kube-scheduler waits.
+    Counting takes longer than noting, and kube-scheduler waits while a decision is made.
     """
 
     def __init__(self, registry: CollectorRegistry) -> None:
@@ -31,7 +31,7 @@ class FrameworkMetrics:
             buckets=_PLUGIN_SECONDS,
             registry=registry,
         )
-        # Looking labels up costs more than observing.
+        # Kept by labels, as `labels()` costs more than observing.
         self._of_point: dict[tuple[str, str, str], Histogram] = {}
         self._of_plugin: dict[tuple[str, str, str], Histogram] = {}
         self._noted: list[tuple[Histogram, float]] = []
@@ -53,7 +53,7 @@ class FrameworkMetrics:
         self._note(histogram, seconds)
 
     def count(self) -> None:
-        """Observe what was noted."""
+        """Add the noted durations to the histograms."""
         noted, self._noted = self._noted, []
         for histogram, seconds in noted:
             histogram.observe(seconds)

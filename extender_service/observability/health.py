@@ -10,37 +10,37 @@ from typing import NamedTuple
 from extender_service.kube.watching.watch_state import WatchState
 from extender_service.seams import Clock
 
-# For so long a state is taken for as good as it was. It gets older at once where a watch turns out to have been dead.
+# Seconds for which a good result is reused; few, as the state becomes old at once when a watch turns out to be dead.
 _LOOK_SECONDS = 1.0
 
-# How long decisions may rest on what was last seen of the cluster.
+# Seconds for which decisions may depend on the last known state of the cluster.
 STALE_LIMIT_SECONDS = 30.0
 
 Check = Callable[[], str | None]
-"""Says what is wrong in one line; None if nothing is."""
+"""Returns what is wrong, in one line; None if nothing is."""
 
 
 class Report(NamedTuple):
-    """The outcome of some checks; `text` lists them one a line, and then the outcome."""
+    """The outcome of some checks. `text` has a line for each check, and then the outcome."""
 
     passed: bool
     text: str
 
 
 class Health:
-    """The checks by name: `liveness` tells whether this process is alive, `readiness` whether it may be asked.
+    """The checks by name: `liveness` for whether this process is alive, `readiness` for whether it may get calls.
 
-    Ready takes the checks given and those that every process has.
+    Readiness has the given checks and those that every process has.
     """
 
     def __init__(self, readiness: Mapping[str, Check]) -> None:
         self._is_draining = False
-        # An answer is all that this check needs: a process whose event loop is stuck gives none.
+        # This check has no condition, as a process whose event loop is stuck does not answer.
         self.liveness: Mapping[str, Check] = {"ping": lambda: None}
         self.readiness: Mapping[str, Check] = {**self.liveness, **readiness, "shutdown": self._shutdown}
 
     def drain(self) -> None:
-        """Say that the process is to end: it is not ready any more, though still alive."""
+        """Note that the process is about to end: it is not ready any more, but still alive."""
         self._is_draining = True
 
     def _shutdown(self) -> str | None:
@@ -53,7 +53,7 @@ def watch_checks(
     stale_limit_seconds: float = STALE_LIMIT_SECONDS,
     clock: Clock = time.monotonic,
 ) -> dict[str, Check]:
-    """Return a check per resource: its list is here, and what it tells is not older than the limit."""
+    """Return a check per resource. It fails until the first list is applied, and once the state exceeds the limit."""
     return {
         f"watch-{resource}": partial(_watch_problem, state, stale_limit_seconds, clock)
         for resource, state in watches.items()
@@ -66,9 +66,10 @@ def trust_check(
     stale_limit_seconds: float = STALE_LIMIT_SECONDS,
     clock: Clock = time.monotonic,
 ) -> Check:
-    """Return a check that tells the first problem of `watch_checks`, for each call to ask.
+    """Return a check that reports the first problem of `watch_checks`, cheap enough to run for each call.
 
-    Once a second, and when the oldest state reaches the limit, it looks at all; otherwise at the clock.
+    A good result holds for a second at most, or until the oldest state reaches the limit; until then the check only
+    reads the clock.
     """
     checks = watch_checks(watches, stale_limit_seconds=stale_limit_seconds, clock=clock)
     good_until = -math.inf
@@ -87,7 +88,7 @@ def trust_check(
 
 
 def run_checks(name: str, checks: Mapping[str, Check], excluded: Collection[str] = ()) -> Report:
-    """Run the checks but for those `excluded` by name; `name` is what their outcome is reported as."""
+    """Run the checks, except those `excluded` by name; `name` is what the report calls them together."""
     lines = []
     passed = True
     for check_name, check in checks.items():
@@ -112,11 +113,11 @@ def _watch_problem(state: WatchState, stale_limit_seconds: float, clock: Clock) 
         problem = f"stale for {age:.0f} s"
     else:
         return None
-    # The error may quote what a server or proxy sent; a check has one line.
+    # The error may quote several lines of a server or proxy, but a check has one.
     return f"{problem}: {' '.join(state.last_error.split())}" if state.last_error else problem
 
 
 def first_problem(checks: Mapping[str, Check]) -> str | None:
-    """Return what the first failing check says, with its name; None if all pass."""
+    """Return the name and problem of the first check that fails; None if all pass."""
     problems = ((name, check()) for name, check in checks.items())
     return next((f"{name} {problem}" for name, problem in problems if problem is not None), None)

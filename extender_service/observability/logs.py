@@ -1,6 +1,6 @@
 """Logs: one line per record on standard error, as logfmt text or as JSON.
 
-Whatever a record holds stays inside its line and its field: values are quoted, and what is not printable is escaped.
+No value can break out of its line or its field: values are quoted, and characters that are not printable are escaped.
 """
 
 import json
@@ -17,14 +17,14 @@ from extender_service.caches import cached
 LogFormat = Literal["text", "json"]
 
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
-# From here on Kubernetes' components tell what they are doing rather than what they did (klog's V(4)).
+# From this verbosity on, Kubernetes' components log each step rather than only its result (klog's V(4)).
 _DEBUG_VERBOSITY = 4
 
-# They log a line or more per HTTP request at info or debug; this service tells about its calls itself.
+# These libraries log at least a line per HTTP request at info or debug; this service logs its calls itself.
 _CHATTY_LOGGERS = ("httpcore", "httpx", "uvicorn.access")
 
-# What every record has, and has first. The rest came as `extra`, or from other formatters; uvicorn adds its message a
-# second time, with terminal colours.
+# Attributes that every record has. The others are from `extra` or other formatters; uvicorn adds its message a second
+# time, with terminal colours.
 _STANDARD_ATTRIBUTES = len(vars(logging.makeLogRecord({})))
 _NO_EXTRA = {*vars(logging.makeLogRecord({})), "asctime", "message", "color_message"}
 _FIRST_FIELDS = {"time", "level", "logger", "msg"}
@@ -51,9 +51,9 @@ def parse_log_level(text: str) -> int:
 def configure_logging(level: int, log_format: LogFormat, stream: TextIO | None = None) -> None:
     """Send the records of all loggers from `level` up, and Python's warnings, to `stream` (default: standard error).
 
-    uvicorn's own records come along if it is run with `log_config=None`; run it with `access_log=False`, too.
+    That includes uvicorn's records if it runs with `log_config=None`; run it with `access_log=False`, too.
     """
-    # No line tells of these, and finding out takes time (see "Optimization" in the documentation of logging).
+    # No line has these, and collecting them takes time (see "Optimization" in the documentation of logging).
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JSONFormatter() if log_format == "json" else TextFormatter())
@@ -97,7 +97,7 @@ def _extra(record: logging.LogRecord) -> dict[str, object]:
 
 
 def _time(timestamp: float) -> str:
-    """RFC 3339 in UTC, to the millisecond."""
+    """Format seconds since 1970 as RFC 3339 in UTC, to the millisecond."""
     second = int(timestamp)
     microseconds = round((timestamp - second) * 1e6)
     if not 0 <= microseconds < 1_000_000:
@@ -125,7 +125,7 @@ def _text(value: object) -> str:
     if type(value) is not str and (value is None or isinstance(value, _SCALARS)):
         return _json(value)
     text = str(value)
-    # Each of these takes a fraction of what a regular expression does.
+    # These checks take a fraction of the time of a regular expression.
     is_quoted = " " in text or "=" in text or '"' in text or "\\" in text or not text.isprintable() or not text
     return _quoted(text) if is_quoted else text
 
@@ -136,7 +136,7 @@ def _quoted(text: str) -> str:
 
 
 def _json(value: object) -> str:
-    # The encoder takes microseconds to begin.
+    # A call of the encoder takes microseconds.
     if type(value) is str:
         return encode_basestring(value)
     if type(value) is int or (type(value) is float and math.isfinite(value)):
@@ -155,5 +155,5 @@ def _json_key(key: str) -> str:
 
 
 def _escaped(value: object) -> str:
-    # Letters of any script may stay, but not line and paragraph separators or direction marks. JSON lets DEL stand.
+    # Letters of any script stay; line and paragraph separators and direction marks do not. JSON does not escape DEL.
     return _encode_as_ascii(value).replace("\x7f", "\\u007f")

@@ -29,12 +29,12 @@ class MetricsRegistry:
     """All metrics of one program, and those of the process; a program registers its own with `prometheus`.
 
     - `watches`: by resource, such as nodes
-    - `events`: events for users by what became of them
-    - `refusals`: connections by why they were refused
-    - `decisions_ahead`: decisions made ahead by what became of them
+    - `events`: events for users, by outcome
+    - `refusals`: refused connections, by reason
+    - `decisions_ahead`: decisions made ahead, by whether they were used
     - `own_tables`: returns the sizes of a program's own tables
 
-    `framework` is to be attached to the profiles.
+    Set `framework` as the recorder of the profiles.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class MetricsRegistry:
             WatchCollector(watches, clock),
             CountCollector(
                 "extender_service_events",
-                "Events for users by what became of them: written, failed, or dropped as there were too many.",
+                "Events for users by outcome: written, failed, or dropped as there were too many.",
                 "result",
                 events,
             ),
@@ -74,7 +74,7 @@ class MetricsRegistry:
                 "result",
                 decisions_ahead,
             ),
-            # The library's own: metrics of the process, and those that users' plugins define as any program does.
+            # The library's default registry has the metrics of the process, and those that users' plugins define.
             REGISTRY,
         ):
             self.prometheus.register(collector)

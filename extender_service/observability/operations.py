@@ -15,7 +15,7 @@ def operations_routes(health: Health, exposition: Callable[[str], tuple[bytes, s
     As in Kubernetes' components, health is 200 or 500, `?verbose` lists the checks, and `?exclude=NAME` leaves one out.
     """
 
-    # All are coroutines: they read the cluster, which only the event loop's thread may.
+    # All are coroutines, as they read the cluster, which only the event loop's thread may do.
     async def answer_metrics(request: Request) -> Response:
         body, content_type = exposition(request.headers.get("accept", ""))
         return Response(body, headers={"content-type": content_type})
@@ -31,7 +31,7 @@ def operations_routes(health: Health, exposition: Callable[[str], tuple[bytes, s
 def _health_endpoint(name: str, checks: Mapping[str, Check]) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         report = run_checks(name, checks, request.query_params.getlist("exclude"))
-        # A failure is always told in full.
+        # A failure always lists all checks.
         text = report.text if "verbose" in request.query_params or not report.passed else "ok"
         headers = {"x-content-type-options": "nosniff"}
         return PlainTextResponse(text, 200 if report.passed else 500, headers)

@@ -1,4 +1,4 @@
-"""Metrics that are read from the state of the service when somebody asks for them."""
+"""Metrics that a scrape reads from the state of the service."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
@@ -13,7 +13,7 @@ from extender_service.kube.watching.watch_state import WatchState
 
 
 class ClusterCollector(Collector):
-    """Sizes of what is known of the cluster, of the caches, and of a program's `own_tables`."""
+    """Sizes of the cluster state, of the caches, and of a program's `own_tables`."""
 
     def __init__(self, cluster: Cluster, own_tables: Callable[[], Iterable[TableSize]] = tuple) -> None:
         self._cluster = cluster
@@ -57,11 +57,11 @@ class ClusterCollector(Collector):
         yield limits
         taken = GaugeMetricFamily(
             "extender_service_cache_bytes",
-            "What the entries of a cache take at most, most of them less.",
+            "Upper estimate of the bytes that the entries of a cache take.",
             labels=["cache"],
         )
         most = GaugeMetricFamily(
-            "extender_service_cache_limit_bytes", "What a cache may take at most.", labels=["cache"]
+            "extender_service_cache_limit_bytes", "The most bytes that a cache may take.", labels=["cache"]
         )
         for size in caches():
             taken.add_metric([size.name], size.size_bytes)
@@ -71,7 +71,7 @@ class ClusterCollector(Collector):
 
 
 class WatchCollector(Collector):
-    """How well each watch keeps up. `clock` is the one that the states go by."""
+    """How well each watch keeps up. `clock` must be the one that the states use."""
 
     def __init__(self, watches: Mapping[str, WatchState], clock: Callable[[], float]) -> None:
         self._watches = watches
@@ -113,7 +113,7 @@ class WatchCollector(Collector):
 
 
 class CountCollector(Collector):
-    """Counts that somebody else keeps, by a label's value."""
+    """Exports counts that another object keeps, by the value of one label."""
 
     def __init__(self, name: str, documentation: str, label: str, counts: Mapping[str, int]) -> None:
         self._name = name
