@@ -1,6 +1,6 @@
-"""What is wrong with a plugin's answer, if anything: plugins are written by anybody.
+"""Checks of plugins' answers, since a user's plugin may return anything.
 
-Each function returns None for an answer that can be used, else what was given and what was wanted.
+Each function returns None for a usable answer, else a text with what the plugin returned and what was expected.
 """
 
 from collections.abc import Collection
@@ -14,18 +14,18 @@ _INT64 = np.dtype(np.int64)
 
 
 def wrong_names(answer: object) -> str | None:
-    """For PreFilter, which may name the only nodes in question."""
+    """Check an answer of PreFilter, which may name the only nodes to look at."""
     is_right = isinstance(answer, Collection) and not isinstance(answer, str)
     return None if is_right else _instead(answer, "a Status, the names of nodes or None")
 
 
 def wrong_status(answer: object) -> str | None:
-    """For what returns a status."""
+    """Check an answer of an extension point that returns a status."""
     return None if isinstance(answer, Status) else _instead(answer, "a Status or None")
 
 
 def wrong_permit(answer: object) -> str | None:
-    """For Permit, which may name a time to wait."""
+    """Check an answer of Permit: a status, and the seconds to wait."""
     match answer:
         case (None | Status(), Real()):
             return None
@@ -34,14 +34,14 @@ def wrong_permit(answer: object) -> str | None:
 
 
 def wrong_rejections(answer: object, nodes: int) -> str | None:
-    """For Filter."""
+    """Check an answer of Filter for so many `nodes`."""
     if not isinstance(answer, Rejections):
         return _instead(answer, "Rejections or None")
     return None if answer.keys.shape == (nodes,) else f"Rejections of {len(answer.keys)} nodes, not of all {nodes}"
 
 
 def wrong_scores(answer: object, nodes: int) -> str | None:
-    """For Score and its normalization."""
+    """Check an answer of Score or of its normalization for so many `nodes`."""
     if isinstance(answer, np.ndarray) and answer.dtype == _INT64 and answer.shape == (nodes,):
         return None
     return _instead(answer, f"{nodes} scores of int64")

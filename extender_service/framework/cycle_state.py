@@ -1,4 +1,4 @@
-"""What plugins write down for each other during one decision (framework/cycle_state.go)."""
+"""What plugins store for each other during one decision (framework/cycle_state.go)."""
 
 import math
 import time
@@ -14,11 +14,11 @@ from extender_service.seams import Clock
 
 
 class CycleState:
-    """What plugins tell themselves and each other during one decision about one pod.
+    """What plugins store for later extension points during one decision about one pod.
 
-    The caller waits until the `deadline`, in seconds of `clock`, and not longer. `request_shape` is what the
-    pod's requests follow from, which plugins sum up each in its own way; `volumes` are those that it holds; `label_set`
-    is its namespace and labels, one object for pods that share them.
+    The caller waits until the `deadline`, in seconds of `clock`, and not longer. `request_shape` has the fields of the
+    pod that its requests depend on; each plugin sums them up in its own way. `volumes` are those that the pod uses.
+    `label_set` is its namespace and labels, one object for all pods that share them.
     """
 
     def __init__(
@@ -28,7 +28,7 @@ class CycleState:
         deadline: float = math.inf,
         clock: Clock = time.monotonic,
     ) -> None:
-        """A `recorder` is told how long the plugins of this decision take."""
+        """If there is a `recorder`, it gets the durations of this decision's plugins."""
         self.pod = pod
         self.request_shape = request_shape(pod.spec)
         self.volumes = pod_volumes(pod)
@@ -41,7 +41,7 @@ class CycleState:
         self._by_key: dict[object, Any] = {}
 
     def require_time(self) -> None:
-        """Raise NoTimeLeftError after the deadline. For long loops in a plugin: between plugins the framework looks."""
+        """Raise NoTimeLeftError after the deadline. Call it in long loops; between plugins, the framework does."""
         if self.clock() > self.deadline:
             raise NoTimeLeftError
 
@@ -55,9 +55,9 @@ class CycleState:
         return key in self._by_key
 
     def read(self, key: str, doing: str) -> Any:
-        """Return what an earlier extension point wrote.
+        """Return what an earlier extension point stored.
 
-        Raises PluginError in kube-scheduler's words, starting with `doing`, where that point was switched off.
+        Raises PluginError with kube-scheduler's text, starting with `doing`, if that point is disabled.
         """
         if key not in self._by_key:
             raise PluginError(f'{doing} "{key}" from cycleState: not found')

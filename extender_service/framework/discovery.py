@@ -16,7 +16,7 @@ class PluginLoadError(ValueError):
 
 
 class Discovered(NamedTuple):
-    """The plugins that were found, and what is wrong with entry points that have none: a line for each."""
+    """The plugins that were found, and a line for each entry point without a usable plugin, which says why."""
 
     plugins: list[type[Plugin]]
     broken: list[str]
@@ -25,8 +25,8 @@ class Discovered(NamedTuple):
 def discover_plugins(references: Iterable[str]) -> Discovered:
     """Find the plugins of the entry point group `extender_service.plugins` and those named as package.module:Class.
 
-    A plugin that is found both ways counts once. A broken entry point is no error, as the configuration may not use its
-    plugin. Raises PluginLoadError for a reference that cannot be loaded.
+    A plugin that is found both ways counts once. A broken entry point raises no error, as the configuration may not use
+    its plugin. Raises PluginLoadError for a reference that cannot be loaded.
     """
     found: dict[type[Plugin], None] = {}
     broken: list[str] = []
@@ -47,7 +47,7 @@ def _load_entry_point(entry_point: EntryPoint) -> type[Plugin]:
     try:
         plugin = entry_point.load()
     except Exception as error:
-        # The module is run here: whatever is wrong with it, its package has to be named.
+        # This runs the module, which may raise anything; the error has to name its package.
         reason = " ".join(str(error).split())
         raise PluginLoadError(f"{origin}: {type(error).__name__}: {reason}") from error
     return _checked(plugin, origin)

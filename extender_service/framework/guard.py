@@ -1,4 +1,4 @@
-"""Calls of plugins: what a plugin raises ends the cycle with an error that names the plugin and its extension point."""
+"""Calls plugins. An exception of a plugin ends the cycle, with an error that names the plugin and extension point."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -18,15 +18,15 @@ T = TypeVar("T")
 
 
 class CycleError(Exception):
-    """The cycle ended because something went wrong, not because the pod does not fit; says what, in which plugin."""
+    """The cycle failed, as opposed to the pod not fitting; the text says what went wrong, and in which plugin."""
 
 
 class OutOfTimeError(CycleError):
-    """The decision took longer than the caller waits; names the plugin that ran, or that was next."""
+    """The decision took longer than the caller waits; the text names the plugin that ran, or that was next."""
 
 
 def require_time(clock: Clock, deadline: float, doing: str) -> None:
-    """Raise OutOfTimeError after a deadline in seconds of the clock."""
+    """Raise OutOfTimeError after a deadline in seconds of the clock; `doing` begins its text."""
     if clock() > deadline:
         raise OutOfTimeError(f"{doing}: {NoTimeLeftError()}")
 
@@ -79,7 +79,7 @@ def guarded(plugin: Plugin, point: str, method: Callable[..., T], *args: object)
     try:
         return method(*args)
     except OutOfTimeError:
-        raise  # by a plugin that had others run
+        raise  # from a plugin that ran other plugins
     except Exception as error:
         raise _failure(plugin, point, error) from error
 
@@ -87,7 +87,7 @@ def guarded(plugin: Plugin, point: str, method: Callable[..., T], *args: object)
 async def awaited(plugin: Plugin, point: str, method: Callable[..., Awaitable[T]], *args: object) -> T:
     """Call a plugin and await its answer.
 
-    Raises CycleError; KubeError passes, since the caller may have to read what holds.
+    Raises CycleError. A KubeError passes unchanged, since the caller may have to read the object to learn its state.
     """
     try:
         return await method(*args)
@@ -104,11 +104,11 @@ def require_answer(plugin: Plugin, point: str, wrong: str | None) -> None:
 
 
 def _failure(plugin: Plugin, point: str, error: Exception) -> CycleError:
-    """Return the CycleError for what a plugin raised, and log an error that is the plugin's own."""
+    """Return the CycleError for an exception of a plugin, and log it if it is the plugin's own fault."""
     doing = running(plugin, point)
     if isinstance(error, NoTimeLeftError):
         return OutOfTimeError(f"{doing}: {error}")
     if isinstance(error, PluginError | QuantityError):
-        return CycleError(f"{doing}: {error}")  # the pod's fault, not the plugin's
+        return CycleError(f"{doing}: {error}")  # not the plugin's fault
     log.error("a plugin failed", exc_info=error, extra={"doing": doing})
     return CycleError(f"{doing}: {type(error).__name__}: {error}")

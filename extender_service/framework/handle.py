@@ -1,4 +1,4 @@
-"""What a plugin may reach beyond its arguments."""
+"""What a plugin may use besides its arguments."""
 
 import time
 from random import Random
@@ -15,33 +15,33 @@ class Pods(Protocol):
     """Where pods are read and bound: an API server, or a cluster file."""
 
     async def get_pod(self, namespace: str, name: str) -> Pod | None:
-        """Return a pod, None if there is none. Raises KubeError if that cannot be told."""
+        """Return a pod, None if there is none. Raises KubeError if the pod cannot be read."""
 
     async def bind_pod(self, namespace: str, name: str, uid: str, node_name: str) -> None:
-        """Bind a pod, with its UID as precondition. Raises KubeError; the pod may be bound all the same."""
+        """Bind a pod, with its UID as precondition. Raises KubeError; the pod may be bound nevertheless."""
 
 
 class Volumes(Protocol):
     """Where volumes and claims are written: an API server, or a cluster file.
 
-    An object is written only if it is still at the resource version given. Raises KubeError; it may be written all the
-    same.
+    An object is written only if it still has the given resource version. Raises KubeError; the object may be written
+    nevertheless.
     """
 
     async def write_volume(self, volume: PersistentVolume) -> PersistentVolume:
-        """Write a volume's annotations and the claim that it is kept for; returns the volume as it then is."""
+        """Write a volume's annotations and claimRef; returns the volume as written."""
 
     async def write_claim(self, claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
-        """Write a claim's annotations; returns the claim as it then is."""
+        """Write a claim's annotations; returns the claim as written."""
 
 
 class API(Pods, Volumes, Protocol):
-    """All that is written."""
+    """All objects that plugins read or write through the API."""
 
 
 class Handle:
-    """What a plugin may reach beyond its arguments: the cluster, where pods are bound and volumes are written, the pods
-    that wait, a clock and a random source."""
+    """What a plugin may use besides its arguments: the cluster, the API for pods and volumes, the pods that wait, a
+    clock and a random source."""
 
     def __init__(self, cluster: Cluster, api: API, *, clock: Clock = time.monotonic, random: Random = RANDOM) -> None:
         self.cluster = cluster

@@ -28,9 +28,9 @@ MAX_NODE_SCORE = 100
 class Plugin(ABC):
     """Base of all plugins. `name` is the one used in configurations; `args` is an `args_type`, or None without one.
 
-    `reads` are the kinds of objects that the plugin needs to have in the cluster besides nodes and pods.
-    With `treats_alike`, what it says of a pod holds for another that differs in no more than its name, UID, times and
-    volumes of its own, for as long as nothing else changes in the cluster: so it can be asked before that pod comes.
+    `reads` are the kinds of objects that the plugin needs in the cluster besides nodes and pods.
+    With `treats_alike`, the plugin's answer about a pod also holds for a pod that differs only in its name, UID, times
+    and own volumes, as long as nothing else changes in the cluster. So it can be asked before that pod arrives.
     """
 
     name: ClassVar[str]
@@ -52,7 +52,7 @@ class PreEnqueue(Plugin):
 
 
 class QueuedPod(msgspec.Struct, frozen=True):
-    """A pod in the queue, and when it came there in seconds of any clock that all of them share."""
+    """A pod in the queue, and when it was added, in seconds of a clock that all queued pods share."""
 
     pod: Pod
     queued_at: float
@@ -63,7 +63,7 @@ class QueueSort(Plugin):
 
     @abstractmethod
     def less(self, first: QueuedPod, second: QueuedPod) -> bool:
-        """Tell whether `first` is to be scheduled before `second`."""
+        """Return whether `first` is to be scheduled before `second`."""
 
 
 class PreFilter(Plugin):
@@ -71,14 +71,14 @@ class PreFilter(Plugin):
 
     @abstractmethod
     def pre_filter(self, state: CycleState, pod: Pod) -> Status | Collection[str] | None:
-        """Return None to go on, SKIP to leave out this plugin's Filter, a rejection of the pod as a whole, or the names
-        of the only nodes that come into question. An exception ends the cycle with an error."""
+        """Return None to go on, SKIP to leave out this plugin's Filter, a rejection of the pod on all nodes, or the
+        names of the only nodes to look at. An exception ends the cycle with an error."""
 
 
 class Filter(Plugin):
     """Rejects nodes that cannot run the pod."""
 
-    # Changes that can make a node fit which this plugin rejected (EventsToRegister).
+    # Changes that can make a node fit that this plugin rejected (EventsToRegister).
     retry_on: ClassVar[ClusterEvent] = ClusterEvent.ANY
 
     @abstractmethod
@@ -86,13 +86,13 @@ class Filter(Plugin):
         """Return which nodes are rejected and why; None if all pass. An exception ends the cycle with an error."""
 
 
-# Runs the profile's Filter on nodes, each in its own world, with the nominated pods as in the decision itself.
+# Runs the profile's Filter on nodes whose pods may differ from the cluster's, with nominated pods as in the decision.
 FilterAgain = Callable[[NodeView], Verdicts]
 
 
 class PostFilterResult(msgspec.Struct, frozen=True):
-    """How making room went: with success, the node that the pod is nominated for, and the slots of the pods that are
-    to be deleted there. Deleting them is not done yet."""
+    """The outcome of PostFilter: on success, the node that the pod is nominated for, and the slots of the pods to
+    delete there. The plugin has not deleted them."""
 
     status: Status
     node_name: str = ""
@@ -106,7 +106,7 @@ class PostFilter(Plugin):
     def post_filter(
         self, state: CycleState, pod: Pod, verdicts: Verdicts, filter_again: FilterAgain
     ) -> PostFilterResult:
-        """Try to make room on nodes that were rejected, and say how that went."""
+        """Try to make room on rejected nodes, by choosing pods to delete there."""
 
 
 class PreScore(Plugin):
@@ -125,21 +125,21 @@ class Score(Plugin):
         """Return a score per node. An exception ends the cycle with an error."""
 
     def normalize(self, state: CycleState, pod: Pod, nodes: NodeView, scores: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Bring all scores together into MIN_NODE_SCORE..MAX_NODE_SCORE (NormalizeScore)."""
+        """Scale the scores of all nodes to MIN_NODE_SCORE..MAX_NODE_SCORE (NormalizeScore)."""
         del state, pod, nodes
         return scores
 
 
 class Reserve(Plugin):
-    """Sets things aside for a pod on the node that was chosen for it."""
+    """Reserves resources for a pod on the node that was chosen for it."""
 
     @abstractmethod
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        """Set aside; a status other than None undoes the reservations of all plugins."""
+        """Reserve; a status other than None undoes the reservations of all plugins."""
 
     @abstractmethod
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Give back; called also if `reserve` was not, and more than once. Must not fail."""
+        """Undo `reserve`. Also called if `reserve` was not called, and possibly more than once. Must not raise."""
 
 
 class Permit(Plugin):
@@ -167,11 +167,11 @@ class Bind(Plugin):
 
 
 class PostBind(Plugin):
-    """Hears of pods that were bound."""
+    """Is notified of pods that were bound."""
 
     @abstractmethod
     def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Note that the pod was bound."""
+        """Handle the news that the pod was bound; nothing can be refused any more."""
 
 
 # Extension points by their names in a configuration, in the order of the KubeSchedulerConfiguration type.

@@ -1,4 +1,4 @@
-"""Plugins that are written node by node: simpler, and slower by a Python call for each node."""
+"""Base classes for plugins that look at one node at a time: simpler, and slower by a Python call for each node."""
 
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ class FilterNode(Filter):
         """Return why the pod may not go to this node, or None."""
 
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
-        """Ask about every node, and keep each distinct status once."""
+        """Call `filter_node` for every node, and keep each distinct status once."""
         numbers: dict[Status, int] = {}
         keys = np.zeros(len(nodes), np.int64)
         for position, node in _nodes(state, nodes):
@@ -41,7 +41,7 @@ class ScoreNode(Score):
         """Return this node's score."""
 
     def score(self, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
-        """Ask about every node."""
+        """Call `score_node` for every node."""
         scores = np.zeros(len(nodes), np.int64)
         for position, node in _nodes(state, nodes):
             scores[position] = self.score_node(state, pod, node)

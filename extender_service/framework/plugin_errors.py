@@ -6,7 +6,7 @@ class PluginError(Exception):
 
 
 class NoTimeLeftError(PluginError):
-    """Raised where a decision has taken all the time that it may."""
+    """Raised after the deadline of a decision."""
 
     def __init__(self) -> None:
         super().__init__("the time for this decision is over (--decision-timeout)")

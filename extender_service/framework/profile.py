@@ -37,7 +37,7 @@ P = TypeVar("P", bound=Plugin)
 class Profile:
     """The plugins that decide about pods of one scheduler name, in the order in which they run.
 
-    Whoever sets `recorder` is told how long they take.
+    A `recorder`, if set, gets the durations of extension points and plugins.
     """
 
     def __init__(
@@ -51,8 +51,8 @@ class Profile:
     ) -> None:
         """`plugins` are (plugin, weight) by the configuration's name of the extension point.
 
-        Pods that Permit makes wait are found in `waiting_pods`, which profiles share. Deadlines of decisions are in
-        seconds of `clock`; among the best nodes, `random` chooses.
+        `waiting_pods`, which profiles share, has the pods that Permit makes wait. Deadlines of decisions are in seconds
+        of `clock`. `random` chooses among the best nodes.
         """
         self.scheduler_name = scheduler_name
         self.clock = clock
@@ -73,7 +73,7 @@ class Profile:
         self.score = tuple((plugin, weight) for plugin, weight in plugins.get("score", ()) if isinstance(plugin, Score))
 
     def new_state(self, pod: Pod, deadline: float = math.inf) -> CycleState:
-        """Return the state that a decision about a pod begins with; draws whether its plugins are timed."""
+        """Return the state for a new decision about a pod; a random sample of decisions has its plugins timed."""
         recorder = self.recorder
         if recorder is not None and self.random.random() >= SAMPLED:
             recorder = None
@@ -81,18 +81,18 @@ class Profile:
 
     @cached_property
     def treats_alike(self) -> bool:
-        """Whether all plugins that decide do (see Plugin.treats_alike)."""
+        """Whether all plugins that take part in decisions treat pods alike (see Plugin.treats_alike)."""
         scoring = [plugin for plugin, _ in self.score]
         return all(plugin.treats_alike for plugin in (*self.pre_filter, *self.filter, *self.pre_score, *scoring))
 
     @property
     def sets_aside(self) -> bool:
-        """Whether plugins act between the decision and Bind, for which they need what they saw of the node."""
+        """Whether plugins act between the decision and Bind, and need the state that they stored in the decision."""
         return bool(self.reserve or self.permit or self.pre_bind)
 
     @property
     def max_total(self) -> int:
-        """The highest total that a node can be given."""
+        """The highest total score that a node can get."""
         return 100 * sum(weight for _, weight in self.score)
 
 

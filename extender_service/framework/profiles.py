@@ -9,7 +9,7 @@ from extender_service.kube.types.core import Pod
 
 log = logging.getLogger(__name__)
 
-# Callers may send any scheduler names: so many without a profile are noted, and so many characters of each.
+# Callers may send any scheduler names. This bounds how many without a profile are kept, and the characters of each.
 MOST_OTHER_NAMES = 100
 MOST_CHARACTERS = 253
 
@@ -17,8 +17,8 @@ MOST_CHARACTERS = 253
 class Profiles:
     """Profiles by scheduler name; the first decides about pods of any other name.
 
-    `names` are the scheduler names whose nominated pods count: those of the profiles, and any other that a caller has
-    asked about. Pods of a scheduler that never asked do not count; it decides by itself where they go.
+    `names` are the scheduler names whose nominated pods count: those of the profiles, and any other that a call has
+    had. Nominated pods of other schedulers do not count; those place them by themselves.
     """
 
     def __init__(self, by_name: Mapping[str, Profile]) -> None:

@@ -1,4 +1,4 @@
-"""How long extension points and plugins take, for whoever wants to know; nobody asking costs nothing."""
+"""Records how long extension points and plugins take. Without a recorder, this costs next to nothing."""
 
 import functools
 from collections.abc import Callable
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class Recorder(Protocol):
-    """Is told durations; `point` is named as in kube-scheduler's metrics, such as PreFilter, `status` as a code."""
+    """Receives durations. `point` is the name in kube-scheduler's metrics, such as PreFilter; `status` is a code's."""
 
     def record_point(self, profile: str, point: str, status: str, seconds: float) -> None:
         """Note a run of all plugins of an extension point."""
@@ -22,7 +22,7 @@ class Recorder(Protocol):
 
 
 class Recorded(Protocol):
-    """What a recorder may be attached to."""
+    """An object whose extension points a recorder can time."""
 
     @property
     def scheduler_name(self) -> str:
@@ -30,11 +30,11 @@ class Recorded(Protocol):
 
     @property
     def recorder(self) -> Recorder | None:
-        """Who wants to know."""
+        """The recorder, None if durations are not recorded."""
 
     @property
     def clock(self) -> Clock:
-        """What durations are measured with."""
+        """The clock that measures durations."""
 
 
 R = TypeVar("R", bound=Recorded)
@@ -43,7 +43,7 @@ R = TypeVar("R", bound=Recorded)
 def extension_point(
     point: str, status_of: Callable[[Any], Code] = lambda _: Code.SUCCESS
 ) -> Callable[[Callable[Concatenate[R, P], T]], Callable[Concatenate[R, P], T]]:
-    """Time a function that runs an extension point; one that raises counts as an error."""
+    """Decorate a function that runs an extension point, to record its duration. An exception counts as an error."""
 
     def decorate(run: Callable[Concatenate[R, P], T]) -> Callable[Concatenate[R, P], T]:
         @functools.wraps(run)

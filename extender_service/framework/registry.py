@@ -1,4 +1,4 @@
-"""Plugins by name, and the profiles that a configuration makes of them."""
+"""Plugins by name, and the profiles that a configuration builds from them."""
 
 import logging
 from collections.abc import Iterable, Sequence
@@ -22,8 +22,8 @@ log = logging.getLogger(__name__)
 class Registry:
     """The plugins that a configuration can name.
 
-    `broken` has a line for each plugin that could not be loaded. They are part of the error where a configuration names
-    a plugin that does not exist. Raises PluginLoadError when made, for two plugins of one name.
+    `broken` has a line for each plugin that could not be loaded. If a configuration names a plugin that does not exist,
+    the error includes these lines. Construction raises PluginLoadError for two plugins with the same name.
     """
 
     def __init__(self, plugins: Iterable[type[Plugin]], broken: Sequence[str] = ()) -> None:
@@ -38,7 +38,7 @@ class Registry:
         self._broken = broken
 
     def check(self, config: KubeSchedulerConfiguration) -> None:
-        """Check what `profiles` would, without making any plugin. Raises ConfigError."""
+        """Check a configuration as `profiles` does, but construct no plugin. Raises ConfigError."""
         try:
             effective = effective_profiles(config, self._points_of)
         except ConfigError as error:
@@ -65,9 +65,9 @@ class Registry:
         return frozenset(kind for name in enabled for kind in self._plugins[name].reads)
 
     def profiles(self, config: KubeSchedulerConfiguration, handle: Handle) -> dict[str, Profile]:
-        """Make the plugins of every profile, by scheduler name, in the order of the configuration.
+        """Construct the plugins of every profile; returns profiles by scheduler name, in the configuration's order.
 
-        Raises ConfigError for what kube-scheduler would not start with.
+        Raises ConfigError for a configuration with which kube-scheduler would not start.
         """
         effective = effective_profiles(config, self._points_of)
         return {
@@ -93,7 +93,7 @@ def _enabled(effective: EffectivePlugins) -> set[str]:
 
 
 def _made(plugin: type[Plugin], profile: KubeSchedulerProfile, handle: Handle) -> Plugin:
-    """Make a plugin. Raises ConfigError, also for what the plugin itself finds wrong with its arguments."""
+    """Construct a plugin. Raises ConfigError, also where the plugin itself rejects its arguments."""
     args = _args(plugin, profile)
     try:
         return plugin(args, handle)
@@ -103,7 +103,7 @@ def _made(plugin: type[Plugin], profile: KubeSchedulerProfile, handle: Handle) -
 
 
 def _args(plugin: type[Plugin], profile: KubeSchedulerProfile) -> Any:
-    """Return a plugin's arguments as its declared type; without one, as the file has them. Raises ConfigError."""
+    """Return a plugin's arguments as its `args_type`; without one, as in the file. Raises ConfigError."""
     given = profile.args(plugin.name)
     if plugin.args_type is None or isinstance(given, plugin.args_type):
         return given

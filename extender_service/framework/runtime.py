@@ -29,7 +29,8 @@ from extender_service.kube.types.core import Pod
 
 
 class PreFilterOutcome:
-    """What PreFilter found: a rejection of the pod as a whole, or the only nodes in question (None: all)."""
+    """The outcome of PreFilter: a rejection of the pod on all nodes, or the names of the only nodes to look at (None:
+    all)."""
 
     def __init__(self, rejection: Status | None, node_names: set[str] | None, restricting: list[str]) -> None:
         self.rejection = rejection
@@ -38,12 +39,12 @@ class PreFilterOutcome:
 
     @property
     def elsewhere(self) -> Status:
-        """The status of nodes that do not come into question."""
+        """The status of the nodes that PreFilter left out."""
         return unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(self._restricting))}]")
 
 
 class Scores:
-    """Scores of the nodes of a view: an array per plugin, in which each has a row, and what each counts for."""
+    """Scores of the nodes of a view: an array with a row per plugin, and the weight of each plugin."""
 
     def __init__(self, plugins: list[str], weights: list[int], scores: NDArray[np.int64]) -> None:
         self._plugins = plugins
@@ -52,17 +53,17 @@ class Scores:
 
     @property
     def weighted(self) -> dict[str, NDArray[np.int64]]:
-        """What each plugin contributes, one entry per node."""
+        """What each plugin contributes, its score times its weight: arrays with one entry per node."""
         return dict(zip(self._plugins, self._weights[:, None] * self._scores, strict=True))
 
     @property
     def totals(self) -> NDArray[np.int64]:
-        """The sums, one entry per node."""
+        """The sums of the weighted scores, one entry per node."""
         return self._weights @ self._scores
 
 
 def run_pre_enqueue(profile: Profile, pod: Pod) -> Status | None:
-    """Run PreEnqueue: return why the pod may not be queued, by the first plugin that says so, or None."""
+    """Run PreEnqueue: return why the pod may not be queued, from the first plugin that refuses it, or None."""
     for plugin in profile.pre_enqueue:
         status = guarded(plugin, "PreEnqueue", plugin.pre_enqueue, pod)
         if status is not None:
@@ -110,9 +111,9 @@ def run_filter(
     found: PreFilterOutcome,
     nominated: Sequence[Nomination] = (),
 ) -> Verdicts:
-    """Run Filter on the asked nodes, each plugin once, until none is left.
+    """Run Filter on the asked nodes, each plugin once, until no node is left.
 
-    Raises CycleError where a plugin failed on a node, as opposed to rejecting it.
+    Raises CycleError if a plugin fails on a node, as opposed to rejecting it.
     """
     verdicts = filter_nodes(profile, state, pod, nodes, asked, found, nominated)
     error = verdicts.first_error()
@@ -130,10 +131,10 @@ def filter_nodes(
     found: PreFilterOutcome,
     nominated: Sequence[Nomination] = (),
 ) -> Verdicts:
-    """Run Filter like `run_filter`; where a plugin failed on a node, that is the node's verdict.
+    """Run Filter like `run_filter`, except that a plugin's failure on a node is the node's verdict.
 
-    Nodes with nominated pods are judged with them, since these are to run there, and where they pass once more without,
-    since they may not (RunFilterPluginsWithNominatedPods).
+    Nodes with nominated pods are judged with these pods, which are likely to run there. If such a node passes, it is
+    judged again without them, as they may not come (RunFilterPluginsWithNominatedPods).
     """
     joining = _joining(nodes, nominated)
     verdicts = Verdicts(nodes if joining is None else nodes.changed(joining), asked)
@@ -149,13 +150,13 @@ def filter_nodes(
         without = Verdicts(nodes.at(again), np.ones(len(again), np.bool_))
         _run_filters(profile, state, pod, without)
         verdicts.take_over(without, again)
-        # The verdicts are on the nodes as they are.
+        # The verdicts' view shows the nodes without nominated pods.
         verdicts.view = nodes
     return verdicts
 
 
 def _joining(nodes: NodeView, nominated: Sequence[Nomination]) -> RowChanges | None:
-    """The nominated pods as changes of the nodes that they are to run on."""
+    """Return the nominated pods as changes of the nodes that they are nominated for."""
     if not nominated:
         return None
     positions = nodes.positions_of([nomination.node_name for nomination in nominated])
@@ -180,7 +181,10 @@ def _run_filters(profile: Profile, state: CycleState, pod: Pod, verdicts: Verdic
 
 
 def filter_again(profile: Profile, state: CycleState, pod: Pod, nominated: Sequence[Nomination]) -> FilterAgain:
-    """Return how to run Filter in other worlds, whatever PreFilter said of nodes. That raises CycleError."""
+    """Return a function that runs Filter on nodes with other pods, also those that PreFilter left out.
+
+    The function raises CycleError.
+    """
 
     def judge(nodes: NodeView) -> Verdicts:
         everywhere = np.ones(len(nodes), np.bool_)
@@ -193,7 +197,7 @@ def filter_again(profile: Profile, state: CycleState, pod: Pod, nominated: Seque
 def run_post_filter(
     profile: Profile, state: CycleState, pod: Pod, verdicts: Verdicts, nominated: Sequence[Nomination] = ()
 ) -> PostFilterResult:
-    """Run PostFilter until a plugin makes room or says that none can be made (RunPostFilterPlugins).
+    """Run PostFilter until a plugin makes room or rules that out (RunPostFilterPlugins).
 
     `verdicts` are on all nodes of the cluster, none of which passes.
     """
@@ -240,14 +244,14 @@ def run_score(profile: Profile, state: CycleState, pod: Pod, nodes: NodeView) ->
         plugins.append(plugin.name)
         weights.append(weight)
         scores.append(normalized)
-    # In one array, as each call of NumPy takes longer than a few hundred nodes do.
+    # In one array, as the overhead of a NumPy call exceeds the time for a few hundred nodes.
     by_plugin = np.array(scores, np.int64).reshape(len(plugins), len(nodes))
     _require_range(plugins, by_plugin)
     return Scores(plugins, weights, by_plugin)
 
 
 def _require_range(plugins: list[str], scores: NDArray[np.int64]) -> None:
-    # As unsigned numbers, negative ones are high.
+    # Read as unsigned numbers, negative scores are above the maximum.
     if scores.view(np.uint64).max(initial=0) <= MAX_NODE_SCORE:
         return
     wrong = (scores > MAX_NODE_SCORE) | (scores < MIN_NODE_SCORE)

@@ -1,4 +1,4 @@
-"""Statuses that plugins answer with, for one node or for many at once."""
+"""Statuses that plugins return, for one node or for many at once."""
 
 import enum
 from collections.abc import Callable, Sequence
@@ -42,7 +42,7 @@ class Status(msgspec.Struct, frozen=True):
 
     @property
     def is_rejection(self) -> bool:
-        """Whether the pod does not fit, as opposed to something having gone wrong."""
+        """Whether the pod does not fit, as opposed to an error."""
         return self.code in (Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING)
 
     def given_by(self, plugin: str) -> "Status":
@@ -54,21 +54,21 @@ SKIP = Status(Code.SKIP)
 
 
 def unschedulable(*reasons: str) -> Status:
-    """The pod does not fit, but taking pods away could help."""
+    """Return a status for a pod that does not fit, where preempting pods could help."""
     return Status(Code.UNSCHEDULABLE, reasons)
 
 
 def unresolvable(*reasons: str) -> Status:
-    """The pod does not fit, and taking pods away would not help."""
+    """Return a status for a pod that does not fit, where preempting pods would not help."""
     return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reasons)
 
 
 class Rejections:
-    """A verdict per node: 0 where the node passes, else a key that stands for the same status wherever it occurs.
+    """A verdict per node: 0 if the node passes, else a key. Equal keys stand for the same status.
 
-    Status texts are made from keys at the very end, once per distinct key: for the log once the answer is out, when the
-    cluster may have changed already. With `may_be_errors`, some of them may be
-    errors, which end the cycle.
+    Status texts are made from keys at the very end, once per distinct key. For the log, that is after the answer is
+    sent, when the cluster may have changed already. With `may_be_errors`, some statuses may be errors, which end the
+    cycle.
     """
 
     __slots__ = ("_rejected", "_status_of", "keys", "may_be_errors")
@@ -85,12 +85,12 @@ class Rejections:
     def rejected(self) -> NDArray[np.intp]:
         """The positions of the nodes that do not pass."""
         if self._rejected is None:
-            # Of truth values it takes a third of the time that it takes of numbers.
+            # For booleans, flatnonzero takes a third of the time that it takes for numbers.
             self._rejected = np.flatnonzero(self.keys != 0)
         return self._rejected
 
     def status_of(self, key: int) -> Status:
-        """Return the status that a key other than 0 stands for."""
+        """Return the status for a key other than 0."""
         return self._status_of(key)
 
     @classmethod
@@ -100,7 +100,7 @@ class Rejections:
 
     @classmethod
     def per_value(cls, numbers: NDArray[np.intp], statuses: Sequence[Status | None]) -> "Rejections":
-        """Reject nodes by the number of a value that they have: `statuses` by that number, None where it passes."""
+        """Reject nodes by a value that each has, given as its number: `statuses` by that number, None to pass."""
         rejected = np.array([0 if status is None else number + 1 for number, status in enumerate(statuses)], np.int64)
 
         def status_of(key: int) -> Status:
@@ -116,7 +116,7 @@ class Rejections:
         """Reject the nodes that any of `checks` marks, with the status of the first that does."""
         keys = np.zeros(size, np.int64)
         for number in range(len(checks), 0, -1):
-            # Mostly few: to write to positions takes a fraction of writing to what a mask marks.
+            # Mostly few: writing to positions takes a fraction of the time of writing through a mask.
             keys[np.flatnonzero(checks[number - 1][1])] = number
         may_be_errors = any(not status.is_rejection for status, _ in checks)
         return cls(keys, lambda key: checks[key - 1][0], may_be_errors=may_be_errors)

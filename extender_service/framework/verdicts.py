@@ -1,4 +1,4 @@
-"""Which nodes are still in question during a decision, and why the others are not."""
+"""Which nodes pass so far during a decision, and why the others do not."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from extender_service.framework.status import Code, Rejections, Status
 
 
 class _Settled(NamedTuple):
-    """A plugin's verdict, the positions of the nodes that it was the first to reject, and their keys in it."""
+    """A plugin's verdict, the positions of the nodes that this plugin was the first to reject, and their keys."""
 
     plugin: str
     rejections: Rejections
@@ -20,9 +20,9 @@ class _Settled(NamedTuple):
 
 
 class Verdicts:
-    """The outcome of Filter for each node of a view; the first plugin that rejects a node settles it.
+    """The outcome of Filter for each node of a view, decided by the first plugin that rejects the node.
 
-    `passing` has one entry per node of the view. Nodes that do not pass and have no status were never in question.
+    `passing` has one entry per node of the view. A node that does not pass and has no status was not asked about.
     """
 
     def __init__(self, view: NodeView, in_question: NDArray[np.bool_]) -> None:
@@ -41,11 +41,11 @@ class Verdicts:
 
     @property
     def remaining(self) -> NodeView:
-        """The nodes that the next plugin is to judge: all that pass, and perhaps others, which then do not matter."""
+        """The nodes that the next plugin judges: all that pass, and perhaps others, whose verdicts are ignored."""
         return self._remaining
 
     def reject(self, plugin: str, rejections: Rejections) -> None:
-        """Take a plugin's verdict on `remaining`."""
+        """Apply a plugin's verdict on the nodes of `remaining`."""
         judged = rejections.rejected
         positions = judged if self._positions is None else self._positions[judged]
         newly = self.passing[positions]
@@ -60,11 +60,11 @@ class Verdicts:
         self._narrow()
 
     def settled(self) -> Iterator[tuple[str, Rejections, NDArray[np.intp], NDArray[np.int64]]]:
-        """Iterate over the plugins that rejected nodes: name, verdict, positions that it settled, and their keys."""
+        """Iterate over the plugins that rejected nodes: name, verdict, positions first rejected by it, their keys."""
         yield from self._settled
 
     def take_over(self, later: "Verdicts", positions: NDArray[np.intp]) -> None:
-        """Take the rejections of a later look at some of the nodes that pass, given by their positions here."""
+        """Apply the rejections of a second run on some of the passing nodes; `positions` are those nodes here."""
         for plugin, rejections, rejected, keys in later.settled():
             self._settled.append(_Settled(plugin, rejections, positions[rejected], keys))
         self.passing[positions] = later.passing
@@ -77,7 +77,7 @@ class Verdicts:
                 yield rejections.status_of(key).given_by(plugin), positions[keys == key]
 
     def rejected_with(self, code: Code) -> NDArray[np.bool_]:
-        """Tell which nodes were rejected with a code."""
+        """Return which nodes were rejected with a code, one entry per node of the view."""
         rejected = np.zeros(len(self.view), np.bool_)
         for status, positions in self.groups():
             if status.code == code:
@@ -92,11 +92,11 @@ class Verdicts:
         return min(errors, key=lambda error: int(error[0]))[1] if errors else None
 
     def rejecting_plugins(self) -> set[str]:
-        """Names of the plugins that settled at least one node."""
+        """Names of the plugins that were the first to reject at least one node."""
         return {plugin for plugin, _, _, _ in self._settled}
 
     def _narrow(self) -> None:
-        # Looking at all nodes costs less than copying columns, until most of them are out.
+        # Judging all nodes costs less than copying columns, until most of them are rejected.
         if 0 < 4 * self._left <= len(self._remaining):
             self._positions = np.flatnonzero(self.passing)
             self._remaining = self.view.at(self._positions)

@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping
 from extender_service.framework.status import Status, unschedulable
 from extender_service.kube.types.core import Pod
 
-# The longest that one plugin may make a pod wait.
+# The most seconds that one plugin may make a pod wait.
 MAX_WAIT_SECONDS = 15 * 60.0
 
 
 class WaitingPod:
-    """A pod whose binding waits until every plugin that asked for it allows it, one rejects it, or time runs out."""
+    """A pod whose binding waits until every plugin that asked to wait allows it, one rejects it, or time runs out."""
 
     def __init__(self, pod: Pod, node_name: str, wait_seconds: Mapping[str, float]) -> None:
-        """`wait_seconds` are the longest waits by plugin; must be made in the event loop."""
+        """`wait_seconds` are the longest waits by plugin. Construct it in the event loop, as it starts timers."""
         loop = asyncio.get_running_loop()
         self.pod = pod
         self.node_name = node_name
@@ -31,11 +31,11 @@ class WaitingPod:
 
     @property
     def is_rejected(self) -> bool:
-        """Whether it was rejected, or time ran out; its binding is about to be undone."""
+        """Whether a plugin rejected the pod, or time ran out; its binding is about to be undone."""
         return self._outcome.done() and (self._outcome.cancelled() or self._outcome.result() is not None)
 
     def allow(self, plugin: str) -> None:
-        """Say that a plugin has nothing against it any more."""
+        """Record that a plugin allows the binding; the pod stops waiting once all have."""
         timer = self._timers.pop(plugin, None)
         if timer is not None:
             timer.cancel()
@@ -43,11 +43,11 @@ class WaitingPod:
             self._settle(None)
 
     def reject(self, plugin: str, message: str) -> None:
-        """Say that it may not be bound; the first word counts."""
+        """Reject the binding; only the first rejection counts."""
         self._settle(unschedulable(message).given_by(plugin))
 
     async def wait(self) -> Status | None:
-        """Return None once it is allowed, or the rejection."""
+        """Wait; return None once all plugins allow the binding, or the rejection."""
         try:
             return await self._outcome
         finally:
@@ -75,11 +75,11 @@ class WaitingPods:
         return iter(list(self._by_uid.values()))
 
     def get(self, uid: str) -> WaitingPod | None:
-        """Return a waiting pod."""
+        """Return the waiting pod with this UID, None if it does not wait."""
         return self._by_uid.get(uid)
 
     async def wait(self, uid: str, waiting: WaitingPod) -> Status | None:
-        """Let others find the pod while it waits; returns as `WaitingPod.wait`."""
+        """List the pod while it waits, so that plugins find it; returns what `WaitingPod.wait` returns."""
         self._by_uid[uid] = waiting
         try:
             return await waiting.wait()

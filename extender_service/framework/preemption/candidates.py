@@ -1,4 +1,4 @@
-"""Nodes where preemption helps, and which of them is best (framework/preemption/preemption.go)."""
+"""Nodes where preemption helps, and how the best of them is found (framework/preemption/preemption.go)."""
 
 from collections.abc import Iterator, Sequence
 
@@ -14,7 +14,7 @@ _ABOVE_LEAST_PRIORITY = 2**31
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """A node on which the pod fits once the pods in the slots `victims` are gone; the order is the reference's."""
+    """A node on which the pod fits once the pods in the slots `victims` are gone, in the reference's order."""
 
     node_name: str
     victims: tuple[int, ...]
@@ -22,8 +22,10 @@ class Candidate(msgspec.Struct, frozen=True):
 
 
 class Candidates:
-    """Candidates as columns: `names`, `pdb_violations` and `counts` of victims have one entry for each, and `victims`
-    are the slots of all, those of one candidate, at least one, after those of the other; `first` is where they begin.
+    """Candidates as columns: `names`, `pdb_violations` and `counts` of victims have one entry per candidate.
+
+    `victims` are the slots of all victims, candidate by candidate, at least one for each; `first` is where those of
+    each candidate begin.
     """
 
     __slots__ = ("counts", "first", "names", "pdb_violations", "victims")
@@ -63,7 +65,7 @@ class Candidates:
         return (self[index] for index in range(len(self)))
 
     def at(self, indices: NDArray[np.intp]) -> "Candidates":
-        """Return some of them."""
+        """Return the candidates at some indices, in that order."""
         counts = self.counts[indices]
         within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         return Candidates(
@@ -78,10 +80,10 @@ NO_CANDIDATES = Candidates((), np.zeros(0, np.intp), np.zeros(0, np.intp), np.ze
 
 
 def best_candidates(pods: PodTable, candidates: Candidates) -> Candidates:
-    """Return those, of at least one, that no criterion tells from the best one (pickOneNodeForPreemption).
+    """Return the best candidates, which are equal by all criteria (pickOneNodeForPreemption); needs at least one.
 
-    The fewest violations of budgets; the lowest priority of the first victim; the lowest sum of priorities; the fewest
-    victims; the latest start of the victim of highest priority that started first.
+    The criteria, in order: fewest budget violations; lowest priority of the first victim; lowest sum of priorities;
+    fewest victims; latest start of the earliest-started victim among those of highest priority.
     """
     left = _least(candidates, candidates.pdb_violations)
     left = _least(left, pods.priority[left.victims[left.first]])
@@ -91,9 +93,9 @@ def best_candidates(pods: PodTable, candidates: Candidates) -> Candidates:
 
 
 def sampled(candidates: Candidates, count: int) -> Candidates:
-    """Return those that trying one node after the other finds until `count` are enough (DryRunPreemption).
+    """Return the candidates that kube-scheduler finds by trying nodes in turn until it has `count` (DryRunPreemption).
 
-    They are enough only with one among them that violates no budget; those that violate none come first.
+    It stops there only if one of them violates no budget. Those that violate none come first.
     """
     sound = np.flatnonzero(candidates.pdb_violations == 0)
     found = max(count, int(sound[0]) + 1) if len(sound) else len(candidates)
@@ -107,7 +109,7 @@ def _least(candidates: Candidates, criterion: NDArray[np.int64]) -> Candidates:
 
 
 def _earliest_start(pods: PodTable, candidates: Candidates) -> NDArray[np.int64]:
-    """When the first of the victims of highest priority started, for each candidate."""
+    """Return when the earliest-started victim of highest priority started, for each candidate."""
     priorities = pods.priority[candidates.victims]
     highest = np.repeat(np.maximum.reduceat(priorities, candidates.first), candidates.counts)
     started = np.where(priorities == highest, pods.started[candidates.victims], NOT_STARTED)

@@ -1,8 +1,8 @@
 """Preemption: on which nodes a pod fits once pods of lower priority are gone, and which of those nodes is best.
 
 The rules are those of kube-scheduler (framework/preemption/preemption.go, plugins/defaultpreemption). All nodes are
-tried in lockstep: the k-th pod of every node is given back in one pass, so that the number of passes grows with the
-pods on one node, not with the nodes.
+tried in lockstep: one pass puts back the k-th pod of every node, so the number of passes grows with the pods on one
+node, not with the number of nodes.
 """
 
 from collections import Counter
@@ -30,9 +30,9 @@ Positions = NDArray[np.intp]
 
 
 class DryRun(msgspec.Struct):
-    """What trying some nodes showed, in their order: where preemption helps, and why not elsewhere.
+    """The outcome of a dry run: the candidates, in the order of the nodes, and why preemption does not help elsewhere.
 
-    `failed` are statuses with the number of nodes that have them.
+    `failed` are statuses, each with the number of nodes that have it.
     """
 
     candidates: Candidates = NO_CANDIDATES
@@ -40,7 +40,7 @@ class DryRun(msgspec.Struct):
 
     @property
     def errors(self) -> list[str]:
-        """What went wrong, as opposed to preemption not helping; each text once."""
+        """Texts of errors, as opposed to preemption not helping; each text once."""
         return list(dict.fromkeys(status.message for status, _ in self.failed if status.code == Code.ERROR))
 
 
@@ -75,7 +75,7 @@ def dry_run(
         result.failed.append((NO_VICTIMS, len(nodes) - len(tried)))
     if not len(tried):
         return result
-    # Giving back replays what kube-scheduler does, pod by pod: the order of changes matters for host ports.
+    # Pods are put back one by one, as in kube-scheduler: the order of changes matters for host ports.
     slots = potential.slots
     world = nodes.changed(RowChanges(potential.positions, slots, np.full(len(slots), -1)))
     world = _narrowed(world, tried)
@@ -95,9 +95,9 @@ def dry_run(
 def _give_back(
     potential: "_PotentialVictims", nodes: Positions, world: NodeView, filter_again: FilterAgain
 ) -> NDArray[np.bool_]:
-    """Tell which pods must go from `nodes`, which `world` shows without any of the potential victims.
+    """Return which potential victims must go from `nodes`; `world` shows the nodes without any of them.
 
-    The k-th pod of every node is given back in one pass, and taken again where the pod does not fit then.
+    One pass puts back the k-th potential victim of every node, and removes it again if the pod does not fit then.
     """
     must_go, returning, counts = potential.on(nodes)
     first = np.cumsum(counts) - counts
@@ -122,14 +122,15 @@ def _narrowed(nodes: NodeView, positions: Positions) -> NodeView:
 
 
 def given_candidate(cluster: Cluster, pod: Pod, node: NodeView, given: Collection[int]) -> Candidate:
-    """Return a node, the only one of its view, with victims that are settled: in order, and with their violations."""
+    """Return the candidate for given victims on the only node of a view: in order, and with their budget violations."""
     potential = _PotentialVictims(cluster, pod, node, given)
     return potential.candidates(node, potential.given)[0]
 
 
 class _PotentialVictims:
-    """The pods of lower priority on some nodes, and those given, node by node in the order of giving them back: those
-    whose budget is used up first, then by importance. Arrays of one length, but for `counts`, which are by node."""
+    """The pods of lower priority on some nodes, and the given ones, node by node in the order of putting them back:
+    first those whose budget is used up, then by importance. The arrays have an entry per pod, except `counts`, which
+    has one per node."""
 
     def __init__(self, cluster: Cluster, pod: Pod, nodes: NodeView, given: Collection[int]) -> None:
         pods = cluster.pods
@@ -150,7 +151,7 @@ class _PotentialVictims:
         self.counts = np.bincount(self.positions, minlength=len(nodes))
 
     def on(self, nodes: Positions) -> tuple[NDArray[np.bool_], Positions, Positions]:
-        """Tell which of them are on some of the nodes, which of those may be given back, and how many of the latter
+        """Return which of them are on some of the nodes, which of those may be put back, and how many of the latter
         each of these nodes has."""
         is_on = np.zeros(len(self.counts), np.bool_)
         is_on[nodes] = True
@@ -159,7 +160,7 @@ class _PotentialVictims:
         return there, returning, np.bincount(self.positions[returning], minlength=len(self.counts))[nodes]
 
     def candidates(self, nodes: NodeView, must_go: NDArray[np.bool_]) -> Candidates:
-        """Return the nodes that pods must go from."""
+        """Return a candidate for each node with victims; `must_go` marks these."""
         on = self.positions[must_go]
         counts = np.bincount(on, minlength=len(nodes))
         violations = np.bincount(on[self.violating[must_go]], minlength=len(nodes))
@@ -174,7 +175,7 @@ def _as_framework_says(status: Status) -> Status:
 
 
 def fit_error(failed: Iterable[tuple[Status, int]]) -> str:
-    """Say on how many nodes preemption does not help, and why (FitError in framework/types.go)."""
+    """Describe on how many nodes preemption does not help, and why (FitError in framework/types.go)."""
     reasons: Counter[str] = Counter()
     nodes = 0
     for status, count in failed:
