@@ -1,7 +1,7 @@
-"""Deciding ahead: the decision about the next of many pods alike is made before it is asked for.
+"""Deciding ahead: makes the decision about the next of many equal pods before a caller asks for it.
 
-The pods of a ReplicaSet or a Job are asked about one after the other, and between an answer and the next question
-the caller has work of its own. A decision that was made in that time is the answer only if nothing has changed since.
+Callers ask about the pods of a ReplicaSet or a Job one after the other, and have other work between an answer and the
+next question. A decision that was made in that time is used only if nothing has changed since.
 """
 
 from typing import Any, NamedTuple
@@ -20,9 +20,9 @@ from extender_service.scheduling.asked_nodes import AskedNodes
 from extender_service.scheduling.decision import Decision, decide
 from extender_service.scheduling.question import Question
 
-# A caller that asks for something else should not wait longer for an answer that may never be asked for.
+# Seconds. A caller with another question waits no longer than this for a decision that may never be used.
 _MOST_SECONDS = 0.1
-# After a decision in vain, so many pods at most are placed before the next attempt.
+# The most pods to place after an unused decision before the next attempt.
 _LONGEST_PAUSE = 64
 
 
@@ -30,7 +30,7 @@ Kind = tuple[Any, ...]
 
 
 class _Ahead(NamedTuple):
-    """A decision about any pod of a kind, and all that it follows from."""
+    """A decision about any pod of a kind, and all that it depends on."""
 
     kind: Kind
     nominated: list[Nomination]
@@ -41,14 +41,14 @@ class _Ahead(NamedTuple):
 class DecidingAhead:
     """Keeps the decision that was made ahead, if there is one.
 
-    `counts` are the decisions made ahead that were used, and those that were not.
+    `counts` are the numbers of decisions made ahead that were used, and that were not.
     """
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        # The UID and kind of the pod that was placed before the last.
+        # UID and kind of the pod that was placed before the last one.
         self._before: tuple[str, Kind | None] = ("", None)
-        # The last pod whose kind was asked for, and that.
+        # The last pod whose kind was computed, and that kind.
         self._known_kind: tuple[Pod | None, Kind | None] = (None, None)
         self._ahead: _Ahead | None = None
         self._in_vain = 0  # in a row
@@ -56,7 +56,7 @@ class DecidingAhead:
         self.counts = {"used": 0, "unused": 0}
 
     def take(self, profile: Profile, question: Question, nominated: list[Nomination]) -> Decision | None:
-        """Return the decision that was made ahead if it is the answer to this question; it is used up either way."""
+        """Return the decision that was made ahead if it answers this question, else None; it is dropped either way."""
         ahead, self._ahead = self._ahead, None
         if ahead is None:
             return None
@@ -79,7 +79,7 @@ class DecidingAhead:
         return None
 
     def is_worthwhile(self, profile: Profile, pod: Pod) -> bool:
-        """Return whether to decide about one more pod like this one, which was placed: it was like the one before."""
+        """Return whether to decide ahead after this pod was placed, as it is of the same kind as the one before."""
         uid, kind = pod_uid(pod), self._kind(pod)
         (uid_before, kind_before), self._before = self._before, (uid, kind)
         if kind is None or kind != kind_before or uid == uid_before or not profile.treats_alike:
@@ -90,7 +90,7 @@ class DecidingAhead:
         return True
 
     def question(self, profile: Profile, pod: Pod, nodes: AskedNodes) -> Question:
-        """Return the question about one more pod like this one: it may not take long."""
+        """Return the question about one more pod like this one, with a deadline that is close."""
         return Question(pod, nodes, profile.clock() + _MOST_SECONDS)
 
     def prepare(self, profile: Profile, question: Question, nominated: list[Nomination]) -> None:
@@ -99,7 +99,7 @@ class DecidingAhead:
             decision = decide(profile, question, nominated)
         except (CycleError, QuantityError):
             self._pause_longer()
-            return  # the caller that asks gets the error
+            return  # a caller that asks gets the error
         if len(decision.best):
             decision.is_ahead = True
             kind = self._kind(question.pod)
@@ -119,7 +119,7 @@ class DecidingAhead:
 
 
 def _kind_of(pod: Pod) -> Kind | None:
-    """Return what plugins that treat pods alike may depend on; None for a pod with volumes, mostly its own."""
+    """Return what plugins that treat pods alike may depend on; None for a pod with volumes, as most are its own."""
     if pod_volumes(pod) != NO_VOLUMES:
         return None
     metadata = pod.metadata
@@ -129,7 +129,7 @@ def _kind_of(pod: Pod) -> Kind | None:
         metadata.annotations,
         metadata.owner_references,
         metadata.deletion_timestamp,
-        # The token of a service account is mounted from a volume with a name of its own for each pod.
+        # A service account's token is mounted from a volume whose name differs for each pod.
         structs.replace(pod.spec, volumes=()),
         pod.status,
     )

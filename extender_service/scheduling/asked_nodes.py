@@ -12,17 +12,17 @@ from extender_service.cluster.nodes.node_table import NodeTable
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.view.node_view import NodeView
 
-# Filter and prioritize ask about different nodes, and so do several kube-schedulers.
+# Lists of names to keep: filter and prioritize ask about different nodes, and so do several kube-schedulers.
 _MOST_LISTS = 4
 _MOST_LIST_BYTES = 12 << 20
-# Of a name that a node has, and of where that node is. A name that is not known may be longer.
+# Bytes of a node's name and position. A name that is not a node's may be longer.
 _BYTES_A_NAME = 150
 
 
 class FoundRows(msgspec.Struct):
     """Where names were found in a node table.
 
-    - `rows` that a view needs, or None for the whole table
+    - `rows`: those that a view needs, or None for the whole table
     - `positions`: the position in that view by index of the name, -1 for a node that is not known
     - `asked`: which positions of the view are asked about
     - `unknown`: the indexes of the names that the table does not have
@@ -37,7 +37,7 @@ class FoundRows(msgspec.Struct):
 class AskedNodes:
     """Nodes by name, in the caller's order, and where each is in `view`; `positions` and `asked` as in FoundRows.
 
-    `by_name`: they are the cluster's own nodes, as opposed to some that a caller has described.
+    `by_name`: they are the cluster's own nodes, as opposed to nodes that a caller sent whole.
     """
 
     by_name = True
@@ -51,7 +51,7 @@ class AskedNodes:
 
     @property
     def unknown(self) -> list[str]:
-        """Names of nodes that the cache does not have."""
+        """Names of nodes that the cluster does not have."""
         return [self.names[index] for index in self.found.unknown]
 
     def passing(self, chosen: NDArray[np.bool_]) -> NDArray[np.intp]:
@@ -62,7 +62,7 @@ class AskedNodes:
         return known[chosen[self.positions[known]]]
 
     def asks_the_same(self, others: "AskedNodes") -> bool:
-        """Return whether the same nodes are asked about, in any order, given that none has come or gone since."""
+        """Return whether the same nodes are asked about, in any order. No node may have come or gone since."""
         if self.found is others.found:
             return True
         of_all = self.found.rows is None and others.found.rows is None
@@ -74,7 +74,7 @@ class AskedNodes:
 
 
 class AllNodes(AskedNodes):
-    """All nodes of a view that exist, in its order. Most questions need no more of them than the view."""
+    """All nodes of a view that exist, in its order. Names and positions are computed only when they are read."""
 
     def __init__(self, view: NodeView) -> None:
         self.view = view
@@ -82,7 +82,7 @@ class AllNodes(AskedNodes):
 
     @cached_property
     def found(self) -> FoundRows:  # type: ignore[override]  # an attribute there
-        """Where they are."""
+        """The positions of the nodes, without names."""
         return FoundRows(None, np.flatnonzero(self.asked), self.asked, [])
 
     @cached_property
@@ -97,7 +97,7 @@ class AllNodes(AskedNodes):
 
 
 class NodeFinder:
-    """Finds nodes of the cluster by name, and remembers where those of the last few lists of names were."""
+    """Finds nodes of the cluster by name, and caches the positions for the last few lists of names."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -110,17 +110,17 @@ class NodeFinder:
         return AllNodes(self._cluster.view(None))
 
     def named(self, names: Sequence[str]) -> AskedNodes:
-        """Find nodes by name. A list that came before, the same object, is not looked up again."""
+        """Find nodes by name. The same list object as in an earlier call is not looked up again."""
         found = self._rows(names)
         return AskedNodes(names, self._cluster.view(found.rows), found)
 
     def named_once(self, names: Sequence[str]) -> AskedNodes:
-        """Find nodes by name, without room in memory for a list that will not come again."""
+        """Find nodes by name, without caching the list, as it will not come again."""
         found = find_rows(self._cluster.nodes, names)
         return AskedNodes(names, self._cluster.view(found.rows), found)
 
     def again(self, nodes: AskedNodes) -> AskedNodes:
-        """Find the same nodes again, as they are now."""
+        """Find the same nodes again, in a view of their current state."""
         return self.all() if isinstance(nodes, AllNodes) else self.named(nodes.names)
 
     def _rows(self, names: Sequence[str]) -> FoundRows:
@@ -139,7 +139,7 @@ def find_rows(table: NodeTable, names: Sequence[str]) -> FoundRows:
     rows = table.rows_named(names)
     is_known = rows >= 0
     unknown: list[int] = np.flatnonzero(~is_known).tolist()
-    # Where most of the table is asked for, judging all of it costs less than copying columns.
+    # If the list names most of the table, judging all of it costs less than copying columns.
     if 2 * len(rows) >= table.size:
         asked = np.zeros(table.size, np.bool_)
         asked[rows[is_known]] = True
@@ -149,7 +149,7 @@ def find_rows(table: NodeTable, names: Sequence[str]) -> FoundRows:
     marks = np.zeros(table.size, np.bool_)
     marks[known] = True
     if np.count_nonzero(marks) < len(known):
-        # A node that is named twice has one place: what comes to a node, such as a nominated pod, comes to its place.
+        # A node that is named twice has one position, so that changes of a node, such as a nominated pod, apply once.
         known, places = np.unique(known, return_inverse=True)
     positions = np.full(len(rows), -1, np.intp)
     positions[is_known] = places

@@ -1,7 +1,7 @@
 """Bindings under way: from a placement to a pod that the API server has bound.
 
-A binding that has begun runs to its end, whether or not a caller waits for it. From its begin the pod is assumed on
-its node, until the watch confirms it, or reading the pod shows otherwise.
+A binding that has begun runs to its end, whether or not a caller waits for it. From its start, the pod is assumed on
+its node, until the watch confirms that or reading the pod disproves it.
 """
 
 import asyncio
@@ -22,26 +22,26 @@ from extender_service.kube.types.pods import TERMINAL_PHASES, pod_uid
 
 log = logging.getLogger(__name__)
 
-# How long the watch may take to show a pod bound before the pod is read, and how soon that is tried again on failure.
+# Seconds that the watch may take to show a pod bound before the pod is read, and seconds to retry a failed read after.
 CONFIRM_SECONDS = 30.0
 RETRY_SECONDS = 5.0
 
 
 class BindError(Exception):
-    """The pod was not bound to that node; says why."""
+    """The pod was not bound to that node; the text says why."""
 
 
 class UnderWay(msgspec.Struct, eq=False, frozen=True):
-    """A pod's way to a node that has begun: the task ends with it."""
+    """A binding of a pod that has begun, to a node; the task ends when the binding does."""
 
     node_name: str
     task: asyncio.Task[None]
 
 
 class Binder:
-    """Binds placed pods, and finds out what became of bindings whose outcome is not known.
+    """Binds placed pods, and finds out the outcome of bindings that failed without a clear answer.
 
-    `may_bind` raises CycleError where this process may not bind any more; it is asked right before Bind.
+    `may_bind` raises CycleError if this process may not bind any more; it is called right before Bind.
     """
 
     def __init__(
@@ -60,22 +60,22 @@ class Binder:
         self._confirming: dict[str, asyncio.Task[None]] = {}
 
     def start(self, uid: str, node_name: str, binding: Coroutine[Any, Any, None]) -> UnderWay:
-        """Begin a pod's way to a node: what `binding` does, `bind` included, is under way until it ends."""
+        """Start a binding: all that the coroutine `binding` does, `bind` included, is under way until it ends."""
         under_way = UnderWay(node_name, asyncio.create_task(binding))
         self._under_way[uid] = under_way
         under_way.task.add_done_callback(lambda _: self._under_way.pop(uid, None))
         return under_way
 
     def under_way(self, uid: str) -> UnderWay | None:
-        """Return what is under way with a pod, assumed or not."""
+        """Return the binding of a pod that is under way, None if there is none. The pod need not be assumed yet."""
         return self._under_way.get(uid)
 
     async def bind(self, placement: Placement) -> None:
         """Run Permit, PreBind, Bind and PostBind for a placed pod; it is assumed on its node from now on.
 
-        This is under way as a part of what was started for the pod if called from there, and otherwise by itself.
-        Raises BindError, with the placement dropped unless the pod may be bound all the same. Raises BindError, too,
-        where the placement has ended, and where the pod is being bound already.
+        Called from a coroutine that `start` runs for the pod, this is a part of that; otherwise it starts by itself.
+        Raises BindError, and drops the placement unless the pod may be bound nevertheless. Also raises BindError if
+        the placement has ended, or the pod is being bound already.
         """
         under_way = self._under_way.get(placement.uid)
         if under_way is None:
@@ -113,7 +113,7 @@ class Binder:
         self._confirm(placement.uid, self._confirm_seconds)
 
     def undo(self, uid: str, why: str) -> None:
-        """Undo a binding that waits in Permit or PreBind, which may be for minutes; Bind itself runs to its end."""
+        """Undo a binding that waits in Permit or PreBind, possibly for minutes; Bind itself runs to its end."""
         under_way = self._under_way.get(uid)
         placement = self._cluster.placements.get(uid)
         reservation = None if placement is None else placement.reservation
@@ -126,9 +126,9 @@ class Binder:
             self.undo(uid, why)
 
     async def settle(self, uid: str) -> str | None:
-        """Find out where a pod is bound whose binding the watch has not confirmed; returns its node, if any.
+        """Find out where a pod is bound whose binding the watch has not confirmed; returns its node, None if none.
 
-        Waits for what is under way with the pod, then reads it. Raises BindError if it cannot be read.
+        Waits for a binding that is under way, then reads the pod. Raises BindError if the pod cannot be read.
         """
         under_way = self._under_way.get(uid)
         if under_way is not None:
@@ -139,11 +139,11 @@ class Binder:
         return await self.read_back(placement)
 
     async def read_back(self, placement: Placement) -> str | None:
-        """Read a pod that is assumed on a node; returns the node that it is bound to, if any.
+        """Read a pod that is assumed on a node; returns the node that it is bound to, None if none.
 
-        If that is the same node, or none and it is being bound there again, it goes on to count there. Only the watch
-        makes facts: what is read may be older than what it has shown, or newer than what it shows next.
-        Raises BindError if the pod cannot be read.
+        The pod still counts on its node if it is bound there, or is not bound and is being bound there again. Only the
+        watch changes what is known as fact: the object that is read may be older than what the watch has shown, or
+        newer than what it shows next. Raises BindError if the pod cannot be read.
         """
         metadata = placement.pod.metadata
         pod = await self.read(metadata.namespace, metadata.name)
@@ -161,7 +161,7 @@ class Binder:
         return bound_to or None
 
     def shown_on(self, uid: str) -> str | None:
-        """Return the node on which the watch shows the pod."""
+        """Return the node on which the watch shows the pod, None if on none."""
         known = self._cluster.pod(uid)
         return known.node_name or None if known is not None else None
 
@@ -186,7 +186,7 @@ class Binder:
             task.cancel()
 
     async def _resolve(self, placement: Placement, error: KubeError) -> None:
-        """Find out what became of a binding that failed: it may have been applied before the answer was lost.
+        """Find out the outcome of a binding that failed: it may have been applied before the answer was lost.
 
         Returns if the pod is bound to its node. Raises BindError.
         """
@@ -217,7 +217,7 @@ class Binder:
             task.add_done_callback(lambda _: self._confirming.pop(uid, None))
 
     async def _settle_in_time(self, uid: str, seconds: float) -> None:
-        """Settle a binding that the watch does not confirm in time, as often as it takes."""
+        """Read the pod of a binding that the watch does not confirm in time; repeat that while it is unconfirmed."""
         while True:
             await asyncio.sleep(seconds)
             placement = self._cluster.placements.get(uid)

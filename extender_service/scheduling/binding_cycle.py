@@ -20,14 +20,14 @@ log = logging.getLogger(__name__)
 
 
 class BindingCycle:
-    """The rest of a pod's way once a node was chosen. Its steps raise CycleError where a plugin refuses or fails.
+    """The steps after a node was chosen for a pod. They raise CycleError if a plugin refuses or fails.
 
-    A caller that gives up after `reserve` calls `unreserve`, more than once if in doubt.
+    A caller that gives up after `reserve` calls `unreserve`; calling it more than once does no harm.
     """
 
     def __init__(self, profile: Profile, state: CycleState, pod: Pod, node_name: str) -> None:
         self.node_name = node_name
-        # From then on only the API server knows whether the pod is bound, until Bind ends.
+        # Once true, only the API server knows whether the pod is bound, until Bind ends.
         self.has_reached_bind = False
         self._profile = profile
         self._state = state
@@ -40,17 +40,17 @@ class BindingCycle:
 
     @property
     def recorder(self) -> Recorder | None:
-        """Where the durations of the steps are recorded."""
+        """Receives the durations of the steps; None if they are not recorded."""
         return self._profile.recorder
 
     @property
     def clock(self) -> Clock:
-        """What they are measured with."""
+        """The clock that measures the durations."""
         return self._profile.clock
 
     @extension_point("Reserve")
     def reserve(self) -> None:
-        """Run Reserve; a refusal undoes all reservations."""
+        """Run Reserve; if a plugin refuses or fails, undo all reservations."""
         for plugin in self._profile.reserve:
             try:
                 status = guarded(plugin, "Reserve", plugin.reserve, self._state, self._pod, self.node_name)
@@ -61,9 +61,9 @@ class BindingCycle:
 
     @extension_point("Unreserve")
     def unreserve(self) -> None:
-        """Run Unreserve, in reverse order; a plugin that fails does not keep the others from it.
+        """Run Unreserve in reverse order, for all plugins even if one fails.
 
-        A pod that waits in Permit need not wait any longer: it was deleted, or is on its way to another node.
+        This also ends a wait in Permit: the pod was deleted, or gets another node.
         """
         for plugin in reversed(self._profile.reserve):
             try:
@@ -75,11 +75,12 @@ class BindingCycle:
             waiting.reject("", "its place was given up")
 
     async def run(self, may_bind: Callable[[], None] = lambda: None) -> None:
-        """Run Permit, wait if it says so, then PreBind and Bind, unless `may_bind` raises CycleError then.
+        """Run Permit, wait if it asks for that, then run PreBind and Bind. `may_bind` is called right before Bind.
 
-        Raises KubeError from Bind: then only the API server knows whether the pod is bound.
+        Raises CycleError, also from `may_bind`. Raises KubeError from Bind: then only the API server knows whether the
+        pod is bound.
         """
-        self.has_reached_bind = False  # nor does it matter that it had, once it is tried again
+        self.has_reached_bind = False  # a second attempt does not depend on how far the first one got
         await self._permit()
         for plugin in self._profile.pre_bind:
             try:
@@ -130,7 +131,7 @@ class BindingCycle:
 
 
 def _require_none(plugin: Plugin, point: str, status: Status | None) -> None:
-    """Raise CycleError if a plugin refuses, or answers with anything but a status."""
+    """Raise CycleError if a plugin refuses, or returns something other than a status or None."""
     if status is not None:
         require_answer(plugin, point, wrong_status(status))
         raise CycleError(f"{running(plugin, point)}: {status.message}")

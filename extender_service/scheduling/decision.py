@@ -17,13 +17,13 @@ from extender_service.scheduling.question import Question
 class Decision:
     """What `profile` decided about the pod of `question`.
 
-    - `state`: what its plugins noted on the way
-    - `verdicts`: on each node of the view
+    - `state`: what its plugins stored for later extension points
+    - `verdicts`: one for each node of the view
     - `feasible`: the positions in the view of the nodes that pass
     - `scores`: of the feasible nodes, in their order; None where no score was needed
     - `chosen`: the position that `choose` returned, None before
-    - `is_ahead`: the decision was made before it was asked for
-    - `is_final`: the pod is refused as it is, and no change of the cluster can help
+    - `is_ahead`: the decision was made before a caller asked for it
+    - `is_final`: the pod is refused for a field of its own, and no change of the cluster can help
     """
 
     def __init__(
@@ -66,7 +66,7 @@ def decide(profile: Profile, question: Question, nominated: Sequence[Nomination]
 
     A node must be feasible with and without the `nominated` pods on it.
 
-    Raises CycleError where kube-scheduler would end the cycle with an error, OutOfTimeError after the deadline.
+    Raises CycleError if kube-scheduler would end the cycle with an error, OutOfTimeError after the deadline.
     """
     pod, nodes = question.pod, question.nodes.view
     state = profile.new_state(pod, question.deadline)
@@ -81,7 +81,7 @@ def decide(profile: Profile, question: Question, nominated: Sequence[Nomination]
 
 
 def refuse(profile: Profile, question: Question, status: Status) -> Decision:
-    """Decide that the pod may run on none of the asked nodes, without asking plugins."""
+    """Return a decision that rejects all asked nodes with a status, without running plugins."""
     verdicts = Verdicts(question.nodes.view, question.nodes.asked)
     verdicts.reject("", Rejections.where(np.ones(len(verdicts.remaining), np.bool_), status))
     state = CycleState(question.pod, deadline=question.deadline)

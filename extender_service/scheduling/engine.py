@@ -1,4 +1,4 @@
-"""The engine: decides about pods, places them and binds them. Every program asks it, and nothing beneath it."""
+"""The engine: decides about pods, places them and binds them. Programs call it, and no module beneath it."""
 
 from collections.abc import Callable, Collection
 from typing import NamedTuple
@@ -40,7 +40,7 @@ from extender_service.scheduling.unsupported import UnsupportedFields
 
 
 class DryRunOutcome(NamedTuple):
-    """What taking pods off nodes showed: the nodes that pass without it, by position, and where it helps."""
+    """The outcome of a dry run: which nodes of the view pass without more victims, and where victims help."""
 
     passing: NDArray[np.bool_]
     candidates: Candidates
@@ -49,8 +49,8 @@ class DryRunOutcome(NamedTuple):
 class Engine:
     """The decision making of kube-scheduler over a cluster.
 
-    `may_bind` raises CycleError where this process may not bind any more. One thread: nothing else changes the cluster
-    between a decision and the placement after it.
+    `may_bind` raises CycleError if this process may not bind any more. Call it from one thread: nothing else may change
+    the cluster between a decision and the placement after it.
     """
 
     def __init__(
@@ -71,9 +71,9 @@ class Engine:
         self._last_placed: Decision | None = None
 
     def decide(self, question: Question) -> Decision:
-        """Decide about a pod; nothing changes by it. A placement that the pod has already counts like any other pod.
+        """Decide about a pod, without changing the cluster. If the pod is placed already, it counts like any other pod.
 
-        Raises CycleError or QuantityError for what cannot be decided, OutOfTimeError after the deadline.
+        Raises CycleError or QuantityError if no decision is possible, OutOfTimeError after the deadline.
         """
         profile = self.profiles.of(question.pod)
         if question.chosen_elsewhere:
@@ -86,9 +86,9 @@ class Engine:
         return decide(profile, question, nominated) if decision is None else decision
 
     def score(self, question: Question, state: CycleState | None = None) -> Scores:
-        """Score the asked nodes without Filter: they are known to be feasible. Entries are in the order of the view.
+        """Score the asked nodes without Filter, as they are known to be feasible. Entries are in the view's order.
 
-        `state` is that of the decision that found them feasible, if there was one: PreFilter has run then.
+        `state` is that of the decision that found them feasible, if there was one; then PreFilter has run.
         Raises CycleError or QuantityError, OutOfTimeError after the deadline.
         """
         pod, asked = question.pod, question.nodes
@@ -104,14 +104,14 @@ class Engine:
         return run_score(profile, state, pod, nodes)
 
     def make_room(self, question: Question, decision: Decision) -> PostFilterResult:
-        """Run PostFilter for a pod that fits on none of all nodes of the cluster. Raises CycleError."""
+        """Run PostFilter for a pod that fits on no node of the cluster. Raises CycleError."""
         nominated = self._nominated(question)
         return run_post_filter(decision.profile, decision.state, question.pod, decision.verdicts, nominated)
 
     def dry_run(self, question: Question, agreed: RowChanges | None = None) -> DryRunOutcome:
-        """Try on which of the asked nodes taking pods of lower priority off makes room, as DefaultPreemption does.
+        """Find the asked nodes where deleting pods of lower priority makes room, as DefaultPreemption does.
 
-        The `agreed` victims are gone in any case: nodes are judged without them first.
+        The `agreed` victims are gone in any case: nodes are first judged without them.
         Raises CycleError, OutOfTimeError after the deadline.
         """
         pod, nodes = question.pod, question.nodes.view
@@ -129,24 +129,24 @@ class Engine:
         return DryRunOutcome(verdicts.passing, tried.candidates)
 
     def given_candidate(self, pod: Pod, node_name: str, victims: Collection[int]) -> Candidate:
-        """Return a node whose victims, by slot, are settled: in order, and with the budgets that they violate."""
+        """Return the candidate for given victims on a node, by slot: in order, and with their budget violations."""
         node = self.cluster.view(self.cluster.nodes.rows_named([node_name]))
         return given_candidate(self.cluster, pod, node, victims)
 
     def place(self, pod: Pod, node_name: str, decision: Decision | None = None) -> Placement:
-        """Reserve a node for a pod, whether it was chosen here or elsewhere; the pod counts there from now on.
+        """Reserve a node for a pod, chosen here or elsewhere. The pod counts there from now on.
 
-        The `decision` is about this pod. Without one, plugins have noted nothing about it: enough unless the profile
-        `sets_aside`. A placement of the pod that is not being bound ends first.
-        Raises CycleError where Reserve refuses, QuantityError for a malformed quantity: then the pod counts nowhere.
-        Raises CycleError, and changes nothing, where the pod is being bound, or may be bound already.
+        The `decision` must be about this pod. Without one, plugins have no state about it, which is enough unless the
+        profile `sets_aside`. An earlier placement of the pod that is not being bound ends first.
+        Raises CycleError if Reserve refuses, QuantityError for a malformed quantity: then the pod counts nowhere.
+        Raises CycleError, and changes nothing, if the pod is being bound, or may be bound already.
         """
         uid = pod_uid(pod)
         before = self.cluster.placements.get(uid)
         if before is not None:
             if before.assumed:
                 raise CycleError(f"pod {pod_name(pod)} is being bound to {before.node_name}")
-            self.cluster.drop_placement(uid)  # what is set aside on another node is free again, for this pod, too
+            self.cluster.drop_placement(uid)  # frees what the pod has reserved on another node, also for this pod
         if decision is None:
             profile = self.profiles.of(pod)
             cycle = BindingCycle(profile, profile.new_state(pod), pod, node_name)
@@ -169,10 +169,10 @@ class Engine:
         await self.binder.bind(placement)
 
     def undo(self, placement: Placement, why: str) -> None:
-        """End a placement whose pod has not reached Bind: its room is free again.
+        """End a placement whose pod has not reached Bind, and free its resources.
 
-        A binding that waits in Permit or PreBind is cancelled, and has its room until it has ended. One that has
-        reached Bind goes on. Nothing happens where the placement has ended already.
+        A binding that waits in Permit or PreBind is cancelled, and keeps its resources until it has ended. One that has
+        reached Bind goes on. Nothing happens if the placement has ended already.
         """
         if self.cluster.placements.get(placement.uid) is not placement:
             return
@@ -182,7 +182,7 @@ class Engine:
             self.cluster.drop_placement(placement.uid)
 
     def prepare(self) -> None:
-        """Do while no caller waits what the next question needs: decide ahead, and bring columns up to date."""
+        """Decide ahead, and update columns for the next question. Call this while no caller waits for an answer."""
         placed, self._last_placed = self._last_placed, None
         if placed is not None:
             pod, nodes = placed.question.pod, placed.question.nodes

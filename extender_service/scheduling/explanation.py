@@ -1,4 +1,4 @@
-"""Why a decision is as it is: how many nodes were refused, by which plugin and why, and what the best nodes scored."""
+"""Explains a decision: how many nodes were refused, by which plugin and why, and what the best nodes scored."""
 
 import logging
 from collections import Counter
@@ -15,18 +15,18 @@ from extender_service.scheduling.decision import Decision
 
 log = logging.getLogger(__name__)
 
-# A plugin may give each node a reason of its own: the rarest are counted together, and long ones are cut.
+# A plugin may give a different reason for each node: the rarest are counted together, and long ones are cut.
 _MOST_REASONS = 100
 _MOST_CHARACTERS = 1000
 OTHER_REASONS = "node(s) had other reasons"
 
 
 class Grounds(NamedTuple):
-    """What a decision rests on, as far as it is explained: the cluster may have changed since, or go on to change.
+    """The parts of a decision that its explanation needs. They stay valid when the cluster changes.
 
-    The question is not among it: that may hold a request of many megabytes.
+    The question is left out, as it may hold a request of many megabytes.
 
-    - `names`, `positions`: of the nodes asked about, as in AskedNodes; `unknown` counts those that the cluster lacks
+    - `names`, `positions`: of the asked nodes, as in AskedNodes; `unknown` counts those that the cluster lacks
     - `verdicts`, `feasible`, `scores`, `chosen`: as in Decision
     """
 
@@ -42,8 +42,8 @@ class Grounds(NamedTuple):
 class RefusedNodes(NamedTuple):
     """The nodes that were refused, counted by reason, and by the plugin that refused them first, in its turn.
 
-    A node with two reasons counts for each. A node counts for no plugin where the framework refused it: the reason says
-    then which plugins' PreFilter left it out, or which field of the pod is not supported.
+    A node with two reasons counts for each. A node that the framework refused counts for no plugin: its reason names
+    the plugins whose PreFilter left it out, or the field of the pod that is not supported.
     """
 
     reasons: Counter[str]
@@ -59,7 +59,7 @@ class NodeScore(NamedTuple):
 
 
 def grounds(decision: Decision) -> Grounds:
-    """Return what a decision rests on."""
+    """Return the parts of a decision that its explanation needs."""
     asked = decision.question.nodes
     return Grounds(
         asked.names,
@@ -89,7 +89,7 @@ def refusals(on: Grounds) -> RefusedNodes:
 
 
 def best_scores(on: Grounds, most: int) -> list[NodeScore]:
-    """Return the scores of the best nodes, `most` at most; of equal ones, the chosen node comes first.
+    """Return the scores of up to `most` of the best nodes; among equal ones, the chosen node is first.
 
     The list is empty where no score was needed.
     """
@@ -108,8 +108,8 @@ def best_scores(on: Grounds, most: int) -> list[NodeScore]:
 
 
 def _most_frequent(keys: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Iterate over the distinct keys, each with how often it occurs, the most frequent ones only if there are many."""
-    if not np.count_nonzero(keys != keys[0]):  # mostly so, and sorting takes longer
+    """Iterate over the distinct keys and their counts; only over the most frequent keys if there are many."""
+    if not np.count_nonzero(keys != keys[0]):  # mostly true, and faster than sorting
         yield int(keys[0]), len(keys)
         return
     ordered = np.sort(keys)

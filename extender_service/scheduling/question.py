@@ -9,12 +9,12 @@ from extender_service.scheduling.asked_nodes import AskedNodes
 
 
 class Question(msgspec.Struct, frozen=True, gc=False):
-    """May `pod` run on `nodes`, and if it `must_score`, how good is each of them?
+    """Asks whether `pod` may run on each of `nodes` and, with `must_score`, how good each of them is.
 
     After the `deadline`, in seconds of the profile's clock, the answer is an error. Nominated pods count on their
-    nodes, except where the node was `chosen_elsewhere`: another scheduler has judged it then, nominated pods included.
-    With `refuses_unsupported`, the answer is no for a pod with a field that no plugin judges (see unsupported.py): for
-    callers that have no other scheduler beside them which does.
+    nodes, unless the node was `chosen_elsewhere`: then another scheduler has judged it, nominated pods included.
+    With `refuses_unsupported`, a pod with a field that no plugin judges is refused (see unsupported.py). This is for
+    callers without another scheduler that judges such fields.
     """
 
     pod: Pod

@@ -1,6 +1,6 @@
 """Fields of a pod that ask for something that no plugin judges yet.
 
-Without a reason against it, such a pod would pass nodes that cannot run it.
+If it were not refused, such a pod would pass nodes that cannot run it.
 """
 
 import logging
@@ -18,15 +18,16 @@ RESOURCE_CLAIMS = "spec.resourceClaims"
 
 
 class UnsupportedFields:
-    """Looks for unsupported fields of pods, and logs each once for each scheduler name."""
+    """Finds unsupported fields of pods, and logs each field once per scheduler name."""
 
     def __init__(self) -> None:
         self._logged: set[tuple[str, str]] = set()
 
     def refusal(self, question: Question) -> Status | None:
-        """Return the status of every node for a pod with such fields, None if it has none or is not refused for them.
+        """Return the status that every node gets for a pod with such fields; None if it has none, or the question does
+        not refuse them.
 
-        Taking pods off a node would not help.
+        The status is UnschedulableAndUnresolvable, as preemption would not help.
         """
         spec = question.pod.spec
         if spec.resources is None and not spec.resource_claims:
