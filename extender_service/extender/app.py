@@ -43,9 +43,9 @@ log = logging.getLogger(__name__)
 
 _encode = msgspec.json.Encoder().encode
 
-# A verb's call and its body -> the answer's; fills in what there is to tell about the call as soon as it is known.
+# A verb's call and the request body -> the answer's body. It fills in the observation of the call as facts are known.
 VerbHandler = Callable[[Body, Call, Observation], Awaitable[Answer]]
-# The text of an error -> the status and the body that tell it to kube-scheduler.
+# The text of an error -> the HTTP status and the body that report it to kube-scheduler.
 Failure = Callable[[str], tuple[int, object]]
 
 
@@ -56,7 +56,7 @@ def create_app(
     verbs = _Verbs(extender)
     handlers: dict[Verb, tuple[VerbHandler, Failure]] = {
         "filter": (verbs.filter, lambda error: (200, ExtenderFilterResult(error=error))),
-        # These two answers have no room for an error; kube-scheduler reads only the status.
+        # These two answers have no field for an error; kube-scheduler reads only the status.
         "prioritize": (verbs.prioritize, lambda error: (400, ErrorResult(error))),
         "preempt": (verbs.preempt, lambda error: (400, ErrorResult(error))),
         "bind": (verbs.bind, lambda error: (200, ExtenderBindingResult(error))),
@@ -71,7 +71,7 @@ def create_app(
 
 
 class _Application(FastAPI):
-    """Answers verbs itself, and leaves all else to the framework, whose way to a route takes longer than a decision."""
+    """Answers verbs itself, as the framework's routing takes longer than a decision, and leaves all else to it."""
 
     def __init__(self, verbs: Mapping[str, ASGIApp]) -> None:
         # The framework's own pages load their scripts from a CDN.
@@ -88,8 +88,8 @@ class _Application(FastAPI):
 
 
 class _Endpoint:
-    """A verb as an ASGI application: reads the body, answers, and only then prepares for the next call and tells of
-    this one."""
+    """A verb as an ASGI application: reads the body, answers, and only then prepares for the next call and reports this
+    one."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class _Endpoint:
         asyncio.get_running_loop().call_soon(self._answered, observation)
 
     def _answered(self, observation: Observation) -> None:
-        # At once, as the caches of the processor still have what it takes, and the next call may come any moment.
+        # At once, while the processor's caches still have the data, and as the next call may arrive at any moment.
         self._prepare()
         self._observe(observation)
 
@@ -218,7 +218,7 @@ class _Verbs:
 
 
 def _require_turn(call: Call) -> None:
-    """Raise LimitError or OutOfTimeError for a call that need not be decided about any more."""
+    """Raise LimitError or OutOfTimeError for a call that does not need a decision any more."""
     call.load.require_room()
     require_time(call.clock, call.deadline, "waiting for its turn")
 
@@ -227,7 +227,7 @@ def _required_pod(pod: Pod | None, observation: Observation) -> Pod:
     if pod is None:
         raise DecodeError("Pod is missing: send the pod that is to be placed")
     if not pod.metadata.namespace:
-        # kube-scheduler always sends one; who tries the service by hand means what kubectl means.
+        # kube-scheduler always sends a namespace; for requests made by hand, the default is kubectl's.
         pod = structs.replace(pod, metadata=structs.replace(pod.metadata, namespace=DEFAULT_NAMESPACE))
     observation.pod = pod_name(pod)
     return pod

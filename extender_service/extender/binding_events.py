@@ -1,7 +1,7 @@
-"""Events about bindings whose callers were gone before the answer.
+"""Events about bindings whose callers hung up before the answer.
 
-kube-scheduler itself reports what comes of a binding that it has asked for, in the same words (finishBinding and
-handleSchedulingFailure in pkg/scheduler/schedule_one.go), but only if it is still there to hear of it.
+kube-scheduler itself reports the outcome of a binding that it asked for, in the same words (finishBinding and
+handleSchedulingFailure in pkg/scheduler/schedule_one.go), but only if it still gets the answer.
 """
 
 from collections.abc import Callable
@@ -13,18 +13,18 @@ Record = Callable[[Occurrence], None]
 
 
 def scheduled(args: ExtenderBindingArgs) -> Occurrence:
-    """Return what is to be told of a pod that was bound."""
+    """Return the event for a pod that was bound."""
     note = f"Successfully assigned {args.pod_namespace}/{args.pod_name} to {args.node}"
     return Occurrence(_pod(args), "Normal", "Scheduled", "Binding", note)
 
 
 def failed_scheduling(args: ExtenderBindingArgs, error: str) -> Occurrence:
-    """Return what is to be told of a pod that was not bound, and why."""
+    """Return the event for a pod that was not bound; `error` says why."""
     return Occurrence(_pod(args), "Warning", "FailedScheduling", "Scheduling", error)
 
 
 def discard(_occurrence: Occurrence) -> None:
-    """Record nothing, where there is no API server to tell."""
+    """Record nothing, as there is no API server to write events to."""
 
 
 def _pod(args: ExtenderBindingArgs) -> ObjectReference:

@@ -1,4 +1,4 @@
-"""A call of a verb below the web framework: every microsecond here is one of kube-scheduler's serial loop."""
+"""A call of a verb, below the web framework: every microsecond here delays kube-scheduler's serial loop."""
 
 from starlette.types import Message, Receive, Scope, Send
 
@@ -9,14 +9,14 @@ from extender_service.serving.scope import ARRIVED, HUNG_UP, HungUp
 
 
 class HungUpError(Exception):
-    """The caller was gone before its request was complete."""
+    """The caller hung up before its request was complete."""
 
 
 class Call:
     """One HTTP request, as ASGI gives it. The caller waits until the `deadline`, in seconds of `clock`."""
 
     def __init__(self, scope: Scope, receive: Receive, load: Load, clock: Clock) -> None:
-        """`clock` is the one by which the server notes when a request arrives."""
+        """`clock` must be the one with which the server notes when a request arrives."""
         self.clock = clock
         self.arrived: float = scope.get(ARRIVED) or clock()
         self.deadline = self.arrived + load.limits.decision_seconds
@@ -40,7 +40,7 @@ class Call:
         if length > self.load.limits.body_bytes:
             raise body_too_large(self.load.limits.body_bytes)
         self._share = BodyShare(self.load)
-        # Not joined from a list: fresh pages for 50 MB of pieces cost more than to copy them.
+        # Not joined from a list: allocating new pages for 50 MB of pieces costs more than copying them.
         whole = self._room = self.load.body_room.take(length)
         with self._share as share:
             share.add(len(body))
@@ -57,7 +57,7 @@ class Call:
         return whole
 
     def end(self) -> None:
-        """Say that the body is not needed any more."""
+        """Release the memory of the body, which is not needed any more."""
         if self._share is not None:
             self._share.release()
         if self._room is not None:
@@ -75,7 +75,7 @@ async def answer(send: Send, status: int, body: Answer) -> None:
 
 
 def _content_length(scope: Scope) -> int:
-    """What the caller says of the body's length, which the server has checked; 0 where it comes in chunks."""
+    """Return the body's length from the Content-Length header, which the server checks; 0 for a chunked body."""
     return next((int(value) for name, value in scope["headers"] if name == b"content-length"), 0)
 
 

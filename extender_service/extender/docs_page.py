@@ -1,4 +1,4 @@
-"""The page at /docs: the API's description as HTML, without scripts and with nothing from elsewhere."""
+"""The page at /docs: the API's description as HTML, without scripts and without files from other hosts."""
 
 import base64
 import hashlib
@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse
 
 from extender_service.extender.wire.description import describe
 
-# Stands in the page where the address of the service belongs, which each request names.
+# Placeholder in the page for the address of the service, which is taken from each request.
 _ADDRESS = "@ADDRESS@"
 _STYLE = """
 :root { color-scheme: light dark; --line: #8885; --code: #8882; }
@@ -28,7 +28,7 @@ pre { padding: 0.75rem 1rem; overflow-x: auto; white-space: pre-wrap; overflow-w
 table { border-collapse: collapse; width: 100%; }
 th, td { border-bottom: 1px solid var(--line); padding: 0.3rem 1rem 0.3rem 0; text-align: left; vertical-align: top; }
 """
-# Nothing is loaded, run, framed or sent, whatever a text on the page might say; the one style is that above.
+# The browser may load, run, frame or send nothing, whatever the texts contain; the only style is the one above.
 _HEADERS = {
     "content-security-policy": "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
     f"style-src 'sha256-{base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()}'",
@@ -40,12 +40,12 @@ _ADVICE = (
     "curl takes `--cacert`, and `--cert` and `--key` where client certificates are asked for."
 )
 _CODE = re.compile(r"`([^`]+)`")
-# A longer default is that of a whole object, and found where its type is described.
+# A longer default is that of a whole object; the description of its type has it.
 _LONGEST_DEFAULT = 40
 
 
 async def answer_docs(request: Request) -> HTMLResponse:
-    """Answer with the page; its commands call the service as the request did."""
+    """Answer with the page; its commands call the service at the address of the request."""
     address = shlex.quote(str(request.base_url).rstrip("/"))
     return HTMLResponse(_page().replace(_ADDRESS, escape(address)), headers=_HEADERS)
 
@@ -108,7 +108,7 @@ def _schema(name: str, schema: Mapping[str, Any]) -> str:
 
 
 def _type(schema: Mapping[str, Any]) -> str:
-    """Say in words what a JSON schema allows; types by name are links to where they are described."""
+    """Describe in words what a JSON schema allows, as HTML; named types are links to their descriptions."""
     if "$ref" in schema:
         name = escape(schema["$ref"].rpartition("/")[2])
         return f'<a href="#{name}">{name}</a>'

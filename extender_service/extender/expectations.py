@@ -1,7 +1,7 @@
-"""Expected placements: filter has chosen a node in `replace`, and kube-scheduler is about to have the pod bound there.
+"""Expected placements: filter has chosen a node in `replace`, and kube-scheduler is about to ask for the binding.
 
 An expectation ends when the pod's binding begins (then it is assumed), when the watch shows the pod on a node, when
-the pod is deleted or asked about again, or here:
+the pod is deleted, a caller asks about it again, or here:
 
 - after UNKNOWN_SECONDS if the watch does not know the pod by then, and after `expected_seconds` in any case
 - when another pod, for which preempt has named it as a victim, is nominated on its node (see named_victims.py)
@@ -21,14 +21,14 @@ from extender_service.seams import Clock
 
 # kube-scheduler's default bindTimeoutSeconds.
 EXPECTED_SECONDS = 600.0
-# kube-scheduler asks about a pod as soon as its own watch shows it; ours is never this much later.
+# Seconds. kube-scheduler asks about a pod as soon as its own watch shows it; our watch is never this much later.
 UNKNOWN_SECONDS = 5.0
-# Most expectations end long before their deadlines. So many deadlines are kept beyond twice those that still count.
+# Most expectations end long before their deadlines. This many deadlines are kept beyond twice those that still count.
 SPARE_DEADLINES = 64
 
 
 class Expectations:
-    """The ends of expected placements, by time and by preemption."""
+    """Ends expected placements, by time and by preemption."""
 
     def __init__(
         self,
@@ -45,13 +45,13 @@ class Expectations:
         self._victims = NamedVictims(cluster.placements)
 
     def expect(self, placement: Placement) -> None:
-        """Drop the placement in time, unless its binding has begun by then."""
+        """Drop the placement after its time, unless its binding has begun by then."""
         seconds = min(UNKNOWN_SECONDS, self._expected_seconds)
         is_last = seconds == self._expected_seconds
         heapq.heappush(self._deadlines, (self._clock() + seconds, next(self._order), is_last, placement))
 
     def expire(self) -> None:
-        """Drop the expectations whose time is up."""
+        """Drop the expectations that are past their deadlines."""
         now = self._clock()
         while self._deadlines and self._deadlines[0][0] <= now:
             made_after, order, is_last, placement = heapq.heappop(self._deadlines)
@@ -67,26 +67,26 @@ class Expectations:
             heapq.heapify(self._deadlines)
 
     def note_victims(self, preemptor: str, victims: Mapping[str, MetaVictims]) -> None:
-        """Note the victims that preempt names for a pod, given by its UID, on each of some nodes."""
+        """Note the victims, by node, that preempt names for the pod with the UID `preemptor`."""
         self._victims.note(preemptor, victims)
 
     def drop_victims(self, preemptor: str, node_name: str) -> None:
-        """Drop what is expected of the victims on a node that were named for a pod, which is nominated there now.
+        """Drop the expectations of victims on a node that were named for a pod, which is now nominated there.
 
-        A victim that has been asked about again since, or is being bound, goes on to count.
+        A victim that a caller has asked about again since, or that is being bound, still counts.
         """
         for placement in self._victims.take(preemptor, node_name):
             if self._is_expected(placement):
                 self._cluster.drop_placement(placement.uid)
 
     def drop_all(self) -> None:
-        """Drop what is expected of any pod; one that is being bound, or was, goes on to count."""
+        """Drop the expectations of all pods. A pod that is being bound, or was bound, still counts."""
         for placement in list(self._cluster.placements):
             if not placement.assumed:
                 self._cluster.drop_placement(placement.uid)
 
     def table_sizes(self) -> Iterator[TableSize]:
-        """Yield how many deadlines and victims are kept, also of expectations that have ended before."""
+        """Yield the numbers of kept deadlines and victims, including those of expectations that have ended already."""
         limit = 2 * len(self._cluster.placements) + SPARE_DEADLINES
         yield TableSize("placement_deadlines", len(self._deadlines), limit)
         yield TableSize("named_victims", len(self._victims), MOST_VICTIMS)

@@ -1,13 +1,14 @@
-"""Which of several pairs of kube-scheduler and service may work: each service knows its own placements alone.
+"""Which of several pairs of kube-scheduler and service may work: each service knows only its own placements.
 
-kube-schedulers elect a leader, but the lease by itself does not keep a former one from placing pods: it goes on for as
-long as its renew deadline (10 s), and when it is killed its bindings that wait in Permit or PreBind go on here. So the
-service reads the lease, too. It works only while a kube-scheduler of its own host holds it, and undoes what waits once
-that is over.
+kube-schedulers elect a leader, but the lease alone does not keep a former leader from placing pods: it continues until
+its renew deadline (10 s), and if it is killed, its bindings that wait in Permit or PreBind continue in this service. So
+the service reads the lease, too. It works only while a kube-scheduler of its own host holds the lease. When that ends,
+it undoes the bindings that wait.
 
-An answer counts for `good_seconds` from the moment at which it was asked for, and a new holder waits for as long before
-it answers its first call: by then nothing counts any more that its predecessor has read. Readings do not wait for each
-other, and begin the closer together the longer they take, so that one answer counts until the next is there.
+An answer is valid for `good_seconds` from the moment of the request. The service of a new holder waits for the same
+time before it answers its first call: by then, no answer that its predecessor has read is still valid. Reads do not
+wait for each other. The longer they take, the closer together they begin, so that an answer is valid until the next one
+arrives.
 """
 
 import asyncio
@@ -23,19 +24,19 @@ from extender_service.kube.credentials.errors import CredentialsError
 log = logging.getLogger(__name__)
 
 
-# How much slower than any of late the next answer may be.
+# By how much the next answer may be slower than any recent one.
 _MARGIN_SECONDS = 0.2
 _CLOSEST_SECONDS = 0.2
-# How much of a slow answer is remembered with each that follows: half after some 35.
+# Factor by which the memory of a slow answer decays with each following answer: half is left after some 35.
 _REMEMBERED = 0.98
 
 
 @dataclass(frozen=True)
 class LeaseTimes:
-    """How often the lease is read at least, how long that counts, and how long a call waits until it is held here.
+    """How often the lease is read at least, how long an answer is valid, and how long a call waits for leadership.
 
-    `patience_seconds` is below kube-scheduler's httpTimeout of 5 s: it calls as soon as it holds the lease, before the
-    service has read that.
+    `patience_seconds` is below kube-scheduler's httpTimeout of 5 s: kube-scheduler calls as soon as it holds the lease,
+    before the service has read that.
     """
 
     read_seconds: float = 1.0
@@ -44,7 +45,7 @@ class LeaseTimes:
 
 
 class Leadership:
-    """Whether a kube-scheduler of this host holds the lease, as far as is known while `follow` runs."""
+    """Whether a kube-scheduler of this host holds the lease, as known while `follow` runs."""
 
     def __init__(
         self,
@@ -54,7 +55,7 @@ class Leadership:
         times: LeaseTimes = LeaseTimes(),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`read_holder` may raise KubeError and CredentialsError; `host` is the name of the host that is to lead."""
+        """`read_holder` may raise KubeError and CredentialsError; `host` is the name of this service's own host."""
         self._read_holder = read_holder
         self._prefix = f"{host}_"
         self._times = times
@@ -68,7 +69,7 @@ class Leadership:
         self._counts_from = self._asked_at = clock()
 
     def problem(self) -> str | None:
-        """Say why this service may not work now; None if it may."""
+        """Return why this service may not work now; None if it may."""
         now = self._clock()
         if self._holder is None:
             return self._error
@@ -87,14 +88,14 @@ class Leadership:
                     await self._wait_for_news()
 
     async def _wait_for_news(self) -> None:
-        """Wait for the next answer, or until a lease that was taken just now counts."""
+        """Wait for the next answer, or until a lease that was taken just now is valid here."""
         seconds = self._counts_from - self._clock()
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds if self._is_held and seconds > 0 else None):
                 await self._news.wait()
 
     async def follow(self, on_lost: Callable[[], None]) -> None:
-        """Read the lease again and again; call `on_lost` when the one who held it here does not any more."""
+        """Read the lease again and again; call `on_lost` when the kube-scheduler of this host has lost it."""
         async with asyncio.TaskGroup() as readings:
             while True:
                 begun_at = self._clock()
@@ -103,10 +104,10 @@ class Leadership:
                 await asyncio.sleep(max(self._next_at(begun_at) - self._clock(), 0.0))
 
     def _next_at(self, begun_at: float) -> float:
-        """Return when to begin the next reading, so that its answer comes while the last one before it counts."""
+        """Return when to begin the next read, so that its answer arrives while the one before is still valid."""
         good = self._times.good_seconds
         in_time = begun_at + good - self._slowest_seconds - _MARGIN_SECONDS
-        # One that is still under way at that time will have taken as long.
+        # A read that is still under way at that time will have taken as long.
         in_time = min(in_time, (begun_at + min(self._under_way) + good) / 2)
         return min(max(in_time, begun_at + _CLOSEST_SECONDS), begun_at + self._times.read_seconds)
 
@@ -120,7 +121,7 @@ class Leadership:
         except (KubeError, CredentialsError) as error:
             self._error = str(error)
         else:
-            if begun_at >= self._asked_at:  # otherwise a later reading was answered before
+            if begun_at >= self._asked_at:  # otherwise a later read was answered first
                 self._take(holder, begun_at, on_lost)
         finally:
             self._under_way.discard(begun_at)

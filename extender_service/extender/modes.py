@@ -17,12 +17,12 @@ Totals = NDArray[np.int64]
 class Policy(NamedTuple):
     """How a mode answers.
 
-    - `chooses_node`: filter answers the one node that was chosen, so feasible nodes are scored
-    - `agrees_on_victims`: the victims that kube-scheduler proposes go, since its own plugins need it, and more only
+    - `chooses_node`: filter returns only the one node that it has chosen, so it scores feasible nodes
+    - `agrees_on_victims`: the victims that kube-scheduler proposes go, since its own plugins need that, and more only
       where this service's plugins need more
-    - `refuses_unsupported`: a pod is refused for a field that no plugin judges yet; otherwise kube-scheduler's own
+    - `refuses_unsupported`: filter refuses a pod for a field that no plugin judges yet; otherwise kube-scheduler's own
       plugins judge it
-    - `priorities`: the scores that prioritize answers, from the totals of the framework and the highest possible one
+    - `priorities`: computes the scores that prioritize returns from the weighted totals and the highest possible total
     """
 
     chooses_node: bool
@@ -39,7 +39,7 @@ def _scaled(totals: Totals, max_total: int) -> Totals:
 
 
 def _as_they_are(totals: Totals, _max_total: int) -> Totals:
-    """Return the totals: there are no other scores to add them to, and they distinguish more nodes than 0..10 does."""
+    """Return the totals unchanged: no other scores are added to them, and 0..10 would distinguish fewer nodes."""
     return totals
 
 

@@ -1,8 +1,8 @@
 """Expected pods that the preempt verb has named as victims, by the pod that they make room for.
 
 kube-scheduler does not delete a victim that waits in its own Permit: it sends the victim back to its queue
-(prepareCandidate in framework/preemption/preemption.go), and no watch shows that. The next that comes of it is the
-question whether the other pod fits on its nominated node, where the victim would be expected for minutes.
+(prepareCandidate in framework/preemption/preemption.go), and no watch shows that. Next, it asks whether the other pod
+fits on its nominated node, where the victim would otherwise be expected for minutes.
 """
 
 from collections.abc import Mapping
@@ -12,10 +12,10 @@ from extender_service.cluster.state.placements import Placement, Placements
 from extender_service.extender.wire.request_limits import LONGEST_NAME
 from extender_service.kube.types.extender_api import MetaVictims
 
-# So many in all. Each takes less than 600 bytes, with the name of its node and the UID of the other pod.
+# The most victims in all. Each takes less than 600 bytes, with the name of its node and the UID of the other pod.
 MOST_VICTIMS = 10_000
 
-# A reference that is weak: what is expected may end in many ways, and a pod can be large.
+# A weak reference, as an expectation may end in many ways, and a pod can be large.
 _Victims = dict[str, list[ref[Placement]]]
 
 
@@ -24,7 +24,7 @@ class NamedVictims:
 
     def __init__(self, placements: Placements) -> None:
         self._placements = placements
-        # By the UID of the pod that they make room for, the one that was asked about last at the end; then by node.
+        # By the UID of the pod that they make room for, the most recent pod last; then by node.
         self._by_preemptor: dict[str, _Victims] = {}
         self._count = 0
 
@@ -32,7 +32,7 @@ class NamedVictims:
         return self._count
 
     def note(self, preemptor: str, victims: Mapping[str, MetaVictims]) -> None:
-        """Note those victims, by node, that are expected there and not being bound; forget those named before."""
+        """Note the victims, by node, that are expected there and not being bound; they replace earlier ones."""
         self._forget(preemptor)
         expected = {name: self._expected(name, named) for name, named in victims.items()}
         expected = {name: there for name, there in expected.items() if there}
@@ -45,7 +45,7 @@ class NamedVictims:
         self._count += count
 
     def take(self, preemptor: str, node_name: str) -> list[Placement]:
-        """Return the victims on the node that a pod is nominated on, some of which may have ended, and forget them."""
+        """Remove and return the victims on a pod's nominated node; some of these placements may have ended."""
         if node_name not in self._by_preemptor.get(preemptor, ()):
             return []
         victims = [victim() for victim in self._forget(preemptor)[node_name]]

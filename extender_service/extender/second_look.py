@@ -1,6 +1,6 @@
 """The second look: before filter refuses every node, it waits a moment for the watch.
 
-kube-scheduler asks because of an event that our watch may not have seen yet, and a refusal can cost the pod minutes.
+kube-scheduler may ask because of an event that our watch has not shown yet, and a refusal can delay the pod by minutes.
 """
 
 from collections.abc import Callable
@@ -10,15 +10,15 @@ from extender_service.cluster.state.cluster_events import ClusterEvent
 from extender_service.scheduling.decision import Decision
 from extender_service.seams import Clock
 
-# The longest that one call waits.
+# The most seconds that one call waits.
 PATIENCE_SECONDS = 0.025
-# The share of wall time that all calls together may wait, and how much of it may be saved up.
+# The share of time that all calls together may wait, and the most seconds that may be saved up.
 SHARE = 0.05
 SAVED_SECONDS = 0.25
 
 
 class WaitBudget:
-    """Time that may still be spent waiting: it grows with the clock and is used up by waits."""
+    """Seconds that calls may still spend waiting: they grow with the clock and are used up by waits."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -33,7 +33,7 @@ class WaitBudget:
         return PATIENCE_SECONDS if self._left >= PATIENCE_SECONDS else 0.0
 
     def spend(self, seconds: float) -> None:
-        """Account for a wait."""
+        """Subtract a wait from the budget."""
         self._left -= seconds
 
 
@@ -46,7 +46,7 @@ class SecondLook:
         self._budget = WaitBudget(clock)
 
     async def decide(self, refused: Decision, decide: Callable[[], Decision], deadline: float) -> tuple[Decision, bool]:
-        """Return the last decision, and whether any wait came before it; `decide` decides again, about all nodes."""
+        """Return the last decision, and whether it followed a wait. `decide` makes a new decision about all nodes."""
         if not _is_worthwhile(refused):
             return refused, False
         clock = self._clock
@@ -72,7 +72,7 @@ def _is_worthwhile(refused: Decision) -> bool:
 
 
 def _helpful(decision: Decision) -> ClusterEvent:
-    """Return the changes that could make one of the plugins that refused pass a node."""
+    """Return the changes after which a plugin that refused nodes could pass one."""
     events = ClusterEvent.NODE_ADDED if decision.question.nodes.unknown else ClusterEvent(0)
     refusing = decision.verdicts.rejecting_plugins()
     for plugin in decision.profile.filter:

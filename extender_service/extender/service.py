@@ -19,9 +19,9 @@ from extender_service.seams import Clock
 class ExtenderService:
     """The verbs, and what only an extender needs.
 
-    With `is_live`, the cluster follows an API server; otherwise it is a file, where nothing happens by itself.
-    `record` takes events about bindings that no caller has waited for. `clock` is that of the engine's profiles and of
-    the server.
+    With `is_live`, the cluster follows an API server; otherwise it is a file, which does not change by itself.
+    `record` takes events about bindings whose callers hung up. `clock` must be that of the engine's profiles and of the
+    server.
     """
 
     def __init__(
@@ -48,11 +48,11 @@ class ExtenderService:
         self.bind = BindVerb(engine, trust, record)
 
     def give_up(self, why: str) -> None:
-        """Undo all bindings that wait, and what is expected of other pods."""
+        """Undo all bindings that wait, and drop all expectations."""
         self.engine.binder.undo_all(why)
         self.expectations.drop_all()
 
     async def close(self, grace_seconds: float) -> None:
-        """Let bindings under way finish; undo those that take longer, and what is expected."""
+        """Let bindings under way finish; undo those that take longer than the grace period, and drop expectations."""
         await self.engine.binder.close(grace_seconds)
         self.expectations.drop_all()

@@ -1,4 +1,4 @@
-"""Whether this service may answer now: it knows the cluster well enough, and no other pair works."""
+"""Whether this service may answer now: it knows the cluster well enough, and no other pair may work."""
 
 from collections.abc import Callable
 
@@ -7,9 +7,11 @@ from extender_service.framework.guard import CycleError
 
 
 class Trust:
-    """`distrust` returns why the cluster is not known well enough to decide (half a list, or a state of long ago,
-    overfills nodes), or None. `leadership` follows which of several pairs of kube-scheduler and service works, if
-    there are several.
+    """Checks that this service may answer.
+
+    `distrust` returns why the cluster is not known well enough to decide, or None: decisions from an incomplete list or
+    an old state overfill nodes. If there are several pairs of kube-scheduler and service, `leadership` follows which
+    one works.
     """
 
     def __init__(self, distrust: Callable[[], str | None] = lambda: None, leadership: Leadership | None = None) -> None:
@@ -17,7 +19,7 @@ class Trust:
         self._leadership = leadership
 
     async def wait(self) -> None:
-        """Wait until this pair leads, for as long as its caller has patience."""
+        """Wait until this pair leads, up to `LeaseTimes.patience_seconds`."""
         if self._leadership is not None:
             await self._leadership.wait()
 

@@ -1,1 +1,1 @@
-"""Refuses calls that are too many or too large, and lends memory for large bodies."""
+"""Refuses calls when there are too many or they are too large, and reuses memory for large bodies."""

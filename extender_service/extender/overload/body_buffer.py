@@ -1,36 +1,36 @@
-"""The memory of a large body, kept for the next one to be read into.
+"""Keeps the memory of a large body, to read the next one into it.
 
-Five thousand whole nodes are 50 MB. The kernel takes as long to find that much memory, page by page, as it takes to
-decode them, and whoever sends whole nodes sends them with each call.
+Five thousand whole nodes are 50 MB. The kernel takes as long to provide that much memory, page by page, as decoding
+takes, and a kube-scheduler that sends whole nodes sends them with each call.
 """
 
 import asyncio
 import sys
 
-# What is smaller, the allocator has at hand; what is larger, or was not needed for longer, others should have.
+# The allocator has memory for smaller bodies ready. Memory that is larger, or unused for longer, goes back to it.
 _LEAST_BYTES = 1 << 20
 _MOST_BYTES = 64 << 20
 _KEPT_SECONDS = 5.0
 
 
 class BodyRoom:
-    """The last large body, until the next one begins to come."""
+    """The memory of the last large body, until the next one begins to arrive."""
 
     def __init__(self) -> None:
         self._kept: bytearray | None = bytearray()
-        # What that is for an object that nobody else has is another number in some versions of Python.
+        # The reference count of an object without other references differs between versions of Python.
         self._references_if_unused = self._references
         self._kept = None
         self._timer: asyncio.TimerHandle | None = None
 
     def take(self, size: int) -> bytearray:
-        """Return where to write a body of so many bytes, 0 where that is not known, from the start and beyond its end.
+        """Return a buffer for a body of `size` bytes, 0 if that is not known. Longer bodies extend it.
 
-        What is in it until then has no meaning.
+        Its present content has no meaning.
         """
         if self._kept is None or size < _LEAST_BYTES:
             return bytearray()
-        # What was decoded from it, or is on its way to a slow caller, is a part of it, not a copy.
+        # Values that were decoded from the body, or wait to be sent to a slow caller, are views of it, not copies.
         is_used = self._references > self._references_if_unused
         kept, self._kept = self._kept, None
         if is_used:

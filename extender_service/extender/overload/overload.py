@@ -1,4 +1,4 @@
-"""How much may be in work at once: calls, bindings that wait, and the memory for bodies."""
+"""Limits for the work at one time: calls, bindings that wait, and the memory for bodies."""
 
 import asyncio
 from collections.abc import Iterator, Sized
@@ -14,11 +14,11 @@ Limit = Literal["", "body-size", "bodies-size", "requests", "bindings", "decisio
 
 @dataclass(frozen=True)
 class CallLimits:
-    """What a call may take, and all of them together.
+    """What one call may take, and all calls together.
 
     - `body_bytes`, `bodies_bytes`: of one body, and of all that are being read or decided about
-    - `requests`: calls that have come whole and are not answered, but for bindings; `bindings`: these
-    - `decision_seconds`: from the arrival of a call, but for bindings, to its answer
+    - `requests`: complete calls without an answer yet, except bindings; `bindings`: the same for bindings
+    - `decision_seconds`: from the arrival of a call to its answer, except for bindings
     """
 
     body_bytes: int = 256 << 20
@@ -38,7 +38,7 @@ class LimitError(Exception):
 
 
 class BodyShare:
-    """What one body takes of the memory for all. It is being read within the context, and kept until released."""
+    """One body's share of the memory for bodies. The body is read within the context, and kept until `release`."""
 
     def __init__(self, load: "Load") -> None:
         self._load = load
@@ -47,7 +47,8 @@ class BodyShare:
         self._task = asyncio.current_task()
 
     def add(self, size: int) -> None:
-        """Account for another piece. Raises LimitError; bodies that have been coming for longer may have to go."""
+        """Count another piece of `size` bytes. Stops reading bodies that began earlier to make room, or raises
+        LimitError."""
         self._size += size
         self._load.bodies_bytes += size
         limits = self._load.limits
@@ -60,7 +61,7 @@ class BodyShare:
                 raise _too_many_bodies(limits.bodies_bytes)
 
     def give_up(self) -> None:
-        """Stop reading the body, and let others have its share."""
+        """Stop reading the body, and free its share for others."""
         del self._load.reading[self]
         self.release()
         self._is_given_up = True
@@ -78,13 +79,13 @@ class BodyShare:
             raise _too_many_bodies(self._load.limits.bodies_bytes) from error
 
     def release(self) -> None:
-        """Say that the body is not needed any more."""
+        """Free the share, as the body is not needed any more."""
         self._load.bodies_bytes -= self._size
         self._size = 0
 
 
 class Load:
-    """What is in work now. `tasks` are the calls that have begun to come; the server has them."""
+    """The calls and bodies in work now. `tasks` is the server's set of the calls that have begun to arrive."""
 
     def __init__(self, limits: CallLimits) -> None:
         self.limits = limits
@@ -95,7 +96,7 @@ class Load:
         self.bindings = 0
 
     def require_room(self) -> None:
-        """Raise LimitError if too many calls are in work for this one to be decided about in time."""
+        """Raise LimitError if too many calls are in work to decide about this one in time."""
         in_work = len(self.tasks) - len(self.reading) - self.bindings
         if in_work > self.limits.requests:
             raise LimitError("requests", f"too much to do: {in_work} calls are in work (--max-requests)")
@@ -113,7 +114,7 @@ class Load:
 
 
 def body_too_large(most: int) -> LimitError:
-    """Return the error of a body that is too large."""
+    """Return the error for a body of more than `most` bytes."""
     return LimitError("body-size", f"the body has more than {most} bytes (--max-body-size)", 413)
 
 

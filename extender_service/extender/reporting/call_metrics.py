@@ -11,7 +11,7 @@ from extender_service.observability.metrics_registry import MetricsRegistry
 
 Result = Literal["ok", "refused", "error"]
 
-# From a call about a few nodes to one that has outlasted kube-scheduler's patience (5 s by default).
+# Seconds, from a call about a few nodes to one that exceeds kube-scheduler's httpTimeout (5 s by default).
 _SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
@@ -32,7 +32,7 @@ class CallMetrics:
         registry = metrics.prometheus
         requests = Counter(
             "extender_service_requests",
-            "Calls by what came of them: ok; refused, as no node passed; error.",
+            "Calls by outcome: ok; refused, as no node passed; error.",
             ["verb", "result"],
             registry=registry,
         )
@@ -56,14 +56,14 @@ class CallMetrics:
         }
         second_looks = Counter(
             "extender_service_second_looks",
-            "Filter calls that waited a moment for the watch before refusing every node, by what came of them.",
+            "Filter calls that waited a moment for the watch before refusing every node, by outcome.",
             ["result"],
             registry=registry,
         )
         self._second_looks = {result: second_looks.labels(result) for result in get_args(Result)}
         limited = Counter(
             "extender_service_limited_requests",
-            "Calls that ended with an error since they exceeded a limit, by the limit.",
+            "Calls that ended with an error because they exceeded a limit, by limit.",
             ["verb", "limit"],
             registry=registry,
         )

@@ -1,10 +1,10 @@
 """One log line per decision.
 
-The line says why nodes were refused: how many for which reason, and how many by which plugin. At debug it has the best
-nodes, too, with what each plugin contributed to their scores.
+The line reports why nodes were refused: how many for each reason, and how many by each plugin. At debug level it also
+has the best nodes, with what each plugin contributed to their scores.
 
-A decision is told at info, also when no node passed: that is the cluster's state, which kube-scheduler deals with. A
-call that ended with an error is a warning: its pod waits for no reason of its own, and kube-scheduler tries again.
+A decision is logged at info, also if no node passed: that is the cluster's state, which kube-scheduler handles. A call
+that ended with an error is a warning: its pod waits through no fault of its own, and kube-scheduler tries again.
 """
 
 import logging
@@ -20,10 +20,10 @@ _SCORED_NODES = 3
 
 
 def log_decision(observation: Observation) -> None:
-    """Tell what was decided about a pod, or that nothing could be."""
+    """Log the decision about a pod, or the error that prevented it."""
     level = logging.WARNING if observation.error else logging.INFO
     if log.isEnabledFor(level):
-        # Not log.log: that looks for the line of code that it was called from.
+        # Not log.log: that searches the stack for the line of code that called it.
         message = "failed" if observation.error else "decided"
         record = logging.LogRecord(log.name, level, "", 0, message, (), None)
         record.created = observation.at
@@ -32,9 +32,9 @@ def log_decision(observation: Observation) -> None:
 
 
 def availability(passed: int, asked: int, reasons: Mapping[str, int]) -> str:
-    """Say how many nodes passed and why the others did not, in the words of kube-scheduler.
+    """Describe how many nodes passed and why the others did not, in the words of kube-scheduler.
 
-    See FitError.Error in pkg/scheduler/framework/types.go, which speaks only where no node passed.
+    See FitError.Error in pkg/scheduler/framework/types.go, which covers only the case that no node passed.
     """
     counted = sorted(f"{count} {reason}" for reason, count in reasons.items())
     return f"{passed}/{asked} nodes are available: {', '.join(counted)}."

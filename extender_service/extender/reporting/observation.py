@@ -1,4 +1,4 @@
-"""What is told about each call, for logs and metrics; the rooms above decide what becomes of it."""
+"""What is reported about each call, for logs and metrics. The modules that use it decide what to log and count."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -12,12 +12,12 @@ Verb = Literal["filter", "prioritize", "preempt", "bind"]
 
 
 class Observation(msgspec.Struct, kw_only=True, gc=False):
-    """One call of a verb and what came of it.
+    """One call of a verb and its outcome.
 
-    `seconds` is what it took, and `at` when it was answered, in seconds since 1970. `asked` and `passed` count nodes;
-    `grounds` are what the decision about them rests on; `node_name` is the one chosen or bound to; `ahead`: it was
-    decided before the call came; `error` is empty unless the call ended with one; `limit` is the one that this error is
-    about, if any.
+    `seconds` is how long it took, and `at` when it was answered, in seconds since 1970. `asked` and `passed` count
+    nodes. `grounds` has the parts of the decision that explain it. `node_name` is the node chosen or bound to. `ahead`:
+    the decision was made before the call arrived. `error` is empty unless the call ended with an error. `limit` is the
+    limit that the call exceeded, if any.
     """
 
     verb: Verb

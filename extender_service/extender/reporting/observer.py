@@ -1,4 +1,4 @@
-"""What becomes of the observations of calls: counts, and lines in the log."""
+"""Turns the observations of calls into counts, and lines in the log."""
 
 import asyncio
 
@@ -7,7 +7,7 @@ from extender_service.extender.reporting.decision_log import log_decision
 from extender_service.extender.reporting.observation import Observation
 from extender_service.observability.metrics_registry import MetricsRegistry
 
-# How long a call may wait to be told about, and how many may wait at most: to tell of these takes less than a decision.
+# Seconds until a call is reported, and the most calls that may wait: reporting these takes less than a decision.
 _DELAY_SECONDS = 0.02
 _MOST_WAITING = 8
 
@@ -15,8 +15,8 @@ _MOST_WAITING = 8
 class CallObserver:
     """Counts calls and logs them, those of a moment together.
 
-    kube-scheduler calls hundreds of times a second, and what it takes to tell of a call has left the processor's caches
-    in between: to tell of one takes as long as of three, one right after the other. And the next call need not wait.
+    kube-scheduler calls hundreds of times a second. Between calls, the code that reports them leaves the processor's
+    caches: reporting one call takes as long as reporting three in a row. And the next call does not wait for it.
     """
 
     def __init__(self, metrics: MetricsRegistry) -> None:
@@ -26,7 +26,7 @@ class CallObserver:
         self._timer: asyncio.TimerHandle | None = None
 
     def __call__(self, observation: Observation) -> None:
-        """Take note of a call."""
+        """Note a call, to be counted and logged soon."""
         self._waiting.append(observation)
         if len(self._waiting) == _MOST_WAITING:
             self.tell()
@@ -34,7 +34,7 @@ class CallObserver:
             self._timer = asyncio.get_running_loop().call_later(_DELAY_SECONDS, self.tell)
 
     def tell(self) -> None:
-        """Tell about the calls of which that was not done yet."""
+        """Count and log the calls that wait for it."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -18,7 +18,7 @@ from extender_service.serving.scope import HungUp
 class BindVerb:
     """Binds pods by name. Callers that ask for a binding under way join it.
 
-    An event about a binding that no caller has waited for goes to `record`.
+    If all callers hang up before the binding ends, an event about its outcome goes to `record`.
     """
 
     def __init__(self, engine: Engine, trust: Trust, record: Record) -> None:
@@ -30,7 +30,7 @@ class BindVerb:
         self._callers: dict[str, list[HungUp]] = {}
 
     async def __call__(self, args: ExtenderBindingArgs, hung_up: HungUp) -> None:
-        """Bind a pod, or join the binding of it that is under way. Raises BindError, or CycleError."""
+        """Bind a pod, or join its binding that is under way. Raises BindError, or CycleError."""
         self._trust.require_lead()
         uid = args.pod_uid
         under_way = self._binder.under_way(uid)
@@ -73,17 +73,17 @@ class BindVerb:
         return True
 
     async def _unbound(self, args: ExtenderBindingArgs) -> Pod | None:
-        """Return the pod that is to be bound, None if it is bound to that node already."""
+        """Return the pod to bind, None if it is bound to that node already."""
         uid = args.pod_uid
         placement = self._cluster.placements.get(uid)
         bound_to = self._binder.shown_on(uid)
         if placement is not None and placement.assumed:
-            # Bound before, as far as is known here. If it is not, its room must not be given away before it is.
+            # As far as is known here, the pod is bound already. If not, other pods must not get its room meanwhile.
             bound_to = await self._binder.read_back(placement)
             placement = self._cluster.placements.get(uid)
         if bound_to is None:
             pod = placement.pod if placement is not None else await self._wanted(args)
-            # While it was read, the watch may have shown more.
+            # The watch may have shown more while the pod was read.
             bound_to = pod.spec.node_name or self._binder.shown_on(uid)
             if not bound_to:
                 return pod
@@ -92,9 +92,9 @@ class BindVerb:
         return None
 
     def _judged(self, pod: Pod, node_name: str) -> Decision | None:
-        """Let the plugins look at the node that was chosen elsewhere, if some act on what they saw.
+        """Run the plugins for the node that was chosen elsewhere, if some need the state of a decision to bind.
 
-        The pod's placement on another node ends first, as what it took there is free again, for this pod, too.
+        The pod's placement on another node ends first, which frees what it reserved there, also for this pod.
         """
         self._cluster.drop_placement(pod_uid(pod))
         if not self._engine.profiles.of(pod).sets_aside:
@@ -103,7 +103,7 @@ class BindVerb:
         return self._engine.decide(Question(pod, nodes, chosen_elsewhere=True))
 
     async def _wanted(self, args: ExtenderBindingArgs) -> Pod:
-        """Read the pod by name: the caller sends nothing else of it."""
+        """Read the pod, as the caller sends only its name and UID. Raises BindError."""
         pod = await self._binder.read(args.pod_namespace, args.pod_name)
         if pod is None:
             raise BindError(f"pod {_name(args)} does not exist")

@@ -1,4 +1,4 @@
-"""The filter verb: which nodes a pod may go to; in `replace` mode, the one it is to go to."""
+"""The filter verb: which nodes a pod may run on; in `replace` mode, the one node chosen for it."""
 
 import asyncio
 import logging
@@ -29,15 +29,15 @@ from extender_service.serving.scope import HungUp
 
 log = logging.getLogger(__name__)
 
-# Of one answer. kube-scheduler keeps such texts, too; they quote what the pod asks for, once for each node.
+# The most characters of one answer. kube-scheduler keeps these texts, too; they may quote the pod, once for each node.
 _MOST_REASON_CHARACTERS = 32 << 20
 
 
 class FilterOutcome(msgspec.Struct):
     """The answer, and what to report about it.
 
-    `grounds` are those of the decision, None where the pod was being bound already. `passing` are the indexes of the
-    whole nodes in the answer, where all that pass are in it.
+    `grounds` are those of the decision, None if the pod was being bound already. `passing` are the indexes of the whole
+    nodes in the answer, if it has all nodes that pass.
     """
 
     result: ExtenderFilterResult
@@ -51,9 +51,9 @@ class FilterOutcome(msgspec.Struct):
 
 
 class FilterVerb:
-    """Answers which nodes pass; if the policy chooses a node, which one.
+    """Answers which nodes pass, or which node was chosen, if the policy chooses one.
 
-    Where the cluster is a file, nothing happens by itself: `second_look` is None, and no pod is expected.
+    If the cluster is a file, it does not change by itself: `second_look` is None, and no pod is expected.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class FilterVerb:
         self._policy = policy
         self._second_look = second_look
         self._clock = clock
-        # kube-scheduler makes whole nodes again from the answer, which matters to its own Score plugins alone.
+        # kube-scheduler rebuilds whole nodes from the answer, which only matters to its own Score plugins.
         self._warns_of_whole_nodes = second_look is not None and not policy.chooses_node
 
     async def __call__(
@@ -83,7 +83,7 @@ class FilterVerb:
     ) -> FilterOutcome:
         """Decide, and in `replace` reserve the chosen node; the pod is expected there unless the caller has hung up.
 
-        Raises CycleError, DecodeError or QuantityError for what cannot be decided by the `deadline`.
+        Raises CycleError, DecodeError or QuantityError if no decision is possible, or not by the `deadline`.
         """
         await self._trust.wait()
         self._trust.require()
@@ -112,8 +112,8 @@ class FilterVerb:
     async def _held_by_binding(self, uid: str, pod: Pod, args: ExtenderArgs, deadline: float) -> FilterOutcome | None:
         """Answer with the node that the pod is being bound to, or was bound to without our watch showing it yet.
 
-        Where that node is not among those asked, the binding must come to nothing first. Raises CycleError if it did
-        not.
+        If the caller does not ask about that node, the binding is undone first. Raises CycleError if it ended with the
+        pod bound.
         """
         binder = self._engine.binder
         placement = self._cluster.placements.get(uid)
@@ -137,12 +137,12 @@ class FilterVerb:
         return None
 
     def _require_last_call(self, uid: str, pod: Pod) -> None:
-        """Raise CycleError if another call about the pod came while this one waited: what that one did counts."""
+        """Raise CycleError if another call about the pod arrived while this one waited: the later call counts."""
         if self._cluster.placements.get(uid) is not None or self._engine.binder.under_way(uid) is not None:
             raise CycleError(f"pod {pod_name(pod)} was asked about again in the meantime")
 
     async def _decide(self, pod: Pod, args: ExtenderArgs, deadline: float) -> tuple[Decision, bool]:
-        """Decide; before refusing every node, wait a moment for the watch. Returns whether it waited."""
+        """Decide, and before refusing every node wait a moment for the watch. Also returns whether it waited."""
 
         policy = self._policy
 
@@ -164,7 +164,7 @@ class FilterVerb:
     def _chosen(self, pod: Pod, decision: Decision, hung_up: HungUp) -> FilterOutcome:
         """Answer with one of the best nodes, and place the pod there.
 
-        Nothing is awaited from the decision on: another call must not be given the same room.
+        Nothing may be awaited after the decision: otherwise another call could get the same room.
         """
         outcome = _one(decision.question.nodes, decision.choose(), len(decision.feasible))
         if self._second_look is not None and not self._is_bound(pod) and not hung_up():

@@ -30,19 +30,19 @@ log = logging.getLogger(__name__)
 
 
 class Proposal(msgspec.Struct):
-    """What kube-scheduler proposes for a node, and which of it is there: UIDs and slots of pods that count on it."""
+    """The victims that kube-scheduler proposes for a node, and those of them that count there, by UID and slot."""
 
     proposed: MetaVictims
     there: dict[str, int]
 
     @property
     def is_current(self) -> bool:
-        """Whether all of the proposed victims are there."""
+        """Whether all of the proposed victims count on the node."""
         return {victim.uid for victim in self.proposed.pods} == self.there.keys()
 
 
 class PreemptVerb:
-    """Answers on which of the proposed nodes the pod fits once which pods are gone."""
+    """Answers on which of the proposed nodes the pod fits after which pods are deleted."""
 
     def __init__(
         self, engine: Engine, trust: Trust, expectations: Expectations, policy: Policy, *, clock: Clock
@@ -55,12 +55,13 @@ class PreemptVerb:
         self._clock = clock
 
     def __call__(self, pod: Pod, args: ExtenderPreemptionArgs, deadline: float = math.inf) -> ExtenderPreemptionResult:
-        """Answer with the nodes where it helps, and the victims there.
+        """Answer with the nodes where preemption helps, and the victims there.
 
-        `beside`, the proposed victims go, since kube-scheduler's own plugins need it, and more only where this
-        service's plugins need more; in `replace`, what these need. The proposed victims go where these need none.
-        Nodes where nothing helps are dropped, and those without victims: kube-scheduler takes a UID that it does not
-        find on a node for an error, and an empty list for a crash. Raises CycleError, also after the `deadline`.
+        In `beside`, the victims are the proposed ones, which kube-scheduler's own plugins need, and more only where
+        this service's plugins need more. In `replace`, they are those that this service's plugins need, or the proposed
+        ones where these plugins need none. The answer leaves out nodes where preemption does not help, and nodes
+        without victims: an empty list makes kube-scheduler panic, and a UID that it does not find on the node is an
+        error. Raises CycleError, also after the `deadline`.
         """
         self._trust.require()
         self._expectations.expire()
@@ -76,10 +77,10 @@ class PreemptVerb:
         return ExtenderPreemptionResult(victims)
 
     def _present(self, pod: Pod, proposed: Mapping[str, MetaVictims]) -> dict[str, Proposal]:
-        """Find what is proposed in the cluster; nodes that are not there, or none of whose victims is, are left out."""
+        """Find the proposed nodes and victims in the cluster; leave out unknown nodes, and nodes without any victim."""
         proposals: dict[str, Proposal] = {}
         for name, victims in proposed.items():
-            # By UID: a pod that is proposed twice can be taken off its node only once.
+            # By UID: a pod that is proposed twice counts as one victim.
             slots = {victim.uid: self._cluster.slot_on(victim.uid, name) for victim in victims.pods}
             proposal = Proposal(victims, {uid: slot for uid, slot in slots.items() if slot is not None})
             if not proposal.is_current:
@@ -104,7 +105,7 @@ class PreemptVerb:
             require_time(self._clock, question.deadline, "settling the victims")
             passes = outcome.passing[question.nodes.positions[position]]
             if passes and proposal.is_current:
-                # Each once, as it is on the node.
+                # Each victim once, as on the node.
                 victims = [MetaPod(uid) for uid in proposal.there]
                 kept[name] = MetaVictims(victims, proposal.proposed.num_pdb_violations)
                 continue

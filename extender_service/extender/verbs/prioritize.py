@@ -28,17 +28,17 @@ class PrioritizeVerb:
         self._policy = policy
 
     def __call__(self, pod: Pod, args: ExtenderArgs, deadline: float = math.inf) -> Priorities:
-        """Score the nodes of a request, in their order; a node that is not known scores 0.
+        """Score the nodes of a request, in their order; an unknown node scores 0.
 
-        `beside` kube-scheduler's own scores: 0..10. In `replace`, the weighted totals of the framework.
-        Raises CycleError, DecodeError or QuantityError for what cannot be scored by the `deadline`.
+        Scores are 0..10 in `beside`, and the weighted totals of the Score plugins in `replace`.
+        Raises CycleError, DecodeError or QuantityError if scoring is not possible, or not by the `deadline`.
         """
         self._trust.require()
         self._expectations.expire()
         asked = self._nodes.find(args)
         scores = self._engine.score(Question(pod, asked, deadline))
         max_total = self._engine.profiles.of(pod).max_total
-        # One more, which the position -1 of a node that is not known picks.
+        # One more score, the 0 of unknown nodes: their position is -1.
         by_position = np.zeros(len(asked.view) + 1, np.int64)
         by_position[np.flatnonzero(asked.asked)] = self._policy.priorities(scores.totals, max_total)
         return Priorities(asked.names, by_position[asked.positions])

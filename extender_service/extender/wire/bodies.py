@@ -1,7 +1,7 @@
 """The bodies of requests and answers."""
 
-# One that came in pieces is put together in place.
+# The body of a request. One that arrives in pieces is assembled in a bytearray.
 Body = bytes | bytearray
 
-# The body of an answer, in pieces that are sent one after the other.
+# The body of an answer: pieces, which are sent in this order.
 Answer = tuple[bytes | memoryview, ...]

@@ -13,7 +13,7 @@ from extender_service.extender.wire.request_limits import LARGE_BODY_BYTES, requ
 from extender_service.kube.parsing.decoder import DecodeError, Decoder
 from extender_service.kube.types.extender_api import Args
 
-# An event of a pod has room for 1 KB.
+# The message of an event has 1 KB at most.
 _MOST_ERROR_CHARACTERS = 4000
 
 A = TypeVar("A", bound=Args)
@@ -32,7 +32,7 @@ class ArgsDecoder(Generic[A]):
     def decode(self, body: bytes | bytearray) -> A:
         """Decode a request body. Raises DecodeError that names the field."""
         if len(body) > LARGE_BODY_BYTES:
-            with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # which the decoder tells better
+            with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # the decoder words these better
                 require_moderate_arguments(body)
         args = self._decoder.decode(body)
         if args.is_complete:
@@ -45,7 +45,7 @@ class ArgsDecoder(Generic[A]):
 
 
 def _with_go_names(raw: msgspec.Raw, kind: inspect.Type) -> object:
-    """Rename the fields of arguments as Go writes them, and leave out unknown ones."""
+    """Rename the fields of arguments to Go's spelling, and leave out unknown ones."""
     if isinstance(kind, inspect.UnionType):
         kind = kind.types[0]  # the other is None
     try:
@@ -63,14 +63,14 @@ def _with_go_names(raw: msgspec.Raw, kind: inspect.Type) -> object:
             case inspect.ListType():
                 return [_with_go_names(element, kind.item_type) for element in _elements.decode(raw)]
     except msgspec.ValidationError:
-        pass  # null, which counts as nothing, or the wrong type, which is told with the field's name when it is decoded
+        pass  # null, which counts as absent, or the wrong type, which decoding reports with the field's name
     return raw
 
 
 def error_text(message: str) -> str:
     """Make a message fit for an Error field, which kube-scheduler uses as a format string, and for an event of the pod.
 
-    What is too long for both is cut: it quotes what a pod says.
+    A message that is too long for an event is cut: it may quote any text of the pod.
     """
     if len(message) > _MOST_ERROR_CHARACTERS:
         message = f"{message[:_MOST_ERROR_CHARACTERS]}… ({len(message) - _MOST_ERROR_CHARACTERS} more characters)"

@@ -1,5 +1,5 @@
-"""Calls about nodes as kube-scheduler sends them: thousands of names in each, mostly the same ones in the same order,
-and one pod in the two calls of filter and prioritize."""
+"""Decodes calls about nodes. kube-scheduler sends thousands of names in each, mostly the same ones in the same order,
+and the same pod to filter and prioritize."""
 
 import msgspec
 
@@ -19,21 +19,21 @@ from extender_service.kube.parsing.decoder import DecodeError, Decoder
 from extender_service.kube.types.core import Pod
 from extender_service.kube.types.extender_api import Args, ExtenderArgs, NodeList
 
-# Several kube-schedulers, or a pod that some nodes are not asked for, make for more than one list.
+# Lists of names to keep: several kube-schedulers send different lists, and some pods are asked about fewer nodes.
 _MOST_LISTS = 4
 _MOST_LIST_BYTES = 12 << 20
-# Of a name in a list, beside its characters.
+# Bytes that a name in a list takes besides its characters.
 _BYTES_A_NAME = 60
 _MOST_PODS = 4
-# What is decoded takes so much more than JSON.
+# Bytes that decoded objects take per character of JSON.
 _BYTES_A_CHARACTER = 24
 
-# What decoding says of input that is wrong, or written in another way than Go does.
+# What decoding raises for input that is wrong, or is not written as Go writes it.
 _NOT_AS_GO_WRITES = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class _UnreadNames(Args):
-    """ExtenderArgs whose names are as they came."""
+    """ExtenderArgs whose names are not decoded yet."""
 
     pod: Pod | None = None
     nodes: NodeList | None = None
@@ -41,7 +41,7 @@ class _UnreadNames(Args):
 
 
 class _Unread(Args):
-    """ExtenderArgs whose pod is as it came, too."""
+    """ExtenderArgs whose names and pod are not decoded yet."""
 
     pod: msgspec.Raw = msgspec.Raw()
     nodes: NodeList | None = None
@@ -49,8 +49,8 @@ class _Unread(Args):
 
 
 class ExtenderArgsDecoder:
-    """Decodes ExtenderArgs; names and pods that came in the last few calls are not read again, and are the same objects
-    then."""
+    """Decodes ExtenderArgs. Names and pods of the last few calls are not decoded again: the result has the same
+    objects."""
 
     def __init__(self) -> None:
         self._careful = ArgsDecoder(ExtenderArgs)
@@ -58,11 +58,11 @@ class ExtenderArgsDecoder:
         self._unread = msgspec.json.Decoder(_Unread)
         self._pod = Decoder(Pod)
         self._names = msgspec.json.Decoder(list[str])
-        # By the end of the body, as Go writes names last.
+        # The key is the end of the body, as Go writes names last.
         self._recent: LastFew[bytes, list[str]] = LastFew(
             "names of nodes", most_entries=_MOST_LISTS, most_entry_bytes=_MOST_LIST_BYTES
         )
-        # By the rest of such a body.
+        # The key is the rest of such a body.
         self._recent_pods: LastFew[bytes, Pod] = LastFew(
             "pods of calls", most_entries=_MOST_PODS, most_entry_bytes=_BYTES_A_CHARACTER * ORDINARY_BYTES
         )
@@ -87,18 +87,19 @@ class ExtenderArgsDecoder:
             if args.pod is not None and args.nodes is not None and raw_names in (b"", b"null"):
                 return _moderate(ExtenderArgs(args.pod, args.nodes), len(rest))
         except _NOT_AS_GO_WRITES:
-            pass  # what is wrong, or written in another way, the careful decoder finds out
+            pass  # the careful decoder handles other spellings, and reports errors
         return _moderate(self._careful.decode(body), len(body))
 
     def _without_recent_names(self, body: bytes | bytearray) -> tuple[bytes | bytearray, list[str] | None]:
-        """Return the names that came before, and the body without them; the body as it is if it ends with none."""
+        """Return the body without its names, and the names, if it ends with those of a recent call; else the whole
+        body and None."""
         for end, names, _ in self._recent.entries:
             if body.endswith(end):
                 return body[: -len(end)] + b"}", names
         return body, None
 
     def _decode_large(self, body: bytes | bytearray) -> _UnreadNames:
-        """Read the pod only if it is not too large."""
+        """Decode the pod only if it is not too large."""
         require_few_values(body)
         args = self._unread.decode(body)
         require_moderate_argument("Pod", args.pod, MOST_OBJECT_BYTES)

@@ -1,4 +1,4 @@
-"""Prioritize's answer, an object for every node, written without making these objects."""
+"""Encodes prioritize's answer, which has an object for every node, without creating these objects."""
 
 from collections.abc import Sequence
 
@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from extender_service.caches import LastFew
 
-# For as many lists of names as are decoded only once, and as large ones.
+# As many lists of names as the decoder keeps, and as large.
 _MOST_LISTS = 4
 _MOST_LIST_BYTES = 12 << 20
-# Of a name in a list, and of what is made of it, beside their characters.
+# Bytes that a name in a list and its JSON take, besides their characters.
 _BYTES_A_NAME = 200
 
 
@@ -23,7 +23,7 @@ class Priorities(msgspec.Struct):
 
 
 class PrioritiesEncoder:
-    """Writes a list of `wire.HostPriority`. What it needs of a list of names it keeps for the next call with it."""
+    """Encodes lists of HostPriority. It keeps the encoded names for the next call with the same list."""
 
     def __init__(self) -> None:
         self._recent: LastFew[Sequence[str], list[bytes]] = LastFew(
@@ -47,6 +47,6 @@ class PrioritiesEncoder:
             if of_names is names:
                 return beginnings
         beginnings = [b',{"Host":%b,"Score":' % msgspec.json.encode(name) for name in names]
-        # The names themselves are some of what was made of them.
+        # Twice, for the names and for the beginnings, which contain them.
         self._recent.keep(names, beginnings, 2 * sum(map(len, beginnings)) + _BYTES_A_NAME * len(names))
         return beginnings

@@ -1,7 +1,7 @@
-"""How much may be asked at once: what no cluster sends is refused before it takes time and memory.
+"""Limits of requests: refuses what no real cluster sends before it takes time and memory.
 
-A pod that an API server takes has 3 MiB at most, and scheduling reads a few KB of it. What each plugin does with a pod
-takes time and memory by the number of things in it; what is kept of it, too.
+A pod that an API server accepts has 3 MiB at most, and scheduling reads a few KB of it. The time and memory that
+plugins and caches take for a pod grow with the number of items in it.
 """
 
 from collections.abc import Collection, Mapping
@@ -14,12 +14,12 @@ from extender_service.caches import cached
 from extender_service.kube.parsing.decoder import DecodeError
 from extender_service.kube.types.core import Pod
 
-# A body without the names of nodes that has no more is not looked at closely.
+# A body with no more bytes than this, without the names of nodes, is not checked closely.
 ORDINARY_BYTES = 16 << 10
-# A larger one is looked at before it is decoded.
+# A larger body is checked before it is decoded.
 LARGE_BODY_BYTES = 1 << 20
 
-# What scheduling reads of a pod, as JSON; and how many things may be in a list or a map of it.
+# Bytes of JSON for all fields of a pod that scheduling reads, and items of a list or map in it.
 MOST_POD_BYTES = 512 << 10
 MOST_ITEMS = 1_000
 MOST_SELECTOR_VALUES = 10_000
@@ -27,21 +27,21 @@ MOST_RESOURCES = 100
 MOST_NODES = 50_000
 LONGEST_NAME = 253
 
-# Of what comes, before it is decoded: a pod or node, and the names of nodes. Other arguments may fill the body.
+# Bytes before decoding, of a pod or node and of the names of nodes. Other arguments may fill the body.
 MOST_OBJECT_BYTES = 4 << 20
 MOST_NAMES_BYTES = 4 << 20
 _MOST_BYTES = {"pod": MOST_OBJECT_BYTES, "nodenames": MOST_NAMES_BYTES}
-# 15,000 whole nodes have 6 million. What is decoded takes about 70 bytes for each.
+# JSON values in a body. 15,000 whole nodes have 6 million. A decoded value takes about 70 bytes.
 _MOST_VALUES = 8_000_000
 _FEWEST_BYTES_OF_MOST_VALUES = 2 * _MOST_VALUES
-# What NumPy writes of a chunk stays in the processor's caches.
+# Bytes per chunk, so that NumPy's intermediate arrays stay in the processor's caches.
 _CHUNK_BYTES = 256 << 10
 
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def require_few_values(body: bytes | bytearray) -> None:
-    """Raise DecodeError if a body has so many values that decoding it would take the memory."""
+    """Raise DecodeError if a body has so many values that decoding it would take too much memory."""
     if len(body) < _FEWEST_BYTES_OF_MOST_VALUES:
         return
     characters = np.frombuffer(body, np.uint8)
@@ -52,9 +52,9 @@ def require_few_values(body: bytes | bytearray) -> None:
 
 
 def require_moderate_arguments(body: bytes | bytearray) -> None:
-    """Raise DecodeError, with its name, if one of the arguments in a large body is too large.
+    """Raise DecodeError if one of the arguments in a large body is too large; the text names it.
 
-    Raises msgspec's errors for what is no JSON object.
+    Raises msgspec's errors for a body that is not a JSON object.
     """
     require_few_values(body)
     for name, value in _members.decode(body).items():
@@ -69,7 +69,7 @@ def require_moderate_argument(name: str, value: msgspec.Raw, most: int) -> None:
 
 
 def require_moderate_pod(pod: Pod) -> None:
-    """Raise DecodeError, with the field, if too much is in a pod."""
+    """Raise DecodeError if a pod has too much in it; the text names the field."""
     if len(msgspec.json.encode(pod)) > MOST_POD_BYTES:
         sizes = {
             f"{part}.{name}": len(msgspec.json.encode(value))
@@ -105,7 +105,7 @@ def _require_few(path: str, value: Collection[object], most: int) -> None:
 
 
 def _fields(value: msgspec.Struct) -> dict[str, object]:
-    """The fields that are set, by their names in JSON."""
+    """Return the fields that are set, by their names in JSON."""
     return {name: field for attribute, name in _names(type(value)) if (field := getattr(value, attribute))}
 
 

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 UNKNOWN_NODE = "node(s) not known to extender-service yet"
 
-# How Go begins a node in a list. Reading on to its end, through 10 KB of images and more, takes far longer.
+# How Go begins a node in a list. Parsing the whole node, with 10 KB of images and more, takes far longer.
 _GO_HEAD = re.compile(rb'\{"metadata":\{"name":"([-.a-z0-9]+)","uid":"[-0-9a-f]+","resourceVersion":"([0-9]+)",')
 
 _heads = Decoder(NodeHead)
@@ -26,7 +26,7 @@ _nodes = Decoder(Node)
 
 
 class WholeNodes(AskedNodes):
-    """Nodes that came whole: `items` are as they came."""
+    """Nodes that the caller sent whole: `items` are the undecoded objects."""
 
     by_name = False
 
@@ -43,9 +43,9 @@ class RequestedNodes:
         self._finder = finder
 
     def find(self, args: ExtenderArgs) -> AskedNodes:
-        """Find the nodes of a request. Nodes that came whole are taken at their word.
+        """Find the nodes of a request. Nodes that the caller sent whole are judged as sent.
 
-        Raises DecodeError for a node that cannot be read, QuantityError for a malformed quantity in one.
+        Raises DecodeError for a node that cannot be decoded, QuantityError for a malformed quantity in one.
         """
         if args.nodes is not None and (args.nodes.items or args.node_names is None):
             return self._whole(args.nodes.items)

@@ -1,7 +1,7 @@
-"""Whole nodes on their way back: the bytes that they came as leave again, without being copied.
+"""Whole nodes in answers: the bytes of the request are sent back, without being copied.
 
-Five thousand nodes are 50 MB. To write them into a new answer takes as long as to decide about them, most of it for the
-kernel to find that much memory.
+Five thousand nodes are 50 MB. Copying them into a new answer takes as long as deciding about them, mostly because the
+kernel has to provide that much memory.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from extender_service.extender.wire.bodies import Answer, Body
 from extender_service.kube.types.extender_api import ExtenderFilterResult, ResultNodeList
 
-# Of nodes that came one after the other and pass together. With more, finding them costs more than copying them.
+# The most runs of nodes that are adjacent in the request and pass. With more, finding them costs more than copying.
 _MOST_RUNS = 256
 
 _encode = msgspec.json.Encoder().encode
@@ -24,12 +24,12 @@ def encode_with_nodes(
 ) -> Answer:
     """Encode a result whose nodes are those of a request's `items` at the indexes `passing`, in the order of both.
 
-    `body` is what they were decoded from, and not to be changed until the answer is out.
+    `body` is what they were decoded from. It must not change until the answer is sent.
     """
     spans = _spans(items, passing, body)
     if not spans:
         return (_encode(result),)
-    # The nodes come first, so this is the bracket that opens their list.
+    # The nodes are the first field, so this is the bracket that opens their list.
     head, bracket, tail = _encode(msgspec.structs.replace(result, nodes=ResultNodeList([]))).partition(b"[")
     view = memoryview(body)
     pieces: list[bytes | memoryview] = [head + bracket]
@@ -40,7 +40,7 @@ def encode_with_nodes(
 
 
 def _spans(items: Sequence[msgspec.Raw], passing: NDArray[np.intp], body: Body) -> list[tuple[int, int]]:
-    """Where the body has nodes that pass and came one after the other; nothing if that is not worth it, or not so."""
+    """Return the spans of the body with adjacent nodes that pass; none if there are too many, or it lacks the nodes."""
     if not len(passing):
         return []
     gaps = np.flatnonzero(np.diff(passing) != 1)
@@ -52,7 +52,7 @@ def _spans(items: Sequence[msgspec.Raw], passing: NDArray[np.intp], body: Body) 
         (_address(items[one]) - start, _address(items[other]) - start + len(memoryview(items[other])))
         for one, other in zip(first, last, strict=True)
     ]
-    # A list under a name that is not Go's was decoded from a copy.
+    # A list whose field is not spelled as in Go was decoded from a copy.
     is_in_body = all(0 <= begin < end <= len(body) for begin, end in spans)
     return spans if is_in_body else []
 
