@@ -49,7 +49,7 @@ class Dimensions:
         return [*_FIXED_NAMES, *(resource or "" for resource in self._scalars.values)]
 
     def find(self, resource: str) -> int:
-        """Return a resource's dimension, or -1 if nobody offers or requests it."""
+        """Return a resource's dimension, or -1 if no node offers it and no pod requests it."""
         fixed = FIXED.get(resource)
         if fixed is not None:
             return fixed

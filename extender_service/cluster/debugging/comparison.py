@@ -19,7 +19,7 @@ from extender_service.kube.types.keys import key_of
 # More of one kind than this are counted, not named.
 _MOST_NAMED = 50
 
-# Facts of nodes by node name and what they tell; one that is not there is zero, false or unset.
+# Facts of nodes by node name and name of the fact; a missing one is zero, false or unset.
 _Facts = dict[tuple[str, str], int | str]
 
 
@@ -107,18 +107,18 @@ def identity(facts: PodFacts) -> str:
 
 
 def _known_pods(cluster: Cluster) -> dict[str, int]:
-    """The slot of each pod that the watch has told of, by UID."""
+    """The slot of each pod that the watch has reported, by UID."""
     ahead = {placement.slot for placement in cluster.placements}
     return {facts.uid: slot for slot, facts in enumerate(cluster.pods.facts) if facts is not None and slot not in ahead}
 
 
 def _wishes(pods: PodTable, slot: int) -> tuple[LabelSet, PodAffinityTerms]:
-    """What a pod tells others, and wants of them."""
+    """The labels of a pod, which other pods' terms select by, and its own affinity terms."""
     return pods.label_sets[int(pods.label_set[slot])], pods.terms_of(slot)
 
 
 def _other_objects(cluster: Cluster) -> set[str]:
-    """What is known of all kinds but nodes and pods, by kind, name and resource version."""
+    """All known objects except nodes and pods, by kind, name and resource version."""
     return {
         f"{type(item).__name__} {'/'.join(filter(None, key_of(item)))} at version {item.metadata.resource_version}"
         for item in chain(cluster.workloads, cluster.storage)

@@ -28,7 +28,7 @@ class Image(msgspec.Struct, frozen=True, gc=False):
         return self.rows.bit_count()
 
     def on_rows(self, capacity: int) -> NDArray[np.bool_]:
-        """Tell for each row whether its node has it."""
+        """Return for each row whether its node has the image."""
         bits = np.frombuffer(self.rows.to_bytes((capacity + 7) // 8, "little"), np.uint8)
         return np.unpackbits(bits, count=capacity, bitorder="little").view(np.bool_)
 

@@ -1,4 +1,4 @@
-"""Node labels as columns: one per label key that somebody asked for."""
+"""Node labels as columns: one per label key that a plugin has asked for."""
 
 from collections import Counter
 from collections.abc import Mapping

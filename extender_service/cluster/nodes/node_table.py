@@ -186,7 +186,7 @@ class NodeTable:
         return np.where((rows >= 0) & self.exists[rows], rows, -1)
 
     def is_node(self, name: str) -> bool:
-        """Tell whether a node of this name exists."""
+        """Return whether a node of this name exists."""
         row = self.row_of.get(name, -1)
         return row >= 0 and bool(self.exists[row])
 

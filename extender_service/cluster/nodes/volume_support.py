@@ -26,7 +26,7 @@ class VolumeSupport(msgspec.Struct, frozen=True):
     limits: tuple[tuple[str, int], ...] = ()
 
     def counts(self, plugin: str) -> bool:
-        """Tell whether in-tree volumes of a plugin count as their driver's (isCSIMigrationOn in nodevolumelimits)."""
+        """Return whether in-tree volumes of a plugin count as their driver's (isCSIMigrationOn in nodevolumelimits)."""
         if not self.has_csi_node or plugin not in FOLLOWED:
             return False
         return plugin != PORTWORX or plugin in self.migrated

@@ -38,9 +38,9 @@ def disruption_budget(item: PodDisruptionBudget) -> DisruptionBudget | None:
 def violating(
     budgets: Collection[DisruptionBudget], pods: PodTable, slots: NDArray[np.intp], groups: NDArray[np.intp]
 ) -> NDArray[np.bool_]:
-    """Tell which of some pods, disrupted in this order, are more than a budget allows (filterPodsWithPDBViolation).
+    """Return which pods, disrupted in this order, are more than a budget allows (filterPodsWithPDBViolation).
 
-    The pods of a group, which are next to each other, are counted for themselves: each group has all of the budget.
+    The pods of a group stand next to each other. Each group is counted separately, against the whole budget.
     """
     violates = np.zeros(len(slots), np.bool_)
     protections = _by_label_set(budgets, pods)

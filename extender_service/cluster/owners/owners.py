@@ -1,4 +1,4 @@
-"""Services, controllers, namespaces and disruption budgets: what tells which pods belong together."""
+"""Services, controllers, namespaces and disruption budgets: the objects that show which pods belong together."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, TypeVar, TypeVarTuple
@@ -101,7 +101,7 @@ class Workloads:
         return list(self._objects[kind])
 
     def sizes(self) -> dict[str, int]:
-        """How many entries each table has, by its name; but for selections, which have a limit."""
+        """How many entries each table has, by its name, except selections, which have a limit."""
         return {
             "objects": sum(map(len, self._objects.values())),
             "services": len(self._services),

@@ -1,4 +1,4 @@
-"""Pods that came to nodes and left them, for counts of pods to follow."""
+"""Pods that started or stopped counting on a node. Counts of pods are kept current from these changes."""
 
 import msgspec
 
@@ -7,7 +7,7 @@ from extender_service.cluster.structures.change_log import ChangeLog
 
 
 class PodChange(msgspec.Struct, frozen=True, gc=False):
-    """A pod with these labels came to a node row (sign 1) or left it (-1)."""
+    """A pod with these labels was added to a node row (sign 1) or removed from it (-1)."""
 
     label_set: LabelSet
     row: int

@@ -1,4 +1,4 @@
-"""How many pods that a selector matches are on each node, kept for the selectors that decisions ask for."""
+"""How many pods on each node a selector matches, kept for the selectors that decisions ask for."""
 
 import weakref
 from collections.abc import Sequence
@@ -15,14 +15,14 @@ from extender_service.cluster.selection.label_sets import LabelSet, PodSelector
 from extender_service.cluster.structures.following_columns import FollowingColumns
 
 MOST_QUERIES = 512
-# Of all counts together, and of the queries, which pods make up.
+# Of all counts together, and of the queries, whose content pod authors choose.
 _MOST_BYTES_A_ROW = 8 << 10
 _MOST_BYTES_BESIDES = 8 << 20
 # Of what holds the counts and sums of a query.
 _BYTES_A_QUERY = 2 << 10
 # Of one query: a pod may be spread over zones and racks.
 _MOST_SUMS = 2
-# Each query may refer to other labels, that no pod has any more.
+# Each query may keep a label set alive that no pod has any more.
 _MOST_LAST_BYTES = 16 << 10
 
 
@@ -33,14 +33,14 @@ class PodQuery(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     with_terminating: bool = True
 
     def selects(self, pods: LabelSet) -> bool:
-        """Tell whether pods with these labels are such pods, as far as labels tell."""
+        """Return whether all selectors match pods with these labels, whether or not those are being deleted."""
         return all(selector.matches(pods.namespace, pods.labels) for selector in self.selectors)
 
 
 class _Sums(msgspec.Struct, gc=False):
     """Counts added up by the number that each row has, of the rows that are included (None: all).
 
-    They do not keep these two arrays, without which they are of no more use.
+    They hold only weak references to these two arrays: once one of them is gone, the sums are useless.
     """
 
     numbers: weakref.ref[NDArray[np.intp]]
@@ -48,7 +48,7 @@ class _Sums(msgspec.Struct, gc=False):
     by_value: NDArray[np.int64]
 
     def are_of(self, numbers: NDArray[np.intp], included: NDArray[np.bool_] | None) -> bool:
-        """Tell whether these are the very same arrays."""
+        """Return whether the sums are of these very arrays."""
         return self.numbers() is numbers and (None if self.included is None else self.included()) is included
 
     def is_of_no_use(self) -> bool:
@@ -56,7 +56,7 @@ class _Sums(msgspec.Struct, gc=False):
         return self.numbers() is None or (self.included is not None and self.included() is None)
 
     def follow(self, row: int, sign: int) -> None:
-        """Take over that there is a pod more, or less, on a row."""
+        """Count a pod added to a row (sign 1), or removed from it (-1)."""
         numbers = self.numbers()
         included = None if self.included is None else self.included()
         if numbers is None or (self.included is not None and included is None):
@@ -73,13 +73,13 @@ class _Counts(msgspec.Struct, gc=False):
     by_row: NDArray[np.int64]
     change_count: int
     sums: LastFew[None, _Sums]
-    # The labels that were looked at last, and whether such pods are selected: one change after the other is of pods
-    # that are alike.
+    # The label set that was matched last, and whether it is selected: changes in a row are often of pods with the same
+    # labels.
     last: LabelSet | None = None
     selects_last: bool = False
 
     def are_about(self, change: PodChange) -> bool:
-        """Tell whether a change is about pods that count."""
+        """Return whether a change is of a pod that the query counts."""
         if change.is_terminating and not self.query.with_terminating:
             return False
         label_set = change.label_set
@@ -96,7 +96,7 @@ class _Counts(msgspec.Struct, gc=False):
         return self.query_bytes + self.by_row.nbytes + sum(sums.by_value.nbytes for _, sums, _ in self.sums.entries)
 
     def follow(self, row: int, sign: int) -> None:
-        """Take over that there is a pod more, or less, on a row."""
+        """Count a pod added to a row (sign 1), or removed from it (-1)."""
         if row >= len(self.by_row):
             self.by_row = _lengthened(self.by_row, 2 * row + 1)
         self.by_row[row] += sign
@@ -105,7 +105,7 @@ class _Counts(msgspec.Struct, gc=False):
 
 
 class PodCounts(FollowingColumns[PodQuery, _Counts]):
-    """Counts by node row, one array per query, which follow the pods that come to nodes and leave them.
+    """Counts by node row, one array per query, kept current as pods are added to nodes and removed.
 
     The first answer to a query looks at all pods at once.
     """

@@ -1,4 +1,4 @@
-"""What the table of pods takes from a pod, worked out once for all who compare it or take it in."""
+"""What the pod table keeps of a pod, computed once, then compared with what the table has or added to it."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -68,7 +68,7 @@ def pod_entry(pod: AnyPod, uid: str, node_name: str) -> PodEntry:
 
 @cached("start times", most_entries=4096, most_entry_bytes=500, most_size=40)
 def _started(start_time: str) -> int:
-    """Microseconds since 1970; cached, as many pods start in one second, and each is told about more than once."""
+    """Microseconds since 1970. Cached: many pods start in the same second, and the watch reports each several times."""
     try:
         started = datetime.fromisoformat(start_time)
     except ValueError:
@@ -77,6 +77,6 @@ def _started(start_time: str) -> int:
 
 
 def _is_preempted(pod: AnyPod) -> bool:
-    """Tell whether a pod is being deleted to make room (podTerminatingByPreemption in default_preemption.go)."""
+    """Return whether a pod is being deleted to make room (podTerminatingByPreemption in default_preemption.go)."""
     disruption = next((condition for condition in pod.status.conditions if condition.type == "DisruptionTarget"), None)
     return disruption is not None and disruption.status == "True" and disruption.reason == "PreemptionByScheduler"

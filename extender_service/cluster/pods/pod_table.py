@@ -1,4 +1,4 @@
-"""The table of pods: where each is and what it takes, as numbers that whole sets of pods can be summed by."""
+"""The table of pods: where each is and what it requests, in arrays, so that sets of pods can be summed at once."""
 
 from collections.abc import Collection
 
@@ -24,7 +24,7 @@ PodKey = tuple[str, str]
 
 
 class PodFacts(msgspec.Struct, frozen=True, gc=False):
-    """What is kept of a pod: who it is, where it is, its volumes, and the numbers of what else it takes."""
+    """What is kept of a pod: its identity, its node, its volumes, and the number that stands for its requests."""
 
     namespace: str
     name: str
@@ -50,8 +50,8 @@ class PodTable:
     - `priority`; `started`: when it started, in microseconds since 1970, or NOT_STARTED
     - `preempted`: it is being deleted because kube-scheduler preempted it
 
-    Of the pods that count on a row, `changes` tells the latest, `anti_affinity` has the required terms of
-    anti-affinity, and `affinity` all other terms of affinity and anti-affinity.
+    For the pods that count on a row, `changes` has the latest additions and removals, `anti_affinity` the required
+    terms of anti-affinity, and `affinity` all other terms of affinity and anti-affinity.
     """
 
     def __init__(self, dimensions: Dimensions) -> None:
@@ -80,7 +80,7 @@ class PodTable:
         return len(self.facts) - len(self._free)
 
     def add(self, entry: PodEntry, row: int = NO_ROW) -> int:
-        """Take in a pod that counts on a node row, or on none; returns its slot."""
+        """Add a pod that counts on a node row, or on none; returns its slot."""
         if self._free:
             slot = self._free.pop()
         else:
@@ -104,7 +104,7 @@ class PodTable:
         return slot
 
     def is_amended_by(self, slot: int, entry: PodEntry) -> bool:
-        """Tell whether the pod in a slot takes and wants the same as before: there is no need to take it in again."""
+        """Return whether an entry requests and selects the same as the pod in a slot, which `amend` can then update."""
         facts = self[slot]
         return (
             facts.uid == entry.uid
@@ -118,7 +118,7 @@ class PodTable:
         )
 
     def amend(self, slot: int, entry: PodEntry) -> None:
-        """Take over the rest of an entry that `is_amended_by` says is about the pod in a slot."""
+        """Update the pod in a slot from an entry for which `is_amended_by` returns true."""
         facts = self[slot]
         if facts.nominated_node_name != entry.nominated_node_name:
             self.facts[slot] = msgspec.structs.replace(facts, nominated_node_name=entry.nominated_node_name)
@@ -175,7 +175,7 @@ class PodTable:
         return slots
 
     def _tell(self, label_set: LabelSet, terms: PodAffinityTerms, row: int, sign: int, *, is_terminating: bool) -> None:
-        """Take note of a pod that came to a row (sign 1) or left it (-1)."""
+        """Record that a pod was added to a row (sign 1) or removed from it (-1)."""
         change = PodChange(label_set, row, sign, is_terminating)
         if label_set.size_bytes <= LARGE_BYTES:
             self.changes.append(change)
@@ -210,7 +210,7 @@ class PodTable:
         return number
 
     def _set_order(self, slot: int, entry: PodEntry) -> None:
-        """Note what tells which pods preemption spares first."""
+        """Record what preemption orders its victims by."""
         self.priority[slot] = entry.priority
         self.started[slot] = entry.started
         self.preempted[slot] = entry.preempted

@@ -1,4 +1,4 @@
-"""What a pod holds in volumes, as far as other pods or limits mind."""
+"""The volumes of a pod that matter to other pods or to volume limits."""
 
 from typing import NamedTuple
 
@@ -33,7 +33,7 @@ class ClaimUse(msgspec.Struct, frozen=True, gc=False):
         return bool(self.pod_name)
 
     def ownership_fault(self, claim: PersistentVolumeClaim) -> str:
-        """Say what is wrong if the claim was not made for this pod's ephemeral volume (ephemeral.VolumeIsForPod)."""
+        """Describe the fault if the claim was not made for this pod's ephemeral volume (ephemeral.VolumeIsForPod)."""
         if not self.is_ephemeral:
             return ""
         owner = next((owner for owner in claim.metadata.owner_references if owner.controller), None)
@@ -58,13 +58,13 @@ class PodVolumes(msgspec.Struct, frozen=True, gc=False):
     disks: tuple[DiskUse, ...] = ()
 
     def claims(self) -> list[Key]:
-        """Claims of the pod's choosing, in the pod's order; the same one may come twice."""
+        """Claims of the pod's choosing, in the pod's order; one may be listed twice."""
         return [use.key for use in self.attachable if isinstance(use, ClaimUse) and not use.is_ephemeral]
 
 
 NO_VOLUMES = PodVolumes()
 
-# All fields of a volume but its name; one that is not None is its source.
+# All fields of a volume except its name; one that is not None is its source.
 _SOURCES = len(Volume.__struct_fields__) - 1
 
 

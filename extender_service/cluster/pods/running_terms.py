@@ -18,10 +18,10 @@ from extender_service.kube.parsing.pod_affinity import AffinityTerm
 # A term on more rows than this keeps its counts in an array.
 _MOST_ROWS = 32
 MOST_SUMS = 128
-# Of all sums together, and of their terms, which pods make up.
+# Of all sums together, and of their terms, whose content pod authors choose.
 _MOST_BYTES_A_ROW = 2 << 10
 _MOST_BYTES_BESIDES = 4 << 20
-# Of label sets, by which it is kept which terms match them. A label set may take half a megabyte.
+# Of the cached matching terms per label set. A label set may take half a megabyte.
 _MOST_ABOUT = 64
 _MOST_ABOUT_BYTES = 1 << 20
 
@@ -79,7 +79,7 @@ class TermCounts:
 
 
 class TermChange(msgspec.Struct, frozen=True, gc=False):
-    """A pod that has a term came to a node row (sign 1) or left it (-1)."""
+    """A pod that has a term was added to a node row (sign 1) or removed from it (-1)."""
 
     key: TermKey
     row: int
@@ -87,7 +87,7 @@ class TermChange(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Sums(msgspec.Struct, gc=False):
-    """The counts of one term, added up by the number that each row has. They do not keep these numbers."""
+    """The counts of one term, added up by the number that each row has. `numbers` is only a weak reference."""
 
     key: TermKey
     numbers: weakref.ref[NDArray[np.intp]]
@@ -96,7 +96,7 @@ class _Sums(msgspec.Struct, gc=False):
 
 
 class _TermSums(FollowingColumns[TermKey, _Sums]):
-    """Sums by term, which follow the pods that have it."""
+    """Sums by term, kept current as pods with the term are added and removed."""
 
     def __init__(self, changes: ChangeLog[TermChange], most_entries: int) -> None:
         super().__init__("sums of affinity terms", changes, most_entries=most_entries, most_bytes=_MOST_BYTES_BESIDES)
@@ -122,9 +122,9 @@ class _TermSums(FollowingColumns[TermKey, _Sums]):
 
 
 class RunningTerms:
-    """Terms by key, found by the pods that they are about.
+    """Terms by key, looked up by the pods that they match.
 
-    `change_count` grows whenever a pod with a term comes to a row or leaves it.
+    `change_count` grows whenever a pod with a term is added to a row or removed from it.
     """
 
     def __init__(self, most_sums: int = MOST_SUMS) -> None:
@@ -132,8 +132,8 @@ class RunningTerms:
         self._sums = _TermSums(self._changes, most_sums)
         self._counts: dict[TermKey, TermCounts] = {}
         self._index: SelectorIndex[TermKey] = SelectorIndex()
-        # At the labels of the namespace; until a term comes that no other pod has, or the last pod with it goes, whose
-        # counts are not to be kept.
+        # Matching terms per label set; the version is the namespace's labels. Cleared when a term's first pod is added
+        # or its last pod removed: the counts of a term without pods must not be kept.
         self._about = Memo("terms by label set", most_entries=_MOST_ABOUT, most_bytes=_MOST_ABOUT_BYTES)
 
     def __len__(self) -> int:
@@ -171,7 +171,7 @@ class RunningTerms:
 
     @property
     def about_count(self) -> int:
-        """For how many label sets it is kept which terms match them."""
+        """For how many label sets the matching terms are cached."""
         return len(self._about)
 
     def add_by_value(

@@ -73,7 +73,7 @@ class PodSelector(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     selector: Selector
 
     def matches(self, namespace: str, labels: Mapping[str, str]) -> bool:
-        """Tell whether a pod with these labels is selected."""
+        """Return whether a pod with these labels is selected."""
         return (self.namespaces is None or namespace in self.namespaces) and self.selector.matches(labels)
 
 
@@ -81,8 +81,8 @@ class LabelSets:
     """Numbers of label sets, and an index of them by label and value.
 
     A label key is indexed when a selector first asks for it, and kept current from then on. With that, a new selector
-    costs as much as there are sets that it is about, even where every pod has labels of its own. At most `limit` keys
-    are kept, the least recently asked for goes first.
+    costs in proportion to the sets that it matches, even where every pod has labels of its own. At most `limit` keys
+    are kept; the least recently used is dropped first.
     """
 
     def __init__(self, limit: int = 256) -> None:
@@ -116,7 +116,7 @@ class LabelSets:
         return found
 
     def number_of(self, label_set: LabelSet) -> int:
-        """Return the number of a label set, or -1 if nobody holds it."""
+        """Return the number of a label set, or -1 if no pod has it."""
         return self._sets.number_of(label_set)
 
     def hold(self, label_set: LabelSet) -> int:
@@ -146,7 +146,7 @@ class LabelSets:
                     index.remove(labels[key], number)
 
     def matching(self, selectors: Iterable[PodSelector]) -> NDArray[np.bool_]:
-        """Tell for each number whether pods with that label set are selected by all of these."""
+        """Return for each number whether all of these select pods with that label set."""
         selectors = tuple(selectors)
         mask = np.zeros(self.size, np.bool_)
         if not any(pods.selector.nothing for pods in selectors):
@@ -176,7 +176,7 @@ class LabelSets:
         return np.flatnonzero(used)
 
     def _is_in(self, namespaces: Iterable[str]) -> NDArray[np.bool_]:
-        """Tell for each number of a namespace whether it is one of these."""
+        """Return for each number of a namespace whether it is one of these."""
         wanted = np.zeros(self._namespaces.size, np.bool_)
         wanted[[number for name in namespaces if (number := self._namespaces.number_of(name)) >= 0]] = True
         return wanted

@@ -54,7 +54,7 @@ NOT_ENDED = "status.phase!=Succeeded,status.phase!=Failed"
 _SOON_SECONDS = 10
 _LATER = Limits(watch_seconds=75, long_watch_seconds=600, late_seconds=10.0)
 
-# Somebody waits for the comparison, and may ask for another one.
+# The caller waits for the comparison, and may ask for another one.
 _MOST_SILENT_SECONDS = 6.0
 
 _WORKLOADS: tuple[Resource[Any], ...] = (
@@ -152,12 +152,12 @@ class ApiServer:
             raise KubeError(str(error)) from error
 
     async def write_volume(self, volume: PersistentVolume) -> PersistentVolume:
-        """Write a volume's annotations and claim reference, if nobody has changed it since. Raises KubeError."""
+        """Write a volume's annotations and claim reference, if it has not changed since. Raises KubeError."""
         spec = {} if volume.spec.claim_ref is None else {"claimRef": _claim_reference(volume.spec.claim_ref)}
         return await self._patch(PERSISTENT_VOLUMES, volume, {"spec": spec})
 
     async def write_claim(self, claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
-        """Write a claim's annotations, if nobody has changed it since. Raises KubeError."""
+        """Write a claim's annotations, if it has not changed since. Raises KubeError."""
         return await self._patch(PERSISTENT_VOLUME_CLAIMS, claim, {})
 
     async def _patch(self, resource: Resource[_Written], obj: _Written, changes: Mapping[str, Any]) -> _Written:

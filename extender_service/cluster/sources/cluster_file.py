@@ -71,7 +71,7 @@ class ClusterFile:
         self._log_unknown_fields(manifests.unknown_fields)
 
     def _log_unknown_fields(self, fields: Sequence[UnknownField]) -> None:
-        """Log fields that Kubernetes does not have, but for those that were there when the files were last read."""
+        """Log fields that Kubernetes does not have, except those that were there when the files were last read."""
         new = [field for field in fields if field not in self._unknown_fields]
         self._unknown_fields = set(fields)
         for field in new[:MOST_LOGGED]:

@@ -106,8 +106,8 @@ class Cluster:
 
     @property
     def version(self) -> tuple[int, ...]:
-        """Another one after each change that a decision may go by, but for nominations: of nodes, of pods that count on
-        a node, of volumes, of what tells which pods belong together."""
+        """A value that differs after each change that a decision may depend on, except nominations: of nodes, of pods
+        that count on a node, of volumes, of the objects that show which pods belong together."""
         nodes = self.nodes
         return (nodes.room_changes.count, nodes.membership, self.storage.change_count, self.workloads.change_count)
 
@@ -179,17 +179,17 @@ class Cluster:
         return None
 
     def nominated_for(self, pod: Pod, scheduler_names: Container[str]) -> list[Nomination]:
-        """Return the nominated pods that count when a pod is judged, but for those that count on a node already."""
+        """Return the nominated pods that count when a pod is judged, except those that count on a node already."""
         weighing = self.nominations.weighing_on(pod_uid(pod), pod.spec.priority, scheduler_names)
         return [nomination for nomination in weighing if self.placements.get(nomination.uid) is None]
 
     def drop_placement(self, uid: str) -> None:
-        """End a placement that came to nothing; its room is free again."""
+        """End a placement that has failed or is out of date; its room is free again."""
         if self.placements.drop(uid) is not None:
             self.events.notify(ClusterEvent.POD_REMOVED)
 
     def apply_storage(self, item: StorageObject) -> None:
-        """Add or update a volume, a claim, or what else is known of storage.
+        """Add or update a volume, a claim or another storage object.
 
         Raises QuantityError for a malformed quantity, and changes nothing then.
         """
@@ -200,14 +200,14 @@ class Cluster:
         self.events.notify(_STORAGE_EVENTS[type(item)])
 
     def remove_storage(self, kind: type[StorageObject], key: Key) -> None:
-        """Forget a volume, a claim, or what else is known of storage."""
+        """Forget a volume, a claim or another storage object."""
         self.storage.remove(kind, key)
         if kind is CSINode:
             self.nodes.apply_csi_node(key[1], None)
         self.held_volumes.refresh(kind, key)
 
     def catch_up(self) -> None:
-        """Bring up to date what the last decision used and what came of it has changed, while nobody waits."""
+        """Bring the columns that the last decision used up to date, while no call waits for them."""
         self.memory.by_facts.catch_up(_USED_LAST, self._compute)
         self.memory.by_room.catch_up(_USED_LAST, self._compute)
 
@@ -237,10 +237,10 @@ class Cluster:
         return facts
 
     def _take_over_placement(self, entry: PodEntry) -> int | None:
-        """Let a placement that has come true count as the fact from now on, and return its slot.
+        """Turn a placement that the watch confirms into the fact, and return its slot.
 
-        Then nothing changes that is kept of its row. None if there is none, or if it is about a pod that takes or wants
-        anything else, or is elsewhere.
+        What is cached for its row stays valid. None if the UID has no placement, if that is of another pod, or if it
+        differs by `PodTable.is_amended_by`, such as in its node.
         """
         placement = self.placements.get(entry.uid)
         if placement is None:

@@ -1,4 +1,4 @@
-"""What happened in the cluster, for those who wait for room."""
+"""What happened in the cluster, for decisions that wait for room."""
 
 import asyncio
 import enum
@@ -26,13 +26,13 @@ class ClusterEvent(enum.Flag):
 
 
 class ClusterEvents:
-    """Tells waiting decisions of changes; costs nothing while nobody waits."""
+    """Notifies waiting decisions of changes; costs nothing while none waits."""
 
     def __init__(self) -> None:
         self._waiting: list[tuple[ClusterEvent, asyncio.Future[None]]] = []
 
     def notify(self, event: ClusterEvent) -> None:
-        """Wake those who wait for this kind of change."""
+        """Wake the decisions that wait for this kind of change."""
         for wanted, future in self._waiting:
             if wanted & event and not future.done():
                 future.set_result(None)

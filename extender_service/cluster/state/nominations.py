@@ -18,7 +18,7 @@ class Nomination(msgspec.Struct, frozen=True):
 
 
 class Nominations:
-    """The nominated pods by UID. Gated pods are not in anybody's queue, and do not count."""
+    """The nominated pods by UID. Gated pods are not in any scheduler's queue, and do not count."""
 
     def __init__(self) -> None:
         self._by_uid: dict[str, Nomination] = {}

@@ -89,7 +89,7 @@ class Placements:
         return placement
 
     def drop(self, uid: str) -> Placement | None:
-        """End a placement that came to nothing, and give back what was set aside for it."""
+        """End a placement that has failed or is out of date, and give back what was set aside for it."""
         placement = self._by_uid.pop(uid, None)
         if placement is None:
             return None

@@ -1,4 +1,4 @@
-"""The last of many changes, for what follows them."""
+"""The latest changes, for results that are kept current from them."""
 
 from collections import deque
 from typing import Generic, TypeVar
@@ -7,14 +7,14 @@ T = TypeVar("T")
 
 # Beyond this many changes, computing a result again costs less than catching up.
 MOST_CHANGES = 1024
-# Changes may refer to what pods brought, such as labels, of which a pod may have half a megabyte. Those that refer to
-# less are bounded by their number.
+# A change may refer to content of a pod, such as its labels, which may take half a megabyte. Changes that refer to less
+# than this are bounded by their number.
 LARGE_BYTES = 4 << 10
 MOST_LARGE_BYTES = 16 << 20
 
 
 class ChangeLog(Generic[T]):
-    """The last changes, by their number in the order in which they happened; `count` is how many there ever were."""
+    """The latest changes, oldest first, numbered from the first change ever; `count` is how many there ever were."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -25,14 +25,14 @@ class ChangeLog(Generic[T]):
         self._large_bytes = 0
 
     def append(self, change: T) -> None:
-        """Take note of a change that refers to no more than LARGE_BYTES."""
+        """Record a change that refers to no more than LARGE_BYTES."""
         self.count += 1
         self._changes.append(change)
         if len(self._changes) > 2 * MOST_CHANGES:
             self._forget_older_half()
 
     def append_large(self, change: T, size_bytes: int) -> None:
-        """Take note of a change that refers to more. The log forgets earlier where that is too much together."""
+        """Record a change that refers to more. The log forgets older ones once all of these exceed MOST_LARGE_BYTES."""
         self.append(change)
         self._large.append((self.count, size_bytes))
         self._large_bytes += size_bytes

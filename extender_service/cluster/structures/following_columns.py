@@ -17,12 +17,12 @@ from extender_service.cluster.structures.memo import NoMemo
 H = TypeVar("H", bound=Hashable)
 F = TypeVar("F", bound="Following")
 
-# What takes more is not worth keeping: a pod may ask for thousands of things that it makes up, each a number per row.
+# A larger result is not kept: a pod may request thousands of made-up resources, each of which is a number per row.
 _MOST_NUMBERS_A_ROW = 32
 _MOST_COLUMNS = 128
 # Of all columns together. Most have a number or a truth value a row.
 _MOST_BYTES_A_ROW = 2 << 10
-# Of their keys, which pods make up.
+# Of their keys, whose content pod authors choose.
 _MOST_KEYS_BYTES = 4 << 20
 
 # Rows that changed, up to which their states are looked up one by one; more are computed together in less time.
@@ -44,8 +44,8 @@ class Following(Protocol):
 class FollowingColumns(LruCache[H, F]):
     """Columns by key, each of which follows the same log of changes from when it was computed.
 
-    Between two decisions that is a handful of changes, whatever the size of the cluster. A subclass says how a column
-    takes over changes.
+    Between two decisions that is a handful of changes, whatever the size of the cluster. A subclass defines how changes
+    are applied to a column.
     """
 
     def __init__(self, name: str | None, changes: ChangeLog[Any], *, most_entries: int, most_bytes: int) -> None:
@@ -76,7 +76,7 @@ class FollowingColumns(LruCache[H, F]):
 
     @abstractmethod
     def _follow(self, column: F, changes: Any, context: Any) -> bool:
-        """Take over changes; returns False where computing the column again costs less, or there is no other way."""
+        """Apply changes; returns False where the column has to be computed again, or that costs less."""
 
 
 class RowColumn(msgspec.Struct):

@@ -1,4 +1,4 @@
-"""Counts by row or by slot, of which there may be more at any time."""
+"""Counts by row or by slot, in an array that grows as rows or slots are added."""
 
 import numpy as np
 from numpy.typing import NDArray

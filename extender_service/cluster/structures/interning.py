@@ -15,7 +15,7 @@ def shared(text: str) -> str:
 
 
 class Interner(Generic[V]):
-    """Gives each distinct value a number, for as long as somebody holds it.
+    """Gives each distinct value a number, for as long as it has a holder.
 
     Numbers start at 0 and are reused, so arrays indexed by them stay as small as the most values that were ever held
     at one time. `version` grows whenever a number gets a value: an answer computed per value is good until then.
@@ -43,7 +43,7 @@ class Interner(Generic[V]):
         return len(self.values)
 
     def number_of(self, value: V) -> int:
-        """Return the number of a value, or -1 if nobody holds it."""
+        """Return the number of a value, or -1 if it has no holder."""
         return self._numbers.get(value, -1)
 
     def hold(self, value: V) -> int:

@@ -1,4 +1,4 @@
-"""Results that hold while what they were computed from is the same."""
+"""Results that are kept while the data that they were computed from stays the same."""
 
 from collections.abc import Callable, Hashable
 from functools import partial
@@ -18,12 +18,12 @@ _VALUES = frozenset((int, tuple, dict))
 # What a key takes at most, by the length of its text: of the smallest texts and tuples, which take the most.
 _BYTES_A_CHARACTER = 40
 
-# One decision looks at the nodes asked about, those that most plugins leave, and those that all do; the next decision
-# mostly at the same ones.
+# One decision looks at the nodes it was given, at those that most plugins accept, and at those that all plugins accept;
+# the next decision mostly at the same ones.
 MOST_SELECTIONS = 4
 _MOST_ENTRIES = 64
 _MOST_BYTES_A_NODE = 512
-# Of keys, which pods may make up, and of small results.
+# Of keys, whose content pod authors may choose, and of small results.
 _MOST_BYTES_BESIDES = 1 << 20
 
 
@@ -35,7 +35,7 @@ def read_only(array: NDArray[V]) -> NDArray[V]:
 
 
 def require_lasting(function: Callable[..., object]) -> None:
-    """Raise TypeError for a function that is made anew in each call, and so is another key each time."""
+    """Raise TypeError for a function that is created again in each call, and so is another key each time."""
     is_local = isinstance(function, FunctionType) and "<locals>" in function.__qualname__
     if is_local or isinstance(function, partial):
         raise TypeError(

@@ -11,7 +11,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 class SlotIndex(Generic[K]):
-    """The slots of the pods that have a thing, by the thing; as most things are had by one pod, that is kept small."""
+    """The slots of the pods that have a thing, by the thing. Most things have one pod, kept without a set."""
 
     def __init__(self) -> None:
         self._slots: dict[K, int | set[int]] = {}

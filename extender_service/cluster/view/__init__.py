@@ -1,1 +1,1 @@
-"""What a plugin sees of the nodes, with pods added or taken away where the question says so."""
+"""Nodes as a plugin sees them, with pods added or removed where a decision asks what would happen then."""

@@ -1,4 +1,4 @@
-"""Nodes in worlds of their own: the cluster as it is, but for pods added to or taken from that node alone."""
+"""Hypothetical nodes: each in its own world, the cluster as it is except for pods added to or taken from that node."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
@@ -24,7 +24,7 @@ class RowChanges:
         self.signs = np.asarray(signs, np.int64)
 
     def changes_at(self, size: int) -> NDArray[np.bool_]:
-        """Tell which of `size` nodes are changed."""
+        """Return which of `size` nodes are changed."""
         changed = np.zeros(size, np.bool_)
         changed[self.positions] = True
         return changed
@@ -48,7 +48,7 @@ class RowChanges:
 
 
 class Carried(ABC):
-    """How a column looks before any change, and how it changes with the pods of single nodes."""
+    """How a column is computed before any change, and how changes of single nodes' pods are applied to it."""
 
     @abstractmethod
     def begin(self, rows: NDArray[np.intp]) -> NDArray[Any]:
@@ -63,7 +63,7 @@ C = TypeVar("C", bound=Carried)
 
 
 class Column(Generic[C]):
-    """The values of a column in these worlds, not to be written to, and what carries it on."""
+    """The values of a column in these worlds, not to be written to, and how to apply more changes to it."""
 
     __slots__ = ("carried", "values")
 
@@ -75,8 +75,8 @@ class Column(Generic[C]):
 class OwnWorlds:
     """What is different on each node of a view, change by change, and the columns that were asked for.
 
-    A column is worked out once; from then on a step costs as much as there are nodes, and pods that it moves, whatever
-    the steps before it.
+    A column is computed once. After that a step costs in proportion to the nodes and the pods that it moves, not to the
+    steps before it.
     """
 
     __slots__ = ("_columns", "_rows", "_steps", "_wider")
@@ -108,7 +108,7 @@ class OwnWorlds:
         return OwnWorlds(self._rows[positions], (self, positions))
 
     def column(self, key: Hashable, carried: Callable[[], C]) -> Column[C]:
-        """Return the column of a key, which names what `carried` makes."""
+        """Return the column of a key, which identifies the object that `carried` creates."""
         known: Column[C] | None = self._columns.get(key)
         if known is not None:
             return known

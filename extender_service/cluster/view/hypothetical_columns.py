@@ -1,4 +1,4 @@
-"""What is known of nodes by the pods on them, carried on as pods come and go in the nodes' own worlds."""
+"""Columns that depend on the pods of each node, kept current as pods are added or removed in the nodes' own worlds."""
 
 from collections.abc import Callable, Sequence
 
@@ -11,27 +11,27 @@ from extender_service.cluster.pods.pod_table import PodTable
 from extender_service.cluster.structures.ranks import rank_in_group
 from extender_service.cluster.view.hypothetical import Carried, RowChanges
 
-# From pods' slots to how much each of them has of something.
+# From slots of pods to an amount for each pod.
 Measure = Callable[[NDArray[np.intp]], NDArray[np.int64]]
 
 
 class Added(Carried):
-    """How much more, or less, the changes leave on each node of what `measure` tells of a pod."""
+    """By how much the changes raise or lower the sum, on each node, of what `measure` returns for a pod."""
 
     def __init__(self, measure: Measure) -> None:
         self._measure = measure
 
     def begin(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
-        """Nothing was added yet."""
+        """Return zeros: nothing is added yet."""
         return np.zeros(len(rows), np.int64)
 
     def follow(self, column: NDArray[np.int64], changes: RowChanges) -> None:
-        """Add what pods bring, and take off what others had."""
+        """Add the amounts of pods that were added, and subtract those of pods that were removed."""
         np.add.at(column, changes.positions, changes.signs * self._measure(changes.slots))
 
 
 class Requested(Carried):
-    """What the pods on each node take of several dimensions, as (dimension, node)."""
+    """What the pods on each node request of several dimensions, as (dimension, node)."""
 
     def __init__(self, table: NodeTable, pods: PodTable, dimensions: Sequence[int]) -> None:
         self._table = table
@@ -39,7 +39,7 @@ class Requested(Carried):
         self._dimensions = dimensions
 
     def begin(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
-        """What the pods take that count there."""
+        """Return what the pods that count on these rows request."""
         amounts = np.zeros((len(self._dimensions), len(rows)), np.int64)
         for at, dimension in enumerate(self._dimensions):
             if 0 <= dimension < len(self._table.requested):
@@ -47,7 +47,7 @@ class Requested(Carried):
         return amounts
 
     def follow(self, column: NDArray[np.int64], changes: RowChanges) -> None:
-        """Add what pods take, and give back what others took."""
+        """Add the requests of pods that were added, and subtract those of pods that were removed."""
         requests = self._pods.requests[changes.slots]
         for of_dimension, dimension in zip(column, self._dimensions, strict=True):
             if 0 <= dimension < self._pods.amounts.shape[1]:
@@ -56,9 +56,9 @@ class Requested(Carried):
 
 
 class PortsInUse(Carried):
-    """The number of each node's host ports in use, in `sets`, which are the table's and those that changes make.
+    """The number of each node's host ports in use, in `sets`: the table's sets and those that result from changes.
 
-    A set does not count: as in kube-scheduler, taking one of two pods with the same port off a node frees the port
+    A set keeps no counts: as in kube-scheduler, removing one of two pods with the same port from a node frees the port
     (HostPortInfo in framework/types.go). So the order of changes matters.
     """
 
@@ -66,15 +66,15 @@ class PortsInUse(Carried):
         self.sets: list[frozenset[HostPort] | None] = list(table.port_sets.values)
         self._table = table
         self._pods = pods
-        # What the same ports make of the same set, many nodes have in common.
+        # The set that results from a set, a pod's ports and a sign: many nodes share it.
         self._made: dict[tuple[int, int, int], int] = {}
 
     def begin(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
-        """The ports of the pods that count there."""
+        """Return the ports of the pods that count on these rows."""
         return self._table.port_set[rows]
 
     def follow(self, column: NDArray[np.intp], changes: RowChanges) -> None:
-        """Add pods' ports to the sets of their nodes, or take them out; on each node one pod after the other."""
+        """Add pods' ports to the sets of their nodes, or remove them; on each node one pod after the other."""
         # Most pods have no ports.
         port_sets = self._pods.port_set[changes.slots]
         concerned = np.flatnonzero(port_sets != self._pods.port_sets.number_of(frozenset()))

@@ -1,4 +1,4 @@
-"""Nodes as a plugin sees them in one decision: columns at the rows that were asked for."""
+"""Nodes as a plugin sees them in one decision: columns of the node table, at the rows of these nodes."""
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, TypeVar, TypeVarTuple
@@ -30,8 +30,8 @@ A = TypeVarTuple("A")
 class NodeView:
     """Some rows of the node table, in a given order; every array that it returns has one entry per node, in that order.
 
-    Arrays are those of the table itself, or kept, and not to be written to. It can be the whole table up
-    to its last used row, which needs no copying; `exists` tells which of these rows are nodes.
+    Arrays belong to the table or to a cache, and are not to be written to. A view can be the whole table up
+    to its last used row, which needs no copying; `exists` shows which of these rows are nodes.
     """
 
     _everywhere: "NodeView | None" = None
@@ -81,7 +81,7 @@ class NodeView:
 
     @property
     def objects(self) -> list[Node | None]:
-        """The nodes as the API server sent them, without their images; None where a row is none."""
+        """The nodes as the API server sent them, without their images; None where a row is unused."""
         objects = self._table.objects
         return objects[: self._size] if self._rows is None else [objects[row] for row in self._rows.tolist()]
 
@@ -169,7 +169,7 @@ class NodeView:
         return amounts
 
     def requested(self, dimension: int) -> NDArray[np.int64]:
-        """What the pods on each node take of it; zeros for dimension -1."""
+        """What the pods on each node request of it; zeros for dimension -1."""
         amounts: NDArray[np.int64] = self.requested_of((dimension,))[0]
         return amounts
 
@@ -181,7 +181,7 @@ class NodeView:
         return self._amounts_of(self._table.allocatable, dimensions)
 
     def requested_of(self, dimensions: tuple[int, ...]) -> NDArray[np.int64]:
-        """What the pods on each node take of several dimensions, as (dimension, node)."""
+        """What the pods on each node request of several dimensions, as (dimension, node)."""
         if self._worlds is None:
             known = self._requested = {} if self._requested is None else self._requested
             if dimensions not in known:
@@ -193,7 +193,7 @@ class NodeView:
     def pods_among(self, slots: NDArray[np.intp]) -> NDArray[np.int64]:
         """How many of the pods in these slots, each given once, count on each node in its own world."""
         rows = self._pods.row[slots]
-        # As many at once as by_row wants: to pad them takes longer than to count.
+        # Count into the length that by_row needs: padding later takes longer than counting.
         counts: NDArray[np.int64] = self.by_row(np.bincount(rows[rows >= 0], minlength=self._table.capacity))
         if self._worlds is None:
             return counts
@@ -300,16 +300,16 @@ class NodeView:
         return read_only(by_row[: self._size]) if self._rows is None else by_row[self._rows]
 
     def added(self, key: Hashable, measure: Measure) -> NDArray[np.int64]:
-        """How much more, or less, the changes leave on each node of what `measure` tells of each pod.
+        """Return by how much the changes raise or lower the sum, on each node, of what `measure` returns for each pod.
 
-        The key names the measure among all plugins'. Each pod is measured once, whatever changes later.
+        The key identifies the measure among those of all plugins. Each pod is measured once, whatever changes later.
         """
         if self._worlds is None:
             return np.zeros(self._size, np.int64)
         return self._worlds.column(("added", key), lambda: Added(measure)).values
 
     def pods_added(self, selectors: tuple[PodSelector, ...]) -> NDArray[np.int64]:
-        """How many pods more, or fewer, that all of the selectors match the changes leave on each node."""
+        """Return by how much the changes raise or lower each node's number of pods that all of the selectors match."""
         pods = self._pods
 
         def is_selected(slots: NDArray[np.intp]) -> NDArray[np.int64]:
@@ -349,7 +349,7 @@ class NodeView:
 
 
 def compute(memory: NodeMemory, pods: PodTable, key: Any, rows: NoMemo) -> NDArray[Any]:
-    """Return what the function of a key of kept_by_facts or kept_by_room makes of the nodes in some rows."""
+    """Return what the function in a key of kept_by_facts or kept_by_room returns for the nodes in some rows."""
     function, arguments = key
     values: NDArray[Any] = function(NodeView(memory, pods, rows), *arguments)
     return values

@@ -20,7 +20,7 @@ from extender_service.kube.types.keys import Key
 
 
 class _Held(msgspec.Struct):
-    """The volumes of one pod, and what they come to as storage is now."""
+    """The volumes of one pod, and the attachments that they resolve to in the current storage."""
 
     row: int
     volumes: PodVolumes
@@ -153,7 +153,7 @@ class HeldVolumes:
             self._count(attachment, slot, held.row, -1)
 
     def _count(self, attachment: Attachment, slot: int, row: int, sign: int) -> None:
-        """Count a volume that a pod comes to hold, or does not hold any more."""
+        """Count a volume that a pod now holds (sign 1), or no longer holds (-1)."""
         for migrated in (True,) if attachment.plugin else (False, True):
             others = self._slots.holders(*_names_of(attachment.driver, attachment.handle, migrated=migrated))
             if slot in others:
@@ -169,7 +169,7 @@ class HeldVolumes:
                     self._shared.add(next(iter(others)), sign)
 
     def _is_alone_on(self, row: int, volume: tuple[str, str, bool], others: AbstractSet[int], sign: int) -> bool:
-        """Tell whether no other holder of a volume is on a row; the rows of volumes that are shared are counted."""
+        """Return whether no other holder of a volume is on a row; the rows of shared volumes are counted."""
         if not others:
             return True
         if sign > 0 and len(others) == 1:
@@ -185,7 +185,7 @@ _NOTHING = GrowingCounts()
 
 
 def _add(counts: dict[tuple[str, bool], GrowingCounts], key: tuple[str, bool], number: int, sign: int) -> None:
-    """Count up, or down; a key that nothing is left of is forgotten."""
+    """Count up or down; a key whose total reaches zero is removed."""
     of_key = counts.setdefault(key, GrowingCounts())
     of_key.add(number, sign)
     if not of_key.total:
