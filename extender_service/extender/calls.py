@@ -41,7 +41,7 @@ class Call:
             raise body_too_large(self.load.limits.body_bytes)
         self._share = BodyShare(self.load)
         # Not joined from a list: allocating new pages for 50 MB of pieces costs more than copying them.
-        whole = self._room = self.load.body_room.take(length)
+        whole = self._room = self.load.body_buffer.take(length)
         with self._share as share:
             share.add(len(body))
             whole[: len(body)] = body
@@ -61,7 +61,7 @@ class Call:
         if self._share is not None:
             self._share.release()
         if self._room is not None:
-            self.load.body_room.give_back(self._room)
+            self.load.body_buffer.give_back(self._room)
             self._room = None
 
 

@@ -13,7 +13,7 @@ _MOST_BYTES = 64 << 20
 _KEPT_SECONDS = 5.0
 
 
-class BodyRoom:
+class BodyBuffer:
     """The memory of the last large body, until the next one begins to arrive."""
 
     def __init__(self) -> None:

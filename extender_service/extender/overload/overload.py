@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, Self
 
-from extender_service.extender.overload.body_buffer import BodyRoom
+from extender_service.extender.overload.body_buffer import BodyBuffer
 
 Limit = Literal["", "body-size", "bodies-size", "requests", "bindings", "decision-time"]
 
@@ -91,7 +91,7 @@ class Load:
         self.limits = limits
         self.tasks: Sized = ()
         self.bodies_bytes = 0
-        self.body_room = BodyRoom()
+        self.body_buffer = BodyBuffer()
         self.reading: dict[BodyShare, None] = {}
         self.bindings = 0
 

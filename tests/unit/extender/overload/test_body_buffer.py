@@ -4,20 +4,20 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from extender_service.extender.overload import body_buffer as body_room
-from extender_service.extender.overload.body_buffer import BodyRoom
+from extender_service.extender.overload import body_buffer
+from extender_service.extender.overload.body_buffer import BodyBuffer
 
 SIZE = 2 << 20
 
 
-def in_loop(test: Callable[[BodyRoom], None]) -> None:
+def in_loop(test: Callable[[BodyBuffer], None]) -> None:
     async def run() -> None:
-        test(BodyRoom())
+        test(BodyBuffer())
 
     asyncio.run(run())
 
 
-def given_back(room: BodyRoom, size: int = SIZE) -> int:
+def given_back(room: BodyBuffer, size: int = SIZE) -> int:
     body = bytearray(size)
     room.give_back(body)
     return id(body)
@@ -25,7 +25,7 @@ def given_back(room: BodyRoom, size: int = SIZE) -> int:
 
 @pytest.mark.parametrize("size", [SIZE, SIZE - 5, SIZE // 2, SIZE + 5])
 def test_a_large_body_is_read_into_the_memory_of_the_one_before(size: int) -> None:
-    def test(room: BodyRoom) -> None:
+    def test(room: BodyBuffer) -> None:
         kept = given_back(room)
         taken = room.take(size)
         assert id(taken) == kept
@@ -36,7 +36,7 @@ def test_a_large_body_is_read_into_the_memory_of_the_one_before(size: int) -> No
 
 @pytest.mark.parametrize("size", [0, 1000])
 def test_small_bodies_and_those_of_unknown_size_have_memory_of_their_own(size: int) -> None:
-    def test(room: BodyRoom) -> None:
+    def test(room: BodyBuffer) -> None:
         kept = given_back(room)
         assert room.take(size) == b""
         assert id(room.take(SIZE)) == kept
@@ -45,7 +45,7 @@ def test_small_bodies_and_those_of_unknown_size_have_memory_of_their_own(size: i
 
 
 def test_two_bodies_are_never_read_into_the_same_memory() -> None:
-    def test(room: BodyRoom) -> None:
+    def test(room: BodyBuffer) -> None:
         given_back(room)
         first, second = room.take(SIZE), room.take(SIZE)
         assert first is not second
@@ -56,7 +56,7 @@ def test_two_bodies_are_never_read_into_the_same_memory() -> None:
 
 @pytest.mark.parametrize("part_of", [lambda body: body, memoryview, lambda body: memoryview(body)[1:2]])
 def test_memory_that_somebody_still_needs_is_left_alone(part_of: Callable[[bytearray], object]) -> None:
-    def test(room: BodyRoom) -> None:
+    def test(room: BodyBuffer) -> None:
         body = bytearray(SIZE)
         needed = part_of(body)
         room.give_back(body)
@@ -69,7 +69,7 @@ def test_memory_that_somebody_still_needs_is_left_alone(part_of: Callable[[bytea
 
 
 def test_memory_that_something_was_decoded_from_is_left_alone() -> None:
-    def test(room: BodyRoom) -> None:
+    def test(room: BodyBuffer) -> None:
         body = bytearray(b'["%b","b"]' % (b"a" * SIZE))
         items = msgspec.json.decode(body, type=list[msgspec.Raw])
         room.give_back(body)
@@ -82,7 +82,7 @@ def test_memory_that_something_was_decoded_from_is_left_alone() -> None:
 
 @pytest.mark.parametrize("size", [1000, 65 << 20])
 def test_memory_that_is_small_or_very_large_is_not_kept(size: int) -> None:
-    def test(room: BodyRoom) -> None:
+    def test(room: BodyBuffer) -> None:
         given_back(room, size)
         assert room.take(SIZE) == b""
 
@@ -90,10 +90,10 @@ def test_memory_that_is_small_or_very_large_is_not_kept(size: int) -> None:
 
 
 def test_memory_is_not_kept_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(body_room, "_KEPT_SECONDS", 0.05)
+    monkeypatch.setattr(body_buffer, "_KEPT_SECONDS", 0.05)
 
     async def run() -> None:
-        room = BodyRoom()
+        room = BodyBuffer()
         given_back(room)
         await asyncio.sleep(0.03)
         kept = given_back(room)
