@@ -28,7 +28,7 @@ constructors may change. Of these classes only what is listed here is stable:
     - `nodes.names`, `.name_at`, `.names_at`, `.is_named`, `.position_of`, `.positions_of`, `.objects`, `.exists`
     - `nodes.label`, `.unschedulable`, `.taint_set`, `.taint_sets`, `.port_sets`, `.image`, `.has_image`
     - `nodes.dimension`, `.allocatable`, `.requested`, `.allocatable_of`, `.requested_of`
-    - `nodes.at`, `.changed`, `.cluster_size`, `.kept_by_facts`, `.kept_by_room`, `.remembered`
+    - `nodes.at`, `.changed`, `.cluster_size`, `.kept_by_facts`, `.kept_by_room`, `.remembered`, `.remembered_at`
 - Of `LabelColumn`: `column.integers`, and `column.values`, where `values.values` are the texts by number (None where a
   number is unused) and `values.number_of(text)` is the number of a text (-1 if no node has it).
 - Of `Verdicts`: `verdicts.view`, `.passing`, `.groups` and `.rejected_with`.

@@ -107,7 +107,7 @@ class CostAware(PreScore, Score):
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeView) -> Status | None:
         """Look up what each node costs."""
         by_zone = self.feed.costs()
-        own = _look_up(nodes, self.args.cost_label, _number)
+        own = nodes.kept_by_facts(_own_costs, self.args.cost_label)
         zonal = _look_up(nodes, self.args.zone_label, lambda zone: by_zone.get(zone, _UNKNOWN))
         costs = np.where(np.isnan(own), zonal, own)
         if np.isnan(costs).all():
@@ -123,6 +123,11 @@ class CostAware(PreScore, Score):
         known = np.rint(MAX_NODE_SCORE * (1 - dearness))
         scores: NDArray[np.int64] = np.where(np.isnan(costs), MAX_NODE_SCORE // 2, known).astype(np.int64)
         return scores
+
+
+def _own_costs(nodes: NodeView, label: str) -> NDArray[np.float64]:
+    """Return the cost that each node's own label says; the nodes keep it until they change."""
+    return _look_up(nodes, label, _number)
 
 
 def _look_up(nodes: NodeView, label: str, cost_of: Callable[[str], float]) -> NDArray[np.float64]:
