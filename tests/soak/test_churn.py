@@ -17,7 +17,7 @@ from extender_service.kube.types.keys import key_of
 from extender_service.kube.watching.reflector import Store
 from tests.soak.churn import Churn, Event
 from tests.soak.containers import ARRAY, container_sizes
-from tests.support.extender_world import World
+from tests.support.extender_world import ExtenderWorld
 
 _STEPS = 2000
 _CALL_EVERY = 5
@@ -59,7 +59,7 @@ class Follower:
 
     def __init__(self, churn: Churn) -> None:
         self.churn = churn
-        self.world = World(mode="replace")
+        self.world = ExtenderWorld(mode="replace")
         cluster = self.world.cluster
         self._stores: dict[type, Store[Any]] = {NODES.type: NodeStore(cluster), PODS.type: PodStore(cluster)}
         self._stores |= {kind: WorkloadStore(cluster, kind) for kind in WORKLOADS}

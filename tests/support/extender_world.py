@@ -99,7 +99,7 @@ class Pods:
         raise AssertionError("no pod of these tests has a volume")
 
 
-class World:
+class ExtenderWorld:
     """A service in one of its modes, following an API server unless `is_live` is false, with the default plugins."""
 
     def __init__(

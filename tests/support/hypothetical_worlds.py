@@ -22,7 +22,7 @@ class Change(NamedTuple):
     sign: int
 
 
-class World(NamedTuple):
+class HypotheticalWorld(NamedTuple):
     """Nodes, pods that run on them or nowhere, and what is different in each node's own world."""
 
     nodes: list[Node]
@@ -47,7 +47,7 @@ class World(NamedTuple):
         return [pod for pod in self.pods if pod.spec.node_name == f"node-{node}"]
 
 
-def make_pod(
+def hypothetical_pod(
     name: str,
     node: str = "",
     *,
@@ -63,7 +63,7 @@ def make_pod(
     return Pod(metadata, PodSpec(node_name=node, scheduler_name="default-scheduler", affinity=affinity))
 
 
-def make_node(name: str, **labels: str) -> Node:
+def hypothetical_node(name: str, **labels: str) -> Node:
     return Node(ObjectMeta(name=name, labels=labels))
 
 
@@ -75,13 +75,13 @@ def reasons(rejections: Rejections | None, nodes: NodeView) -> list[str | None]:
 
 
 @st.composite
-def worlds(draw: st.DrawFn, pods: st.SearchStrategy[Pod]) -> World:
+def hypothetical_worlds(draw: st.DrawFn, pods: st.SearchStrategy[Pod]) -> HypotheticalWorld:
     """Up to five nodes with zones and hosts, up to ten pods, and any changes that can be made to single nodes."""
     zones = draw(st.lists(st.sampled_from([None, "x", "y", ""]), min_size=1, max_size=5))
     nodes = []
     for number, zone in enumerate(zones):
         labels = {} if draw(st.integers(0, 4)) == 0 else {"host": f"node-{number}"}
-        nodes.append(make_node(f"node-{number}", **(labels if zone is None else {**labels, "zone": zone})))
+        nodes.append(hypothetical_node(f"node-{number}", **(labels if zone is None else {**labels, "zone": zone})))
     drawn = draw(st.lists(st.tuples(pods, st.integers(-1, len(nodes) - 1)), max_size=10))
     placed = [
         Pod(
@@ -102,4 +102,4 @@ def worlds(draw: st.DrawFn, pods: st.SearchStrategy[Pod]) -> World:
         for node, number in sorted(chosen)
         if number < len(placed)
     ]
-    return World(nodes, placed, changes)
+    return HypotheticalWorld(nodes, placed, changes)

@@ -79,7 +79,7 @@ class PlainNode:
 
 
 @dataclass
-class World:
+class PluginWorld:
     """A view, and the same nodes in the same order; None is a row of the table that is no node."""
 
     view: NodeView
@@ -149,7 +149,7 @@ def worlds(
     offers: st.SearchStrategy[Amounts] = NOTHING,
     pod_requests: st.SearchStrategy[Amounts] = NOTHING,
     pod_ports: st.SearchStrategy[frozenset[HostPort]] = NO_PORTS,
-) -> World:
+) -> PluginWorld:
     """A cluster seen whole, in part, or with pods added to and taken from single nodes."""
     nodes = [
         PlainNode(f"n{number}", draw(node_labels), draw(node_taints), draw(cordoned), draw(offers))
@@ -172,7 +172,7 @@ def worlds(
     seen = [by_name.get(name) for name in view.names]
     if draw(st.booleans()):
         view = _changed(draw, cluster, view, seen, pods)
-    return World(view, seen, Handle(cluster, ClusterFile(cluster, [])))
+    return PluginWorld(view, seen, Handle(cluster, ClusterFile(cluster, [])))
 
 
 def _apply(cluster: Cluster, nodes: Sequence[PlainNode], pods: list[PlainPod], at: list[PlainNode | None]) -> None:
@@ -207,13 +207,13 @@ def _changed(
     return view.changed(RowChanges(positions, changed_slots, signs))
 
 
-def empty_world() -> World:
+def empty_world() -> PluginWorld:
     """A world without nodes."""
     cluster = Cluster()
-    return World(cluster.view(None), [], Handle(cluster, ClusterFile(cluster, [])))
+    return PluginWorld(cluster.view(None), [], Handle(cluster, ClusterFile(cluster, [])))
 
 
-def rejected(plugin: Filter, state: CycleState, pod: Pod, world: World) -> list[Status | None]:
+def rejected(plugin: Filter, state: CycleState, pod: Pod, world: PluginWorld) -> list[Status | None]:
     """What Filter says of each node, None where it passes."""
     rejections = plugin.filter(state, pod, world.view)
     if rejections is None:
@@ -221,10 +221,10 @@ def rejected(plugin: Filter, state: CycleState, pod: Pod, world: World) -> list[
     return [rejections.status_of(key) if key else None for key in np.asarray(rejections.keys).tolist()]
 
 
-def assert_equal_on_nodes(world: World, ours: Sequence[object], expected: Sequence[object]) -> None:
+def assert_equal_on_nodes(world: PluginWorld, ours: Sequence[object], expected: Sequence[object]) -> None:
     """What a plugin says of rows that are no nodes does not matter."""
     assert [answer for answer, node in zip(ours, world.nodes, strict=True) if node is not None] == list(expected)
 
 
-def existing(world: World) -> list[PlainNode]:
+def existing(world: PluginWorld) -> list[PlainNode]:
     return [node for node in world.nodes if node is not None]

@@ -41,7 +41,7 @@ def budget(name: str, app: str, allowed: int, disrupted: Sequence[str] = ()) -> 
     )
 
 
-def make_cluster(pods: Sequence[Pod], budgets: Sequence[PodDisruptionBudget] = (), nodes: str = "abc") -> Cluster:
+def preemption_cluster(pods: Sequence[Pod], budgets: Sequence[PodDisruptionBudget] = (), nodes: str = "abc") -> Cluster:
     cluster = Cluster()
     for name in nodes:
         cluster.apply_node(make_node(name, {"cpu": "4", "pods": "10"}))

@@ -25,7 +25,7 @@ FAULTS: dict[str, KubeError] = {
 }
 
 
-class Request:
+class ApiRequest:
     """A request that waits to be served, which may change something, and then to be answered."""
 
     def __init__(self, serve: Callable[[], object]) -> None:
@@ -114,7 +114,7 @@ class SlowApiServer:
         self.watched_nodes = Watched[Node](NodeStore(cluster), lambda _: None)
         self.watched_pods = Watched[Pod](PodStore(cluster), pod_gone)
         self.ended_pods: dict[str, Pod] = {}
-        self.requests: list[Request] = []
+        self.requests: list[ApiRequest] = []
         self.bound: dict[str, str] = {}
         self.bound_by_service: set[str] = set()
 
@@ -134,7 +134,7 @@ class SlowApiServer:
 
     async def ask(self, serve: Callable[[], object]) -> object:
         """Have something done that takes its time."""
-        request = Request(serve)
+        request = ApiRequest(serve)
         self.requests.append(request)
         try:
             return await request.answered()

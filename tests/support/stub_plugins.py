@@ -22,7 +22,7 @@ from tests.support.objects import make_node
 POD = Pod()
 
 
-def make_cluster(*names: str) -> Cluster:
+def stub_cluster(*names: str) -> Cluster:
     cluster = Cluster()
     for name in names:
         cluster.apply_node(make_node(name))

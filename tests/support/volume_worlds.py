@@ -15,7 +15,7 @@ from extender_service.framework.status import Status
 from extender_service.kube.types.core import Node, Pod
 
 
-def cluster_of(nodes: Iterable[Node], storage: Iterable[StorageObject] = (), pods: Iterable[Pod] = ()) -> Cluster:
+def storage_cluster(nodes: Iterable[Node], storage: Iterable[StorageObject] = (), pods: Iterable[Pod] = ()) -> Cluster:
     cluster = Cluster()
     for node in nodes:
         cluster.apply_node(node)

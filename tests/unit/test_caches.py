@@ -14,7 +14,7 @@ import extender_service
 from extender_service import caches
 from extender_service.caches import CacheSize, LastFew, LruCache, cached, size_of
 from extender_service.cluster.selection.label_sets import LabelSet
-from tests.support.extender_world import World
+from tests.support.extender_world import ExtenderWorld
 from tests.support.hostile_keys import HOSTILE, Ask
 from tests.support.memory import MIB, kept_bytes
 
@@ -238,5 +238,5 @@ def test_no_other_module_makes_a_cache_of_its_own() -> None:
 def test_all_caches_are_attacked() -> None:
     for module in pkgutil.walk_packages(extender_service.__path__, "extender_service."):
         importlib.import_module(module.name)
-    service = World(mode="replace")
+    service = ExtenderWorld(mode="replace")
     assert {size.name for size in caches.caches()} == set(HOSTILE), service

@@ -37,3 +37,13 @@ def test_no_two_classes_or_functions_have_one_name() -> None:
         and node.name not in KUBERNETES
     ]
     assert twice(defined) == {}
+
+
+def test_no_two_things_in_the_tests_support_have_one_name() -> None:
+    support = {path: ast.parse(path.read_text()) for path in (PACKAGE.parent / "tests" / "support").glob("*.py")}
+    places: defaultdict[str, list[str]] = defaultdict(list)
+    for path, module in support.items():
+        for node in module.body:
+            if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_"):
+                places[node.name].append(path.name)
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}

@@ -9,7 +9,7 @@ import pytest
 from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.command.welcome import welcome
-from tests.support.extender_world import World
+from tests.support.extender_world import ExtenderWorld
 from tests.support.objects import make_node, make_pod
 
 URL = "http://127.0.0.1:8888"
@@ -38,7 +38,7 @@ def demo() -> tuple[ClusterFile, Cluster]:
 
 def answers(files: ClusterFile) -> list[tuple[str, Any]]:
     """What a service on the same files answers to the commands, one after another."""
-    world = World(is_live=False)
+    world = ExtenderWorld(is_live=False)
     for node in files.nodes:
         world.cluster.apply_node(node)
     for pod in files.pods:

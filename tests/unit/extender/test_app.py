@@ -24,7 +24,7 @@ from extender_service.serving.connection_limits import ConnectionLimits, Limited
 from extender_service.serving.limited_server import LimitedServer
 from extender_service.serving.refusals import Refusals
 from tests.support.clock import Clock
-from tests.support.extender_world import Hold, World
+from tests.support.extender_world import ExtenderWorld, Hold
 from tests.support.objects import make_node, make_pod
 
 WEB = make_pod("web", requests={"cpu": "1"})
@@ -63,7 +63,7 @@ def error_of(verb: Verb, status: int, answer: Mapping[str, Any]) -> str:
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("body", MALFORMED.values(), ids=MALFORMED.keys())
 def test_a_malformed_body_is_answered_in_the_verbs_own_form(verb: Verb, body: bytes) -> None:
-    world = World()
+    world = ExtenderWorld()
     answer = asyncio.run(world.post(verb, body))
     error = error_of(verb, answer.status_code, answer.json())
     assert "internal error" not in error
@@ -98,7 +98,7 @@ def test_a_malformed_body_is_answered_in_the_verbs_own_form(verb: Verb, body: by
     ],
 )
 def test_what_is_missing_or_wrong_is_named(verb: Verb, body: Mapping[str, object], names: str) -> None:
-    answer = asyncio.run(World().post(verb, body))
+    answer = asyncio.run(ExtenderWorld().post(verb, body))
     assert names in error_of(verb, answer.status_code, answer.json())
 
 
@@ -111,7 +111,7 @@ class Fails(Filter):
 
 def test_an_error_holds_no_percent_sign() -> None:
     """kube-scheduler uses the text as a format string."""
-    world = World(make_node("a"), plugins={})
+    world = ExtenderWorld(make_node("a"), plugins={})
     world.profile.filter = (Fails(None, Handle(world.cluster, world.pods)),)
     answer = asyncio.run(world.call("filter", {"Pod": WEB, "NodeNames": ["a"]}))
     assert answer["Error"] == 'running "Fails" filter plugin: ZeroDivisionError: 100(percent) broken, (percent)d'
@@ -128,7 +128,7 @@ class SaysTooMuch(Filter):
 
 def test_reasons_that_nobody_can_read_are_an_error() -> None:
     nodes = [make_node(f"node-{number}") for number in range(100)]
-    world = World(*nodes, plugins={})
+    world = ExtenderWorld(*nodes, plugins={})
     world.profile.filter = (SaysTooMuch(None, Handle(world.cluster, world.pods)),)
     names = [node.metadata.name for node in nodes]
     answer = asyncio.run(world.call("filter", {"Pod": WEB, "NodeNames": names}))
@@ -149,9 +149,9 @@ ABOUT_A = {
 DECIDING: tuple[Verb, ...] = ("filter", "prioritize", "preempt")
 
 
-def limited(verb: Verb, limits: CallLimits, tasks: int = 0) -> tuple[World, int, str]:
+def limited(verb: Verb, limits: CallLimits, tasks: int = 0) -> tuple[ExtenderWorld, int, str]:
     """What comes of a call within these limits, while the server has so many tasks: a world, status and error."""
-    world = World(make_node("a"), limits=limits)
+    world = ExtenderWorld(make_node("a"), limits=limits)
     world.cluster.apply_pod(make_pod("old", "a"))
     world.pods.put(WEB)
     world.load.tasks = range(tasks)
@@ -189,7 +189,7 @@ class TakesLong(Filter):
 
 
 def test_one_clock_counts_from_the_arrival_of_a_call_to_its_decision() -> None:
-    world = World(make_node("a"), plugins={}, limits=CallLimits(decision_seconds=4))
+    world = ExtenderWorld(make_node("a"), plugins={}, limits=CallLimits(decision_seconds=4))
     world.profile.filter = (TakesLong(None, world.handle), Fails(None, world.handle))
 
     async def call() -> Any:
@@ -213,7 +213,7 @@ def test_bindings_have_a_limit_of_their_own_and_no_deadline() -> None:
 
 
 def test_bindings_that_wait_keep_no_other_call_from_its_turn() -> None:
-    world = World(make_node("a"), limits=CallLimits(requests=2, bindings=1))
+    world = ExtenderWorld(make_node("a"), limits=CallLimits(requests=2, bindings=1))
     world.pods.put(WEB)
     world.pods.hold = Hold()
     world.load.tasks = range(3)
@@ -240,7 +240,7 @@ def test_a_body_that_is_too_large_is_not_read(verb: Verb) -> None:
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_fault_of_our_own_is_an_error_too(verb: Verb, monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World()
+    world = ExtenderWorld()
 
     def broken(*_: object) -> None:
         raise AssertionError("50% of it")
@@ -260,7 +260,7 @@ def test_a_fault_of_our_own_is_an_error_too(verb: Verb, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_verb_is_posted(verb: Verb) -> None:
     async def get() -> int:
-        world = World()
+        world = ExtenderWorld()
         import httpx
 
         transport = httpx.ASGITransport(world.app)
@@ -274,7 +274,7 @@ def test_a_verb_is_posted(verb: Verb) -> None:
 
 
 @asynccontextmanager
-async def listening(world: World) -> AsyncIterator[int]:
+async def listening(world: ExtenderWorld) -> AsyncIterator[int]:
     """Serve with the server and the parser that the service runs with; the value is the port."""
     config = uvicorn.Config(world.app, http="httptools", lifespan="off", log_config=None, access_log=False)
     connections = LimitedConnections(ConnectionLimits(), Refusals(), world.clock)
@@ -311,7 +311,7 @@ def test_answers_have_a_length_and_the_connection_stays_open() -> None:
     }
 
     async def calls() -> None:
-        async with listening(World(make_node("a"))) as port:
+        async with listening(ExtenderWorld(make_node("a"))) as port:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             for verb, body in [*bodies.items(), ("filter", {})] * 2:
                 writer.write(http_request(f"/{verb}", body))
@@ -328,7 +328,7 @@ def test_answers_have_a_length_and_the_connection_stays_open() -> None:
 
 def test_the_description_is_served() -> None:
     async def calls() -> Any:
-        async with listening(World()) as port:
+        async with listening(ExtenderWorld()) as port:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(http_request("/openapi.json", None, "GET"))
             answer = await read_response(reader)
@@ -350,7 +350,7 @@ class Slow(Filter):
 
 @pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
 def test_nothing_is_expected_for_a_caller_that_hung_up_meanwhile(run: Callable[..., None]) -> None:
-    world = World(make_node("a"), mode="replace", plugins={})
+    world = ExtenderWorld(make_node("a"), mode="replace", plugins={})
     world.profile.filter = (Slow(None, Handle(world.cluster, world.pods)),)
     body = {"Pod": {"metadata": {"name": "web", "uid": "uid-of-web"}}, "NodeNames": ["a"]}
 
@@ -368,7 +368,7 @@ def test_nothing_is_expected_for_a_caller_that_hung_up_meanwhile(run: Callable[.
 
 
 def test_a_pod_without_a_namespace_is_one_of_the_default_namespace() -> None:
-    world = World(make_node("a"), mode="replace")
+    world = ExtenderWorld(make_node("a"), mode="replace")
     asyncio.run(world.post("filter", {"Pod": {"metadata": {"name": "web"}}, "NodeNames": ["a"]}))
     assert [observation.pod for observation in world.observations] == ["default/web"]
     assert [placement.uid for placement in world.cluster.placements] == ["default/web"]

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from extender_service.kube.api_errors import KubeError
 from extender_service.kube.types.extender_api import ExtenderBindingArgs
 from extender_service.kube.writing.event_recorder import ObjectReference, Occurrence
-from tests.support.extender_world import Hold, World
+from tests.support.extender_world import ExtenderWorld, Hold
 from tests.support.objects import make_node, make_pod
 
 WEB = make_pod("web")
@@ -20,7 +20,7 @@ def failed_scheduling(note: str) -> Occurrence:
 class Caller:
     """Asks for the pod to be bound, and may hang up, which the service is not told of before it asks."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: ExtenderWorld) -> None:
         self.is_gone = False
         self.call = asyncio.ensure_future(world.extender.bind(ARGS, self.hung_up))
 
@@ -28,9 +28,9 @@ class Caller:
         return self.is_gone
 
 
-def events_of(scenario: Callable[[World, Hold], Awaitable[None]]) -> list[Occurrence]:
+def events_of(scenario: Callable[[ExtenderWorld, Hold], Awaitable[None]]) -> list[Occurrence]:
     """Begin with a pod whose binding will wait at the API server."""
-    world = World(make_node("a"), make_node("b"), mode="replace")
+    world = ExtenderWorld(make_node("a"), make_node("b"), mode="replace")
     world.cluster.apply_pod(world.pods.put(WEB))
 
     async def run() -> None:
@@ -46,20 +46,20 @@ async def end(hold: Hold, *callers: Caller) -> None:
     await asyncio.gather(*(caller.call for caller in callers), return_exceptions=True)
 
 
-def fail(world: World) -> None:
+def fail(world: ExtenderWorld) -> None:
     world.pods.applies = False
     world.pods.bind_errors = [KubeError("etcd is tired")]
 
 
 def test_what_the_caller_hears_it_reports_itself() -> None:
-    async def scenario(world: World, hold: Hold) -> None:
+    async def scenario(world: ExtenderWorld, hold: Hold) -> None:
         await end(hold, Caller(world))
 
     assert events_of(scenario) == []
 
 
 def test_a_failure_that_the_caller_hears_it_reports_itself() -> None:
-    async def scenario(world: World, hold: Hold) -> None:
+    async def scenario(world: ExtenderWorld, hold: Hold) -> None:
         fail(world)
         await end(hold, Caller(world))
 
@@ -67,7 +67,7 @@ def test_a_failure_that_the_caller_hears_it_reports_itself() -> None:
 
 
 def test_that_a_pod_was_bound_is_told_if_the_caller_is_gone() -> None:
-    async def scenario(world: World, hold: Hold) -> None:
+    async def scenario(world: ExtenderWorld, hold: Hold) -> None:
         caller = Caller(world)
         await hold.arrived.wait()
         caller.is_gone = True
@@ -77,7 +77,7 @@ def test_that_a_pod_was_bound_is_told_if_the_caller_is_gone() -> None:
 
 
 def test_that_a_pod_was_not_bound_is_told_if_the_caller_is_gone() -> None:
-    async def scenario(world: World, hold: Hold) -> None:
+    async def scenario(world: ExtenderWorld, hold: Hold) -> None:
         fail(world)
         caller = Caller(world)
         await hold.arrived.wait()
@@ -88,7 +88,7 @@ def test_that_a_pod_was_not_bound_is_told_if_the_caller_is_gone() -> None:
 
 
 def test_a_call_that_the_server_cancelled_hears_nothing() -> None:
-    async def scenario(world: World, hold: Hold) -> None:
+    async def scenario(world: ExtenderWorld, hold: Hold) -> None:
         caller = Caller(world)
         await hold.arrived.wait()
         caller.call.cancel()
@@ -99,7 +99,7 @@ def test_a_call_that_the_server_cancelled_hears_nothing() -> None:
 
 
 def test_one_caller_who_joined_and_waits_is_enough() -> None:
-    async def scenario(world: World, hold: Hold) -> None:
+    async def scenario(world: ExtenderWorld, hold: Hold) -> None:
         first = Caller(world)
         await hold.arrived.wait()
         first.is_gone = True
@@ -109,7 +109,7 @@ def test_one_caller_who_joined_and_waits_is_enough() -> None:
 
 
 def test_all_who_joined_may_be_gone() -> None:
-    async def scenario(world: World, hold: Hold) -> None:
+    async def scenario(world: ExtenderWorld, hold: Hold) -> None:
         callers = [Caller(world), Caller(world)]
         await hold.arrived.wait()
         for caller in callers:
@@ -120,7 +120,7 @@ def test_all_who_joined_may_be_gone() -> None:
 
 
 def test_a_pod_that_was_bound_before_is_not_told_of_again() -> None:
-    async def scenario(world: World, hold: Hold) -> None:
+    async def scenario(world: ExtenderWorld, hold: Hold) -> None:
         await end(hold, Caller(world))
         again = Caller(world)
         again.is_gone = True
@@ -130,7 +130,7 @@ def test_a_pod_that_was_bound_before_is_not_told_of_again() -> None:
 
 
 def test_a_binding_that_a_stop_cut_short_is_told() -> None:
-    async def scenario(world: World, hold: Hold) -> None:
+    async def scenario(world: ExtenderWorld, hold: Hold) -> None:
         caller = Caller(world)
         await hold.arrived.wait()
         caller.is_gone = True

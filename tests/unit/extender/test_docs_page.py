@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from extender_service.extender.wire.description import describe
-from tests.support.extender_world import World
+from tests.support.extender_world import ExtenderWorld
 from tests.support.objects import make_node
 
 DESCRIPTION = describe()
@@ -51,7 +51,7 @@ class Page(HTMLParser):
 
 def get(path: str = "/docs", base_url: str = "http://127.0.0.1:8888", **options: Any) -> httpx.Response:
     async def request() -> httpx.Response:
-        transport = httpx.ASGITransport(World(make_node("node-a")).app)
+        transport = httpx.ASGITransport(ExtenderWorld(make_node("node-a")).app)
         async with httpx.AsyncClient(transport=transport, base_url=base_url) as client:
             return await client.get(path, **options)
 

@@ -13,7 +13,7 @@ from extender_service.kube.api_errors import UnreachableError
 from tests.support import virtual_time
 from tests.support.binding_plugins import Doorman
 from tests.support.clock import Clock
-from tests.support.extender_world import Hold, World
+from tests.support.extender_world import ExtenderWorld, Hold
 from tests.support.objects import make_node, make_pod
 
 WEB = make_pod("web", requests={"cpu": "1"})
@@ -28,7 +28,7 @@ class Lease:
         self.error: Exception | None = None
         self.clock = Clock()
         self.lost = 0
-        self.world = World(make_node("a"), mode="replace")
+        self.world = ExtenderWorld(make_node("a"), mode="replace")
         times = LeaseTimes(good_seconds=2.0, patience_seconds=patience_seconds)
         self.leadership = Leadership(self._read, "pair-a", times=times, clock=self.clock)
         self.world.trust._leadership = self.leadership

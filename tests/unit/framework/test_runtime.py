@@ -27,7 +27,7 @@ from extender_service.scheduling.asked_nodes import AllNodes, NodeFinder
 from extender_service.scheduling.decision import Decision, decide
 from extender_service.scheduling.question import Question
 from tests.support.clock import Clock
-from tests.support.stub_plugins import POD, Stub, fails, make_cluster, make_handle, make_profile
+from tests.support.stub_plugins import POD, Stub, fails, make_handle, make_profile, stub_cluster
 
 NO = unschedulable("no")
 NEVER = unresolvable("never")
@@ -39,7 +39,7 @@ INVALID_SCORE = (
 
 
 def decision(profile: Profile, *names: str, score: bool = True, others: int = 0) -> Decision:
-    cluster = make_cluster(*names, *(f"other-{number}" for number in range(others)))
+    cluster = stub_cluster(*names, *(f"other-{number}" for number in range(others)))
     return decide(profile, Question(POD, NodeFinder(cluster).named(names), must_score=score))
 
 
@@ -232,7 +232,7 @@ def test_an_error_on_a_node_that_was_not_asked_for_does_not_count() -> None:
 
 def test_nodes_can_be_filtered_with_errors_as_verdicts() -> None:
     profile = make_profile(Stub("A", rejects={"a": BROKEN, "b": NO}))
-    view, state = make_cluster("a", "b", "c").view(None), CycleState(POD)
+    view, state = stub_cluster("a", "b", "c").view(None), CycleState(POD)
     found = run_pre_filter(profile, state, POD)
     verdicts = filter_nodes(profile, state, POD, view, np.ones(3, np.bool_), found)
     assert {status: positions.tolist() for status, positions in verdicts.groups()} == {
@@ -250,7 +250,7 @@ class Gate(PreEnqueue):
     """Answers with a status."""
 
     def __init__(self, name: str, answer: Status | None) -> None:
-        super().__init__(None, make_handle(make_cluster()))
+        super().__init__(None, make_handle(stub_cluster()))
         self.name = name  # type: ignore[misc]
         self._answer = answer
 
@@ -278,7 +278,7 @@ def test_weights_count_and_skipped_plugins_do_not() -> None:
         weights={"A": 3},
     )
     state = CycleState(POD)
-    nodes = make_cluster("a", "b").view(None)
+    nodes = stub_cluster("a", "b").view(None)
     run_pre_score(profile, state, POD, nodes)
     scores = run_score(profile, state, POD, nodes)
     assert {name: weighted.tolist() for name, weighted in scores.weighted.items()} == {"A": [30, 60], "C": [7, 0]}
@@ -347,7 +347,7 @@ def test_the_outcome_is_that_of_asking_node_by_node(size: int, data: st.DataObje
             expected[name] = rejections[by][name].given_by(f"P{by}")
 
     in_order = [name for name in names if name in asked]
-    decided = decide(make_profile(*plugins), Question(POD, NodeFinder(make_cluster(*names)).named(in_order)))
+    decided = decide(make_profile(*plugins), Question(POD, NodeFinder(stub_cluster(*names)).named(in_order)))
     assert statuses(decided) == expected
     fit = [name for name in names if name in asked and name not in expected]
     assert feasible(decided) == fit
@@ -374,12 +374,12 @@ class Preempts(PostFilter):
 
 
 def post_filter(profile: Profile, state: CycleState) -> None:
-    view = make_cluster("a").view(None)
+    view = stub_cluster("a").view(None)
     run_post_filter(profile, state, POD, Verdicts(view, np.ones(1, np.bool_)))
 
 
 def test_a_post_filter_that_raises_is_an_error_with_its_name() -> None:
-    profile = Profile("default-scheduler", {"postFilter": [(Preempts(None, make_handle(make_cluster())), 1)]})
+    profile = Profile("default-scheduler", {"postFilter": [(Preempts(None, make_handle(stub_cluster())), 1)]})
     with pytest.raises(CycleError, match=r'^running PostFilter plugin "Preempts": ZeroDivisionError: oops$'):
         post_filter(profile, CycleState(POD))
 
@@ -388,7 +388,7 @@ def test_what_preemption_tries_is_given_up_when_time_is_up(clock: Clock) -> None
     slow = Stub("Slow", rejects=lambda: clock.pass_seconds(2))
     profile = Profile(
         "default-scheduler",
-        {"postFilter": [(Preempts(None, make_handle(make_cluster())), 1)], "filter": [(slow, 1), (Stub("B"), 1)]},
+        {"postFilter": [(Preempts(None, make_handle(stub_cluster())), 1)], "filter": [(slow, 1), (Stub("B"), 1)]},
         clock=clock,
     )
     with pytest.raises(OutOfTimeError, match=r'^running "B" filter plugin: the time for this decision is over'):
@@ -412,7 +412,7 @@ def clock() -> Clock:
 def test_no_plugin_is_asked_when_time_is_up(slow: str, running: str, clock: Clock) -> None:
     takes_long: dict[str, Any] = {slow: lambda: clock.pass_seconds(2)}
     profile = make_profile(Stub("A", **takes_long), Stub("B"), clock=clock)
-    view = make_cluster("a", "b").view(None)
+    view = stub_cluster("a", "b").view(None)
     with pytest.raises(OutOfTimeError) as raised:
         decide(profile, Question(POD, AllNodes(view), clock() + 1))
     assert str(raised.value) == f"running {running}: the time for this decision is over (--decision-timeout)"

@@ -2,14 +2,14 @@ import numpy as np
 
 from extender_service.framework.status import Code, Rejections, Status, unschedulable
 from extender_service.framework.verdicts import Verdicts
-from tests.support.stub_plugins import make_cluster
+from tests.support.stub_plugins import stub_cluster
 
 NO = unschedulable("no")
 NAMES = [f"n{number}" for number in range(16)]
 
 
 def verdicts(*asked: str) -> Verdicts:
-    view = make_cluster(*NAMES).view(None)
+    view = stub_cluster(*NAMES).view(None)
     return Verdicts(view, np.array([name in asked for name in view.names]))
 
 

@@ -21,7 +21,7 @@ from extender_service.framework.verdicts import Verdicts
 from extender_service.kube.types.core import Pod
 from extender_service.plugins.default_preemption import DefaultPreemption, DefaultPreemptionArgs
 from tests.support.objects import make_node
-from tests.support.preemption_worlds import budget, judging, make_cluster, preemptor, running
+from tests.support.preemption_worlds import budget, judging, preemption_cluster, preemptor, running
 
 NODES = "abcdefghij"
 
@@ -32,7 +32,7 @@ def full_nodes(protected: str = "") -> Cluster:
         running(f"on-{node}", node, priority=1, cpu=4, started=1, app="db" if node in protected else "web")
         for node in NODES
     ]
-    return make_cluster(pods, [budget("db", "db", 0)], nodes=NODES)
+    return preemption_cluster(pods, [budget("db", "db", 0)], nodes=NODES)
 
 
 class Offsets(Random):
@@ -116,7 +116,7 @@ def test_the_choice_is_one_that_trying_node_after_node_may_end_with(
         running(f"pod-{number}", node, priority=priority, cpu=cpu, started=number, app=app)
         for number, (node, priority, cpu, app) in enumerate(drawn)
     ]
-    cluster, pod = make_cluster(pods, [budget("db", "db", 0)], nodes=NODES), preemptor(4)
+    cluster, pod = preemption_cluster(pods, [budget("db", "db", 0)], nodes=NODES), preemptor(4)
     result, _ = preempted(cluster, pod, wanted=wanted, draw_offset=lambda count: offset % count)
     judge = judging(cluster, pod)
     verdicts = judge(cluster.view(cluster.nodes.rows_named(list(NODES))))

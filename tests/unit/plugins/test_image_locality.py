@@ -4,7 +4,7 @@ from extender_service.cluster.state.cluster import Cluster
 from extender_service.framework.cycle_state import CycleState
 from extender_service.kube.types.core import Container, ContainerImage, Node, NodeStatus, ObjectMeta, Pod, PodSpec
 from extender_service.plugins.image_locality import ImageLocality, normalized
-from tests.support.volume_worlds import cluster_of, handle_of
+from tests.support.volume_worlds import handle_of, storage_cluster
 
 MEBIBYTE = 1024 * 1024
 
@@ -28,7 +28,7 @@ def scores(cluster: Cluster, *images: str, init: tuple[str, ...] = ()) -> list[i
 
 def test_the_more_of_the_images_is_there_the_better() -> None:
     # Half of the nodes have each image, so it counts for half its size.
-    cluster = cluster_of(
+    cluster = storage_cluster(
         [
             node("both", ("web:1", 600), ("db:1", 1000)),
             node("one", ("web:1", 600)),
@@ -40,19 +40,19 @@ def test_the_more_of_the_images_is_there_the_better() -> None:
 
 
 def test_an_init_container_counts_as_much() -> None:
-    cluster = cluster_of([node("a", ("web:1", 500))])
+    cluster = storage_cluster([node("a", ("web:1", 500))])
     assert scores(cluster, "web:1") == [48]
     assert scores(cluster, init=("web:1",)) == [48]
 
 
 def test_too_little_to_matter_and_more_than_enough() -> None:
-    cluster = cluster_of([node("a", ("small:1", 22), ("large:1", 5000))])
+    cluster = storage_cluster([node("a", ("small:1", 22), ("large:1", 5000))])
     assert scores(cluster, "small:1") == [0]
     assert scores(cluster, "large:1") == [100]
 
 
 def test_a_pod_without_containers_or_with_unknown_images_prefers_nothing() -> None:
-    cluster = cluster_of([node("a", ("web:1", 500)), node("b")])
+    cluster = storage_cluster([node("a", ("web:1", 500)), node("b")])
     assert scores(cluster) == [0, 0]
     assert scores(cluster, "other:1") == [0, 0]
 

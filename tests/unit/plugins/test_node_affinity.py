@@ -21,7 +21,15 @@ from extender_service.kube.types.core import (
 )
 from extender_service.plugins.in_tree import ARGS_TYPES
 from extender_service.plugins.node_affinity import NodeAffinity, NodeAffinityArgs
-from tests.support.plugin_worlds import World, assert_equal_on_nodes, empty_world, existing, labels, rejected, worlds
+from tests.support.plugin_worlds import (
+    PluginWorld,
+    assert_equal_on_nodes,
+    empty_world,
+    existing,
+    labels,
+    rejected,
+    worlds,
+)
 
 NO_MATCH = unresolvable("node(s) didn't match Pod's node affinity/selector")
 NOT_ENFORCED = unresolvable("node(s) didn't match scheduler-enforced node affinity")
@@ -45,7 +53,7 @@ def pod_with(
 
 
 def plugin(
-    world: World, required: NodeSelector | None = None, preferred: tuple[PreferredSchedulingTerm, ...] = ()
+    world: PluginWorld, required: NodeSelector | None = None, preferred: tuple[PreferredSchedulingTerm, ...] = ()
 ) -> NodeAffinity:
     added = objects.NodeAffinity(required, preferred) if required or preferred else None
     return NodeAffinity(NodeAffinityArgs(added_affinity=added), world.handle)
@@ -82,7 +90,7 @@ preferences = st.lists(
     pre_filter=st.booleans(),
 )
 def test_nodes_are_rejected_by_what_is_enforced_and_then_by_what_the_pod_requires(
-    world: World,
+    world: PluginWorld,
     required: NodeSelector | None,
     node_selector: dict[str, str] | None,
     enforced: NodeSelector | None,
@@ -105,7 +113,7 @@ def test_nodes_are_rejected_by_what_is_enforced_and_then_by_what_the_pod_require
 
 @settings(max_examples=50)
 @given(world=worlds(node_labels=labels), preferred=preferences, added=preferences)
-def test_scores_add_up_the_weights_of_the_terms_that_match(world: World, preferred: Any, added: Any) -> None:
+def test_scores_add_up_the_weights_of_the_terms_that_match(world: PluginWorld, preferred: Any, added: Any) -> None:
     pod = pod_with(preferred=preferred)
     affinity, state = plugin(world, preferred=added), CycleState(pod)
     assert affinity.pre_score(state, pod, world.view) == (None if preferred or added else SKIP)

@@ -8,7 +8,7 @@ from extender_service.plugins.node_ports import NodePorts, conflict
 from tests.support.plugin_worlds import (
     HostPort,
     PlainPod,
-    World,
+    PluginWorld,
     assert_equal_on_nodes,
     empty_world,
     existing,
@@ -29,7 +29,7 @@ def taken(wanted: HostPort, used: set[HostPort]) -> bool:
 
 
 @given(world=worlds(pod_ports=host_ports), wanted=host_ports)
-def test_nodes_are_rejected_where_a_wanted_port_is_in_use(world: World, wanted: frozenset[HostPort]) -> None:
+def test_nodes_are_rejected_where_a_wanted_port_is_in_use(world: PluginWorld, wanted: frozenset[HostPort]) -> None:
     plugin = NodePorts(None, world.handle)
     pod = PlainPod("new", {}, wanted).to_pod()
     state = CycleState(pod)

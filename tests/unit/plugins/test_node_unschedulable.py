@@ -5,11 +5,11 @@ from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.status import unresolvable
 from extender_service.kube.types.core import Pod, PodSpec, Toleration
 from extender_service.plugins.node_unschedulable import NodeUnschedulable
-from tests.support.plugin_worlds import World, assert_equal_on_nodes, existing, rejected, tolerations, worlds
+from tests.support.plugin_worlds import PluginWorld, assert_equal_on_nodes, existing, rejected, tolerations, worlds
 
 
 @given(world=worlds(cordoned=st.booleans()), tolerated=tolerations)
-def test_cordoned_nodes_take_only_pods_that_tolerate_it(world: World, tolerated: tuple[Toleration, ...]) -> None:
+def test_cordoned_nodes_take_only_pods_that_tolerate_it(world: PluginWorld, tolerated: tuple[Toleration, ...]) -> None:
     pod = Pod(spec=PodSpec(tolerations=tolerated))
     is_tolerated = any(
         toleration.key in ("", "node.kubernetes.io/unschedulable")

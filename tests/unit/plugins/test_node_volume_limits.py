@@ -20,7 +20,7 @@ from tests.support.storage_objects import (
     with_claims,
     with_volumes,
 )
-from tests.support.volume_worlds import cluster_of, handle_of, slot_of, verdicts
+from tests.support.volume_worlds import handle_of, slot_of, storage_cluster, verdicts
 
 CSI, EBS = "csi.example.com", "ebs.csi.aws.com"
 
@@ -43,13 +43,13 @@ def judged(cluster: Cluster, pod: Pod, nodes: NodeView | None = None) -> dict[st
 def test_a_node_takes_no_more_volumes_than_its_limit() -> None:
     storage = [*bound("a", "b", "c"), make_csi_node("two", {CSI: 2}), make_csi_node("one", {CSI: 1})]
     pods = [with_claims(f"on-{name}", "a", node=name) for name in ("two", "one", "any")]
-    cluster = cluster_of([make_node("two"), make_node("one"), make_node("any")], storage, pods)
+    cluster = storage_cluster([make_node("two"), make_node("one"), make_node("any")], storage, pods)
     assert judged(cluster, with_claims("p", "b")) == {"two": None, "one": TOO_MANY, "any": None}
     assert judged(cluster, with_claims("p", "b", "c")) == {"two": TOO_MANY, "one": TOO_MANY, "any": None}
 
 
 def test_a_volume_that_is_attached_already_takes_no_more_room() -> None:
-    cluster = cluster_of(
+    cluster = storage_cluster(
         [make_node("n")], [*bound("a"), make_csi_node("n", {CSI: 1})], [with_claims("other", "a", node="n")]
     )
     assert judged(cluster, with_claims("p", "a")) == {"n": None}
@@ -57,19 +57,19 @@ def test_a_volume_that_is_attached_already_takes_no_more_room() -> None:
 
 def test_a_node_may_say_its_limit_itself() -> None:
     offers: ResourceList = {"attachable-volumes-csi-csi.example.com": "0"}
-    assert judged(cluster_of([make_node("n", offers)], bound("a")), with_claims("p", "a")) == {"n": TOO_MANY}
+    assert judged(storage_cluster([make_node("n", offers)], bound("a")), with_claims("p", "a")) == {"n": TOO_MANY}
 
 
 def test_each_driver_has_its_own_limit() -> None:
     storage = [*bound("a", "b"), make_claim("c", "c"), make_volume("c", driver="other"), make_csi_node("n", {CSI: 1})]
-    cluster = cluster_of([make_node("n")], storage, [with_claims("running", "a", node="n")])
+    cluster = storage_cluster([make_node("n")], storage, [with_claims("running", "a", node="n")])
     assert judged(cluster, with_claims("p", "c")) == {"n": None}
     assert judged(cluster, with_claims("p", "c", "b")) == {"n": TOO_MANY}
 
 
 def test_a_claim_that_will_be_provisioned_counts() -> None:
     storage: list[StorageObject] = [make_claim("a", class_name="x"), make_claim("b", class_name="x"), make_class("x")]
-    cluster = cluster_of([make_node("n")], [*storage, make_csi_node("n", {CSI: 1})])
+    cluster = storage_cluster([make_node("n")], [*storage, make_csi_node("n", {CSI: 1})])
     assert judged(cluster, with_claims("p", "a")) == {"n": None}
     assert judged(cluster, with_claims("p", "a", "b")) == {"n": TOO_MANY}
     assert judged(cluster, with_claims("p", "a", "a")) == {"n": None}
@@ -78,7 +78,7 @@ def test_a_claim_that_will_be_provisioned_counts() -> None:
 def test_an_in_tree_volume_counts_where_there_is_a_csi_node() -> None:
     offers: ResourceList = {"attachable-volumes-csi-ebs.csi.aws.com": "0"}
     nodes = [make_node("migrated", offers), make_node("old", offers)]
-    cluster = cluster_of(nodes, [make_csi_node("migrated")])
+    cluster = storage_cluster(nodes, [make_csi_node("migrated")])
     assert judged(cluster, with_volumes("p", ebs("vol-1"))) == {"migrated": TOO_MANY, "old": None}
 
 
@@ -88,23 +88,23 @@ def test_an_in_tree_volume_is_the_same_as_its_drivers() -> None:
         make_volume("v", driver=EBS, handle="vol-1"),
         make_csi_node("n", {EBS: 1}),
     ]
-    cluster = cluster_of([make_node("n")], storage, [with_claims("other", "c", node="n")])
+    cluster = storage_cluster([make_node("n")], storage, [with_claims("other", "c", node="n")])
     assert judged(cluster, with_volumes("p", ebs("vol-1"))) == {"n": None}
     assert judged(cluster, with_volumes("p", ebs("vol-2"))) == {"n": TOO_MANY}
 
 
 def test_a_claim_that_is_not_there_rejects_nodes_for_good() -> None:
     missing = unresolvable('looking up PVC default/c: persistentvolumeclaim "c" not found')
-    assert judged(cluster_of([make_node("n")]), with_claims("p", "c")) == {"n": missing}
+    assert judged(storage_cluster([make_node("n")]), with_claims("p", "c")) == {"n": missing}
 
 
 def test_a_volume_that_cannot_be_judged_is_an_error_where_it_matters() -> None:
-    cluster = cluster_of([make_node("migrated"), make_node("old")], [make_csi_node("migrated")])
+    cluster = storage_cluster([make_node("migrated"), make_node("old")], [make_csi_node("migrated")])
     found = judged(cluster, with_volumes("p", ebs("aws://zone/x")))
     assert found["old"] is None
     assert found["migrated"] is not None
     assert found["migrated"].code == Code.ERROR
-    foreign = judged(cluster_of([make_node("n")], [make_claim("p-v")]), with_volumes("p", ephemeral("v")))
+    foreign = judged(storage_cluster([make_node("n")], [make_claim("p-v")]), with_volumes("p", ephemeral("v")))
     fault = "PVC default/p-v was not created for pod default/p (pod is not owner)"
     assert foreign == {"n": Status(Code.ERROR, (fault,))}
 
@@ -112,7 +112,7 @@ def test_a_volume_that_cannot_be_judged_is_an_error_where_it_matters() -> None:
 def test_a_running_pods_fault_is_an_error_on_its_node() -> None:
     storage = [*bound("a"), make_claim("other-v"), make_csi_node("n", {CSI: 5}), make_csi_node("m", {CSI: 5})]
     pods = [with_volumes("other", ephemeral("v"), node="n")]
-    cluster = cluster_of([make_node("n"), make_node("m"), make_node("unlimited")], storage, pods)
+    cluster = storage_cluster([make_node("n"), make_node("m"), make_node("unlimited")], storage, pods)
     fault = "PVC default/other-v was not created for pod default/other (pod is not owner)"
     assert judged(cluster, with_claims("p", "a")) == {"n": Status(Code.ERROR, (fault,)), "m": None, "unlimited": None}
     gone = cluster.view(None).changed(RowChanges([0], [slot_of(cluster, "other")], [-1]))
@@ -156,7 +156,7 @@ def test_each_node_is_judged_with_its_own_pods(
     pods = [with_claims(f"r{number}", *held, node=node) for number, (held, node) in enumerate(running)]
     coming = [with_claims(f"c{number}", *held) for number, held in enumerate(nominated)]
     nodes = [make_node("n0"), make_node("n1")]
-    cluster = cluster_of(nodes, storage, [*pods, *coming])
+    cluster = storage_cluster(nodes, storage, [*pods, *coming])
     gone = data.draw(st.sets(st.sampled_from([pod.metadata.name for pod in pods]))) if pods else set()
     changes = [
         (int(pod.spec.node_name[1]), slot_of(cluster, pod.metadata.name), -1)
@@ -169,5 +169,5 @@ def test_each_node_is_judged_with_its_own_pods(
 
     stay = [pod for pod in pods if pod.metadata.name not in gone]
     come = [with_claims(pod.metadata.name, *held, node="n0") for pod, held in zip(coming, nominated, strict=True)]
-    really = cluster_of(nodes, storage, [*stay, *come])
+    really = storage_cluster(nodes, storage, [*stay, *come])
     assert judged(cluster, with_claims("p", *wanted), view) == judged(really, with_claims("p", *wanted))

@@ -9,7 +9,7 @@ from extender_service.framework.status import unresolvable
 from extender_service.kube.types.core import Pod, PodSpec, Taint, Toleration
 from extender_service.plugins.taint_toleration import TaintToleration
 from tests.support.plugin_worlds import (
-    World,
+    PluginWorld,
     assert_equal_on_nodes,
     empty_world,
     existing,
@@ -35,7 +35,7 @@ def covered(taint: Taint, by: tuple[Toleration, ...]) -> bool:
 @settings(max_examples=50)
 @given(world=worlds(node_taints=taints), tolerated=tolerations)
 def test_nodes_are_rejected_by_their_first_taint_that_is_not_tolerated(
-    world: World, tolerated: tuple[Toleration, ...]
+    world: PluginWorld, tolerated: tuple[Toleration, ...]
 ) -> None:
     pod = Pod(spec=PodSpec(tolerations=tolerated))
     expected = []
@@ -48,7 +48,7 @@ def test_nodes_are_rejected_by_their_first_taint_that_is_not_tolerated(
 
 @settings(max_examples=50)
 @given(world=worlds(node_taints=taints), tolerated=tolerations)
-def test_scores_count_the_taints_that_are_merely_endured(world: World, tolerated: tuple[Toleration, ...]) -> None:
+def test_scores_count_the_taints_that_are_merely_endured(world: PluginWorld, tolerated: tuple[Toleration, ...]) -> None:
     pod = Pod(spec=PodSpec(tolerations=tolerated))
     plugin, state = TaintToleration(None, world.handle), CycleState(pod)
     assert plugin.pre_score(state, pod, world.view) is None

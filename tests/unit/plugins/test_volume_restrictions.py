@@ -10,7 +10,7 @@ from extender_service.kube.types.core import ISCSI, RBD, AWSElasticBlockStore, G
 from extender_service.plugins.volume_restrictions import CLAIM_CONFLICT, DISK_CONFLICT, VolumeRestrictions
 from tests.support.objects import make_node
 from tests.support.storage_objects import make_claim, with_claims, with_volumes
-from tests.support.volume_worlds import cluster_of, handle_of, slot_of, verdicts
+from tests.support.volume_worlds import handle_of, slot_of, storage_cluster, verdicts
 
 ONCE = ("ReadWriteOncePod",)
 
@@ -59,13 +59,13 @@ def judged(cluster: Cluster, pod: Pod, nodes: NodeView | None = None) -> dict[st
     ],
 )
 def test_when_disks_conflict(wanted: Volume, used: Volume, conflicts: bool) -> None:
-    cluster = cluster_of([make_node("a"), make_node("b")], pods=[with_volumes("other", used, node="a")])
+    cluster = storage_cluster([make_node("a"), make_node("b")], pods=[with_volumes("other", used, node="a")])
     assert judged(cluster, with_volumes("p", wanted)) == {"a": DISK_CONFLICT if conflicts else None, "b": None}
 
 
 def test_a_disk_is_free_once_all_that_have_it_are_gone() -> None:
     pods = [with_volumes("p1", gce("d"), node="a"), with_volumes("p2", gce("d"), node="a")]
-    cluster = cluster_of([make_node("a")], pods=pods)
+    cluster = storage_cluster([make_node("a")], pods=pods)
     first, second = slot_of(cluster, "p1"), slot_of(cluster, "p2")
     one_gone = cluster.view(None).changed(RowChanges([0], [first], [-1]))
     assert judged(cluster, with_volumes("p", gce("d")), one_gone) == {"a": DISK_CONFLICT}
@@ -74,13 +74,13 @@ def test_a_disk_is_free_once_all_that_have_it_are_gone() -> None:
 
 
 def test_a_pod_that_is_to_come_has_its_disks() -> None:
-    cluster = cluster_of([make_node("a"), make_node("b")], pods=[with_volumes("nominated", gce("d"))])
+    cluster = storage_cluster([make_node("a"), make_node("b")], pods=[with_volumes("nominated", gce("d"))])
     nodes = cluster.view(None).changed(RowChanges([1], [slot_of(cluster, "nominated")], [1]))
     assert judged(cluster, with_volumes("p", gce("d")), nodes) == {"a": None, "b": DISK_CONFLICT}
 
 
 def test_a_claim_for_one_pod_that_is_in_use_rejects_all_nodes() -> None:
-    cluster = cluster_of(
+    cluster = storage_cluster(
         [make_node("a"), make_node("b")],
         [make_claim("c", "v", modes=ONCE)],
         [with_claims("other", "c", node="a")],
@@ -90,7 +90,7 @@ def test_a_claim_for_one_pod_that_is_in_use_rejects_all_nodes() -> None:
 
 def test_taking_a_user_of_the_name_off_a_node_frees_the_claim_there() -> None:
     # As in kube-scheduler, whatever the namespace, and as often as the pod names it.
-    cluster = cluster_of(
+    cluster = storage_cluster(
         [make_node("a"), make_node("b")],
         [make_claim("c", "v", modes=ONCE)],
         [with_claims("other", "c", node="a"), with_claims("elsewhere", "c", node="b", namespace="team")],
@@ -104,13 +104,15 @@ def test_taking_a_user_of_the_name_off_a_node_frees_the_claim_there() -> None:
 
 @pytest.mark.parametrize("node", ["", "unknown"])
 def test_a_claim_of_a_pod_on_no_node_is_not_in_use(node: str) -> None:
-    cluster = cluster_of([make_node("a")], [make_claim("c", "v", modes=ONCE)], [with_claims("other", "c", node=node)])
+    cluster = storage_cluster(
+        [make_node("a")], [make_claim("c", "v", modes=ONCE)], [with_claims("other", "c", node=node)]
+    )
     pod = with_claims("p", "c")
     assert VolumeRestrictions(None, handle_of(cluster)).pre_filter(CycleState(pod), pod) == SKIP
 
 
 def test_pods_without_disks_or_claims_for_one_pod_are_skipped() -> None:
-    cluster = cluster_of([make_node("a")], [make_claim("c", "v")], [with_claims("other", "c", node="a")])
+    cluster = storage_cluster([make_node("a")], [make_claim("c", "v")], [with_claims("other", "c", node="a")])
     plugin = VolumeRestrictions(None, handle_of(cluster))
     for pod in (with_claims("p", "c"), with_volumes("p"), with_volumes("p", Volume(name="v"))):
         assert plugin.pre_filter(CycleState(pod), pod) == SKIP
@@ -118,12 +120,12 @@ def test_pods_without_disks_or_claims_for_one_pod_are_skipped() -> None:
 
 def test_a_claim_that_is_not_there_rejects_the_pod() -> None:
     pod = with_claims("p", "nobody")
-    plugin = VolumeRestrictions(None, handle_of(cluster_of([make_node("a")])))
+    plugin = VolumeRestrictions(None, handle_of(storage_cluster([make_node("a")])))
     assert plugin.pre_filter(CycleState(pod), pod) == unresolvable('persistentvolumeclaim "nobody" not found')
 
 
 def test_filter_needs_prefilter() -> None:
-    cluster = cluster_of([make_node("a")])
+    cluster = storage_cluster([make_node("a")])
     pod = with_volumes("p", gce("d"))
     with pytest.raises(PluginError, match='cannot read "PreFilterVolumeRestrictions" from cycleState'):
         VolumeRestrictions(None, handle_of(cluster)).filter(CycleState(pod), pod, cluster.view(None))

@@ -6,7 +6,7 @@ from extender_service.framework.status import SKIP, Status, unresolvable
 from extender_service.plugins.volume_zone import CONFLICT, Topology, VolumeZone, topologies_of
 from tests.support.objects import make_node
 from tests.support.storage_objects import make_claim, make_class, make_volume, with_claims
-from tests.support.volume_worlds import cluster_of, handle_of, verdicts
+from tests.support.volume_worlds import handle_of, storage_cluster, verdicts
 
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
@@ -15,7 +15,7 @@ BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
 def judged(
     volume_labels: dict[str, str], node_labels: dict[str, dict[str, str]], *, with_pre_filter: bool = True
 ) -> dict[str, Status | None]:
-    cluster = cluster_of(
+    cluster = storage_cluster(
         [make_node(name, labels=labels) for name, labels in node_labels.items()],
         [make_claim("c", "v"), make_volume("v", labels=volume_labels)],
     )
@@ -79,7 +79,7 @@ def test_a_malformed_label_says_nothing() -> None:
     ],
 )
 def test_a_claim_that_cannot_be_used_rejects_the_pod(claim: str, storage: list[StorageObject], reason: str) -> None:
-    cluster = cluster_of([make_node("a")], storage)
+    cluster = storage_cluster([make_node("a")], storage)
     pod = with_claims("p", claim)
     plugin = VolumeZone(None, handle_of(cluster))
     assert plugin.pre_filter(CycleState(pod), pod) == unresolvable(reason)
@@ -87,7 +87,7 @@ def test_a_claim_that_cannot_be_used_rejects_the_pod(claim: str, storage: list[S
 
 
 def test_volumes_that_are_yet_to_be_made_or_say_nothing_are_skipped() -> None:
-    cluster = cluster_of(
+    cluster = storage_cluster(
         [make_node("a")],
         [make_claim("waiting", class_name="x"), make_class("x"), make_claim("c", "v"), make_volume("v")],
     )

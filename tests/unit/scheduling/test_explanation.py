@@ -18,7 +18,7 @@ from extender_service.scheduling.engine import Engine
 from extender_service.scheduling.explanation import OTHER_REASONS, best_scores, grounds, refusals
 from extender_service.scheduling.question import Question
 from tests.support.objects import make_node
-from tests.support.stub_plugins import POD, Stub, make_cluster, make_handle, make_profile
+from tests.support.stub_plugins import POD, Stub, make_handle, make_profile, stub_cluster
 
 NAMES = [f"n{number}" for number in range(6)]
 FULL, BUSY = unschedulable("Insufficient cpu"), unschedulable("Insufficient cpu", "Too many pods")
@@ -49,7 +49,7 @@ def filtering(plugin: Filter) -> Profile:
 def test_nodes_are_counted_by_reason_and_by_the_plugin_that_was_first() -> None:
     first = Stub("First", rejects={"n1": FULL, "n2": BUSY, "n3": FULL})
     second = Stub("Second", rejects={"n3": unresolvable("late"), "n4": unresolvable("tainted")})
-    decision = decided(make_profile(first, second), make_cluster(*NAMES), [*NAMES, "unknown"])
+    decision = decided(make_profile(first, second), stub_cluster(*NAMES), [*NAMES, "unknown"])
     reasons, plugins = refusals(grounds(decision))
     assert reasons == {"Insufficient cpu": 3, "Too many pods": 1, "tainted": 1}
     assert list(plugins.items()) == [("First", 3), ("Second", 1)]
@@ -57,12 +57,12 @@ def test_nodes_are_counted_by_reason_and_by_the_plugin_that_was_first() -> None:
 
 
 def test_where_all_nodes_pass_there_is_nothing_to_count() -> None:
-    decision = decided(make_profile(Stub("Passes")), make_cluster(*NAMES), NAMES)
+    decision = decided(make_profile(Stub("Passes")), stub_cluster(*NAMES), NAMES)
     assert refusals(grounds(decision)) == ({}, {})
 
 
 def test_nodes_that_pre_filter_left_out_are_counted() -> None:
-    decision = decided(make_profile(Stub("Picks", pre_filter={"n1"})), make_cluster(*NAMES), NAMES)
+    decision = decided(make_profile(Stub("Picks", pre_filter={"n1"})), stub_cluster(*NAMES), NAMES)
     reasons, plugins = refusals(grounds(decision))
     assert reasons == {"node(s) didn't satisfy plugin(s) [Picks]": 5}
     assert not plugins
@@ -71,7 +71,7 @@ def test_nodes_that_pre_filter_left_out_are_counted() -> None:
 def test_a_reason_of_its_own_for_each_node_is_not_listed_for_all() -> None:
     names = [f"n{number}" for number in range(300)]
     says = Says([*range(1, 281), *(20 * [1000])], lambda key: unschedulable(f"reason {key}"))
-    reasons, plugins = refusals(grounds(decided(filtering(says), make_cluster(*names), names)))
+    reasons, plugins = refusals(grounds(decided(filtering(says), stub_cluster(*names), names)))
     assert len(reasons) == 101
     assert reasons["reason 1000"] == 20
     assert reasons[OTHER_REASONS] == 300 - 20 - 99
@@ -80,7 +80,7 @@ def test_a_reason_of_its_own_for_each_node_is_not_listed_for_all() -> None:
 
 def test_a_long_reason_is_cut() -> None:
     rejects = dict.fromkeys(NAMES, unschedulable(100_000 * "x"))
-    reasons, _ = refusals(grounds(decided(make_profile(Stub("Says", rejects=rejects)), make_cluster(*NAMES), NAMES)))
+    reasons, _ = refusals(grounds(decided(make_profile(Stub("Says", rejects=rejects)), stub_cluster(*NAMES), NAMES)))
     assert [(len(reason), nodes) for reason, nodes in reasons.items()] == [(1001, 6)]
 
 
@@ -88,7 +88,7 @@ def test_a_plugin_that_cannot_say_why_is_logged_and_its_nodes_are_counted(caplog
     def status_of(key: int) -> Status:
         raise ZeroDivisionError
 
-    decision = decided(filtering(Says([1, 0, 1, 0, 0, 0], status_of)), make_cluster(*NAMES), NAMES)
+    decision = decided(filtering(Says([1, 0, 1, 0, 0, 0], status_of)), stub_cluster(*NAMES), NAMES)
     assert refusals(grounds(decision)) == ({OTHER_REASONS: 2}, {"Says": 2})
     (record,) = caplog.records
     assert (record.levelno, vars(record)["plugin"]) == (logging.ERROR, "Says")
@@ -116,7 +116,7 @@ SCORES: Mapping[str, Mapping[str, int]] = {
 def scored() -> Decision:
     plugins = [Stub(name, scores=scores) for name, scores in SCORES.items()]
     weights = {"Packs": 2, "Spreads": 1}
-    return decided(make_profile(*plugins, weights=weights), make_cluster(*NAMES), [*reversed(NAMES), "unknown"])
+    return decided(make_profile(*plugins, weights=weights), stub_cluster(*NAMES), [*reversed(NAMES), "unknown"])
 
 
 def test_the_best_nodes_have_what_each_plugin_contributed(scored: Decision) -> None:
@@ -138,4 +138,4 @@ def test_of_equal_nodes_the_chosen_one_is_first(scored: Decision) -> None:
 def test_where_only_one_node_passes_none_was_scored() -> None:
     rejects = dict.fromkeys(NAMES[1:], FULL)
     plugins = Stub("Rejects", rejects=rejects), Stub("Scores", scores=SCORES["Packs"])
-    assert best_scores(grounds(decided(make_profile(*plugins), make_cluster(*NAMES), NAMES)), 3) == []
+    assert best_scores(grounds(decided(make_profile(*plugins), stub_cluster(*NAMES), NAMES)), 3) == []

@@ -8,7 +8,7 @@ from extender_service.extender.modes import Mode
 from extender_service.extender.reporting.decision_log import availability, log_decision
 from extender_service.extender.reporting.observation import Observation
 from extender_service.kube.types.core import Taint
-from tests.support.extender_world import World
+from tests.support.extender_world import ExtenderWorld
 from tests.support.objects import make_node, make_pod
 
 NAME = "extender_service.extender.reporting.decision_log"
@@ -61,7 +61,7 @@ BIG = make_pod("web", requests={"cpu": "2", "memory": "2Gi"})
 
 def decided(mode: Mode, *names: str) -> Observation:
     """What is observed of a filter call about a pod that fits on two of the nodes."""
-    world = World(*NODES, mode=mode)
+    world = ExtenderWorld(*NODES, mode=mode)
     asyncio.run(world.filter(BIG, names))
     (observation,) = world.observations
     return observation

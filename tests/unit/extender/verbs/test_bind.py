@@ -11,7 +11,7 @@ from extender_service.framework.status import Status, unschedulable
 from extender_service.kube.api_errors import KubeError, UnreachableError
 from extender_service.kube.types.core import Pod
 from extender_service.scheduling.binder import BindError
-from tests.support.extender_world import Hold, World
+from tests.support.extender_world import ExtenderWorld, Hold
 from tests.support.objects import make_node, make_pod
 
 WEB = make_pod("web", requests={"cpu": "1"})
@@ -19,16 +19,16 @@ UID = WEB.metadata.uid
 LOST = UnreachableError("the connection was lost")
 
 
-def world_with(pod: Pod | None = WEB, *, confirm_seconds: float = 30) -> World:
+def world_with(pod: Pod | None = WEB, *, confirm_seconds: float = 30) -> ExtenderWorld:
     """Nodes a and b, and a pod that the API server and the watch know, unless it is None."""
-    world = World(make_node("a"), make_node("b"), mode="replace", confirm_seconds=confirm_seconds)
+    world = ExtenderWorld(make_node("a"), make_node("b"), mode="replace", confirm_seconds=confirm_seconds)
     if pod is not None:
         world.pods.put(pod)
         world.cluster.apply_pod(pod)
     return world
 
 
-def bind(world: World, node_name: str, uid: str | None = None) -> str:
+def bind(world: ExtenderWorld, node_name: str, uid: str | None = None) -> str:
     return asyncio.run(world.bind(WEB, node_name, uid))
 
 
@@ -349,7 +349,7 @@ def test_what_the_watch_confirmed_is_not_read() -> None:
 # Several callers, and callers that do not wait.
 
 
-async def begin(world: World, node_name: str) -> tuple["asyncio.Task[str]", Hold]:
+async def begin(world: ExtenderWorld, node_name: str) -> tuple["asyncio.Task[str]", Hold]:
     """A binding that has reached the API server, and waits there."""
     world.pods.hold = Hold()
     binding = asyncio.create_task(world.bind(WEB, node_name))
@@ -454,24 +454,24 @@ def test_closing_undoes_what_does_not_finish_and_what_is_expected() -> None:
 # Settling, as Filter asks for it.
 
 
-async def _nothing(_world: World) -> None:
+async def _nothing(_world: ExtenderWorld) -> None:
     pass
 
 
-async def _expected(world: World) -> None:
+async def _expected(world: ExtenderWorld) -> None:
     assert (await world.filter(WEB, ["a"]))["NodeNames"] == ["a"]
 
 
-async def _bound(world: World) -> None:
+async def _bound(world: ExtenderWorld) -> None:
     assert await world.bind(WEB, "a") == ""
 
 
-async def _bound_and_confirmed(world: World) -> None:
+async def _bound_and_confirmed(world: ExtenderWorld) -> None:
     await _bound(world)
     world.cluster.apply_pod(world.pods.pods["default", "web"])
 
 
-async def _bound_and_deleted(world: World) -> None:
+async def _bound_and_deleted(world: ExtenderWorld) -> None:
     await _bound(world)
     world.pods.pods.clear()
 
@@ -487,7 +487,7 @@ async def _bound_and_deleted(world: World) -> None:
     ],
 )
 def test_settling_goes_by_what_the_api_server_says(
-    before: Callable[[World], Awaitable[None]], settled_on: str | None, counts_on: str | None
+    before: Callable[[ExtenderWorld], Awaitable[None]], settled_on: str | None, counts_on: str | None
 ) -> None:
     world = world_with()
 

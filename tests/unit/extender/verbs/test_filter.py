@@ -18,7 +18,7 @@ from extender_service.kube.types.extender_api import ExtenderArgs
 from extender_service.scheduling.decision import decide
 from extender_service.scheduling.explanation import refusals
 from extender_service.testing import Trial
-from tests.support.extender_world import Hold, World
+from tests.support.extender_world import ExtenderWorld, Hold
 from tests.support.objects import make_node, make_pod
 
 WEB = make_pod("web", requests={"cpu": "1"})
@@ -29,7 +29,7 @@ def small_node(name: str, cpu: str = "1", **facts: Any) -> Any:
     return make_node(name, {"cpu": cpu, "memory": "4Gi", "pods": "10"}, **facts)
 
 
-def run(world: World, *pods: Pod, names: list[str]) -> list[Any]:
+def run(world: ExtenderWorld, *pods: Pod, names: list[str]) -> list[Any]:
     """The answers to one call after another."""
 
     async def calls() -> list[Any]:
@@ -39,7 +39,7 @@ def run(world: World, *pods: Pod, names: list[str]) -> list[Any]:
 
 
 def test_pods_alike_are_decided_about_while_nobody_waits() -> None:
-    world = World(make_node("a"), make_node("b"), mode="replace")
+    world = ExtenderWorld(make_node("a"), make_node("b"), mode="replace")
 
     async def calls() -> None:
         for number in range(5):
@@ -61,7 +61,7 @@ NOT_SUPPORTED: dict[str, dict[str, object]] = {
 
 @pytest.mark.parametrize("field", NOT_SUPPORTED)
 def test_a_pod_with_a_field_that_no_plugin_judges_is_refused_in_place_of_kube_scheduler(field: str) -> None:
-    world = World(make_node("a"), make_node("b"), small_node("full", "500m"), mode="replace")
+    world = ExtenderWorld(make_node("a"), make_node("b"), small_node("full", "500m"), mode="replace")
     pod = structs.replace(WEB, spec=structs.replace(WEB.spec, **NOT_SUPPORTED[field]))
     (answer,) = run(world, pod, names=["full", "a", "new"])
     reason = f"pod has spec.{field}, which extender-service does not support"
@@ -77,7 +77,7 @@ def test_a_pod_with_a_field_that_no_plugin_judges_is_refused_in_place_of_kube_sc
 
 @pytest.mark.parametrize("field", NOT_SUPPORTED)
 def test_beside_kube_scheduler_its_own_plugins_judge_that_field(field: str, caplog: pytest.LogCaptureFixture) -> None:
-    world = World(make_node("a"), small_node("full", "500m"))
+    world = ExtenderWorld(make_node("a"), small_node("full", "500m"))
     pod = structs.replace(WEB, spec=structs.replace(WEB.spec, **NOT_SUPPORTED[field]))
     answers = run(world, pod, pod, names=["full", "a"])
     assert [(answer["NodeNames"], answer["FailedNodes"]) for answer in answers] == 2 * [(["a"], {"full": NO_ROOM})]
@@ -88,7 +88,7 @@ def test_beside_kube_scheduler_its_own_plugins_judge_that_field(field: str, capl
 
 
 def test_every_node_that_does_not_pass_is_listed_with_the_reasons_of_kube_scheduler() -> None:
-    world = World(
+    world = ExtenderWorld(
         make_node("fits"),
         small_node("full"),
         make_node("cordoned", unschedulable=True),
@@ -127,13 +127,13 @@ def test_every_node_that_does_not_pass_is_listed_with_the_reasons_of_kube_schedu
 
 @pytest.mark.parametrize("others", [0, 40])
 def test_nodes_that_pass_are_named_in_the_order_of_the_request_and_no_others(others: int) -> None:
-    world = World(*(make_node(name) for name in "abcde"), *(make_node(f"other-{n}") for n in range(others)))
+    world = ExtenderWorld(*(make_node(name) for name in "abcde"), *(make_node(f"other-{n}") for n in range(others)))
     assert run(world, WEB, names=["d", "a", "e"])[0]["NodeNames"] == ["d", "a", "e"]
 
 
 @pytest.mark.parametrize("others", [0, 40])
 def test_unknown_nodes_are_reported(others: int) -> None:
-    world = World(make_node("a"), *(make_node(f"other-{n}") for n in range(others)), is_live=False)
+    world = ExtenderWorld(make_node("a"), *(make_node(f"other-{n}") for n in range(others)), is_live=False)
     (answer,) = run(world, WEB, names=["new", "a", "gone"])
     assert answer["NodeNames"] == ["a"]
     assert answer["FailedAndUnresolvableNodes"] == {"new": UNKNOWN_NODE, "gone": UNKNOWN_NODE}
@@ -143,7 +143,7 @@ def test_unknown_nodes_are_reported(others: int) -> None:
 
 
 def test_a_node_that_is_gone_while_its_pods_stay_is_unknown() -> None:
-    world = World(make_node("a"), is_live=False)
+    world = ExtenderWorld(make_node("a"), is_live=False)
     world.cluster.apply_pod(make_pod("one", "a"))
     world.cluster.remove_node("a")
     (answer,) = run(world, WEB, names=["a"])
@@ -151,7 +151,7 @@ def test_a_node_that_is_gone_while_its_pods_stay_is_unknown() -> None:
 
 
 def test_no_nodes_asked_for_no_nodes_answered() -> None:
-    world = World(make_node("a"))
+    world = ExtenderWorld(make_node("a"))
     (answer,) = run(world, WEB, names=[])
     assert (answer["NodeNames"], answer["FailedNodes"], answer["FailedAndUnresolvableNodes"]) == ([], {}, {})
 
@@ -159,7 +159,7 @@ def test_no_nodes_asked_for_no_nodes_answered() -> None:
 @pytest.mark.parametrize("others", [0, 6, 40])
 def test_a_pod_that_contradicts_itself_is_refused_everywhere(others: int) -> None:
     """PreFilter refuses the pod as a whole, whether few or all of the known nodes are asked for."""
-    world = World(make_node("a"), make_node("b"), *(make_node(f"o{n}") for n in range(others)), is_live=False)
+    world = ExtenderWorld(make_node("a"), make_node("b"), *(make_node(f"o{n}") for n in range(others)), is_live=False)
     fields = [{"key": "metadata.name", "operator": "In", "values": [name]} for name in ("a", "b")]
     terms = {"nodeSelectorTerms": [{"matchFields": fields}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
@@ -170,7 +170,7 @@ def test_a_pod_that_contradicts_itself_is_refused_everywhere(others: int) -> Non
 
 
 def test_a_plugin_that_fails_ends_the_call_with_kube_schedulers_words() -> None:
-    world = World(make_node("a"))
+    world = ExtenderWorld(make_node("a"))
     body = {"Pod": {"spec": {"containers": [{"resources": {"requests": {"cpu": "10%"}}}]}}, "NodeNames": ["a"]}
     answer = asyncio.run(world.call("filter", body))
     assert answer["Error"].startswith('running PreFilter plugin "NodeResourcesFit": ')
@@ -182,7 +182,7 @@ def test_a_plugin_that_fails_ends_the_call_with_kube_schedulers_words() -> None:
 
 
 def test_one_node_is_chosen_and_it_is_one_of_the_best() -> None:
-    world = World(small_node("small", "2"), small_node("large", "8"), small_node("medium", "4"), mode="replace")
+    world = ExtenderWorld(small_node("small", "2"), small_node("large", "8"), small_node("medium", "4"), mode="replace")
     (answer,) = run(world, WEB, names=["small", "large", "medium"])
     assert answer == {
         "Nodes": None,
@@ -197,19 +197,21 @@ def test_one_node_is_chosen_and_it_is_one_of_the_best() -> None:
 
 def test_equal_nodes_are_all_chosen_sooner_or_later_and_worse_ones_never() -> None:
     names = ["a", "worse", "b", "c"]
-    world = World(*(small_node(name, "2" if name == "worse" else "8") for name in names), mode="replace", is_live=False)
+    world = ExtenderWorld(
+        *(small_node(name, "2" if name == "worse" else "8") for name in names), mode="replace", is_live=False
+    )
     chosen = Counter(answer["NodeNames"][0] for answer in run(world, *[WEB] * 150, names=names))
     assert set(chosen) == {"a", "b", "c"}
 
 
 def test_the_only_node_that_fits_is_chosen_without_a_word_about_the_others() -> None:
-    world = World(small_node("full", "500m"), small_node("fits", "2"), mode="replace")
+    world = ExtenderWorld(small_node("full", "500m"), small_node("fits", "2"), mode="replace")
     (answer,) = run(world, WEB, names=["full", "fits", "unknown"])
     assert (answer["NodeNames"], answer["FailedNodes"], answer["FailedAndUnresolvableNodes"]) == (["fits"], {}, {})
 
 
 def test_where_no_node_fits_all_are_listed() -> None:
-    world = World(small_node("full", "500m"), mode="replace", is_live=False)
+    world = ExtenderWorld(small_node("full", "500m"), mode="replace", is_live=False)
     (answer,) = run(world, WEB, names=["full", "unknown"])
     assert answer["NodeNames"] == []
     assert answer["FailedNodes"] == {"full": NO_ROOM}
@@ -228,13 +230,13 @@ def whole(name: str, cpu: str = "4", **more: Any) -> dict[str, Any]:
     }
 
 
-def filter_whole(world: World, pod: Pod, *nodes: dict[str, Any]) -> Any:
+def filter_whole(world: ExtenderWorld, pod: Pod, *nodes: dict[str, Any]) -> Any:
     return asyncio.run(world.call("filter", {"Pod": pod, "Nodes": {"items": list(nodes)}}))
 
 
 def test_whole_nodes_are_taken_at_their_word_and_the_cache_is_not_touched() -> None:
     names = ("shrunk", "grown", "tainted", "freed", "cordoned")
-    world = World(*(small_node(name, "4" if name != "grown" else "500m") for name in names), is_live=False)
+    world = ExtenderWorld(*(small_node(name, "4" if name != "grown" else "500m") for name in names), is_live=False)
     world.cluster.apply_node(make_node("freed", taints=[Taint("busy", "", "NoExecute")]))
     answer = filter_whole(
         world,
@@ -260,7 +262,7 @@ def test_whole_nodes_are_taken_at_their_word_and_the_cache_is_not_touched() -> N
 
 
 def test_labels_of_whole_nodes_count() -> None:
-    world = World(make_node("a", labels={"disk": "ssd"}), make_node("b"), is_live=False)
+    world = ExtenderWorld(make_node("a", labels={"disk": "ssd"}), make_node("b"), is_live=False)
     spec = {"nodeSelector": {"disk": "ssd"}}
     body: dict[str, Any] = {"Pod": {"spec": spec}, "Nodes": {"items": [whole("a"), whole("b", labels={"disk": "ssd"})]}}
     answer = asyncio.run(world.call("filter", body))
@@ -269,14 +271,14 @@ def test_labels_of_whole_nodes_count() -> None:
 
 
 def test_pods_on_a_node_count_also_when_the_node_comes_whole() -> None:
-    world = World(small_node("a", "2"), is_live=False)
+    world = ExtenderWorld(small_node("a", "2"), is_live=False)
     world.cluster.apply_pod(make_pod("one", "a", requests={"cpu": "1500m"}))
     answer = filter_whole(world, WEB, whole("a", "2"), whole("b", "2"))
     assert answer["FailedNodes"] == {"a": NO_ROOM}
 
 
 def test_a_whole_node_of_the_cached_version_is_not_read_again() -> None:
-    world = World(make_node("a", resource_version="7"), is_live=False)
+    world = ExtenderWorld(make_node("a", resource_version="7"), is_live=False)
     assert filter_whole(world, WEB, whole("a", "0", version="7"))["FailedNodes"] == {}
     assert filter_whole(world, WEB, whole("a", "0", version="8"))["FailedNodes"] == {"a": NO_ROOM}
 
@@ -284,7 +286,7 @@ def test_a_whole_node_of_the_cached_version_is_not_read_again() -> None:
 @pytest.mark.parametrize("mode", ["beside", "replace"])
 @pytest.mark.parametrize("field", ["Nodes", "nodes"])
 def test_whole_nodes_are_sent_back_byte_for_byte(mode: Any, field: str) -> None:
-    world = World(mode=mode, is_live=False)
+    world = ExtenderWorld(mode=mode, is_live=False)
     node = (
         '{ "status":{"allocatable":{"cpu":"4","pods":"5"}, "odd":[1.50,  1e3,"\\u00e9"]},\n "metadata":{"name":"a"},'
         '"kind":"Node"}'
@@ -296,7 +298,7 @@ def test_whole_nodes_are_sent_back_byte_for_byte(mode: Any, field: str) -> None:
 
 def test_an_empty_list_of_whole_nodes_is_answered_in_kind() -> None:
     body: dict[str, Any] = {"Pod": {}, "Nodes": {"metadata": {}, "items": None}, "NodeNames": None}
-    answer = asyncio.run(World(is_live=False).call("filter", body))
+    answer = asyncio.run(ExtenderWorld(is_live=False).call("filter", body))
     assert (answer["Nodes"], answer["NodeNames"]) == ({"items": []}, None)
 
 
@@ -304,7 +306,7 @@ def test_an_empty_list_of_whole_nodes_is_answered_in_kind() -> None:
 
 
 def test_a_chosen_pod_counts_from_then_on() -> None:
-    world = World(small_node("a"), small_node("b"), mode="replace")
+    world = ExtenderWorld(small_node("a"), small_node("b"), mode="replace")
     first, second, third = (make_pod(name, requests={"cpu": "1"}) for name in ("one", "two", "three"))
     answers = run(world, first, second, third, names=["a", "b"])
     assert {tuple(answer["NodeNames"]) for answer in answers[:2]} == {("a",), ("b",)}
@@ -312,7 +314,7 @@ def test_a_chosen_pod_counts_from_then_on() -> None:
 
 
 def test_a_pod_that_is_asked_about_again_counts_once() -> None:
-    world = World(small_node("a"), small_node("b"), mode="replace")
+    world = ExtenderWorld(small_node("a"), small_node("b"), mode="replace")
     for answer in run(world, *[WEB] * 20, names=["a", "b"]):
         assert world.cpu_milli("a") + world.cpu_milli("b") == 1000
         assert answer["NodeNames"] in (["a"], ["b"])
@@ -320,7 +322,7 @@ def test_a_pod_that_is_asked_about_again_counts_once() -> None:
 
 
 def test_a_pod_that_fits_nowhere_any_more_is_not_expected_any_more() -> None:
-    world = World(small_node("a"), mode="replace")
+    world = ExtenderWorld(small_node("a"), mode="replace")
     run(world, WEB, names=["a"])
     assert world.expected_on(WEB) == "a"
     run(world, WEB, names=["elsewhere"])
@@ -329,7 +331,7 @@ def test_a_pod_that_fits_nowhere_any_more_is_not_expected_any_more() -> None:
 
 
 def test_a_pod_that_the_watch_does_not_know_for_five_seconds_leaves_no_trace() -> None:
-    world = World(small_node("a"), mode="replace")
+    world = ExtenderWorld(small_node("a"), mode="replace")
     other = make_pod("other", requests={"cpu": "1"})
     run(world, WEB, names=["a"])
     world.clock.pass_seconds(4.9)
@@ -340,14 +342,14 @@ def test_a_pod_that_the_watch_does_not_know_for_five_seconds_leaves_no_trace() -
 
 
 def test_a_pod_that_is_bound_already_counts_once_whoever_asks_about_it() -> None:
-    world = World(small_node("a", "4"), mode="replace")
+    world = ExtenderWorld(small_node("a", "4"), mode="replace")
     world.cluster.apply_pod(make_pod("web", "a", requests={"cpu": "1"}))
     run(world, make_pod("web", requests={"cpu": "1"}), names=["a"])
     assert world.cpu_milli("a") == 1000
 
 
 def test_a_pod_that_the_watch_knows_stays_expected() -> None:
-    world = World(small_node("a"), mode="replace")
+    world = ExtenderWorld(small_node("a"), mode="replace")
     world.cluster.apply_pod(WEB)
     run(world, WEB, names=["a"])
     world.clock.pass_seconds(590)
@@ -360,7 +362,7 @@ def test_a_pod_that_the_watch_knows_stays_expected() -> None:
 
 @pytest.mark.parametrize("settled_by", ["bound there", "bound elsewhere", "deleted", "ended"])
 def test_the_watch_has_the_last_word(settled_by: str) -> None:
-    world = World(small_node("a"), small_node("b"), mode="replace")
+    world = ExtenderWorld(small_node("a"), small_node("b"), mode="replace")
     world.cluster.apply_pod(WEB)
     run(world, WEB, names=["a"])
     match settled_by:
@@ -378,7 +380,7 @@ def test_the_watch_has_the_last_word(settled_by: str) -> None:
 
 
 def test_nothing_is_expected_for_a_caller_that_hung_up() -> None:
-    world = World(small_node("a"), mode="replace")
+    world = ExtenderWorld(small_node("a"), mode="replace")
 
     args = ExtenderArgs(WEB, node_names=["a"])
     asyncio.run(world.extender.filter(WEB, args, lambda: True))
@@ -392,7 +394,7 @@ def scheduled_by(name: str, pod: Pod, **spec: Any) -> Pod:
 @pytest.mark.parametrize("mode", ["beside", "replace"])
 def test_room_that_preemption_made_is_kept_for_a_pod_of_a_scheduler_without_a_profile(mode: Mode) -> None:
     """No --config, and the pods name another scheduler: the default profile decides about them."""
-    world = World(small_node("a"), mode=mode)
+    world = ExtenderWorld(small_node("a"), mode=mode)
     world.cluster.apply_pod(scheduled_by("own", make_pod("urgent", nominated="a", requests={"cpu": "1"}), priority=1))
     low = scheduled_by("own", WEB)
     (answer,) = run(world, low, names=["a"])
@@ -400,13 +402,13 @@ def test_room_that_preemption_made_is_kept_for_a_pod_of_a_scheduler_without_a_pr
 
 
 def test_nominated_pods_of_a_scheduler_that_never_asks_do_not_count() -> None:
-    world = World(small_node("a"))
+    world = ExtenderWorld(small_node("a"))
     world.cluster.apply_pod(scheduled_by("foreign", make_pod("urgent", nominated="a", requests={"cpu": "1"})))
     assert run(world, scheduled_by("own", WEB), names=["a"])[0]["NodeNames"] == ["a"]
 
 
 def test_calls_at_the_same_time_are_not_given_the_same_room() -> None:
-    world = World(small_node("a"), mode="replace")
+    world = ExtenderWorld(small_node("a"), mode="replace")
     pods = [make_pod(name, requests={"cpu": "1"}) for name in ("one", "two")]
 
     async def calls() -> list[int]:
@@ -419,7 +421,7 @@ def test_calls_at_the_same_time_are_not_given_the_same_room() -> None:
 
 @pytest.mark.parametrize(("mode", "is_live"), [("replace", False), ("beside", True), ("beside", False)])
 def test_nothing_is_expected_on_a_cluster_file_nor_beside_kube_scheduler(mode: Any, is_live: bool) -> None:
-    world = World(small_node("a"), mode=mode, is_live=is_live)
+    world = ExtenderWorld(small_node("a"), mode=mode, is_live=is_live)
     assert run(world, WEB, names=["a"])[0]["NodeNames"] == ["a"]
     assert world.expected_on(WEB) is None
 
@@ -434,7 +436,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("extender_service.extender.second_look.SAVED_SECONDS", 10.0)
 
 
-def look_again(world: World, pod: Pod, names: list[str], meanwhile: Callable[[], None]) -> Any:
+def look_again(world: ExtenderWorld, pod: Pod, names: list[str], meanwhile: Callable[[], None]) -> Any:
     """Ask about a pod; while the call waits, something happens."""
 
     async def calls() -> Any:
@@ -450,7 +452,7 @@ def look_again(world: World, pod: Pod, names: list[str], meanwhile: Callable[[],
 @pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("mode", ["beside", "replace"])
 def test_a_helpful_event_is_waited_for(mode: Any) -> None:
-    world = World(small_node("a"), mode=mode)
+    world = ExtenderWorld(small_node("a"), mode=mode)
     world.cluster.apply_pod(make_pod("old", "a", requests={"cpu": "1"}))
     answer = look_again(world, WEB, ["a"], lambda: world.cluster.remove_pod(("default", "old")))
     assert answer["NodeNames"] == ["a"]
@@ -459,13 +461,13 @@ def test_a_helpful_event_is_waited_for(mode: Any) -> None:
 
 @pytest.mark.usefixtures("patient")
 def test_a_node_that_is_not_known_yet_is_waited_for() -> None:
-    world = World(small_node("a", "500m"))
+    world = ExtenderWorld(small_node("a", "500m"))
     answer = look_again(world, WEB, ["a", "new"], lambda: world.cluster.apply_node(small_node("new")))
     assert answer["NodeNames"] == ["new"]
 
 
 def test_after_the_wait_the_refusal_is_that_of_the_second_look() -> None:
-    world = World(small_node("a", "500m"))
+    world = ExtenderWorld(small_node("a", "500m"))
     cordoned = small_node("a", "500m", unschedulable=True)
     answer = look_again(world, WEB, ["a"], lambda: world.cluster.apply_node(cordoned))
     assert (answer["FailedNodes"], answer["FailedAndUnresolvableNodes"]) == ({}, {"a": "node(s) were unschedulable"})
@@ -488,7 +490,7 @@ class Wakes:
 @pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("event", [ClusterEvent.POD_REMOVED, ClusterEvent.NODE_UPDATED, ClusterEvent.NODE_ADDED])
 def test_what_can_help_where_there_is_no_room(event: ClusterEvent, monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World(small_node("a", "500m"))
+    world = ExtenderWorld(small_node("a", "500m"))
     wakes = Wakes(monkeypatch)
 
     def happens() -> None:
@@ -500,21 +502,21 @@ def test_what_can_help_where_there_is_no_room(event: ClusterEvent, monkeypatch: 
 
 
 def test_pods_that_come_do_not_help_where_there_is_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World(small_node("a", "500m"))
+    world = ExtenderWorld(small_node("a", "500m"))
     wakes = Wakes(monkeypatch)
     look_again(world, WEB, ["a"], lambda: world.cluster.events.notify(ClusterEvent.POD_ADDED))
     assert wakes.decisions == 1
 
 
 def test_pods_that_go_do_not_help_where_the_node_is_tainted(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World(small_node("a", taints=[Taint("busy", "", "NoSchedule")]))
+    world = ExtenderWorld(small_node("a", taints=[Taint("busy", "", "NoSchedule")]))
     wakes = Wakes(monkeypatch)
     look_again(world, WEB, ["a"], lambda: world.cluster.events.notify(ClusterEvent.POD_REMOVED))
     assert wakes.decisions == 1
 
 
 def test_no_call_waits_once_the_budget_is_spent() -> None:
-    world = World(small_node("a", "500m"))
+    world = ExtenderWorld(small_node("a", "500m"))
     second_look = world.extender.filter._second_look
     assert second_look is not None
     second_look._budget.spend(0.24)
@@ -526,7 +528,7 @@ def test_no_call_waits_once_the_budget_is_spent() -> None:
 
 
 def test_waiting_is_paid_for_by_the_clock() -> None:
-    world = World(small_node("a", "500m"))
+    world = ExtenderWorld(small_node("a", "500m"))
     look_again(world, WEB, ["a"], lambda: world.clock.pass_seconds(0.2))
     run(world, WEB, names=["a"])
     assert [observation.looked_again for observation in world.observations] == [True, True]
@@ -537,7 +539,7 @@ def test_waiting_is_paid_for_by_the_clock() -> None:
 
 
 def test_a_call_that_names_only_the_nominated_node_does_not_wait() -> None:
-    world = World(small_node("a", "500m"), small_node("b", "500m"))
+    world = ExtenderWorld(small_node("a", "500m"), small_node("b", "500m"))
     nominated = make_pod("web", requests={"cpu": "1"}, nominated="a")
     run(world, nominated, names=["a"])
     assert not world.observations[-1].looked_again
@@ -546,13 +548,13 @@ def test_a_call_that_names_only_the_nominated_node_does_not_wait() -> None:
 
 
 def test_nothing_is_waited_for_on_a_cluster_file() -> None:
-    world = World(small_node("a", "500m"), is_live=False)
+    world = ExtenderWorld(small_node("a", "500m"), is_live=False)
     run(world, WEB, names=["a"])
     assert not world.observations[-1].looked_again
 
 
 def test_a_pod_that_fits_somewhere_does_not_wait() -> None:
-    world = World(small_node("a", "500m"), small_node("b"))
+    world = ExtenderWorld(small_node("a", "500m"), small_node("b"))
     run(world, WEB, names=["a", "b"])
     assert not world.observations[-1].looked_again
 
@@ -560,7 +562,7 @@ def test_a_pod_that_fits_somewhere_does_not_wait() -> None:
 @pytest.mark.usefixtures("patient")
 def test_a_call_that_waited_does_not_take_back_what_was_answered_since() -> None:
     """kube-scheduler asks about a pod once at a time: it has given up the call that waits."""
-    world = World(small_node("a", "500m"), small_node("b"), mode="replace")
+    world = ExtenderWorld(small_node("a", "500m"), small_node("b"), mode="replace")
 
     async def calls() -> str:
         waiting = asyncio.create_task(world.filter(WEB, ["a"]))
@@ -579,7 +581,7 @@ def test_a_call_that_waited_does_not_take_back_what_was_answered_since() -> None
 
 def test_a_pod_that_is_about_to_be_bound_is_not_expected_elsewhere() -> None:
     """Bind reads a pod that nobody expects before it counts."""
-    world = World(small_node("a"), small_node("b"), mode="replace")
+    world = ExtenderWorld(small_node("a"), small_node("b"), mode="replace")
     world.pods.put(WEB)
     world.pods.read_hold = Hold()
 
@@ -596,7 +598,7 @@ def test_a_pod_that_is_about_to_be_bound_is_not_expected_elsewhere() -> None:
     assert (world.expected_on(WEB), world.cpu_milli("b")) == ("a", 0)
 
 
-async def begin_binding(world: World, pod: Pod, node_name: str) -> tuple["asyncio.Task[str]", Hold]:
+async def begin_binding(world: ExtenderWorld, pod: Pod, node_name: str) -> tuple["asyncio.Task[str]", Hold]:
     """A binding that has reached the API server, and waits there."""
     world.pods.put(pod)
     world.cluster.apply_pod(pod)
@@ -608,7 +610,7 @@ async def begin_binding(world: World, pod: Pod, node_name: str) -> tuple["asynci
 
 @pytest.mark.parametrize("mode", ["beside", "replace"])
 def test_a_pod_that_is_being_bound_goes_to_that_node(mode: Any) -> None:
-    world = World(small_node("small", "1"), small_node("large", "8"), mode=mode)
+    world = ExtenderWorld(small_node("small", "1"), small_node("large", "8"), mode=mode)
 
     async def calls() -> None:
         binding, hold = await begin_binding(world, WEB, "small")
@@ -625,7 +627,7 @@ def test_a_pod_that_is_being_bound_goes_to_that_node(mode: Any) -> None:
 
 
 def test_where_that_node_is_not_asked_for_a_bound_pod_is_reported() -> None:
-    world = World(small_node("small", "1"), small_node("large", "8"), mode="replace")
+    world = ExtenderWorld(small_node("small", "1"), small_node("large", "8"), mode="replace")
 
     async def calls() -> str:
         _, hold = await begin_binding(world, WEB, "small")
@@ -638,7 +640,7 @@ def test_where_that_node_is_not_asked_for_a_bound_pod_is_reported() -> None:
 
 
 def test_where_that_node_is_not_asked_for_a_failed_binding_is_forgotten_first() -> None:
-    world = World(small_node("small", "1"), small_node("large", "8"), mode="replace")
+    world = ExtenderWorld(small_node("small", "1"), small_node("large", "8"), mode="replace")
 
     async def calls() -> Any:
         binding, hold = await begin_binding(world, WEB, "small")
@@ -676,7 +678,7 @@ class Patient(Reserve, Permit):
 def test_where_that_node_is_not_asked_for_a_binding_that_waits_is_undone() -> None:
     plugin = Patient()
     plugins = {"reserve": [(plugin, 1)], "permit": [(plugin, 1)]}
-    world = World(small_node("small", "1"), small_node("large", "8"), mode="replace", plugins=plugins)
+    world = ExtenderWorld(small_node("small", "1"), small_node("large", "8"), mode="replace", plugins=plugins)
     world.pods.put(WEB)
     world.cluster.apply_pod(WEB)
 
@@ -697,7 +699,7 @@ def test_where_that_node_is_not_asked_for_a_binding_that_waits_is_undone() -> No
 
 
 def test_cycle_errors_are_raised_to_callers_in_the_process() -> None:
-    world = World(make_node("a"))
+    world = ExtenderWorld(make_node("a"))
     pod = make_pod("web", requests={"cpu": "many"})
     args = ExtenderArgs(pod, node_names=["a"])
     with pytest.raises(CycleError, match="NodeResourcesFit"):
@@ -710,7 +712,7 @@ def test_cycle_errors_are_raised_to_callers_in_the_process() -> None:
 def test_whole_nodes_beside_kube_scheduler_are_warned_of_once(
     mode: Mode, is_live: bool, warnings: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    world = World(mode=mode, is_live=is_live)
+    world = ExtenderWorld(mode=mode, is_live=is_live)
     for _ in range(3):
         asyncio.run(world.call("filter", {"Pod": WEB, "Nodes": {"items": []}}))
     assert sum("nodeCacheCapable" in record.message for record in caplog.records) == warnings

@@ -7,15 +7,15 @@ from msgspec import structs
 from extender_service.extender.modes import Mode
 from extender_service.kube.types.core import LabelSelector, ObjectMeta, Pod, PodResourceClaim, Taint
 from extender_service.kube.types.policy import PodDisruptionBudget, PodDisruptionBudgetSpec
-from tests.support.extender_world import World
+from tests.support.extender_world import ExtenderWorld
 from tests.support.objects import make_node, make_pod
 
 WEB = make_pod("web", requests={"cpu": "2"})
 
 
-def world_with_pods(**pods: list[str]) -> World:
+def world_with_pods(**pods: list[str]) -> ExtenderWorld:
     """Nodes of 2 CPUs, full of pods of one CPU each, by node name."""
-    world = World(*(make_node(name, {"cpu": "2", "memory": "8Gi", "pods": "10"}) for name in pods))
+    world = ExtenderWorld(*(make_node(name, {"cpu": "2", "memory": "8Gi", "pods": "10"}) for name in pods))
     for node_name, names in pods.items():
         for name in names:
             world.cluster.apply_pod(make_pod(name, node_name, requests={"cpu": "1"}))
@@ -26,7 +26,7 @@ def meta(*names: str, pdb_violations: int = 0) -> dict[str, Any]:
     return {"Pods": [{"UID": f"uid-of-{name}"} for name in names], "NumPDBViolations": pdb_violations}
 
 
-def preempt(world: World, victims: dict[str, Any], pod: Any = WEB) -> Any:
+def preempt(world: ExtenderWorld, victims: dict[str, Any], pod: Any = WEB) -> Any:
     answer = asyncio.run(
         world.call("preempt", {"Pod": pod, "NodeNameToVictims": None, "NodeNameToMetaVictims": victims})
     )
@@ -90,7 +90,7 @@ def test_expected_pods_on_the_node_count() -> None:
 
 
 def test_host_ports_of_victims_are_free() -> None:
-    world = World(make_node("a"), make_node("b"))
+    world = ExtenderWorld(make_node("a"), make_node("b"))
     for name in ("a", "b"):
         world.cluster.apply_pod(make_pod(f"web-{name}", name, ports=[80]))
         world.cluster.apply_pod(make_pod(f"idle-{name}", name))
@@ -129,9 +129,9 @@ def prioritised(name: str, node: str = "", *, priority: int, cpu: str = "1", app
     )
 
 
-def world_of_priorities(mode: Mode) -> World:
+def world_of_priorities(mode: Mode) -> ExtenderWorld:
     """Nodes a and b of 2 CPUs, each full of a pod of priority 5 and one of priority 1."""
-    world = World(*(make_node(name, {"cpu": "2", "memory": "8Gi", "pods": "10"}) for name in "ab"), mode=mode)
+    world = ExtenderWorld(*(make_node(name, {"cpu": "2", "memory": "8Gi", "pods": "10"}) for name in "ab"), mode=mode)
     for name in "ab":
         world.cluster.apply_pod(prioritised(f"{name}-high", name, priority=5, app="web"))
         world.cluster.apply_pod(prioritised(f"{name}-low", name, priority=1))
@@ -188,7 +188,7 @@ def test_violations_of_budgets_are_counted_anew_where_the_victims_are_not_those_
 
 def test_a_victim_that_waits_in_kube_schedulers_permit_makes_room_once_the_pod_is_nominated() -> None:
     """kube-scheduler rejects it there and does not delete it, so that no watch shows anything."""
-    world = World(make_node("a", {"cpu": "1", "memory": "8Gi", "pods": "10"}), mode="replace")
+    world = ExtenderWorld(make_node("a", {"cpu": "1", "memory": "8Gi", "pods": "10"}), mode="replace")
     waiting, urgent = prioritised("waiting", priority=1), prioritised("urgent", priority=5)
     nominated = structs.replace(urgent, status=structs.replace(urgent.status, nominated_node_name="a"))
     for pod in (waiting, urgent):

@@ -12,7 +12,7 @@ from extender_service.framework.handle import Handle
 from extender_service.framework.interface import PreFilter, Score
 from extender_service.framework.status import unresolvable
 from extender_service.kube.types.core import Pod, Taint
-from tests.support.extender_world import World
+from tests.support.extender_world import ExtenderWorld
 from tests.support.objects import make_node, make_pod
 
 WEB = make_pod("web", requests={"cpu": "1", "memory": "1Gi"})
@@ -27,15 +27,15 @@ class ByNumber(Score):
         return np.array([int(name.split("-")[1]) for name in nodes.names], np.int64)
 
 
-def prioritize(world: World, names: list[str], pod: Pod = WEB) -> list[tuple[str, int]]:
+def prioritize(world: ExtenderWorld, names: list[str], pod: Pod = WEB) -> list[tuple[str, int]]:
     answer = asyncio.run(world.call("prioritize", {"Pod": pod, "Nodes": None, "NodeNames": names}))
     assert isinstance(answer, list)
     assert all(set(priority) == {"Host", "Score"} for priority in answer)
     return [(priority["Host"], priority["Score"]) for priority in answer]
 
 
-def numbered(*numbers: int, mode: Mode, weight: int = 1) -> World:
-    world = World(*(make_node(f"n-{number}") for number in numbers), mode=mode, plugins={})
+def numbered(*numbers: int, mode: Mode, weight: int = 1) -> ExtenderWorld:
+    world = ExtenderWorld(*(make_node(f"n-{number}") for number in numbers), mode=mode, plugins={})
     plugin = ByNumber(None, Handle(world.cluster, world.pods))
     profile = world.profile
     profile.score = ((plugin, weight),)
@@ -63,17 +63,17 @@ def test_a_node_that_is_not_known_scores_0(mode: Mode, others: int) -> None:
 
 
 def test_no_known_nodes_at_all() -> None:
-    assert prioritize(World(), ["a"]) == [("a", 0)]
-    assert prioritize(World(), []) == []
+    assert prioritize(ExtenderWorld(), ["a"]) == [("a", 0)]
+    assert prioritize(ExtenderWorld(), []) == []
 
 
 def test_without_score_plugins_all_score_0() -> None:
-    world = World(make_node("a"), plugins={})
+    world = ExtenderWorld(make_node("a"), plugins={})
     assert prioritize(world, ["a"]) == [("a", 0)]
 
 
 def test_the_default_plugins_tell_nodes_apart() -> None:
-    world = World(
+    world = ExtenderWorld(
         make_node("roomy", {"cpu": "32", "memory": "64Gi", "pods": "110"}),
         make_node("tight", {"cpu": "1", "memory": "1Gi", "pods": "110"}),
         make_node(
@@ -88,7 +88,7 @@ def test_the_default_plugins_tell_nodes_apart() -> None:
 
 
 def test_whole_nodes_are_scored_as_they_came() -> None:
-    world = World(make_node("a", {"cpu": "2", "memory": "8Gi", "pods": "9"}), mode="replace")
+    world = ExtenderWorld(make_node("a", {"cpu": "2", "memory": "8Gi", "pods": "9"}), mode="replace")
 
     def score(cpu: str) -> Any:
         node = {"metadata": {"name": "a"}, "status": {"allocatable": {"cpu": cpu, "memory": "8Gi", "pods": "9"}}}
@@ -99,7 +99,9 @@ def test_whole_nodes_are_scored_as_they_came() -> None:
 
 def test_only_the_nodes_asked_for_are_compared() -> None:
     """Scores are normalised over the feasible nodes, which kube-scheduler names."""
-    world = World(make_node("half", labels={"disk": "hdd"}), make_node("full", labels={"disk": "ssd"}), mode="replace")
+    world = ExtenderWorld(
+        make_node("half", labels={"disk": "hdd"}), make_node("full", labels={"disk": "ssd"}), mode="replace"
+    )
     terms = [
         {"weight": weight, "preference": {"matchExpressions": [{"key": "disk", "operator": "In", "values": [disk]}]}}
         for weight, disk in ((30, "hdd"), (60, "ssd"))

@@ -15,7 +15,7 @@ from extender_service.framework.preemption.candidates import (
     best_candidates,
     sampled,
 )
-from tests.support.preemption_worlds import make_cluster, running
+from tests.support.preemption_worlds import preemption_cluster, running
 
 Pods = list[tuple[int, int]]
 
@@ -36,7 +36,7 @@ def victims_on(nodes: Sequence[Pods]) -> tuple[PodTable, list[tuple[int, ...]]]:
         for node, on_node in enumerate(nodes)
         for number, (priority, started) in enumerate(on_node)
     ]
-    cluster = make_cluster(pods, nodes="".join(str(node) for node in range(len(nodes))))
+    cluster = preemption_cluster(pods, nodes="".join(str(node) for node in range(len(nodes))))
     return cluster.pods, [tuple(cluster.pods.on_row(cluster.nodes.row_of[str(node)])) for node in range(len(nodes))]
 
 

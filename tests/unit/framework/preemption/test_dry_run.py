@@ -14,7 +14,7 @@ from extender_service.framework.status import unschedulable
 from extender_service.framework.verdicts import Verdicts
 from extender_service.kube.types.core import Pod
 from extender_service.kube.types.policy import PodDisruptionBudget
-from tests.support.preemption_worlds import budget, judging, make_cluster, preemptor, running
+from tests.support.preemption_worlds import budget, judging, preemption_cluster, preemptor, running
 
 
 def tried(cluster: Cluster, pod: Pod, proposed: Sequence[str] = ()) -> DryRun:
@@ -100,7 +100,7 @@ def test_lockstep_finds_what_node_by_node_finds(
         for number, (node, priority, amount, app, used) in enumerate(drawn)
     ]
     budgets = [budget(f"budget-{n}", app, allowed, names) for n, (app, allowed, names) in enumerate(protected)]
-    cluster, pod = make_cluster(pods, budgets), preemptor(cpu, ports=ports)
+    cluster, pod = preemption_cluster(pods, budgets), preemptor(cpu, ports=ports)
     assert victims(cluster, tried(cluster, pod)) == one_by_one(cluster, pod, budgets)
 
 
@@ -110,7 +110,7 @@ def test_the_least_important_pods_go() -> None:
         running("new", "a", priority=1, cpu=2, started=2, app="web"),
         running("high", "b", priority=10, cpu=4, started=1, app="web"),
     ]
-    cluster = make_cluster(pods)
+    cluster = preemption_cluster(pods)
     found = tried(cluster, preemptor(2))
     assert victims(cluster, found) == {"a": (["new"], 0)}
     assert [(status.reasons, count) for status, count in found.failed] == [
@@ -123,7 +123,7 @@ def test_pods_that_a_budget_protects_are_spared_first() -> None:
         running("plain", "a", priority=2, cpu=2, started=1, app="db"),
         running("protected", "a", priority=1, cpu=2, started=2, app="web"),
     ]
-    cluster = make_cluster(pods, [budget("web", "web", 0)])
+    cluster = preemption_cluster(pods, [budget("web", "web", 0)])
     assert victims(cluster, tried(cluster, preemptor(2))) == {"a": (["plain"], 0)}
     assert victims(cluster, tried(cluster, preemptor(4))) == {"a": (["protected", "plain"], 1)}
     cluster.workloads.apply(budget("web", "web", 0, ["protected"]))
@@ -135,7 +135,7 @@ def test_given_victims_go_in_any_case() -> None:
         running("high", "a", priority=2, cpu=2, started=1, app="db"),
         running("low", "a", priority=1, cpu=2, started=2, app="web"),
     ]
-    cluster = make_cluster(pods)
+    cluster = preemption_cluster(pods)
     assert victims(cluster, tried(cluster, preemptor(2), ["high"])) == {"a": (["high"], 0)}
     assert victims(cluster, tried(cluster, preemptor(4), ["low"])) == {"a": (["high", "low"], 0)}
 
@@ -147,7 +147,7 @@ def test_the_number_of_passes_does_not_grow_with_the_nodes() -> None:
             for name in nodes
             for number in range(4)
         ]
-        cluster, count = make_cluster(pods, nodes=nodes), 0
+        cluster, count = preemption_cluster(pods, nodes=nodes), 0
         judge = judging(cluster, preemptor(2))
 
         def counting(view: NodeView) -> Verdicts:

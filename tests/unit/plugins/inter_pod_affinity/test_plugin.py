@@ -26,7 +26,14 @@ from extender_service.kube.types.core import (
 from extender_service.kube.types.workloads import Namespace
 from extender_service.plugins.inter_pod_affinity.args import InterPodAffinityArgs
 from extender_service.plugins.inter_pod_affinity.plugin import NOT_APART, NOT_NEAR, UNWANTED, InterPodAffinity
-from tests.support.hypothetical_worlds import NAMESPACES, World, make_node, make_pod, reasons, worlds
+from tests.support.hypothetical_worlds import (
+    NAMESPACES,
+    HypotheticalWorld,
+    hypothetical_node,
+    hypothetical_pod,
+    hypothetical_worlds,
+    reasons,
+)
 
 WEB = PodAffinityTerm("zone", LabelSelector({"app": "web"}))
 DB = PodAffinityTerm("zone", LabelSelector({"app": "db"}))
@@ -50,9 +57,9 @@ def cluster() -> Cluster:
     """Zones x and y of one node each, a node without a zone, and a pod web in zone x."""
     cluster = Cluster()
     for name, labels in (("x", {"zone": "x"}), ("y", {"zone": "y"}), ("nowhere", {})):
-        cluster.apply_node(make_node(name, **labels))
-    cluster.apply_pod(make_pod("web", "x", labels={"app": "web"}))
-    cluster.apply_pod(make_pod("web-too", "nowhere", labels={"app": "web"}))
+        cluster.apply_node(hypothetical_node(name, **labels))
+    cluster.apply_pod(hypothetical_pod("web", "x", labels={"app": "web"}))
+    cluster.apply_pod(hypothetical_pod("web-too", "nowhere", labels={"app": "web"}))
     return cluster
 
 
@@ -76,50 +83,58 @@ def scored(cluster: Cluster, pod: Pod, args: InterPodAffinityArgs | None = None)
 
 
 def test_a_pod_goes_where_the_pods_that_it_needs_are(cluster: Cluster) -> None:
-    assert filtered(cluster, make_pod("new", affinity=near(WEB))) == [None, NOT_NEAR.message, NOT_NEAR.message]
+    assert filtered(cluster, hypothetical_pod("new", affinity=near(WEB))) == [None, NOT_NEAR.message, NOT_NEAR.message]
 
 
 def test_one_pod_must_match_all_terms(cluster: Cluster) -> None:
-    cluster.apply_pod(make_pod("db", "x", labels={"app": "db"}))
-    assert filtered(cluster, make_pod("new", affinity=near(WEB, DB))) == [NOT_NEAR.message] * 3
+    cluster.apply_pod(hypothetical_pod("db", "x", labels={"app": "db"}))
+    assert filtered(cluster, hypothetical_pod("new", affinity=near(WEB, DB))) == [NOT_NEAR.message] * 3
 
 
 def test_the_first_of_a_group_may_go_anywhere_in_the_topology(cluster: Cluster) -> None:
-    first = make_pod("new", labels={"app": "db"}, affinity=near(DB))
+    first = hypothetical_pod("new", labels={"app": "db"}, affinity=near(DB))
     assert filtered(cluster, first) == [None, None, NOT_NEAR.message]
-    other = make_pod("new", labels={"app": "other"}, affinity=near(DB))
+    other = hypothetical_pod("new", labels={"app": "other"}, affinity=near(DB))
     assert filtered(cluster, other) == [NOT_NEAR.message] * 3
-    cluster.apply_pod(make_pod("db", "y", labels={"app": "db"}))
+    cluster.apply_pod(hypothetical_pod("db", "y", labels={"app": "db"}))
     assert filtered(cluster, first) == [NOT_NEAR.message, None, NOT_NEAR.message]
 
 
 def test_a_pod_stays_away_from_pods_that_it_cannot_stand(cluster: Cluster) -> None:
-    assert filtered(cluster, make_pod("new", affinity=apart(WEB))) == [NOT_APART.message, None, None]
+    assert filtered(cluster, hypothetical_pod("new", affinity=apart(WEB))) == [NOT_APART.message, None, None]
 
 
 def test_a_pod_stays_away_from_pods_that_cannot_stand_it(cluster: Cluster) -> None:
-    cluster.apply_pod(make_pod("shy", "y", affinity=apart(DB)))
-    cluster.apply_pod(make_pod("shy-too", "nowhere", affinity=apart(DB)))
-    assert filtered(cluster, make_pod("new", labels={"app": "db"})) == [None, UNWANTED.message, None]
-    assert filtered(cluster, make_pod("new", labels={"app": "other"})) == SKIP
+    cluster.apply_pod(hypothetical_pod("shy", "y", affinity=apart(DB)))
+    cluster.apply_pod(hypothetical_pod("shy-too", "nowhere", affinity=apart(DB)))
+    assert filtered(cluster, hypothetical_pod("new", labels={"app": "db"})) == [None, UNWANTED.message, None]
+    assert filtered(cluster, hypothetical_pod("new", labels={"app": "other"})) == SKIP
     cluster.remove_pod(("shop", "shy"))
-    assert filtered(cluster, make_pod("new", labels={"app": "db"})) == SKIP
+    assert filtered(cluster, hypothetical_pod("new", labels={"app": "db"})) == SKIP
 
 
 def test_namespaces_are_selected_by_their_labels(cluster: Cluster) -> None:
-    cluster.apply_pod(make_pod("elsewhere", "y", namespace="bank", labels={"app": "web"}))
+    cluster.apply_pod(hypothetical_pod("elsewhere", "y", namespace="bank", labels={"app": "web"}))
     cluster.workloads.apply(Namespace(ObjectMeta(name="bank", labels={"team": "money"})))
     money = PodAffinityTerm("zone", WEB.label_selector, namespace_selector=LabelSelector({"team": "money"}))
     anywhere = PodAffinityTerm("zone", WEB.label_selector, namespace_selector=LabelSelector())
-    assert filtered(cluster, make_pod("new", affinity=near(money))) == [NOT_NEAR.message, None, NOT_NEAR.message]
-    assert filtered(cluster, make_pod("new", affinity=near(anywhere))) == [None, None, NOT_NEAR.message]
-    cluster.apply_pod(make_pod("shy", "x", affinity=apart(money)))
-    assert filtered(cluster, make_pod("new", namespace="bank", labels={"app": "web"})) == [UNWANTED.message, None, None]
+    assert filtered(cluster, hypothetical_pod("new", affinity=near(money))) == [
+        NOT_NEAR.message,
+        None,
+        NOT_NEAR.message,
+    ]
+    assert filtered(cluster, hypothetical_pod("new", affinity=near(anywhere))) == [None, None, NOT_NEAR.message]
+    cluster.apply_pod(hypothetical_pod("shy", "x", affinity=apart(money)))
+    assert filtered(cluster, hypothetical_pod("new", namespace="bank", labels={"app": "web"})) == [
+        UNWANTED.message,
+        None,
+        None,
+    ]
 
 
 def test_a_malformed_term_rejects_the_pod(cluster: Cluster) -> None:
     broken = PodAffinityTerm("zone", LabelSelector(match_expressions=(SelectorRequirement("app", "Near"),)))
-    pod = make_pod("new", affinity=near(broken))
+    pod = hypothetical_pod("new", affinity=near(broken))
     status = filtered(cluster, pod)
     assert isinstance(status, Status)
     assert status.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE
@@ -129,20 +144,20 @@ def test_a_malformed_term_rejects_the_pod(cluster: Cluster) -> None:
 
 
 def test_preferences_of_the_pod_are_scored(cluster: Cluster) -> None:
-    assert scored(cluster, make_pod("new", affinity=prefers(10, WEB))) == [100, 0, 0]
-    assert scored(cluster, make_pod("new", affinity=prefers(-10, WEB))) == [0, 100, 100]
-    assert scored(cluster, make_pod("new", affinity=prefers(10, DB))) == SKIP
+    assert scored(cluster, hypothetical_pod("new", affinity=prefers(10, WEB))) == [100, 0, 0]
+    assert scored(cluster, hypothetical_pod("new", affinity=prefers(-10, WEB))) == [0, 100, 100]
+    assert scored(cluster, hypothetical_pod("new", affinity=prefers(10, DB))) == SKIP
 
 
 def test_preferences_and_requirements_of_running_pods_are_scored(cluster: Cluster) -> None:
-    cluster.apply_pod(make_pod("needs-db", "x", affinity=near(DB)))
-    cluster.apply_pod(make_pod("likes-db", "y", affinity=prefers(5, DB)))
-    db = make_pod("new", labels={"app": "db"})
+    cluster.apply_pod(hypothetical_pod("needs-db", "x", affinity=near(DB)))
+    cluster.apply_pod(hypothetical_pod("likes-db", "y", affinity=prefers(5, DB)))
+    db = hypothetical_pod("new", labels={"app": "db"})
     assert scored(cluster, db) == [20, 100, 0]
     assert scored(cluster, db, InterPodAffinityArgs(hard_pod_affinity_weight=0)) == [0, 100, 0]
     ignoring = InterPodAffinityArgs(ignore_preferred_terms_of_existing_pods=True)
     assert scored(cluster, db, ignoring) == SKIP
-    own = make_pod("new", labels={"app": "db"}, affinity=prefers(10, WEB))
+    own = hypothetical_pod("new", labels={"app": "db"}, affinity=prefers(10, WEB))
     assert scored(cluster, own, ignoring) == [100, 45, 0]
 
 
@@ -152,10 +167,10 @@ def test_any_number_of_other_labels_between_two_uses_changes_nothing(other_keys:
     others = {f"key-{number}": "" for number in range(300)}
     # The column of zones numbers them in another way once it was forgotten and made again.
     for name, zone in (("a", "1"), ("b", "2"), ("a", "3"), ("c", "1")):
-        cluster.apply_node(make_node(name, zone=zone, **others))
+        cluster.apply_node(hypothetical_node(name, zone=zone, **others))
         cluster.view(None).label("zone")
-    cluster.apply_pod(make_pod("db", "c", labels={"app": "db"}, affinity=prefers(100, WEB)))
-    pod, plugin = make_pod("new", labels={"app": "web"}), plugin_for(cluster)
+    cluster.apply_pod(hypothetical_pod("db", "c", labels={"app": "db"}, affinity=prefers(100, WEB)))
+    pod, plugin = hypothetical_pod("new", labels={"app": "web"}), plugin_for(cluster)
 
     def scores(nodes: NodeView) -> list[int]:
         state = CycleState(pod)
@@ -173,9 +188,9 @@ def test_any_number_of_other_labels_between_two_uses_changes_nothing(other_keys:
 
 
 def test_weights_that_cancel_out_still_score(cluster: Cluster) -> None:
-    cluster.apply_pod(make_pod("likes-db", "x", affinity=prefers(5, DB)))
-    cluster.apply_pod(make_pod("dislikes-db", "x", affinity=prefers(-5, DB)))
-    assert scored(cluster, make_pod("new", labels={"app": "db"})) == [0, 0, 0]
+    cluster.apply_pod(hypothetical_pod("likes-db", "x", affinity=prefers(5, DB)))
+    cluster.apply_pod(hypothetical_pod("dislikes-db", "x", affinity=prefers(-5, DB)))
+    assert scored(cluster, hypothetical_pod("new", labels={"app": "db"})) == [0, 0, 0]
 
 
 # What kube-scheduler does on one node, step by step (interpodaffinity/filtering.go).
@@ -183,7 +198,7 @@ def test_weights_that_cancel_out_still_score(cluster: Cluster) -> None:
 Pair = tuple[str, str]
 
 
-def expected_reason(world: World, pod: Pod, node: int) -> str | None:
+def expected_reason(world: HypotheticalWorld, pod: Pod, node: int) -> str | None:
     existing, wanted, unwanted = counts_of(world, pod, node)
     terms = pod_affinity_terms("shop", pod.spec.affinity)
     labels = world.nodes[node].metadata.labels
@@ -201,7 +216,7 @@ def expected_reason(world: World, pod: Pod, node: int) -> str | None:
     return None
 
 
-def counts_of(world: World, pod: Pod, node: int) -> tuple[Counter[Pair], Counter[Pair], Counter[Pair]]:
+def counts_of(world: HypotheticalWorld, pod: Pod, node: int) -> tuple[Counter[Pair], Counter[Pair], Counter[Pair]]:
     existing: Counter[Pair] = Counter()
     wanted: Counter[Pair] = Counter()
     unwanted: Counter[Pair] = Counter()
@@ -243,16 +258,16 @@ terms = st.builds(
 rules = st.none() | st.builds(PodAffinity, st.lists(terms, max_size=2).map(tuple))
 affinities = st.none() | st.builds(Affinity, st.none(), rules, rules)
 pods = st.builds(
-    lambda namespace, app, affinity: make_pod("", namespace=namespace, labels={"app": app}, affinity=affinity),
+    lambda namespace, app, affinity: hypothetical_pod("", namespace=namespace, labels={"app": app}, affinity=affinity),
     st.sampled_from(NAMESPACES),
     st.sampled_from(["web", "db"]),
     affinities,
 )
 
 
-@given(worlds(pods), affinities, st.sampled_from(["web", "db"]))
-def test_each_node_is_judged_in_its_own_world(world: World, affinity: Affinity | None, app: str) -> None:
-    pod = make_pod("new", labels={"app": app}, affinity=affinity)
+@given(hypothetical_worlds(pods), affinities, st.sampled_from(["web", "db"]))
+def test_each_node_is_judged_in_its_own_world(world: HypotheticalWorld, affinity: Affinity | None, app: str) -> None:
+    pod = hypothetical_pod("new", labels={"app": app}, affinity=affinity)
     cluster, nodes = world.view()
     plugin, state = plugin_for(cluster), CycleState(pod)
     as_it_is = world._replace(changes=[])

@@ -15,7 +15,7 @@ from tests.support.plugin_worlds import (
     Amounts,
     PlainNode,
     PlainPod,
-    World,
+    PluginWorld,
     allocatable,
     assert_equal_on_nodes,
     existing,
@@ -55,7 +55,7 @@ def score(node: PlainNode, wanted: Amounts, resources: list[str]) -> int:
     resources=st.lists(st.sampled_from([CPU, MEMORY, DISK, GPU, FPGA]), min_size=1, unique=True),
     pre_score=st.booleans(),
 )
-def test_the_more_even_the_better(world: World, wanted: Amounts, resources: list[str], pre_score: bool) -> None:
+def test_the_more_even_the_better(world: PluginWorld, wanted: Amounts, resources: list[str], pre_score: bool) -> None:
     args = NodeResourcesBalancedAllocationArgs(resources=tuple(ResourceSpec(name=name) for name in resources))
     plugin = NodeResourcesBalancedAllocation(args, world.handle)
     pod = PlainPod("new", wanted).to_pod()

@@ -25,7 +25,7 @@ from tests.support.plugin_worlds import (
     Amounts,
     PlainNode,
     PlainPod,
-    World,
+    PluginWorld,
     allocatable,
     assert_equal_on_nodes,
     empty_world,
@@ -53,13 +53,13 @@ def lacking(node: PlainNode, wanted: Amounts, ignored: set[str]) -> Status | Non
     return unschedulable(*reasons) if reasons else None
 
 
-def fit(world: World, **args: Any) -> NodeResourcesFit:
+def fit(world: PluginWorld, **args: Any) -> NodeResourcesFit:
     return NodeResourcesFit(NodeResourcesFitArgs(**args), world.handle)
 
 
 @settings(max_examples=50)
 @given(world=busy_worlds, wanted=requests)
-def test_nodes_are_rejected_with_all_that_they_lack(world: World, wanted: Amounts) -> None:
+def test_nodes_are_rejected_with_all_that_they_lack(world: PluginWorld, wanted: Amounts) -> None:
     pod = PlainPod("new", wanted).to_pod()
     state, plugin = CycleState(pod), fit(world)
     plugin.pre_filter(state, pod)
@@ -139,7 +139,7 @@ weighted_resources = st.lists(
 )
 
 
-def scored(world: World, wanted: Amounts, strategy: ScoringStrategy, *, pre_score: bool) -> list[int]:
+def scored(world: PluginWorld, wanted: Amounts, strategy: ScoringStrategy, *, pre_score: bool) -> list[int]:
     pod = PlainPod("new", wanted).to_pod()
     state, plugin = CycleState(pod), fit(world, scoring_strategy=strategy)
     if pre_score:
@@ -155,7 +155,9 @@ def strategy(kind: str, resources: list[tuple[str, int]], **more: Any) -> Scorin
 
 @settings(max_examples=50)
 @given(world=busy_worlds, wanted=requests, resources=weighted_resources, pre_score=st.booleans())
-def test_least_allocated(world: World, wanted: Amounts, resources: list[tuple[str, int]], pre_score: bool) -> None:
+def test_least_allocated(
+    world: PluginWorld, wanted: Amounts, resources: list[tuple[str, int]], pre_score: bool
+) -> None:
     scores = scored(world, wanted, strategy("LeastAllocated", resources), pre_score=pre_score)
     expected = [weighted_mean(least, usages(node, wanted, resources)) for node in existing(world)]
     assert_equal_on_nodes(world, scores, expected)
@@ -163,7 +165,7 @@ def test_least_allocated(world: World, wanted: Amounts, resources: list[tuple[st
 
 @settings(max_examples=50)
 @given(world=busy_worlds, wanted=requests, resources=weighted_resources)
-def test_most_allocated(world: World, wanted: Amounts, resources: list[tuple[str, int]]) -> None:
+def test_most_allocated(world: PluginWorld, wanted: Amounts, resources: list[tuple[str, int]]) -> None:
     scores = scored(world, wanted, strategy("MostAllocated", resources), pre_score=True)
     expected = [weighted_mean(most, usages(node, wanted, resources)) for node in existing(world)]
     assert_equal_on_nodes(world, scores, expected)
@@ -172,7 +174,7 @@ def test_most_allocated(world: World, wanted: Amounts, resources: list[tuple[str
 @settings(max_examples=50)
 @given(world=busy_worlds, wanted=requests, resources=weighted_resources, shape=shapes)
 def test_requested_to_capacity_ratio(
-    world: World, wanted: Amounts, resources: list[tuple[str, int]], shape: list[tuple[int, int]]
+    world: PluginWorld, wanted: Amounts, resources: list[tuple[str, int]], shape: list[tuple[int, int]]
 ) -> None:
     points = tuple(UtilizationShapePoint(utilization=x, score=y) for x, y in shape)
     by_ratio = RequestedToCapacityRatioParam(shape=points)

@@ -5,10 +5,10 @@ from extender_service.plugins.node_resources.usages import (
     usages,
     weighed_pod,
 )
-from tests.support.plugin_worlds import CPU, GPU, MEMORY, PlainNode, PlainPod, World, empty_world
+from tests.support.plugin_worlds import CPU, GPU, MEMORY, PlainNode, PlainPod, PluginWorld, empty_world
 
 
-def world_of(*nodes: PlainNode) -> World:
+def world_of(*nodes: PlainNode) -> PluginWorld:
     world = empty_world()
     for node in nodes:
         world.handle.cluster.apply_node(node.to_node())

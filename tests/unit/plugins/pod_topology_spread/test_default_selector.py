@@ -16,7 +16,7 @@ from extender_service.kube.types.workloads import (
     StatefulSetSpec,
 )
 from extender_service.plugins.pod_topology_spread.default_selector import default_selector
-from tests.support.hypothetical_worlds import make_pod
+from tests.support.hypothetical_worlds import hypothetical_pod
 
 OWNER = ObjectMeta(name="owner", namespace="shop")
 WEB = LabelSelector({"app": "web"})
@@ -33,7 +33,7 @@ def workloads() -> Workloads:
 
 
 def owned(api_version: str, kind: str, *, name: str = "owner", controller: bool = True, namespace: str = "shop") -> Pod:
-    pod = make_pod("new", namespace=namespace, labels={"tier": "front"})
+    pod = hypothetical_pod("new", namespace=namespace, labels={"tier": "front"})
     owner = OwnerReference(api_version, kind, name, controller=controller)
     return structs.replace(pod, metadata=structs.replace(pod.metadata, owner_references=(owner,)))
 

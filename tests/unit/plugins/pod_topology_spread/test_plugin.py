@@ -32,7 +32,14 @@ from extender_service.kube.types.workloads import Service, ServiceSpec
 from extender_service.plugins.pod_topology_spread.args import PodTopologySpreadArgs
 from extender_service.plugins.pod_topology_spread.constraints import own_constraints
 from extender_service.plugins.pod_topology_spread.plugin import NO_LABEL, NO_MATCH, PodTopologySpread
-from tests.support.hypothetical_worlds import NAMESPACES, World, make_node, make_pod, reasons, worlds
+from tests.support.hypothetical_worlds import (
+    NAMESPACES,
+    HypotheticalWorld,
+    hypothetical_node,
+    hypothetical_pod,
+    hypothetical_worlds,
+    reasons,
+)
 from tests.support.memory import MIB, kept_bytes
 
 WEB = LabelSelector({"app": "web"})
@@ -46,7 +53,7 @@ def plugin_for(cluster: Cluster, args: PodTopologySpreadArgs | None = None) -> P
 
 
 def constrained(*constraints: TopologySpreadConstraint, labels: dict[str, str] | None = None) -> Pod:
-    pod = make_pod("new", labels={"app": "web"} if labels is None else labels)
+    pod = hypothetical_pod("new", labels={"app": "web"} if labels is None else labels)
     return structs.replace(pod, spec=structs.replace(pod.spec, topology_spread_constraints=constraints))
 
 
@@ -54,10 +61,10 @@ def two_zones() -> Cluster:
     """Zone x with two pods, zone y with one on its first node, and a node without a zone."""
     cluster = Cluster()
     for name, zone in (("x-1", "x"), ("y-1", "y"), ("y-2", "y")):
-        cluster.apply_node(make_node(name, zone=zone))
-    cluster.apply_node(make_node("nowhere"))
+        cluster.apply_node(hypothetical_node(name, zone=zone))
+    cluster.apply_node(hypothetical_node("nowhere"))
     for name, node in (("web-1", "x-1"), ("web-2", "x-1"), ("web-3", "y-1")):
-        cluster.apply_pod(make_pod(name, node, labels={"app": "web"}))
+        cluster.apply_pod(hypothetical_pod(name, node, labels={"app": "web"}))
     return cluster
 
 
@@ -88,7 +95,7 @@ def test_too_few_zones_count_as_if_there_were_an_empty_one() -> None:
 
 def test_a_pod_that_is_being_deleted_does_not_count() -> None:
     cluster = two_zones()
-    cluster.apply_pod(make_pod("web-2", "x-1", labels={"app": "web"}, deleted=True))
+    cluster.apply_pod(hypothetical_pod("web-2", "x-1", labels={"app": "web"}, deleted=True))
     constraint = TopologySpreadConstraint(1, "zone", HARD, WEB)
     assert rejected(cluster, constrained(constraint)) == [None, None, None, NO_LABEL.message]
 
@@ -97,7 +104,8 @@ def test_nodes_that_the_pod_cannot_go_to_do_not_count() -> None:
     cluster = two_zones()
     cluster.apply_node(
         structs.replace(
-            make_node("z-1", zone="z"), spec=structs.replace(Node().spec, taints=(Taint("no", "", "NoSchedule"),))
+            hypothetical_node("z-1", zone="z"),
+            spec=structs.replace(Node().spec, taints=(Taint("no", "", "NoSchedule"),)),
         )
     )
     ignoring = TopologySpreadConstraint(1, "zone", HARD, WEB)
@@ -131,7 +139,7 @@ def test_a_constraint_without_any_eligible_topology_rejects_only_for_the_missing
 
 def test_there_is_nothing_to_filter_or_score_without_constraints() -> None:
     cluster = two_zones()
-    plugin, pod = plugin_for(cluster), make_pod("new", labels={"app": "web"})
+    plugin, pod = plugin_for(cluster), hypothetical_pod("new", labels={"app": "web"})
     assert plugin.pre_filter(CycleState(pod), pod) == SKIP
     assert plugin.pre_score(CycleState(pod), pod, cluster.view(None)) == SKIP
 
@@ -149,7 +157,7 @@ def test_a_malformed_selector_ends_the_cycle() -> None:
 
 
 def test_without_pre_filter_there_is_an_error() -> None:
-    cluster, pod = two_zones(), make_pod("new")
+    cluster, pod = two_zones(), hypothetical_pod("new")
     with pytest.raises(PluginError, match='reading "PreFilterPodTopologySpread" from cycleState: not found'):
         plugin_for(cluster).filter(CycleState(pod), pod, cluster.view(None))
 
@@ -161,32 +169,32 @@ def test_emptier_zones_score_higher_and_nodes_without_one_score_nothing() -> Non
 def test_a_service_spreads_its_pods_over_hosts_and_zones() -> None:
     cluster = Cluster()
     for name, labels in (("a", {SYSTEM_ZONE: "x"}), ("b", {SYSTEM_ZONE: "y"}), ("c", {})):
-        cluster.apply_node(make_node(name, **{HOSTNAME: name, **labels}))
-    cluster.workloads.apply(Service(make_pod("web").metadata, ServiceSpec({"app": "web"})))
-    cluster.apply_pod(make_pod("web-1", "a", labels={"app": "web"}))
-    pod = make_pod("new", labels={"app": "web"})
+        cluster.apply_node(hypothetical_node(name, **{HOSTNAME: name, **labels}))
+    cluster.workloads.apply(Service(hypothetical_pod("web").metadata, ServiceSpec({"app": "web"})))
+    cluster.apply_pod(hypothetical_pod("web-1", "a", labels={"app": "web"}))
+    pod = hypothetical_pod("new", labels={"app": "web"})
     scores = scored(cluster, pod)
     assert scores[0] < scores[1] < scores[2]
 
 
 def test_configured_default_constraints_take_the_place_of_the_systems() -> None:
     cluster = two_zones()
-    cluster.workloads.apply(Service(make_pod("web").metadata, ServiceSpec({"app": "web"})))
+    cluster.workloads.apply(Service(hypothetical_pod("web").metadata, ServiceSpec({"app": "web"})))
     constraint = TopologySpreadConstraint(max_skew=1, topology_key="zone", when_unsatisfiable=HARD)
     args = PodTopologySpreadArgs(defaulting_type="List", default_constraints=(constraint,))
-    plugin, pod, nodes = plugin_for(cluster, args), make_pod("new", labels={"app": "web"}), cluster.view(None)
+    plugin, pod, nodes = plugin_for(cluster, args), hypothetical_pod("new", labels={"app": "web"}), cluster.view(None)
     state = CycleState(pod)
     assert plugin.pre_filter(state, pod) is None
     assert reasons(plugin.filter(state, pod, nodes), nodes) == [NO_MATCH.message, None, None, NO_LABEL.message]
     assert plugin.pre_score(state, pod, nodes) == SKIP
-    unowned = make_pod("other", labels={"app": "other"})
+    unowned = hypothetical_pod("other", labels={"app": "other"})
     assert plugin.pre_filter(CycleState(unowned), unowned) == SKIP
 
 
 # What kube-scheduler does on one node, step by step (podtopologyspread/filtering.go).
 
 
-def expected_reason(world: World, pod: Pod, node: int) -> str | None:
+def expected_reason(world: HypotheticalWorld, pod: Pod, node: int) -> str | None:
     counts, domains = counts_of(world, pod, node)
     labels = world.nodes[node].metadata.labels
     for constraint in pod.spec.topology_spread_constraints:
@@ -202,7 +210,7 @@ def expected_reason(world: World, pod: Pod, node: int) -> str | None:
     return None
 
 
-def counts_of(world: World, pod: Pod, node: int) -> tuple[dict[str, dict[str, int]], dict[str, int]]:
+def counts_of(world: HypotheticalWorld, pod: Pod, node: int) -> tuple[dict[str, dict[str, int]], dict[str, int]]:
     """Pods by key and value in the world of a node, and how many topologies each key has."""
     constraints = pod.spec.topology_spread_constraints
     keys = {constraint.topology_key for constraint in constraints}
@@ -234,7 +242,7 @@ def is_selected(constraint: TopologySpreadConstraint, other: Pod, pod: Pod) -> b
 
 selectors = st.sampled_from([None, LabelSelector(), WEB, LabelSelector({"app": "db"})])
 pods = st.builds(
-    lambda namespace, app, deleted: make_pod("", namespace=namespace, labels={"app": app}, deleted=deleted),
+    lambda namespace, app, deleted: hypothetical_pod("", namespace=namespace, labels={"app": app}, deleted=deleted),
     st.sampled_from(NAMESPACES),
     st.sampled_from(["web", "db"]),
     st.booleans(),
@@ -254,8 +262,10 @@ constraints = st.lists(
 )
 
 
-@given(worlds(pods), constraints, st.sampled_from(["web", "db"]))
-def test_each_node_is_judged_in_its_own_world(world: World, wanted: list[TopologySpreadConstraint], app: str) -> None:
+@given(hypothetical_worlds(pods), constraints, st.sampled_from(["web", "db"]))
+def test_each_node_is_judged_in_its_own_world(
+    world: HypotheticalWorld, wanted: list[TopologySpreadConstraint], app: str
+) -> None:
     pod = constrained(*wanted, labels={"app": app})
     cluster, nodes = world.view()
     plugin, state = plugin_for(cluster), CycleState(pod)
@@ -303,11 +313,11 @@ def zones_whose_numbers_change() -> Cluster:
     cluster = Cluster()
     others = {f"key-{number}": "" for number in range(300)}
     for name, zone in (("a", "1"), ("b", "2"), ("a", "3"), ("c", "1"), ("d", "")):
-        cluster.apply_node(make_node(name, zone=zone, **others))
+        cluster.apply_node(hypothetical_node(name, zone=zone, **others))
         cluster.view(None).label("zone")
-    cluster.apply_node(make_node("nowhere"))
+    cluster.apply_node(hypothetical_node("nowhere"))
     for name, node in (("web-1", "b"), ("web-2", "b"), ("web-3", "c")):
-        cluster.apply_pod(make_pod(name, node, labels={"app": "web"}))
+        cluster.apply_pod(hypothetical_pod(name, node, labels={"app": "web"}))
     return cluster
 
 

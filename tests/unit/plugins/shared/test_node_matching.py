@@ -18,7 +18,7 @@ from extender_service.plugins.shared.node_matching import (
     matches_selector,
     preference,
 )
-from tests.support.plugin_worlds import World, assert_equal_on_nodes, existing, labels, worlds
+from tests.support.plugin_worlds import PluginWorld, assert_equal_on_nodes, existing, labels, worlds
 
 expressions = st.builds(
     objects.SelectorRequirement,
@@ -42,7 +42,7 @@ node_selectors = st.builds(objects.NodeSelector, st.lists(terms, max_size=3).map
 
 @settings(max_examples=50)
 @given(world=worlds(node_labels=labels), selector=node_selectors)
-def test_node_selectors_match_as_they_do_node_by_node(world: World, selector: objects.NodeSelector) -> None:
+def test_node_selectors_match_as_they_do_node_by_node(world: PluginWorld, selector: objects.NodeSelector) -> None:
     parsed = parse_node_selector(selector)
     expected = [parsed.matches(node.labels, node.name) for node in existing(world)]
     assert_equal_on_nodes(world, matches_node_selector(world.view, parsed).tolist(), expected)
@@ -55,7 +55,7 @@ def test_node_selectors_match_as_they_do_node_by_node(world: World, selector: ob
     affinity=st.none() | node_selectors,
 )
 def test_what_a_pod_requires_matches_as_it_does_node_by_node(
-    world: World, node_selector: dict[str, str] | None, affinity: objects.NodeSelector | None
+    world: PluginWorld, node_selector: dict[str, str] | None, affinity: objects.NodeSelector | None
 ) -> None:
     spec = objects.PodSpec(
         node_selector=node_selector,
@@ -69,7 +69,7 @@ def test_what_a_pod_requires_matches_as_it_does_node_by_node(
 @settings(max_examples=50)
 @given(world=worlds(node_labels=labels), weighted=st.lists(st.tuples(st.integers(0, 100), terms), max_size=3))
 def test_preferences_add_up_as_they_do_node_by_node(
-    world: World, weighted: list[tuple[int, objects.NodeSelectorTerm]]
+    world: PluginWorld, weighted: list[tuple[int, objects.NodeSelectorTerm]]
 ) -> None:
     try:
         preferred = parse_preferred_terms(tuple(itertools.starmap(objects.PreferredSchedulingTerm, weighted)))
@@ -81,13 +81,13 @@ def test_preferences_add_up_as_they_do_node_by_node(
 
 @settings(max_examples=50)
 @given(world=worlds(node_labels=labels))
-def test_no_requirement_selects_all_and_nothing_selects_none(world: World) -> None:
+def test_no_requirement_selects_all_and_nothing_selects_none(world: PluginWorld) -> None:
     assert matches_selector(world.view, Selector()).all()
     assert not matches_selector(world.view, NOTHING).any()
 
 
 @settings(max_examples=50)
 @given(world=worlds(node_labels=labels))
-def test_a_label_that_no_node_has_is_looked_for_in_vain(world: World) -> None:
+def test_a_label_that_no_node_has_is_looked_for_in_vain(world: PluginWorld) -> None:
     required = required_node_affinity(objects.PodSpec(node_selector={"unknown": "a"}))
     assert not matches_affinity(world.view, required).any()

@@ -22,7 +22,7 @@ from tests.support.storage_objects import (
     with_claims,
     with_volumes,
 )
-from tests.support.volume_worlds import cluster_of, handle_of, verdicts
+from tests.support.volume_worlds import handle_of, storage_cluster, verdicts
 
 ZONE, EBS_ZONE = "topology.kubernetes.io/zone", "topology.ebs.csi.aws.com/zone"
 EBS = "kubernetes.io/aws-ebs"
@@ -34,7 +34,7 @@ NO_VOLUME = "node(s) unavailable due to one or more pvc(s) bound to non-existent
 
 
 def cluster_with(*storage: StorageObject) -> Cluster:
-    return cluster_of([make_node(name, labels={"host": name}) for name in ("a", "b")], storage)
+    return storage_cluster([make_node(name, labels={"host": name}) for name in ("a", "b")], storage)
 
 
 def judged(cluster: Cluster, *claims: str) -> dict[str, Status | None]:
@@ -150,7 +150,7 @@ def test_where_a_plugin_is_migrated_the_drivers_label_counts() -> None:
         *csi_nodes,
         make_csi_node("not-migrated"),
     ]
-    assert judged(cluster_of(nodes, storage), "c") == {
+    assert judged(storage_cluster(nodes, storage), "c") == {
         "migrated": unresolvable(CONFLICT),
         "migrated-here": None,
         "not-migrated": None,
@@ -168,7 +168,7 @@ def test_a_volume_that_its_driver_cannot_take_over_is_an_error_where_it_is_migra
         "could not translate pv: failed to translate Kubernetes ID to EBS Volume ID Invalid format for AWS volume "
         "(aws://a/x)"
     )
-    assert judged(cluster_of(nodes, storage), "c") == {"migrated": Status(Code.ERROR, (error,)), "other": None}
+    assert judged(storage_cluster(nodes, storage), "c") == {"migrated": Status(Code.ERROR, (error,)), "other": None}
 
 
 def test_filter_needs_prefilter() -> None:

@@ -9,13 +9,13 @@ from extender_service.kube.types.storage import StorageClass, TopologyRequiremen
 from extender_service.plugins.volume_binding.provisioning import can_make, has_space, storage_class_of
 from tests.support.objects import make_node
 from tests.support.storage_objects import make_capacity, make_claim, make_class, make_driver
-from tests.support.volume_worlds import cluster_of
+from tests.support.volume_worlds import storage_cluster
 
 CSI = "csi.example.com"
 
 
 def cluster_with(*storage: StorageObject) -> Cluster:
-    return cluster_of([make_node(name, labels={"zone": name}) for name in ("a", "b")], storage)
+    return storage_cluster([make_node(name, labels={"zone": name}) for name in ("a", "b")], storage)
 
 
 def made(storage_class: StorageClass) -> list[bool]:

@@ -8,7 +8,7 @@ from extender_service.kube.parsing.selectors import Selector, parse_label_select
 from extender_service.kube.types.core import LabelSelector, NodeSelector, NodeSelectorTerm, SelectorRequirement
 from extender_service.plugins.volume_binding.reach import NEVER, any_selects, can_reach, lowest_ranks
 from tests.support.objects import make_node
-from tests.support.volume_worlds import cluster_of
+from tests.support.volume_worlds import storage_cluster
 
 requirements = st.builds(
     SelectorRequirement,
@@ -30,7 +30,7 @@ nodes_labels = st.lists(labels, min_size=1, max_size=5)
 
 
 def view_of(labels_of: list[dict[str, str]]) -> NodeView:
-    return cluster_of([make_node(f"n{number}", labels=of) for number, of in enumerate(labels_of)]).view(None)
+    return storage_cluster([make_node(f"n{number}", labels=of) for number, of in enumerate(labels_of)]).view(None)
 
 
 def reached(reach: Reach, of: dict[str, str]) -> bool:

@@ -13,14 +13,14 @@ from extender_service.kube.types.storage import ClaimReference, PersistentVolume
 from extender_service.plugins.volume_binding.static_binding import UNBOUND, bind_statically
 from tests.support.objects import make_node
 from tests.support.storage_objects import make_claim, make_volume
-from tests.support.volume_worlds import cluster_of
+from tests.support.volume_worlds import storage_cluster
 
 NODES = ("a", "b", "c")
 
 
 def cluster_with(volumes: list[PersistentVolume]) -> Cluster:
     storage: list[StorageObject] = [*volumes]
-    return cluster_of([make_node(name, labels={"host": name}) for name in NODES], storage)
+    return storage_cluster([make_node(name, labels={"host": name}) for name in NODES], storage)
 
 
 def bound(volumes: list[PersistentVolume], *claims: PersistentVolumeClaim) -> dict[str, dict[str, str | None]]:

@@ -29,7 +29,7 @@ from extender_service.plugins.volume_binding.args import VolumeBindingArgs
 from extender_service.plugins.volume_binding.plugin import VolumeBinding
 from tests.support.objects import make_node
 from tests.support.storage_objects import make_claim, make_class, make_csi_node, make_volume, with_claims
-from tests.support.volume_worlds import cluster_of, verdicts
+from tests.support.volume_worlds import storage_cluster, verdicts
 
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 T = TypeVar("T", PersistentVolume, PersistentVolumeClaim)
@@ -111,7 +111,7 @@ def reserved(cluster: Cluster, *claims: str, seconds: int = 600, name: str = "p"
 
 
 def cluster_with(*storage: StorageObject, pods: tuple[Pod, ...] = ()) -> Cluster:
-    return cluster_of([make_node(name, labels={"host": name}) for name in ("a", "b")], storage, pods)
+    return storage_cluster([make_node(name, labels={"host": name}) for name in ("a", "b")], storage, pods)
 
 
 def bound(claim: PersistentVolumeClaim, volume_name: str) -> PersistentVolumeClaim:
