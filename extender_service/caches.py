@@ -8,7 +8,7 @@ entry above a given size, and takes at most its number of entries times that siz
 - `LastFew` for keys that are compared by something other than a hash, such as by identity.
 """
 
-from collections import Counter, OrderedDict, deque
+from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable
 from functools import wraps
 from sys import getsizeof
@@ -26,10 +26,6 @@ V = TypeVar("V")
 
 # Bytes that a map takes for an entry, bookkeeping of the cache included.
 _BYTES_AN_ENTRY = 250
-
-
-UNKNOWN: tuple[object, None] = (object(), None)
-"""Stands for a value that is not kept. Read as a (version, result) pair, its version equals no other version."""
 
 
 class CacheSize(NamedTuple):
@@ -110,11 +106,33 @@ def cached(
     return decorate
 
 
-class _Results(dict[Any, Any]):
-    """Results by key, in two generations. A result that is not read while half of the entries are added is dropped.
+class _Generations(dict[H, V]):
+    """Entries in two generations: one that is not used while half of the entries are added is dropped.
 
-    Only small keys are kept, so only a miss has to measure the size.
+    So a look-up of an entry that is kept costs no more than in the dict that the younger generation is.
     """
+
+    # Only ever replaced, and empty until then.
+    _older: dict[H, V] = {}
+
+    def __contains__(self, key: object) -> bool:
+        return dict.__contains__(self, key) or key in self._older
+
+    def __len__(self) -> int:
+        return dict.__len__(self) + len(self._older)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
+    def _grow_older(self) -> None:
+        self._older = dict.copy(self)
+        dict.clear(self)
+
+
+class _Results(_Generations[Any, Any]):
+    """Results of a function by its arguments. Only small keys are kept, so only a miss has to measure the size."""
 
     def __init__(
         self,
@@ -124,13 +142,11 @@ class _Results(dict[Any, Any]):
         most_entries: int,
         most_entry_bytes: int,
     ) -> None:
-        super().__init__()
         self.most_entries = most_entries
         self._name = name
         self._compute = compute
         self._is_small = is_small
         self._most_entry_bytes = most_entry_bytes
-        self._older: dict[Any, Any] = {}
 
     def __missing__(self, key: Any) -> Any:
         if key in self._older:
@@ -139,93 +155,101 @@ class _Results(dict[Any, Any]):
             result = self._compute(key)
             if not self._is_small(key):
                 return result
-        if len(self) >= self.most_entries // 2:
-            self._older = dict(self)
-            self.clear()
+        if dict.__len__(self) >= self.most_entries // 2:
+            self._grow_older()
         self[key] = result
         return result
 
     def current_size(self) -> CacheSize:
         """Return how full the cache is."""
-        entries, each = len(self) + len(self._older), self._most_entry_bytes
+        entries, each = len(self), self._most_entry_bytes
         return CacheSize(self._name, entries, entries * each, self.most_entries * each)
 
 
-class _Kept(OrderedDict[H, V]):
-    """Values by key, in the order in which they were last used; for a key that is not kept, UNKNOWN."""
+class LruCache(_Generations[H, V]):
+    """Values by key; `cache[key]` is `nothing` for one that is not kept, which is None.
 
-    def __missing__(self, key: H) -> V:
-        return cast("V", UNKNOWN)
-
-
-class LruCache(Generic[H, V]):
-    """Values by key. Above the limit of entries or bytes, the least recently used values go first.
-
-    A value that takes more than a quarter of `most_bytes` alone is not kept. `caches` does not list one without a
-    `name`: it is a part of a listed cache, or an index of objects whose owner updates it with each change.
+    A value that is not used while half of the entries are added, or half of the bytes, is dropped. A value that takes
+    more than a quarter of `most_bytes` alone is not kept. `caches` does not list one without a `name`: it is a part of
+    a listed cache, or an index of objects whose owner updates it with each change.
     """
 
-    size_bytes = 0
+    nothing: Any = None
+    most_entries: int
+    most_bytes: int
+    _name: str | None = None
+    _sizes: dict[H, int]
+    _older_sizes: dict[H, int] = {}
+    _older_bytes = 0
+    _bytes = 0
 
     def __init__(self, name: str | None, *, most_entries: int, most_bytes: int) -> None:
         self.most_entries = most_entries
         self.most_bytes = most_bytes
-        self._name = name
-        self._kept: _Kept[H, V] = _Kept()
-        # Return the value of a key, None if it is not kept; this does not count as a use.
-        self.peek = self._kept.get
-        self._sizes: dict[H, int] = {}
+        self._sizes = {}
         if name is not None:
+            self._name = name
             listed(self)
 
-    def __contains__(self, key: H) -> bool:
-        return key in self._kept
-
-    def __len__(self) -> int:
-        return len(self._kept)
-
-    def get(self, key: H) -> V | None:
-        """Return the value of a key, None if it is not kept."""
-        value = self._kept.get(key)
-        if value is not None:
-            self._kept.move_to_end(key)
+    def __missing__(self, key: H) -> V:
+        if key not in self._older:
+            nothing: V = self.nothing
+            return nothing
+        value, size_bytes = self._older[key], self._older_sizes[key]
+        self.keep(key, value, size_bytes - _BYTES_AN_ENTRY)
         return value
+
+    @property
+    def size_bytes(self) -> int:
+        """How many bytes keys and values take."""
+        return self._bytes + self._older_bytes
 
     def keep(self, key: H, value: V, size_bytes: int) -> None:
         """Keep a value; `size_bytes` is the size of key and value together."""
-        if key in self._kept:
-            self.forget(key)
+        if key in self._sizes:
+            self._bytes -= self._sizes.pop(key)
+            del self[key]
+        elif key in self._older:
+            self._older_bytes -= self._older_sizes.pop(key)
+            del self._older[key]
         size_bytes += _BYTES_AN_ENTRY
         if 4 * size_bytes > self.most_bytes:
             return
-        self._kept[key] = value
+        if len(self._sizes) >= self.most_entries // 2 or 2 * (self._bytes + size_bytes) > self.most_bytes:
+            self._grow_older()
+        self[key] = value
         self._sizes[key] = size_bytes
-        self.size_bytes += size_bytes
-        while len(self._kept) > self.most_entries or self.size_bytes > self.most_bytes:
-            self.forget(next(iter(self._kept)))
+        self._bytes += size_bytes
 
     def forget(self, key: H) -> None:
         """Drop a key; nothing happens if it is not kept."""
-        if self._kept.pop(key, None) is not None:
-            self.size_bytes -= self._sizes.pop(key)
+        self.pop(key, None)
+        self._older.pop(key, None)
+        self._bytes -= self._sizes.pop(key, 0)
+        self._older_bytes -= self._older_sizes.pop(key, 0)
 
     def clear(self) -> None:
         """Drop all keys."""
-        self._kept.clear()
-        self._sizes.clear()
-        self.size_bytes = 0
+        dict.clear(self)
+        self._older, self._sizes, self._older_sizes = {}, {}, {}
+        self._bytes = self._older_bytes = 0
 
-    def items(self) -> Iterable[tuple[H, V]]:
-        """Return the keys and values, the least recently used first."""
-        return self._kept.items()
+    def items(self) -> Iterable[tuple[H, V]]:  # type: ignore[override]
+        """Return the keys and values."""
+        return [*self._older.items(), *dict.items(self)]
 
-    def values(self) -> Iterable[V]:
-        """Return the values, the least recently used first."""
-        return self._kept.values()
+    def values(self) -> Iterable[V]:  # type: ignore[override]
+        """Return the values."""
+        return [*self._older.values(), *dict.values(self)]
 
     def current_size(self) -> CacheSize:
         """Return how full the cache is."""
-        return CacheSize(self._name or "", len(self._kept), self.size_bytes, self.most_bytes)
+        return CacheSize(self._name or "", len(self), self.size_bytes, self.most_bytes)
+
+    def _grow_older(self) -> None:
+        super()._grow_older()
+        self._older_sizes, self._sizes = self._sizes, {}
+        self._older_bytes, self._bytes = self._bytes, 0
 
 
 class LastFew(Generic[K, V]):

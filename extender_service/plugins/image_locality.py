@@ -28,19 +28,17 @@ class ImageLocality(Score):
     def score(self, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
         """Add up sizes, between the least that matters (0 points) and the most (100)."""
         wanted = tuple([container.image for container in (*pod.spec.init_containers, *pod.spec.containers)])
-        return nodes.remembered(_scores, wanted)
+        scaled = nodes.everywhere().remembered(_scaled, wanted)
+        return nodes.kept_by_facts(_scores, scaled, len(wanted)) if scaled else np.zeros(len(nodes), np.int64)
 
 
-def _scores(nodes: NodeView, wanted: Sequence[str]) -> NDArray[np.int64]:
+def _scaled(nodes: NodeView, wanted: Sequence[str]) -> tuple[tuple[str, int], ...]:
+    """Return the images that nodes have, and the bytes that each counts for: the more, the more nodes have it."""
     images = [nodes.image(normalized(name)) for name in wanted]
-    # What an image counts for changes with the number of nodes that have it, and of all nodes.
-    scaled = tuple([(image.name, _scaled_bytes(image, nodes.cluster_size)) for image in images if image is not None])
-    if not scaled:
-        return np.zeros(len(nodes), np.int64)
-    return nodes.kept_by_facts(_scores_by_size, scaled, len(images))
+    return tuple([(image.name, _scaled_bytes(image, nodes.cluster_size)) for image in images if image is not None])
 
 
-def _scores_by_size(nodes: NodeView, scaled: Sequence[tuple[str, int]], containers: int) -> NDArray[np.int64]:
+def _scores(nodes: NodeView, scaled: Sequence[tuple[str, int]], containers: int) -> NDArray[np.int64]:
     present = np.zeros(len(nodes), np.int64)
     for name, size_bytes in scaled:
         image = nodes.image(name)

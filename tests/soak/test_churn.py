@@ -22,16 +22,23 @@ from tests.support.extender_world import ExtenderWorld
 _STEPS = 2000
 _CALL_EVERY = 5
 
-# The last few of what decisions have asked for, and of what has happened.
+# The last of what decisions have asked for.
+_CACHES = {
+    "._columns": 256,
+    "._index": 256,
+    ".pod_counts": 512,
+    "._sums": 128,
+    ".by_facts": 128,
+    ".by_room": 128,
+    "._memo": 64,
+    "._answers": 64,
+    "._selections": 256,
+    "._about": 64,
+    "._found": 256,
+}
+# That, and the last of what has happened.
 _LIMITS = {
-    "._columns._kept": 256,
-    "._columns._sizes": 256,
-    "._index._kept": 256,
-    "._index._sizes": 256,
-    "pod_counts._kept": 512,
-    "pod_counts._sizes": 512,
-    "._kept": 128,
-    "._sizes": 128,
+    **_CACHES,
     "._recent.entries": 4,
     "._changes": 2 * MOST_CHANGES,
     "._deadlines": SPARE_DEADLINES,
@@ -45,7 +52,7 @@ _LIMITS = {
     "._changed.states": 2 * 20,
 }
 # What is in these follows from nothing but which few they are; tests/unit/test_caches.py bounds their bytes.
-_LAST_FEW = ("._kept[]", "._selections.entries[]", "._recent.entries[]", "._changes[]", "._deadlines[]")
+_LAST_FEW = (*(f"{cache}[]" for cache in _CACHES), "._recent.entries[]", "._changes[]", "._deadlines[]")
 # The last pod that was placed, the one before, and what was decided about the next.
 _LAST_PODS = ("._last_placed", "ahead._before[]", "ahead._known_kind[]", "ahead._ahead[]")
 # Room for what comes next is as much as was needed at one time, and arrays have an entry for what there is room for.

@@ -1,14 +1,16 @@
 import importlib
 import pkgutil
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakSet
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import extender_service
 from extender_service import caches
@@ -17,6 +19,9 @@ from extender_service.cluster.selection.label_sets import LabelSet
 from tests.support.extender_world import ExtenderWorld
 from tests.support.hostile_keys import HOSTILE, Ask
 from tests.support.memory import MIB, kept_bytes
+
+H = TypeVar("H", bound=Hashable)
+V = TypeVar("V")
 
 computed: list[str] = []
 
@@ -101,32 +106,63 @@ def test_an_error_is_not_kept() -> None:
     assert size_by_name("ours").entries == 0
 
 
-def test_the_least_recently_used_goes_first_where_there_are_too_many() -> None:
-    cache: LruCache[str, int] = LruCache("ours", most_entries=2, most_bytes=MIB)
+def found(cache: LruCache[H, V], key: H) -> V | None:
+    return cache[key]
+
+
+def test_a_value_that_is_used_now_and_then_is_kept_and_one_that_is_not_goes() -> None:
+    cache: LruCache[str, int] = LruCache("ours", most_entries=4, most_bytes=MIB)
     cache.keep("a", 1, 10)
-    cache.keep("b", 2, 10)
-    assert cache.get("a") == 1
-    cache.keep("c", 3, 10)
-    assert list(cache.items()) == [("a", 1), ("c", 3)]
-    assert (cache.get("b"), "b" in cache, len(cache)) == (None, False, 2)
+    for number in range(20):
+        assert cache["a"] == 1
+        cache.keep(str(number), number, 10)
+        assert len(cache) <= 4
+    assert (found(cache, "19"), "19" in cache, found(cache, "10"), "10" in cache) == (19, True, None, False)
+    assert sorted(key for key, _ in cache.items()) == sorted(["a", "18", "19"])
+    assert sorted(cache.values()) == [1, 18, 19]
 
 
-def test_or_where_they_take_too_many_bytes() -> None:
+def test_and_so_where_they_take_too_many_bytes() -> None:
     cache: LruCache[str, int] = LruCache("ours", most_entries=100, most_bytes=8000)
-    for number, key in enumerate("abcdefg"):
+    for number, key in enumerate("abcdefgh"):
         cache.keep(key, number, 750)
-    assert list(cache.items()) == [(key, number) for number, key in enumerate("abcdefg")]
-    cache.keep("a", 7, 1750)
-    cache.keep("h", 8, 750)
-    assert list(cache.items()) == [("c", 2), ("d", 3), ("e", 4), ("f", 5), ("g", 6), ("a", 7), ("h", 8)]
-    assert size_by_name("ours") == CacheSize("ours", 7, 8000, 8000)
-    cache.keep("large", 9, 1751)
+    assert size_by_name("ours") == CacheSize("ours", 8, 8000, 8000)
+    assert cache["a"] == 0
+    assert [key for key in "abcdefgh" if key in cache] == ["a", "e", "f", "g", "h"]
+    cache.keep("h", 9, 1750)
+    assert (cache["h"], cache["g"]) == (9, 6)
+    cache.keep("large", 10, 1751)
     assert "large" not in cache
-    for key in ("a", "c", "none"):
-        cache.forget(key)
-    assert size_by_name("ours") == CacheSize("ours", 5, 5000, 8000)
+    for size_bytes in (1750, 10, 1751):
+        cache.keep("a", 11, size_bytes)
+        assert cache.size_bytes == sum([*cache._sizes.values(), *cache._older_sizes.values()]) <= 8000
+    assert found(cache, "a") is None
+    cache.forget("g")
+    cache.forget("none")
+    assert found(cache, "g") is None
     cache.clear()
     assert size_by_name("ours") == CacheSize("ours", 0, 0, 8000)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["keep", "use", "forget"]), st.integers(0, 12), st.integers(0, 2500))))
+def test_whatever_happens_a_cache_keeps_to_its_bounds_and_has_what_was_kept_last(
+    steps: list[tuple[str, int, int]],
+) -> None:
+    cache: LruCache[int, int] = LruCache(None, most_entries=6, most_bytes=9000)
+    last: dict[int, int] = {}
+    for step, key, size_bytes in steps:
+        match step:
+            case "keep":
+                cache.keep(key, size_bytes, size_bytes)
+                last[key] = size_bytes
+            case "use":
+                assert found(cache, key) in (None, last.get(key))
+            case "forget":
+                cache.forget(key)
+                assert found(cache, key) is None
+        assert len(cache) == len(list(cache.items())) <= 6
+        assert cache.size_bytes == sum(value + 250 for value in cache.values()) <= 9000
+        assert all(last[key] == value for key, value in cache.items())
 
 
 def test_of_the_last_few_the_oldest_goes_first() -> None:

@@ -82,7 +82,7 @@ class LabelColumns:
         """Return the column of `key`, with room for `capacity` rows."""
         if key not in self._keys:
             return LabelColumn(capacity)
-        column = self._columns.get(key)
+        column: LabelColumn | None = self._columns[key]
         if column is None:
             column = LabelColumn(capacity)
             for row, labels in enumerate(self._of_rows):

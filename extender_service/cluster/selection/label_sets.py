@@ -182,7 +182,7 @@ class LabelSets:
         return wanted
 
     def _indexed(self, key: str) -> "_Numbers":
-        index = self._index.get(key)
+        index: _Numbers | None = self._index[key]
         if index is None:
             index = _Numbers()
             for number, label_set in enumerate(self._sets.values):

@@ -41,9 +41,6 @@ _STORAGE_EVENTS: dict[type, ClusterEvent] = {
     CSIStorageCapacity: ClusterEvent.CSI_STORAGE_CAPACITY,
 }
 
-# About as many kept columns as one decision uses of a kind.
-_USED_LAST = 8
-
 
 class Cluster:
     """The cluster as one thread reads and writes it. Objects may come in any order: a pod before its node, too.
@@ -207,9 +204,9 @@ class Cluster:
         self.held_volumes.refresh(kind, key)
 
     def catch_up(self) -> None:
-        """Bring the columns that the last decision used up to date, while no call waits for them."""
-        self.memory.by_facts.catch_up(_USED_LAST, self._compute)
-        self.memory.by_room.catch_up(_USED_LAST, self._compute)
+        """Bring the columns that the last decisions used up to date, while no call waits for them."""
+        self.memory.by_facts.catch_up(self._compute)
+        self.memory.by_room.catch_up(self._compute)
 
     def view(self, rows: NDArray[np.intp] | None, table: NodeTable | None = None) -> NodeView:
         """Return the nodes at `rows` (None: the whole table), of this cluster's table or of a changed copy of it."""

@@ -3,14 +3,14 @@
 from abc import abstractmethod
 from collections.abc import Callable, Hashable
 from functools import cached_property
-from itertools import islice
+from operator import itemgetter
 from typing import Any, Protocol, TypeVar
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.caches import LruCache, size_of
+from extender_service.caches import LastFew, LruCache, size_of
 from extender_service.cluster.structures.change_log import ChangeLog
 from extender_service.cluster.structures.memo import NoMemo
 
@@ -20,6 +20,8 @@ F = TypeVar("F", bound="Following")
 # A larger result is not kept: a pod may request thousands of made-up resources, each of which is a number per row.
 _MOST_NUMBERS_A_ROW = 32
 _MOST_COLUMNS = 128
+# Of which so many are brought up to date ahead: about as many as one decision uses.
+_MOST_LAST_USED = 16
 # Of all columns together. Most have a number or a truth value a row.
 _MOST_BYTES_A_ROW = 2 << 10
 # Of their keys, whose content pod authors choose.
@@ -51,16 +53,18 @@ class FollowingColumns(LruCache[H, F]):
     def __init__(self, name: str | None, changes: ChangeLog[Any], *, most_entries: int, most_bytes: int) -> None:
         super().__init__(name, most_entries=most_entries, most_bytes=most_bytes)
         self.changes = changes
+        self._last_used: LastFew[H, None] = LastFew(None, most_entries=_MOST_LAST_USED, most_entry_bytes=0)
+        self._note_use = self._last_used.entries.append
 
     def current(self, key: H, context: Any = None) -> F | None:
         """Return the column of a key as it is after the last change; None if it has to be computed again."""
-        column = self._kept.get(key)
+        column: F | None = self[key]
         if column is None:
             return None
         if column.change_count != self.changes.count and not self._catch_up(column, context):
             self.forget(key)
             return None
-        self._kept.move_to_end(key)
+        self._note_use((key, None, 0))
         return column
 
     def _catch_up(self, column: F, context: Any) -> bool:
@@ -144,10 +148,11 @@ class RowColumns(FollowingColumns[Hashable, RowColumn]):
             if self._state_of is not None:
                 size_bytes += by_state.most_bytes
             self.keep(key, RowColumn(key, values, self.changes.count, by_state), size_bytes)
+            self._note_use((key, None, 0))
         return values
 
-    def catch_up(self, most: int, compute: Compute) -> None:
-        """Bring up to date what was asked for last, so that the next decision need not wait for it.
+    def catch_up(self, compute: Compute) -> None:
+        """Bring up to date what was used last, so that the next decision need not wait for it.
 
         What cannot be computed is forgotten: the next plugin that asks for it meets the error.
         """
@@ -155,8 +160,10 @@ class RowColumns(FollowingColumns[Hashable, RowColumn]):
         if self._caught_up_at == count:
             return
         self._caught_up_at = count
-        for key in list(islice(reversed(self._kept), most)):
-            column = self._kept[key]
+        for key in dict.fromkeys(map(itemgetter(0), self._last_used.entries)):
+            column: RowColumn | None = self[key]
+            if column is None:
+                continue
             try:
                 is_caught_up = column.change_count == count or self._catch_up(column, compute)
             except Exception:
@@ -188,9 +195,9 @@ class RowColumns(FollowingColumns[Hashable, RowColumn]):
 
 def _look_up(column: RowColumn, rows: list[int], states: list[bytes]) -> bool:
     """Give rows the values of their states; returns whether all are known."""
-    values, known_of = column.values, column.by_state.peek
+    values, by_state = column.values, column.by_state
     for row, state in zip(rows, states, strict=True):
-        known = known_of(state)
+        known: NDArray[Any] | None = by_state[state]
         if known is None:
             return False
         if values.ndim == 1:

@@ -5,6 +5,7 @@ from functools import partial
 from types import FunctionType
 from typing import Any, TypeVar, cast
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,8 +16,10 @@ V = TypeVar("V", bound=np.generic)
 
 # Versions that are compared by value; any other is compared by identity.
 _VALUES = frozenset((int, tuple, dict))
-# What a key takes at most, by the length of its text: of the smallest texts and tuples, which take the most.
-_BYTES_A_CHARACTER = 40
+# What arguments take at most, for each byte of their encoding: sets of the shortest texts take the most.
+_BYTES_A_BYTE = 60
+# An object that cannot be encoded is small, such as a function or a label column.
+_encode = msgspec.msgpack.Encoder(enc_hook=lambda _: None).encode
 
 # One decision looks at the nodes it was given, at those that most plugins accept, and at those that all plugins accept;
 # the next decision mostly at the same ones.
@@ -52,6 +55,9 @@ class Memo(LruCache[Hashable, tuple[object, Any]]):
     results that hold no longer are replaced, and the least recently used go first, it never has to be emptied.
     """
 
+    # At a version that no other is.
+    nothing = (object(), None)
+
     def of(
         self,
         version: object,
@@ -66,9 +72,8 @@ class Memo(LruCache[Hashable, tuple[object, Any]]):
         """
         result: T
         key = (function, arguments)
-        known, result = self._kept[key]
-        if known is version or (type(version) in _VALUES and known == version):
-            self._kept.move_to_end(key)
+        known, result = self[key]
+        if known is version or (type(version) in _VALUES and type(known) is type(version) and known == version):
             return result
         if "<locals>" in getattr(function, "__qualname__", "<locals>"):
             require_lasting(function)
@@ -78,7 +83,11 @@ class Memo(LruCache[Hashable, tuple[object, Any]]):
             result = cast("T", read_only(result))
         else:
             size_bytes = self._bytes_of(result)
-        self.keep(key, (version, result), size_bytes + _BYTES_A_CHARACTER * len(repr(arguments)))
+        try:
+            size_bytes += _BYTES_A_BYTE * len(_encode(arguments))
+        except (OverflowError, UnicodeError, RecursionError):
+            size_bytes += size_of(arguments, self.most_bytes)
+        self.keep(key, (version, result), size_bytes)
         return result
 
     def _bytes_of(self, _result: object) -> int:
@@ -89,11 +98,15 @@ class Memo(LruCache[Hashable, tuple[object, Any]]):
 class RowMemo(Memo):
     """A memo for the nodes in some `rows` of a table, None for all of it, for as long as their facts do not change."""
 
+    most_entries = _MOST_ENTRIES
+    _selections: "LastFew[bytes, RowMemo] | None" = None
+
     def __init__(self, rows: NDArray[np.intp] | None, size: int) -> None:
-        super().__init__(None, most_entries=_MOST_ENTRIES, most_bytes=_MOST_BYTES_A_NODE * size + _MOST_BYTES_BESIDES)
+        # What a LruCache begins with, in less time: each new selection of nodes takes one.
+        self.most_bytes = _MOST_BYTES_A_NODE * size + _MOST_BYTES_BESIDES
+        self._sizes = {}
         self.rows = rows
         self.size = size
-        self._selections: LastFew[bytes, RowMemo] | None = None
 
     def all(self) -> "list[RowMemo]":
         """Return this and the memos of selections of these nodes."""

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from extender_service.cluster.nodes.label_columns import ABSENT
+from extender_service.cluster.nodes.label_columns import ABSENT, LabelColumn
 from extender_service.cluster.pods.pod_counts import PodCounts, PodQuery
 from extender_service.cluster.pods.running_terms import RunningTerms, TermCounts
 from extender_service.cluster.selection.label_sets import LabelSet
@@ -42,47 +42,48 @@ class AffinityPreference:
             weight = required_weight if running.key.weight is None else running.key.weight
             if weight or running.key.weight is not None:
                 topology(running.key.term.topology_key).add_term(terms_of_running, running, weight)
-        # By row, since this may be kept for longer than labels keep the numbers of their values.
-        self._by_row: Amounts | None = None
-        touched = [topology.by_row() for topology in by_key.values() if topology.is_touched]
-        if touched:
-            self._by_row = touched[0] if len(touched) == 1 else np.sum(touched, axis=0)
+        # By topology key: the label's column, and the weight by the number of its value, 0 for nodes without it.
+        self._weights = {
+            key: (topology.column, topology.weights) for key, topology in by_key.items() if topology.is_touched
+        }
 
     @property
     def is_empty(self) -> bool:
         """Whether no term concerns any node."""
-        return self._by_row is None
+        return not self._weights
 
     def scores(self, nodes: NodeView) -> Amounts:
         """Return the sum of the weights for each node; call it only if `is_empty` is false."""
-        assert self._by_row is not None
-        return nodes.of_rows(self._by_row)
+        by_key = [_weights_of(nodes, key, *weights) for key, weights in self._weights.items()]
+        return by_key[0] if len(by_key) == 1 else np.sum(by_key, axis=0)
+
+
+def _weights_of(nodes: NodeView, key: str, column: LabelColumn, weights: Amounts) -> Amounts:
+    numbers, current = nodes.label(key)
+    # The label may have got a new column since, which numbers its values in another way.
+    found: Amounts = weights[numbers] if current is column else nodes.of_rows(weights[column.numbers])
+    return found
 
 
 class _Topology:
     """By the number of a label's value: pods that match or have a term, and the sum of their weights."""
 
     def __init__(self, everywhere: NodeView, key: str) -> None:
-        self._numbers, column = everywhere.label(key)
-        self._pods = np.zeros(column.values.size + 1, np.int64)
-        self._weights = np.zeros(column.values.size + 1, np.int64)
+        self._numbers, self.column = everywhere.label(key)
+        self._pods = np.zeros(self.column.values.size + 1, np.int64)
+        self.weights = np.zeros(self.column.values.size + 1, np.int64)
 
     def add_pods(self, counts: PodCounts, query: PodQuery, weight: int) -> None:
         """Add the pods that match a term."""
         pods = counts.by_value(query, self._numbers, len(self._pods) - 1)
         self._pods += pods
-        self._weights += weight * pods
+        self.weights += weight * pods
 
     def add_term(self, terms: RunningTerms, term: TermCounts, weight: int) -> None:
         """Add the running pods that have a term."""
         terms.add_by_value(term, self._pods, self._numbers)
-        terms.add_by_value(term, self._weights, self._numbers, weight)
-        self._weights[ABSENT] = 0
-
-    def by_row(self) -> Amounts:
-        """Return the weight of each row's topology; 0 for nodes without the label."""
-        weights: Amounts = self._weights[self._numbers]
-        return weights
+        terms.add_by_value(term, self.weights, self._numbers, weight)
+        self.weights[ABSENT] = 0
 
     @property
     def is_touched(self) -> bool:

@@ -139,7 +139,7 @@ def test_only_so_many_queries_are_kept(cluster: Cluster) -> None:
     counts = PodCounts(cluster.pods, most_entries=3)
     for number in range(10):
         counts.by_row(PodQuery((PodSelector(None, label_set_selector({"app": f"app-{number}"})),)), 2)
-    assert len(counts) == 3
+        assert 0 < len(counts) <= 3
 
 
 @given(steps, st.lists(queries, min_size=1, max_size=3))

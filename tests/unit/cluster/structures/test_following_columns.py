@@ -149,22 +149,25 @@ def test_what_is_kept_is_what_would_be_worked_out_now(steps: list[tuple[str, int
         assert kept.of("squares", size, squares)[:size].tolist() == [item**2 for item in squares.numbers]
 
 
-def test_what_was_asked_for_last_is_brought_up_to_date_ahead() -> None:
-    kept, first, last = Kept(), Squares([1, 2, 3]), Squares([4, 5, 6])
-    kept.of("first", 3, first)
-    kept.of("last", 3, last)
+def test_what_was_used_last_is_brought_up_to_date_ahead() -> None:
+    kept, columns = Kept(), [Squares([1, 2, 3]) for _ in range(20)]
+    for number, squares in enumerate(columns):
+        kept.of(number, 3, squares)
+    kept.of(0, 3, columns[0])
     kept.changes.append(1)
-    kept.catch_up(1, kept.compute)
-    assert (first.asked, last.asked) == ([[0, 1, 2]], [[0, 1, 2], [1]])
-    kept.of("last", 3, last)
-    assert last.asked == [[0, 1, 2], [1]]
+    kept.catch_up(kept.compute)
+    caught_up = [number for number, squares in enumerate(columns) if squares.asked[1:] == [[1]]]
+    assert caught_up == [0, *range(5, 20)]
+    for number, squares in enumerate(columns):
+        kept.of(number, 3, squares)
+        assert squares.asked == [[0, 1, 2], [1]]
 
 
 def test_what_cannot_be_brought_up_to_date_is_forgotten() -> None:
     kept = Kept()
     kept.of("squares", 2, Squares([1, 2]))
     kept.changes.append(2)
-    kept.catch_up(8, kept.compute)
+    kept.catch_up(kept.compute)
     assert "squares" not in kept
 
 
@@ -178,7 +181,7 @@ def test_what_fails_ahead_fails_for_whoever_asks_next() -> None:
     kept.of("inverses", 2, inverses)
     numbers[1] = 0
     kept.changes.append(1)
-    kept.catch_up(8, kept.compute)
+    kept.catch_up(kept.compute)
     assert "inverses" not in kept
     with pytest.raises(ZeroDivisionError):
         kept.of("inverses", 2, inverses)
