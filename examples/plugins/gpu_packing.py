@@ -72,13 +72,20 @@ class GpuPacking(PreScore, Score):
 
     def score(self, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
         """Compare the nodes as they would be with the pod on them."""
-        dimension = nodes.dimension(self.args.resource)
-        free = nodes.allocatable(dimension) - nodes.requested(dimension)
-        # Without NodeResourcesFit, the pod may not fit on the node.
-        left = np.maximum(free - state[self], 0)
-        newly_stranded = self.stranded(left) - self.stranded(np.maximum(free, 0))
+        newly_stranded, left = nodes.kept_by_room(self._with_pod, nodes.dimension(self.args.resource), state[self])
         cost = USABLE_SHARE * _from_0_to_1(newly_stranded) + (1 - USABLE_SHARE) * _from_0_to_1(left)
         return np.rint(MAX_NODE_SCORE * (1 - cost)).astype(np.int64)
+
+    def _with_pod(self, nodes: NodeView, dimension: int, requested: int) -> NDArray[np.float64]:
+        """Return, by node, how many more GPUs the pod would leave over, and how many would still be free.
+
+        Both depend only on what a node offers and what its pods request. So the nodes keep them, and only those that
+        changed are computed again.
+        """
+        free = nodes.allocatable(dimension) - nodes.requested(dimension)
+        # Without NodeResourcesFit, the pod may not fit on the node.
+        left = np.maximum(free - requested, 0)
+        return np.stack([self.stranded(left) - self.stranded(np.maximum(free, 0)), left])
 
     def stranded(self, free: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return how many of each node's free GPUs the usual requests would leave over, on average."""
