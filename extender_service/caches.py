@@ -27,6 +27,8 @@ V = TypeVar("V")
 # Bytes that a map takes for an entry, bookkeeping of the cache included.
 _BYTES_AN_ENTRY = 250
 
+_UNKNOWN = object()
+
 
 class CacheSize(NamedTuple):
     """How full a cache is. `size_bytes` is an upper estimate, and never exceeds `most_bytes`."""
@@ -149,9 +151,9 @@ class _Results(_Generations[Any, Any]):
         self._most_entry_bytes = most_entry_bytes
 
     def __missing__(self, key: Any) -> Any:
-        if key in self._older:
-            result = self._older.pop(key)
-        else:
+        # In one step, since plugins' own threads may log.
+        result = self._older.pop(key, _UNKNOWN)
+        if result is _UNKNOWN:
             result = self._compute(key)
             if not self._is_small(key):
                 return result
