@@ -6,7 +6,7 @@ from extender_service.framework.discovery import GROUP
 
 
 def install(folder: Path, package: str, **entry_points: str) -> None:
-    """Put what tells of an installed package into a folder of sys.path; `entry_points` are plugins by name."""
+    """Write the metadata of an installed package into a folder of sys.path; `entry_points` are plugins by name."""
     info = folder / f"{package}-1.2.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.2\n")

@@ -66,7 +66,7 @@ class QuietApiServer:
         self.requests.append((virtual_time.time(), resource.plural))
         if self.is_away:
             await asyncio.sleep(silence_seconds)
-            raise SilentError("nobody is there", silence_seconds)
+            raise SilentError("no answer came", silence_seconds)
         await asyncio.sleep(0.005)
 
     async def _chunks(self, plural: str, timeout_seconds: int) -> AsyncIterator[bytes]:

@@ -47,7 +47,7 @@ def test_who_leads_is_the_first_reason() -> None:
 
 
 def test_a_caller_waits_for_the_lease_where_there_is_one() -> None:
-    lead = Lead("nobody holds the lease")
+    lead = Lead("no scheduler holds the lease")
     asyncio.run(trust(None, lead).wait())
     asyncio.run(trust(None, None).wait())
     assert lead.waits == 1
