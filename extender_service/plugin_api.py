@@ -47,8 +47,8 @@ from extender_service.cluster.nodes.label_columns import ABSENT, LabelColumn
 from extender_service.cluster.pods.pod_counts import PodQuery
 from extender_service.cluster.pods.pod_table import PodFacts
 from extender_service.cluster.selection.label_sets import PodSelector
+from extender_service.cluster.state.changes import Change
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.cluster.state.cluster_events import ClusterEvent
 from extender_service.cluster.state.node_info import NodeInfo, node_named
 from extender_service.cluster.state.placements import Placement
 from extender_service.cluster.view.hypothetical import RowChanges
@@ -138,8 +138,8 @@ __all__ = [
     "CSIDriver",
     "CSINode",
     "CSIStorageCapacity",
+    "Change",
     "Cluster",
-    "ClusterEvent",
     "Code",
     "Container",
     "ContainerImage",

@@ -7,7 +7,7 @@ from extender_service.plugin_api import (
     ABSENT,
     MAX_NODE_SCORE,
     SKIP,
-    ClusterEvent,
+    Change,
     CycleState,
     Filter,
     NodeView,
@@ -35,7 +35,7 @@ class TenantPools(PreFilter, Filter, PreScore, Score, PreBind):
 
     name = "TenantPools"
     treats_alike = True
-    retry_on = ClusterEvent.NODE
+    retry_on = Change.NODE
 
     def pre_filter(self, state: CycleState, pod: Pod) -> None:
         """Read the pod's tenant, once for the whole decision. The plugin itself is a key that no other plugin uses."""

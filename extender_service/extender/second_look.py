@@ -5,8 +5,8 @@ kube-scheduler may ask because of an event that our watch has not shown yet, and
 
 from collections.abc import Callable
 
+from extender_service.cluster.state.changes import Change
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.cluster.state.cluster_events import ClusterEvent
 from extender_service.scheduling.decision import Decision
 from extender_service.seams import Clock
 
@@ -57,7 +57,7 @@ class SecondLook:
             if started >= give_up_at:
                 break
             looked_again = True
-            came = await self._cluster.events.wait(_helpful(decision), give_up_at - started)
+            came = await self._cluster.changes.wait(_helpful(decision), give_up_at - started)
             self._budget.spend(clock() - started)
             if not came:
                 break
@@ -71,11 +71,11 @@ def _is_worthwhile(refused: Decision) -> bool:
     return len(names) > 0 and not asks_only_nominated and not refused.is_final
 
 
-def _helpful(decision: Decision) -> ClusterEvent:
+def _helpful(decision: Decision) -> Change:
     """Return the changes after which a plugin that refused nodes could pass one."""
-    events = ClusterEvent.NODE_ADDED if decision.question.nodes.unknown else ClusterEvent(0)
+    changes = Change.NODE_ADDED if decision.question.nodes.unknown else Change(0)
     refusing = decision.verdicts.rejecting_plugins()
     for plugin in decision.profile.filter:
         if plugin.name in refusing:
-            events |= plugin.retry_on
-    return events or ClusterEvent.ANY
+            changes |= plugin.retry_on
+    return changes or Change.ANY

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.state.cluster_events import ClusterEvent
+from extender_service.cluster.state.changes import Change
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
@@ -79,7 +79,7 @@ class Filter(Plugin):
     """Rejects nodes that cannot run the pod."""
 
     # Changes that can make a node fit that this plugin rejected (EventsToRegister).
-    retry_on: ClassVar[ClusterEvent] = ClusterEvent.ANY
+    retry_on: ClassVar[Change] = Change.ANY
 
     @abstractmethod
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:

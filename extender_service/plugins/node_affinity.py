@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.state.cluster_events import ClusterEvent
+from extender_service.cluster.state.changes import Change
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.config.args import PluginArgs
 from extender_service.config.model import OmitMissing
@@ -78,7 +78,7 @@ class NodeAffinity(PreFilter, Filter, PreScore, Score):
     name: ClassVar[str] = "NodeAffinity"
     treats_alike: ClassVar[bool] = True
     args_type: ClassVar[type | None] = NodeAffinityArgs
-    retry_on: ClassVar[ClusterEvent] = ClusterEvent.NODE
+    retry_on: ClassVar[Change] = Change.NODE
 
     def __init__(self, args: NodeAffinityArgs, handle: Handle) -> None:
         super().__init__(args, handle)

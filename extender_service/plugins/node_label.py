@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.nodes.label_columns import ABSENT
-from extender_service.cluster.state.cluster_events import ClusterEvent
+from extender_service.cluster.state.changes import Change
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.config.args import PluginArgs
 from extender_service.config.model import Many, OmitEmpty
@@ -60,7 +60,7 @@ class NodeLabel(Filter, Score):
     treats_alike: ClassVar[bool] = True
     args_type: ClassVar[type | None] = NodeLabelArgs
     args: NodeLabelArgs
-    retry_on: ClassVar[ClusterEvent] = ClusterEvent.NODE
+    retry_on: ClassVar[Change] = Change.NODE
 
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
         """Reject nodes whose labels are not as required."""

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from extender_service.cluster.state.cluster_events import ClusterEvent
+from extender_service.cluster.state.changes import Change
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.interface import Filter
@@ -17,7 +17,7 @@ class NodeName(Filter):
 
     name: ClassVar[str] = "NodeName"
     treats_alike: ClassVar[bool] = True
-    retry_on: ClassVar[ClusterEvent] = ClusterEvent.NODE
+    retry_on: ClassVar[Change] = Change.NODE
 
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
         """Reject the other nodes."""

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from extender_service.cluster.amounts.requests import EVERY_ADDRESS, HostPort, host_ports
-from extender_service.cluster.state.cluster_events import ClusterEvent
+from extender_service.cluster.state.changes import Change
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.interface import Filter, PreFilter
@@ -23,7 +23,7 @@ class NodePorts(PreFilter, Filter):
 
     name: ClassVar[str] = "NodePorts"
     treats_alike: ClassVar[bool] = True
-    retry_on: ClassVar[ClusterEvent] = ClusterEvent.NODE | ClusterEvent.POD_REMOVED
+    retry_on: ClassVar[Change] = Change.NODE | Change.POD_REMOVED
 
     def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:
         """Store the pod's host ports in the state; skip Filter if there are none."""

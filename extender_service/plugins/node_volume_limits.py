@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.nodes.volume_support import VolumeSupport, limit_key
-from extender_service.cluster.state.cluster_events import ClusterEvent
+from extender_service.cluster.state.changes import Change
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.cluster.volumes.attachments import Attachment, Fault, attachments
 from extender_service.framework.cycle_state import CycleState
@@ -36,7 +36,7 @@ class NodeVolumeLimits(PreFilter, Filter):
     reads: ClassVar[frozenset[type[Object]]] = frozenset(
         {PersistentVolume, PersistentVolumeClaim, StorageClass, CSINode}
     )
-    retry_on: ClassVar[ClusterEvent] = ClusterEvent.CSI_NODE | ClusterEvent.POD_REMOVED | ClusterEvent.CLAIM
+    retry_on: ClassVar[Change] = Change.CSI_NODE | Change.POD_REMOVED | Change.CLAIM
 
     def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:
         """Skip Filter for pods without volumes that could count."""

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.state.cluster_events import ClusterEvent
+from extender_service.cluster.state.changes import Change
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.interface import Filter, PreScore, Score
@@ -24,7 +24,7 @@ class TaintToleration(Filter, PreScore, Score):
 
     name: ClassVar[str] = "TaintToleration"
     treats_alike: ClassVar[bool] = True
-    retry_on: ClassVar[ClusterEvent] = ClusterEvent.NODE
+    retry_on: ClassVar[Change] = Change.NODE
 
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
         """Reject by the first taint that is not tolerated."""

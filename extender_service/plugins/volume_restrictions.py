@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.pods.pod_volumes import NO_VOLUMES, DiskUse
-from extender_service.cluster.state.cluster_events import ClusterEvent
+from extender_service.cluster.state.changes import Change
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.interface import Filter, PreFilter
@@ -43,7 +43,7 @@ class VolumeRestrictions(PreFilter, Filter):
     name: ClassVar[str] = "VolumeRestrictions"
     treats_alike: ClassVar[bool] = True
     reads: ClassVar[frozenset[type[Object]]] = frozenset({PersistentVolumeClaim})
-    retry_on: ClassVar[ClusterEvent] = ClusterEvent.NODE_ADDED | ClusterEvent.POD_REMOVED | ClusterEvent.CLAIM
+    retry_on: ClassVar[Change] = Change.NODE_ADDED | Change.POD_REMOVED | Change.CLAIM
 
     def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:
         """Look up the pod's claims; skip Filter if the pod has no disks and none of its claims is in use."""

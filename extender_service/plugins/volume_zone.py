@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.nodes.label_columns import ABSENT
-from extender_service.cluster.state.cluster_events import ClusterEvent
+from extender_service.cluster.state.changes import Change
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.interface import Filter, PreFilter
@@ -39,9 +39,7 @@ class VolumeZone(PreFilter, Filter):
     name: ClassVar[str] = "VolumeZone"
     treats_alike: ClassVar[bool] = True
     reads: ClassVar[frozenset[type[Object]]] = frozenset({PersistentVolume, PersistentVolumeClaim, StorageClass})
-    retry_on: ClassVar[ClusterEvent] = (
-        ClusterEvent.NODE | ClusterEvent.STORAGE_CLASS | ClusterEvent.CLAIM | ClusterEvent.VOLUME
-    )
+    retry_on: ClassVar[Change] = Change.NODE | Change.STORAGE_CLASS | Change.CLAIM | Change.VOLUME
 
     def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:
         """Collect the zone and region labels of the pod's volumes; skip Filter if there are none."""

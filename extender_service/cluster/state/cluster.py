@@ -12,7 +12,7 @@ from extender_service.cluster.owners.owners import Workloads
 from extender_service.cluster.pods.pod_counts import PodCounts, PodQuery
 from extender_service.cluster.pods.pod_entries import PodEntry, pod_entry
 from extender_service.cluster.pods.pod_table import NO_ROW, PodFacts, PodKey, PodTable
-from extender_service.cluster.state.cluster_events import ClusterEvent, ClusterEvents
+from extender_service.cluster.state.changes import Change, Changes
 from extender_service.cluster.state.nominations import Nomination, Nominations
 from extender_service.cluster.state.occupancy import Occupancy
 from extender_service.cluster.state.placements import Placements
@@ -32,13 +32,13 @@ from extender_service.kube.types.storage import (
 )
 from extender_service.kube.types.watched_pods import AnyPod
 
-_STORAGE_EVENTS: dict[type, ClusterEvent] = {
-    PersistentVolume: ClusterEvent.VOLUME,
-    PersistentVolumeClaim: ClusterEvent.CLAIM,
-    StorageClass: ClusterEvent.STORAGE_CLASS,
-    CSINode: ClusterEvent.CSI_NODE,
-    CSIDriver: ClusterEvent.CSI_DRIVER,
-    CSIStorageCapacity: ClusterEvent.CSI_STORAGE_CAPACITY,
+_STORAGE_CHANGES: dict[type, Change] = {
+    PersistentVolume: Change.VOLUME,
+    PersistentVolumeClaim: Change.CLAIM,
+    StorageClass: Change.STORAGE_CLASS,
+    CSINode: Change.CSI_NODE,
+    CSIDriver: Change.CSI_DRIVER,
+    CSIStorageCapacity: Change.CSI_STORAGE_CAPACITY,
 }
 
 
@@ -52,7 +52,7 @@ class Cluster:
         self._occupancy = Occupancy()
         self._slot_by_uid: dict[str, int] = {}
         self._slot_by_key: dict[PodKey, int] = {}
-        self.events = ClusterEvents()
+        self.changes = Changes()
         self.memory = NodeMemory(self._occupancy.nodes)
         self._compute = partial(compute, self.memory, self._occupancy.pods)
         self.pod_counts = PodCounts(self._occupancy.pods)
@@ -94,12 +94,12 @@ class Cluster:
         """Add or update a node. Raises QuantityError for a malformed quantity, and changes nothing then."""
         was_known = self.nodes.is_node(node.metadata.name)
         if self.nodes.apply(node):
-            self.events.notify(ClusterEvent.NODE_UPDATED if was_known else ClusterEvent.NODE_ADDED)
+            self.changes.notify(Change.NODE_UPDATED if was_known else Change.NODE_ADDED)
 
     def remove_node(self, name: str) -> None:
         """Forget a node; pods on it count again if it comes back."""
         if self.nodes.remove(name):
-            self.events.notify(ClusterEvent.NODE_REMOVED)
+            self.changes.notify(Change.NODE_REMOVED)
 
     @property
     def version(self) -> tuple[int, ...]:
@@ -138,10 +138,10 @@ class Cluster:
             if old.uid != uid:
                 self.drop_placement(old.uid)
             if old.node_name:
-                self.events.notify(ClusterEvent.POD_REMOVED)
+                self.changes.notify(Change.POD_REMOVED)
         if node_name:
             self._settle(uid, node_name)
-            self.events.notify(ClusterEvent.POD_ADDED)
+            self.changes.notify(Change.POD_ADDED)
 
     def remove_pod(self, key: PodKey) -> None:
         """Forget a pod, and any placement of it."""
@@ -151,7 +151,7 @@ class Cluster:
         facts = self._forget(slot)
         placement = self.placements.drop(facts.uid)
         if facts.node_name or placement is not None:
-            self.events.notify(ClusterEvent.POD_REMOVED)
+            self.changes.notify(Change.POD_REMOVED)
 
     def pod_keys(self) -> list[PodKey]:
         """Namespace and name of all pods that the watch knows."""
@@ -183,7 +183,7 @@ class Cluster:
     def drop_placement(self, uid: str) -> None:
         """End a placement that has failed or is out of date; its room is free again."""
         if self.placements.drop(uid) is not None:
-            self.events.notify(ClusterEvent.POD_REMOVED)
+            self.changes.notify(Change.POD_REMOVED)
 
     def apply_storage(self, item: StorageObject) -> None:
         """Add or update a volume, a claim or another storage object.
@@ -194,7 +194,7 @@ class Cluster:
         if isinstance(item, CSINode):
             self.nodes.apply_csi_node(item.metadata.name, item)
         self.held_volumes.refresh(type(item), key_of(item))
-        self.events.notify(_STORAGE_EVENTS[type(item)])
+        self.changes.notify(_STORAGE_CHANGES[type(item)])
 
     def remove_storage(self, kind: type[StorageObject], key: Key) -> None:
         """Forget a volume, a claim or another storage object."""

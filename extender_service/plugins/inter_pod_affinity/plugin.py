@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.selection.label_sets import LabelSet
-from extender_service.cluster.state.cluster_events import ClusterEvent
+from extender_service.cluster.state.changes import Change
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.interface import MAX_NODE_SCORE, Filter, PreFilter, PreScore, Score
@@ -35,7 +35,7 @@ class InterPodAffinity(PreFilter, Filter, PreScore, Score):
     treats_alike: ClassVar[bool] = True
     args_type: ClassVar[type | None] = InterPodAffinityArgs
     reads: ClassVar[frozenset[type[Object]]] = frozenset({Namespace})
-    retry_on: ClassVar[ClusterEvent] = ClusterEvent.NODE | ClusterEvent.POD
+    retry_on: ClassVar[Change] = Change.NODE | Change.POD
 
     def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:
         """Parse the pod's required terms, and find the running pods whose anti-affinity matches it."""

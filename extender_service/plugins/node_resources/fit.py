@@ -16,7 +16,7 @@ from extender_service.cluster.amounts.requests import (
     RequestShape,
     pod_requests,
 )
-from extender_service.cluster.state.cluster_events import ClusterEvent
+from extender_service.cluster.state.changes import Change
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
@@ -48,7 +48,7 @@ class NodeResourcesFit(PreFilter, Filter, PreScore, Score):
     name: ClassVar[str] = "NodeResourcesFit"
     treats_alike: ClassVar[bool] = True
     args_type: ClassVar[type | None] = NodeResourcesFitArgs
-    retry_on: ClassVar[ClusterEvent] = ClusterEvent.NODE | ClusterEvent.POD_REMOVED
+    retry_on: ClassVar[Change] = Change.NODE | Change.POD_REMOVED
 
     def __init__(self, args: NodeResourcesFitArgs, handle: Handle) -> None:
         super().__init__(args, handle)

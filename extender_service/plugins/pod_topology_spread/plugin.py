@@ -5,7 +5,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.state.cluster_events import ClusterEvent
+from extender_service.cluster.state.changes import Change
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
@@ -49,7 +49,7 @@ class PodTopologySpread(PreFilter, Filter, PreScore, Score):
     treats_alike: ClassVar[bool] = True
     args_type: ClassVar[type | None] = PodTopologySpreadArgs
     reads: ClassVar[frozenset[type[Object]]] = frozenset({Service, ReplicationController, ReplicaSet, StatefulSet})
-    retry_on: ClassVar[ClusterEvent] = ClusterEvent.ANY
+    retry_on: ClassVar[Change] = Change.ANY
 
     def __init__(self, args: PodTopologySpreadArgs, handle: Handle) -> None:
         super().__init__(args, handle)

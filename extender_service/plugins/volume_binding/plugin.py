@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.state.cluster_events import ClusterEvent
+from extender_service.cluster.state.changes import Change
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.cluster.volumes.storage_table import STORAGE
 from extender_service.framework.cycle_state import CycleState
@@ -94,7 +94,7 @@ class VolumeBinding(PreFilter, Filter, PreScore, Score, Reserve, PreBind):
     treats_alike: ClassVar[bool] = True
     args_type: ClassVar[type | None] = VolumeBindingArgs
     reads: ClassVar[frozenset[type[Object]]] = frozenset({*STORAGE})
-    retry_on: ClassVar[ClusterEvent] = ClusterEvent.NODE | ClusterEvent.STORAGE
+    retry_on: ClassVar[Change] = Change.NODE | Change.STORAGE
 
     def __init__(self, args: VolumeBindingArgs, handle: Handle) -> None:
         super().__init__(args, handle)

@@ -8,8 +8,8 @@ import msgspec
 import numpy as np
 from msgspec import structs
 
+from extender_service.cluster.state.changes import Change
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.cluster.state.cluster_events import ClusterEvent
 from extender_service.cluster.volumes.storage_table import A, Assumable, OutOfSyncError
 from extender_service.framework.handle import Handle
 from extender_service.framework.plugin_errors import PluginError
@@ -27,9 +27,7 @@ from extender_service.plugins.volume_binding.reach import reach_volume
 from extender_service.plugins.volume_binding.verdicts import VolumeVerdicts
 
 # Events that can end the wait. Pod events are too many to wake up for: the poll notices a deleted pod soon enough.
-_PROGRESS = (
-    ClusterEvent.VOLUME | ClusterEvent.CLAIM | ClusterEvent.CSI_NODE | ClusterEvent.NODE | ClusterEvent.NODE_REMOVED
-)
+_PROGRESS = Change.VOLUME | Change.CLAIM | Change.CSI_NODE | Change.NODE | Change.NODE_REMOVED
 _POLL_SECONDS = 1.0
 
 
@@ -69,7 +67,7 @@ class BoundVolumes:
         """Undo what was assumed; what was written stays written, and the watch brings it."""
         while self._assumed:
             self._cluster.storage.restore(self._assumed.pop())
-            self._cluster.events.notify(ClusterEvent.VOLUME | ClusterEvent.CLAIM)
+            self._cluster.changes.notify(Change.VOLUME | Change.CLAIM)
 
     async def bind(self, timeout_seconds: float) -> None:
         """Write what was assumed, and wait until all claims are bound.
@@ -107,7 +105,7 @@ class BoundVolumes:
             if left <= 0:
                 claims = [*(claim for _, claim in self._volumes.bindings), *self._volumes.provisions]
                 raise PluginError(f"context deadline exceeded: {self._unbound(claims)} within {timeout_seconds:g} s")
-            await self._cluster.events.wait(_PROGRESS, min(left, _POLL_SECONDS))
+            await self._cluster.changes.wait(_PROGRESS, min(left, _POLL_SECONDS))
 
     def _are_bound(self) -> bool:
         """Return whether all claims are bound, as far as the watch shows. Raises PluginError if they never will be."""

@@ -2,8 +2,8 @@ import pytest
 
 from extender_service.cluster.amounts.dimensions import CPU_MILLI
 from extender_service.cluster.debugging.table_sizes import TableSize
+from extender_service.cluster.state.changes import Change
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.cluster.state.cluster_events import ClusterEvent
 from extender_service.extender.expectations import SPARE_DEADLINES, UNKNOWN_SECONDS, Expectations
 from extender_service.extender.named_victims import MOST_VICTIMS
 from extender_service.kube.types.core import Pod
@@ -142,13 +142,13 @@ def test_an_assumed_pod_never_expires() -> None:
 
 def test_waiting_decisions_are_woken_when_an_expectation_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
-    seen: list[ClusterEvent] = []
+    seen: list[Change] = []
     world.expect(WEB, "a")
-    monkeypatch.setattr(world.cluster.events, "notify", seen.append)
+    monkeypatch.setattr(world.cluster.changes, "notify", seen.append)
     assert world.expired_after(4.9) == []
     assert seen == []
     assert world.expired_after(0.1) == [UID]
-    assert seen == [ClusterEvent.POD_REMOVED]
+    assert seen == [Change.POD_REMOVED]
 
 
 def test_all_expectations_are_dropped_at_once_and_pods_that_are_being_bound_stay() -> None:

@@ -5,8 +5,8 @@ from msgspec import structs
 
 from extender_service.cluster.pods.pod_counts import PodQuery
 from extender_service.cluster.selection.label_sets import PodSelector
+from extender_service.cluster.state.changes import Change
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.cluster.state.cluster_events import ClusterEvent
 from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.kube.parsing.selectors import EVERYTHING
 from extender_service.kube.types.core import Node, Pod
@@ -21,19 +21,19 @@ class Recorded(Cluster):
 
     def __init__(self) -> None:
         super().__init__()
-        self.seen = ClusterEvent(0)
-        self.events.notify = self._note  # type: ignore[method-assign]
+        self.seen = Change(0)
+        self.changes.notify = self._note  # type: ignore[method-assign]
 
-    def _note(self, event: ClusterEvent) -> None:
-        self.seen |= event
+    def _note(self, change: Change) -> None:
+        self.seen |= change
 
-    def events_of_node(self, node: Node) -> ClusterEvent:
-        self.seen = ClusterEvent(0)
+    def events_of_node(self, node: Node) -> Change:
+        self.seen = Change(0)
         self.apply_node(node)
         return self.seen
 
-    def events_of_pod(self, pod: Pod) -> ClusterEvent:
-        self.seen = ClusterEvent(0)
+    def events_of_pod(self, pod: Pod) -> Change:
+        self.seen = Change(0)
         self.apply_pod(pod)
         return self.seen
 
@@ -57,7 +57,7 @@ def is_expected(cluster: Cluster, pod: Pod) -> bool:
     return cluster.placements.get(pod_uid(pod)) is not None
 
 
-NOTHING = ClusterEvent(0)
+NOTHING = Change(0)
 WEB = make_pod("web", requests={"cpu": "1"})
 WEB_ON_A = make_pod("web", "a", requests={"cpu": "1"})
 
@@ -240,7 +240,7 @@ class TestPlacements:
         cluster.placements.place(WEB, "uid-of-web", "a", undo).assumed = assumed
         slot = cluster.slot_on("uid-of-web", "a")
         before = (cluster.nodes.room_changes.count, cluster.pods.changes.count)
-        assert cluster.events_of_pod(WEB_ON_A) == ClusterEvent.POD_ADDED
+        assert cluster.events_of_pod(WEB_ON_A) == Change.POD_ADDED
         assert (cluster.nodes.room_changes.count, cluster.pods.changes.count) == before
         assert (cluster.slot_on("uid-of-web", "a"), cluster.pod_count, len(cluster.pods)) == (slot, 1, 1)
         assert (requested(cluster, "a"), len(cluster.placements), undone) == (1000, 0, [])
@@ -275,21 +275,21 @@ class TestPlacements:
     def test_a_pod_that_took_the_name_of_another_is_bound_where_it_is_placed(self, cluster: Recorded) -> None:
         cluster.apply_pod(make_pod("web", "b", uid="old", requests={"cpu": "1"}))
         cluster.expect(WEB, "a")
-        assert cluster.events_of_pod(WEB_ON_A) == ClusterEvent.POD_ADDED | ClusterEvent.POD_REMOVED
+        assert cluster.events_of_pod(WEB_ON_A) == Change.POD_ADDED | Change.POD_REMOVED
         assert (requested(cluster, "a"), requested(cluster, "b"), len(cluster.pods)) == (1000, 0, 1)
         assert cluster.pod("old") is None
 
     def test_an_expected_pod_that_is_bound_elsewhere_counts_there(self, cluster: Recorded) -> None:
         undone: list[str] = []
         cluster.placements.place(WEB, "uid-of-web", "b", Undo(lambda: undone.append("web")))
-        assert cluster.events_of_pod(WEB_ON_A) == ClusterEvent.POD_ADDED | ClusterEvent.POD_REMOVED
+        assert cluster.events_of_pod(WEB_ON_A) == Change.POD_ADDED | Change.POD_REMOVED
         assert (requested(cluster, "a"), requested(cluster, "b"), undone) == (1000, 0, ["web"])
 
     def test_dropping_a_placement_makes_room(self, cluster: Recorded) -> None:
         cluster.expect(WEB, "a")
         cluster.seen = NOTHING
         cluster.drop_placement("uid-of-web")
-        assert (requested(cluster, "a"), cluster.seen) == (0, ClusterEvent.POD_REMOVED)
+        assert (requested(cluster, "a"), cluster.seen) == (0, Change.POD_REMOVED)
         cluster.seen = NOTHING
         cluster.drop_placement("uid-of-web")
         assert cluster.seen is NOTHING
@@ -300,17 +300,17 @@ class TestPlacements:
         cluster.seen = NOTHING
         cluster.remove_pod(("default", "web"))
         assert (requested(cluster, "a"), is_expected(cluster, WEB)) == (0, False)
-        assert cluster.seen == ClusterEvent.POD_REMOVED
+        assert cluster.seen == Change.POD_REMOVED
 
     def test_an_assumed_pod_that_has_ended_before_the_watch_showed_it_counts_no_more(self, cluster: Recorded) -> None:
         cluster.placements.place(WEB, "uid-of-web", "a").assumed = True
-        assert cluster.events_of_pod(make_pod("web", "a", phase="Succeeded")) == ClusterEvent.POD_REMOVED
+        assert cluster.events_of_pod(make_pod("web", "a", phase="Succeeded")) == Change.POD_REMOVED
         assert (requested(cluster, "a"), len(cluster.placements)) == (0, 0)
 
     def test_an_assumed_pod_whose_name_another_pod_has_taken_counts_no_more(self, cluster: Recorded) -> None:
         cluster.apply_pod(make_pod("web-0", uid="old"))
         cluster.placements.place(make_pod("web-0", uid="old", requests={"cpu": "1"}), "old", "a").assumed = True
-        assert cluster.events_of_pod(make_pod("web-0", uid="new")) == ClusterEvent.POD_REMOVED
+        assert cluster.events_of_pod(make_pod("web-0", uid="new")) == Change.POD_REMOVED
         assert (requested(cluster, "a"), len(cluster.placements)) == (0, 0)
 
     def test_a_placement_made_after_the_watch_showed_the_pod_bound_ends_when_it_is_shown_again(
@@ -335,10 +335,10 @@ class TestEvents:
     """Changes that can turn a refusal into a fit wake those who wait, others do not."""
 
     def test_nodes_that_come_and_change(self, cluster: Recorded) -> None:
-        assert cluster.events_of_node(make_node("a")) == ClusterEvent.NODE_ADDED
-        assert cluster.events_of_node(make_node("a", unschedulable=True)) == ClusterEvent.NODE_UPDATED
-        assert cluster.events_of_node(make_node("a", labels={"zone": "x"})) == ClusterEvent.NODE_UPDATED
-        assert cluster.events_of_node(make_node("a", {"cpu": "64"})) == ClusterEvent.NODE_UPDATED
+        assert cluster.events_of_node(make_node("a")) == Change.NODE_ADDED
+        assert cluster.events_of_node(make_node("a", unschedulable=True)) == Change.NODE_UPDATED
+        assert cluster.events_of_node(make_node("a", labels={"zone": "x"})) == Change.NODE_UPDATED
+        assert cluster.events_of_node(make_node("a", {"cpu": "64"})) == Change.NODE_UPDATED
 
     def test_a_heartbeat_is_none(self, cluster: Recorded) -> None:
         cluster.apply_node(make_node("a", resource_version="1"))
@@ -346,15 +346,15 @@ class TestEvents:
 
     def test_a_node_that_comes_after_its_pods_or_comes_back_is_added(self, cluster: Recorded) -> None:
         cluster.apply_pod(WEB_ON_A)
-        assert cluster.events_of_node(make_node("a")) == ClusterEvent.NODE_ADDED
+        assert cluster.events_of_node(make_node("a")) == Change.NODE_ADDED
         cluster.remove_node("a")
-        assert cluster.events_of_node(make_node("a")) == ClusterEvent.NODE_ADDED
+        assert cluster.events_of_node(make_node("a")) == Change.NODE_ADDED
 
     def test_pods_that_are_bound_and_go(self, cluster: Recorded) -> None:
         assert cluster.events_of_pod(WEB) is NOTHING
-        assert cluster.events_of_pod(WEB_ON_A) == ClusterEvent.POD_ADDED
+        assert cluster.events_of_pod(WEB_ON_A) == Change.POD_ADDED
         assert cluster.events_of_pod(make_pod("web", "a", requests={"cpu": "1"}, phase="Running")) is NOTHING
-        assert cluster.events_of_pod(make_pod("web", "a", phase="Succeeded")) == ClusterEvent.POD_REMOVED
+        assert cluster.events_of_pod(make_pod("web", "a", phase="Succeeded")) == Change.POD_REMOVED
 
     def test_a_pending_pod_that_goes_is_none(self, cluster: Recorded) -> None:
         cluster.apply_pod(WEB)
@@ -363,17 +363,17 @@ class TestEvents:
 
     def test_a_pod_made_again_leaves_room_where_the_old_one_was(self, cluster: Recorded) -> None:
         cluster.apply_pod(make_pod("web-0", "a", uid="old"))
-        assert cluster.events_of_pod(make_pod("web-0", uid="new")) == ClusterEvent.POD_REMOVED
+        assert cluster.events_of_pod(make_pod("web-0", uid="new")) == Change.POD_REMOVED
 
     def test_a_pod_that_shrinks_leaves_room(self, cluster: Recorded) -> None:
         cluster.apply_pod(WEB_ON_A)
-        assert ClusterEvent.POD_REMOVED in cluster.events_of_pod(make_pod("web", "a", requests={"cpu": "500m"}))
+        assert Change.POD_REMOVED in cluster.events_of_pod(make_pod("web", "a", requests={"cpu": "500m"}))
 
 
 def test_waiting_decisions_are_woken() -> None:
     async def woken() -> bool:
         cluster = Cluster()
-        waiting = asyncio.create_task(cluster.events.wait(ClusterEvent.NODE_ADDED, 5))
+        waiting = asyncio.create_task(cluster.changes.wait(Change.NODE_ADDED, 5))
         await asyncio.sleep(0)
         cluster.apply_node(make_node("a"))
         return await waiting

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from extender_service.cluster.nodes.volume_support import VolumeSupport
+from extender_service.cluster.state.changes import Change
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.cluster.state.cluster_events import ClusterEvent
 from extender_service.cluster.view.hypothetical import RowChanges
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.cluster.volumes.storage_table import StorageObject
@@ -97,21 +97,21 @@ def test_a_column_that_ends_early_is_zero_from_there() -> None:
 @pytest.mark.parametrize(
     ("item", "event"),
     [
-        (make_volume("v"), ClusterEvent.VOLUME),
-        (make_claim("c"), ClusterEvent.CLAIM),
-        (make_class("x"), ClusterEvent.STORAGE_CLASS),
-        (make_csi_node("n"), ClusterEvent.CSI_NODE),
-        (make_driver("d", storage_capacity=True), ClusterEvent.CSI_DRIVER),
-        (make_capacity("k", "x", "1Gi", LabelSelector()), ClusterEvent.CSI_STORAGE_CAPACITY),
+        (make_volume("v"), Change.VOLUME),
+        (make_claim("c"), Change.CLAIM),
+        (make_class("x"), Change.STORAGE_CLASS),
+        (make_csi_node("n"), Change.CSI_NODE),
+        (make_driver("d", storage_capacity=True), Change.CSI_DRIVER),
+        (make_capacity("k", "x", "1Gi", LabelSelector()), Change.CSI_STORAGE_CAPACITY),
     ],
 )
-def test_who_waits_for_a_kind_of_storage_hears_of_it(item: StorageObject, event: ClusterEvent) -> None:
-    async def heard(wanted: ClusterEvent) -> bool:
+def test_who_waits_for_a_kind_of_storage_hears_of_it(item: StorageObject, event: Change) -> None:
+    async def heard(wanted: Change) -> bool:
         cluster = Cluster()
-        waiting = asyncio.create_task(cluster.events.wait(wanted, 0.05 if wanted is not event else 10))
+        waiting = asyncio.create_task(cluster.changes.wait(wanted, 0.05 if wanted is not event else 10))
         await asyncio.sleep(0)
         cluster.apply_storage(item)
         return await waiting
 
     assert asyncio.run(heard(event))
-    assert not asyncio.run(heard(ClusterEvent.ANY & ~event))
+    assert not asyncio.run(heard(Change.ANY & ~event))

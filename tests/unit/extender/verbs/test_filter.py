@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from extender_service.cluster.state.cluster_events import ClusterEvent
+from extender_service.cluster.state.changes import Change
 from extender_service.extender.modes import Mode
 from extender_service.extender.wire.requested_nodes import UNKNOWN_NODE
 from extender_service.framework.cycle_state import CycleState
@@ -441,7 +441,7 @@ def look_again(world: ExtenderWorld, pod: Pod, names: list[str], meanwhile: Call
 
     async def calls() -> Any:
         call = asyncio.create_task(world.filter(pod, names))
-        while not world.cluster.events._waiting:
+        while not world.cluster.changes._waiting:
             await asyncio.sleep(0)
         meanwhile()
         return await call
@@ -488,14 +488,14 @@ class Wakes:
 
 
 @pytest.mark.usefixtures("patient")
-@pytest.mark.parametrize("event", [ClusterEvent.POD_REMOVED, ClusterEvent.NODE_UPDATED, ClusterEvent.NODE_ADDED])
-def test_what_can_help_where_there_is_no_room(event: ClusterEvent, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("event", [Change.POD_REMOVED, Change.NODE_UPDATED, Change.NODE_ADDED])
+def test_what_can_help_where_there_is_no_room(event: Change, monkeypatch: pytest.MonkeyPatch) -> None:
     world = ExtenderWorld(small_node("a", "500m"))
     wakes = Wakes(monkeypatch)
 
     def happens() -> None:
         world.cluster.nodes.apply(small_node("a"))  # of which nobody is told
-        world.cluster.events.notify(event)
+        world.cluster.changes.notify(event)
 
     assert look_again(world, WEB, ["a"], happens)["NodeNames"] == ["a"]
     assert wakes.decisions == 2
@@ -504,14 +504,14 @@ def test_what_can_help_where_there_is_no_room(event: ClusterEvent, monkeypatch: 
 def test_pods_that_come_do_not_help_where_there_is_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
     world = ExtenderWorld(small_node("a", "500m"))
     wakes = Wakes(monkeypatch)
-    look_again(world, WEB, ["a"], lambda: world.cluster.events.notify(ClusterEvent.POD_ADDED))
+    look_again(world, WEB, ["a"], lambda: world.cluster.changes.notify(Change.POD_ADDED))
     assert wakes.decisions == 1
 
 
 def test_pods_that_go_do_not_help_where_the_node_is_tainted(monkeypatch: pytest.MonkeyPatch) -> None:
     world = ExtenderWorld(small_node("a", taints=[Taint("busy", "", "NoSchedule")]))
     wakes = Wakes(monkeypatch)
-    look_again(world, WEB, ["a"], lambda: world.cluster.events.notify(ClusterEvent.POD_REMOVED))
+    look_again(world, WEB, ["a"], lambda: world.cluster.changes.notify(Change.POD_REMOVED))
     assert wakes.decisions == 1
 
 
@@ -566,7 +566,7 @@ def test_a_call_that_waited_does_not_take_back_what_was_answered_since() -> None
 
     async def calls() -> str:
         waiting = asyncio.create_task(world.filter(WEB, ["a"]))
-        while not world.cluster.events._waiting:
+        while not world.cluster.changes._waiting:
             await asyncio.sleep(0)
         assert (await world.filter(WEB, ["b"]))["NodeNames"] == ["b"]
         world.cluster.apply_node(small_node("a"))

@@ -4,8 +4,8 @@ import asyncio
 import enum
 
 
-class ClusterEvent(enum.Flag):
-    """Kinds of change that can turn a refusal into a fit (framework.ClusterEvent)."""
+class Change(enum.Flag):
+    """Kinds of change that can turn a refusal into a fit."""
 
     NODE_ADDED = enum.auto()
     NODE_UPDATED = enum.auto()
@@ -25,21 +25,21 @@ class ClusterEvent(enum.Flag):
     ANY = NODE | NODE_REMOVED | POD | STORAGE
 
 
-class ClusterEvents:
+class Changes:
     """Notifies waiting decisions of changes; costs nothing while none waits."""
 
     def __init__(self) -> None:
-        self._waiting: list[tuple[ClusterEvent, asyncio.Future[None]]] = []
+        self._waiting: list[tuple[Change, asyncio.Future[None]]] = []
 
-    def notify(self, event: ClusterEvent) -> None:
+    def notify(self, change: Change) -> None:
         """Wake the decisions that wait for this kind of change."""
         for wanted, future in self._waiting:
-            if wanted & event and not future.done():
+            if wanted & change and not future.done():
                 future.set_result(None)
 
-    async def wait(self, events: ClusterEvent, timeout_seconds: float) -> bool:
+    async def wait(self, wanted: Change, timeout_seconds: float) -> bool:
         """Wait for one of these changes; returns whether one came in time."""
-        waiter = (events, asyncio.get_running_loop().create_future())
+        waiter = (wanted, asyncio.get_running_loop().create_future())
         self._waiting.append(waiter)
         try:
             await asyncio.wait_for(waiter[1], timeout_seconds)
