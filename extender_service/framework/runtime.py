@@ -59,7 +59,8 @@ class Scores:
     @property
     def totals(self) -> NDArray[np.int64]:
         """The sums of the weighted scores, one entry per node."""
-        return self._weights @ self._scores
+        totals: NDArray[np.int64] = self._weights.dot(self._scores)
+        return totals
 
 
 def run_pre_enqueue(profile: Profile, pod: Pod) -> Status | None:
@@ -252,7 +253,7 @@ def run_score(profile: Profile, state: CycleState, pod: Pod, nodes: NodeView) ->
 
 def _require_range(plugins: list[str], scores: NDArray[np.int64]) -> None:
     # Read as unsigned numbers, negative scores are above the maximum.
-    if scores.view(np.uint64).max(initial=0) <= MAX_NODE_SCORE:
+    if not scores.size or scores.view(np.uint64).max() <= MAX_NODE_SCORE:
         return
     wrong = (scores > MAX_NODE_SCORE) | (scores < MIN_NODE_SCORE)
     first = int(wrong.any(axis=1).argmax())

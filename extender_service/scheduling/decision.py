@@ -72,7 +72,7 @@ def decide(profile: Profile, question: Question, nominated: Sequence[Nomination]
     state = profile.new_state(pod, question.deadline)
     found = run_pre_filter(profile, state, pod)
     verdicts = run_filter(profile, state, pod, nodes, question.nodes.asked, found, nominated)
-    feasible = np.flatnonzero(verdicts.passing)
+    feasible = verdicts.passing.nonzero()[0]
     if not question.must_score or len(feasible) < 2 or not profile.score:
         return Decision(profile, question, state, verdicts, feasible)
     candidates = nodes if len(feasible) == len(nodes) else nodes.at(feasible)

@@ -177,6 +177,8 @@ class Cluster:
 
     def nominated_for(self, pod: Pod, scheduler_names: Container[str]) -> list[Nomination]:
         """Return the nominated pods that count when a pod is judged, except those that count on a node already."""
+        if not self.nominations:
+            return []
         weighing = self.nominations.weighing_on(pod_uid(pod), pod.spec.priority, scheduler_names)
         return [nomination for nomination in weighing if self.placements.get(nomination.uid) is None]
 

@@ -33,7 +33,7 @@ _MOST_BYTES_BESIDES = 1 << 20
 def read_only(array: NDArray[V]) -> NDArray[V]:
     """Return the same numbers as an array that cannot be written to: a plugin that tries gets an error."""
     locked = array.view()
-    locked.flags.writeable = False
+    locked.setflags(write=False)
     return locked
 
 
@@ -83,12 +83,16 @@ class Memo(LruCache[Hashable, tuple[object, Any]]):
             result = cast("T", read_only(result))
         else:
             size_bytes = self._bytes_of(result)
-        try:
-            size_bytes += _BYTES_A_BYTE * len(_encode(arguments))
-        except (OverflowError, UnicodeError, RecursionError):
-            size_bytes += size_of(arguments, self.most_bytes)
+        if arguments:
+            size_bytes += self._bytes_of_arguments(arguments)
         self.keep(key, (version, result), size_bytes)
         return result
+
+    def _bytes_of_arguments(self, arguments: tuple[Hashable, ...]) -> int:
+        try:
+            return _BYTES_A_BYTE * len(_encode(arguments))
+        except (OverflowError, UnicodeError, RecursionError):
+            return size_of(arguments, self.most_bytes)
 
     def _bytes_of(self, _result: object) -> int:
         """Return how many bytes a result takes that is no array."""
