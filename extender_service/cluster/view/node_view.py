@@ -127,16 +127,17 @@ class NodeView:
         if self._rows is None:
             return self._memo.of(None, NodeView._label, (self,), (key,))
         # A column may be forgotten and made again, with other numbers: all nodes have the one that counts.
-        _, column = self.everywhere().label(key)
-        return self._memo.of(column, NodeView._label_of_some, (self, column), (key,))
+        numbers, column = self.everywhere().label(key)
+        return self._memo.of(column, NodeView._label_of_some, (self, numbers, column), (key,))
 
     def _label(self, key: str) -> tuple[NDArray[np.intp], LabelColumn]:
         column = self._table.label_column(key)
         # Sums by these numbers may be kept for longer than the column stays as it is.
         return read_only(column.numbers[: self._size].copy()), column
 
-    def _label_of_some(self, column: LabelColumn, key: str) -> tuple[NDArray[np.intp], LabelColumn]:
-        numbers, _ = self.everywhere().label(key)
+    def _label_of_some(
+        self, numbers: NDArray[np.intp], column: LabelColumn, _key: str
+    ) -> tuple[NDArray[np.intp], LabelColumn]:
         return read_only(numbers[self._rows]), column
 
     def is_named(self, names: Iterable[str]) -> NDArray[np.bool_]:

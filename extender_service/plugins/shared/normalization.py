@@ -10,6 +10,6 @@ def scale_to_max(scores: NDArray[np.int64], *, reverse: bool = False) -> NDArray
     """Return non-negative scores scaled so that the highest becomes MAX_NODE_SCORE; with `reverse` it becomes 0."""
     highest = int(scores.max()) if len(scores) else 0
     if highest == 0:
-        return np.full(len(scores), MAX_NODE_SCORE, np.int64) if reverse else scores
+        return scores + MAX_NODE_SCORE if reverse else scores
     scaled: NDArray[np.int64] = MAX_NODE_SCORE * scores // highest
     return MAX_NODE_SCORE - scaled if reverse else scaled
