@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 
 from extender_service.config.problems import ConfigError, Problem
+from extender_service.kube.parsing.yaml_documents import AliasError, check_aliases
 
 _WORDS = {
     **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True),
@@ -48,18 +49,31 @@ class _Loader(yaml.SafeLoader):
 
 def parse(text: str) -> tuple[Any, list[Problem]]:
     """Return what a file holds and a problem for each field that occurs twice. Raises ConfigError for bad syntax."""
+    try:
+        return _parse_json(text) if text.lstrip().startswith("{") else _parse_yaml(text)
+    except RecursionError:
+        raise ConfigError([Problem("", "nested too deeply")]) from None
+
+
+def _parse_json(text: str) -> tuple[Any, list[Problem]]:
     problems: list[Problem] = []
-    if text.lstrip().startswith("{"):
-        try:
-            value = json.loads(text, object_pairs_hook=_Fields, parse_constant=_refuse_constant)
-        except ValueError as error:
-            raise ConfigError([Problem("", f"not valid JSON: {error}")]) from None
-        return _json_value(value, "", problems), problems
+    try:
+        value = json.loads(text, object_pairs_hook=_Fields, parse_constant=_refuse_constant)
+    except ValueError as error:
+        raise ConfigError([Problem("", f"not valid JSON: {error}")]) from None
+    return _json_value(value, "", problems), problems
+
+
+def _parse_yaml(text: str) -> tuple[Any, list[Problem]]:
+    problems: list[Problem] = []
     try:
         document = next(yaml.compose_all(text, Loader=_Loader), None)
-    except yaml.YAMLError as error:
+        if document is None:
+            return None, problems
+        check_aliases(document)
+    except (yaml.YAMLError, AliasError) as error:
         raise ConfigError([Problem("", f"not valid YAML: {' '.join(str(error).split())}")]) from None
-    return None if document is None else _YamlReader(problems).value(document, ""), problems
+    return _YamlReader(problems).value(document, ""), problems
 
 
 def _refuse_constant(name: str) -> None:
@@ -80,20 +94,13 @@ class _YamlReader:
 
     def __init__(self, problems: list[Problem]) -> None:
         self._problems = problems
-        self._open: set[int] = set()
 
     def value(self, node: yaml.Node, path: str) -> Any:
         if isinstance(node, yaml.ScalarNode):
             return node.value if node.tag == _STRING else _resolve(node.value)
-        if id(node) in self._open:
-            raise ConfigError([Problem(path, "not valid YAML: an anchor's value contains itself")])
-        self._open.add(id(node))
-        try:
-            if isinstance(node, yaml.SequenceNode):
-                return [self.value(each, f"{path}[{index}]") for index, each in enumerate(node.value)]
-            return _mapping(self._fields(node, path), path, self._problems)
-        finally:
-            self._open.remove(id(node))
+        if isinstance(node, yaml.SequenceNode):
+            return [self.value(each, f"{path}[{index}]") for index, each in enumerate(node.value)]
+        return _mapping(self._fields(node, path), path, self._problems)
 
     def _fields(self, node: yaml.Node, path: str) -> list[tuple[str, Any]]:
         """Return the fields of a mapping in order; merged fields take the place of the merge key."""

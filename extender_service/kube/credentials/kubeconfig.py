@@ -11,8 +11,10 @@ from typing import Any, TypeVar
 
 import msgspec
 import yaml
+from yaml.reader import ReaderError
 
 from extender_service.kube.credentials.errors import CredentialsError
+from extender_service.kube.parsing.yaml_documents import AliasError, ManifestLoader
 
 _EXEC_EXTENSION = "client.authentication.k8s.io/exec"
 
@@ -170,17 +172,21 @@ def load_kubeconfig(paths: Sequence[Path], *, must_exist: bool) -> Selection:
 
 def _read(path: Path) -> _File:
     try:
-        data = yaml.safe_load(path.read_bytes())
+        data = yaml.load(path.read_bytes(), ManifestLoader)  # noqa: S506 - it is a safe loader
         file = msgspec.convert({} if data is None else _without_nulls(data), _File)
     except OSError as error:
         raise CredentialsError(f"kubeconfig {path}: {error.strerror}") from error
+    except ReaderError as error:
+        raise CredentialsError(f"kubeconfig {path}: not valid YAML (byte {error.position}: {error.reason})") from error
     except yaml.YAMLError as error:
         # Only the place: the text of the error quotes lines, and those may hold secrets.
         mark = getattr(error, "problem_mark", None)
         place = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
         raise CredentialsError(f"kubeconfig {path}: not valid YAML{place}") from error
-    except msgspec.ValidationError as error:
+    except (AliasError, msgspec.ValidationError) as error:
         raise CredentialsError(f"kubeconfig {path}: {error}") from error
+    except RecursionError as error:
+        raise CredentialsError(f"kubeconfig {path}: nested too deeply") from error
     if file.kind != "Config":
         raise CredentialsError(f"kubeconfig {path}: its kind is {file.kind}, that of a kubeconfig is Config")
     return file

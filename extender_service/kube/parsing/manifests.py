@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, TypeVar, cast
 import msgspec
 import yaml
 from msgspec import Raw, structs
-from yaml.composer import Composer
 
 from extender_service.kube.parsing.api_defaults import (
     DEFAULT_NAMESPACE,
@@ -27,6 +26,7 @@ from extender_service.kube.parsing.api_defaults import (
 )
 from extender_service.kube.parsing.decoder import DecodeError, Decoder
 from extender_service.kube.parsing.known_fields import LIST, FieldCheck, UnknownField
+from extender_service.kube.parsing.yaml_documents import ManifestLoader
 from extender_service.kube.types.core import Node, Object, Pod
 from extender_service.kube.types.policy import PodDisruptionBudget
 from extender_service.kube.types.storage import (
@@ -197,33 +197,6 @@ def _with_hint(message: str) -> str:
     return message
 
 
-class _Loader(Composer, yaml.CSafeLoader):
-    """A safe YAML loader that reads plain scalars as Kubernetes' YAML reader does: 2001-01-01 and 12:30 are strings.
-
-    Deep nesting raises RecursionError in the Python composer; the composer in C crashes.
-    """
-
-    def __init__(self, stream: bytes) -> None:
-        yaml.CSafeLoader.__init__(self, stream)
-        Composer.__init__(self)
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [resolver for resolver in resolvers if resolver[0].rpartition(":")[2] in {"bool", "null", "merge"}]
-    for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
-}
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:int",
-    re.compile(r"[-+]?(?:0b[01_]+|0x[0-9a-fA-F_]+|0[0-7_]*|[1-9][0-9_]*)$"),
-    list("-+0123456789"),
-)
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$"),
-    list("-+.0123456789"),
-)
-
-
 def _documents(path: Path) -> Iterator[tuple[int, Raw]]:
     """Yield the documents of a file as JSON, each with its number from 1. Skips empty documents, but counts them."""
     try:
@@ -239,14 +212,14 @@ def _documents(path: Path) -> Iterator[tuple[int, Raw]]:
             try:
                 yield number, Raw(msgspec.json.encode(document))
             except RecursionError as error:
-                raise ManifestError(f"{path}: document {number}: the document contains itself") from error
+                raise ManifestError(f"{path}: document {number}: the YAML is nested too deeply") from error
             except TypeError as error:
                 raise ManifestError(f"{path}: document {number}: {error}") from error
 
 
 def _yaml_documents(path: Path, content: bytes) -> Iterator[object]:
     try:
-        yield from yaml.load_all(content, _Loader)
+        yield from yaml.load_all(content, ManifestLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""

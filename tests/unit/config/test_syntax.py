@@ -39,12 +39,21 @@ def test_merge_key_brings_the_fields_of_another_mapping() -> None:
     assert problems == []
 
 
+BILLION_LAUGHS = "a0: &a0 [lol]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]\n" for i in range(1, 40))
+MERGED_LAUGHS = "a0: &a0 {x: y}\n" + "".join(f"a{i}: &a{i} {{<<: [*a{i - 1}, *a{i - 1}]}}\n" for i in range(1, 40))
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("a: [", "not valid YAML"),
         ("a: &a [*a]", "contains itself"),
         ("a: &a {b: *a}", "contains itself"),
+        ("a: &a {<<: *a}", "line 1: an anchor's value contains itself"),
+        (BILLION_LAUGHS, "with its aliases replaced, the document has more than 16,777,216 bytes; use fewer aliases"),
+        (MERGED_LAUGHS, "with its aliases replaced, the document has more than 16,777,216 bytes; use fewer aliases"),
+        ("a: " + "[" * 10_000, "nested too deeply"),
+        ('{"a": ' + "[" * 100_000, "nested too deeply"),
         ("a: {<<: 3}", "only mappings can be merged"),
         ("? [a]\n: b\n", "a key must be text"),
         ("~: b\n", "a key must be text"),

@@ -139,6 +139,28 @@ def test_malformed_yaml_is_placed_but_not_quoted(tmp_path: Path) -> None:
     assert "SECRET" not in str(error.value)
 
 
+LAUGHS = "a0: &a0 [lol]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]\n" for i in range(1, 40))
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("users: &a [*a]\n", "line 1: an anchor's value contains itself"),
+        (LAUGHS, "with its aliases replaced, the document has more than 16,777,216 bytes; use fewer aliases"),
+        ("users: " + "[" * 10_000, "nested too deeply"),
+        ("kind: Config\nusers: \0", "not valid YAML (byte 20: control characters are not allowed)"),
+        ("users: !!int SECRET", "not valid YAML (line 1, column 8)"),
+    ],
+    ids=["recursive alias", "billion laughs", "deep", "NUL", "no number"],
+)
+def test_yaml_that_no_reader_can_hold_is_refused(tmp_path: Path, text: str, problem: str) -> None:
+    path = tmp_path / "config"
+    path.write_text(text)
+    with pytest.raises(CredentialsError) as error:
+        load_kubeconfig([path], must_exist=True)
+    assert str(error.value) == f"kubeconfig {path}: {problem}"
+
+
 @pytest.mark.parametrize("must_exist", [True, False])
 def test_at_least_one_file_must_exist(tmp_path: Path, *, must_exist: bool) -> None:
     with pytest.raises(CredentialsError, match=r"missing: [Nn]o such file"):

@@ -162,6 +162,7 @@ spec:
     assert pod.spec.containers[0].resources.requests == {"cpu": 0.5, "memory": 1e9, "example.com/gpu": 16}
 
 
+BILLION_LAUGHS = "a0: &a0 [lol]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]\n" for i in range(1, 40))
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\n"
 
 
@@ -173,7 +174,8 @@ POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\n"
         ("a: !!python/name:x 1", "line 1, column 4: could not determine a constructor for the tag"),
         ("[" * 100_000, "the YAML is nested too deeply"),
         ('{"a": ' + "[" * 100_000, "document 1: the input is nested too deeply"),
-        ("a: &a [*a]", "document 1: the document contains itself"),
+        ("a: &a [*a]", "line 1: an anchor's value contains itself"),
+        (BILLION_LAUGHS, "with its aliases replaced, the document has more than 16,777,216 bytes; use fewer aliases"),
         ("true: 1", "document 1: Only dicts with str-like or number-like keys are supported"),
         ('{"apiVersion": "v1", "kind"}', "document 1: JSON is malformed: expected ':' (byte 27)"),
         ("- a", "document 1: Expected `object`, got `array`"),
