@@ -249,11 +249,13 @@ class KubeClient:
                 headers = {"Authorization": identity.authorization} if identity.authorization else {}
                 if content is not None:
                     headers["Content-Type"] = content_type
+                # As in Go, names of users need not be ASCII.
+                encoded = httpx.Headers([*headers.items(), *self._credentials.headers], encoding="utf-8")
                 request = http.build_request(
                     method,
                     self._credentials.server + path,
                     params=query,
-                    headers=[*headers.items(), *self._credentials.headers],
+                    headers=encoded,
                     content=content,
                     timeout=httpx.Timeout(silence_seconds, connect=_CONNECT_SECONDS),
                 )

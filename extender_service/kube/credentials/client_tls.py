@@ -47,12 +47,14 @@ def client_context(trust: ServerTrust, certificate_pem: bytes, key_pem: bytes, o
     )
     if isinstance(context, _PinnedNameContext):
         context.server_name = trust.server_name
+        _check_server_name(context, trust.origin)
     if trust.insecure:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     elif trust.ca_pem:
         try:
-            context.load_verify_locations(cadata=trust.ca_pem.decode())
+            # Between the certificates, a file may have text in any encoding; Go ignores it, too.
+            context.load_verify_locations(cadata=trust.ca_pem.decode("ascii", errors="ignore"))
         except (ssl.SSLError, ValueError) as error:
             raise CredentialsError(f"{trust.origin}: certificate-authority is not a PEM certificate") from error
     else:
@@ -60,6 +62,13 @@ def client_context(trust: ServerTrust, certificate_pem: bytes, key_pem: bytes, o
     if certificate_pem:
         _load_certificate(context, certificate_pem, key_pem, origin)
     return context
+
+
+def _check_server_name(context: _PinnedNameContext, origin: str) -> None:
+    try:
+        context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO())
+    except (TypeError, ValueError) as error:
+        raise CredentialsError(f"{origin}: tls-server-name is not the name of a host") from error
 
 
 def _load_certificate(context: ssl.SSLContext, certificate_pem: bytes, key_pem: bytes, origin: str) -> None:

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import msgspec
 
 from extender_service.kube.credentials.errors import CredentialsError
+from extender_service.kube.credentials.header_values import require_header_value
 from extender_service.kube.credentials.kubeconfig import ExecConfig, KubeconfigCluster
 from extender_service.kube.parsing.decoder import DecodeError, Decoder
 
@@ -87,6 +88,11 @@ class ExecPlugin:
             raise CredentialsError(f"{self._origin}: not found{'; ' + hint if hint else ''}") from error
         except OSError as error:
             raise CredentialsError(f"{self._origin}: cannot be run: {error.strerror}") from error
+        except ValueError as error:
+            raise CredentialsError(
+                f"{self._origin}: cannot be run: {error}; command, args and env must have no NUL character, and names "
+                "in env no equals sign"
+            ) from error
         try:
             async with asyncio.timeout(_TIMEOUT_SECONDS):
                 output, complaints = await process.communicate()
@@ -117,6 +123,7 @@ class ExecPlugin:
             raise CredentialsError(f"{self._origin}: answered with a certificate or a key, but not with both")
         if not status.token and not status.client_certificate_data:
             raise CredentialsError(f"{self._origin}: answered with neither a token nor a client certificate")
+        require_header_value(status.token, f"{self._origin}: the token in its answer")
         return status
 
 

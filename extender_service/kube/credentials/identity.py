@@ -12,6 +12,7 @@ from typing import Protocol
 
 from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.credentials.exec_plugin import ExecPlugin
+from extender_service.kube.credentials.header_values import require_header_value
 from extender_service.kube.credentials.kubeconfig import User
 
 logger = logging.getLogger(__name__)
@@ -68,9 +69,12 @@ class KubeconfigUser:
             raise CredentialsError(
                 f"{origin}: set both, client-certificate and client-key (or their -data), or neither"
             )
+        # As in client-go, a file's token is trimmed, and the one in the kubeconfig itself is not.
         token = user.token or read_file(user.token_file, f"{origin}: tokenFile").decode(errors="replace").strip()
         if user.token_file and not token:
             raise CredentialsError(f"{origin}: tokenFile {user.token_file}: the file is empty")
+        source = "token" if user.token else f"tokenFile {user.token_file}: the token"
+        require_header_value(token, f"{origin}: {source}")
         basic = user.username or user.password
         if token and basic:
             raise CredentialsError(f"{origin}: set a token or username and password, not both")
@@ -135,3 +139,5 @@ def read_file(path: str, what: str) -> bytes:
         return Path(path).read_bytes()
     except OSError as error:
         raise CredentialsError(f"{what} {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise CredentialsError(f"{what}: the name of a file cannot have a NUL character") from error

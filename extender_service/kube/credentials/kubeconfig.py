@@ -16,6 +16,9 @@ from yaml.reader import ReaderError
 from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.parsing.yaml_documents import AliasError, ManifestLoader
 
+# Go's decoder of base64 skips line breaks, as in a value that YAML folds or that base64 has wrapped.
+_BASE64_FIELDS = frozenset({"certificate-authority-data", "client-certificate-data", "client-key-data"})
+_LINE_BREAKS = str.maketrans("", "", "\r\n")
 _EXEC_EXTENSION = "client.authentication.k8s.io/exec"
 
 
@@ -173,7 +176,7 @@ def load_kubeconfig(paths: Sequence[Path], *, must_exist: bool) -> Selection:
 def _read(path: Path) -> _File:
     try:
         data = yaml.load(path.read_bytes(), ManifestLoader)  # noqa: S506 - it is a safe loader
-        file = msgspec.convert({} if data is None else _without_nulls(data), _File)
+        file = msgspec.convert({} if data is None else _as_go_reads(data), _File)
     except OSError as error:
         raise CredentialsError(f"kubeconfig {path}: {error.strerror}") from error
     except ReaderError as error:
@@ -192,13 +195,13 @@ def _read(path: Path) -> _File:
     return file
 
 
-def _without_nulls(value: Any) -> Any:
-    """Return the document without nulls: in Kubernetes, null means that the field is not set."""
+def _as_go_reads(value: Any, field: Any = None) -> Any:
+    """Return the document without nulls, which mean that a field is not set, and base64 without line breaks."""
     if isinstance(value, dict):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+        return {key: _as_go_reads(item, key) for key, item in value.items() if item is not None}
     if isinstance(value, list):
-        return [_without_nulls(item) for item in value]
-    return value
+        return [_as_go_reads(item) for item in value]
+    return value.translate(_LINE_BREAKS) if field in _BASE64_FIELDS and isinstance(value, str) else value
 
 
 _V = TypeVar("_V")

@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
+import httpx
 import msgspec
 
 from extender_service.kube.credentials.client_tls import ServerTrust, client_context
 from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.credentials.exec_plugin import ExecPlugin
+from extender_service.kube.credentials.header_values import require_header_value
 from extender_service.kube.credentials.identity import CurrentIdentity, ExecUser, Identity, KubeconfigUser, read_file
 from extender_service.kube.credentials.kubeconfig import KubeconfigCluster, Selection, User, load_kubeconfig
 from extender_service.kube.credentials.proxy import environment_proxy
@@ -129,11 +131,14 @@ def _checked_url(url: str, schemes: tuple[str, ...], what: str) -> str:
     try:
         parts = urlsplit(url)
         good = parts.scheme in schemes and bool(parts.hostname) and (parts.port is None or parts.port > 0)
-    except ValueError:
+        httpx.URL(url)  # the one that sends requests refuses more: control characters, host names that are none
+    except (ValueError, httpx.InvalidURL):
         good = False
     if not good:
         # The text leaves out the URL: that of a proxy may contain a password.
-        raise CredentialsError(f"{what} must be a URL that starts with {' or '.join(f'{s}://' for s in schemes)}")
+        hint = "" if url.isprintable() else ", without line breaks or control characters"
+        starts = " or ".join(f"{scheme}://" for scheme in schemes)
+        raise CredentialsError(f"{what} must be a URL that starts with {starts}{hint}")
     return parts._replace(query="", fragment="").geturl()
 
 
@@ -166,6 +171,10 @@ def _impersonation(user: User, origin: str) -> tuple[tuple[str, str], ...]:
         if user.impersonate_uid or user.impersonate_groups or user.impersonate_extra:
             raise CredentialsError(f"{origin}: as-uid, as-groups and as-user-extra need as, the name of a user")
         return ()
+    named = {"as": (user.impersonate,), "as-uid": (user.impersonate_uid,), "as-groups": user.impersonate_groups}
+    for field, values in (named | {"as-user-extra": sum(user.impersonate_extra.values(), ())}).items():
+        for value in values:
+            require_header_value(value, f"{origin}: {field}")
     headers = [("Impersonate-User", user.impersonate)]
     if user.impersonate_uid:
         headers.append(("Impersonate-Uid", user.impersonate_uid))

@@ -8,6 +8,7 @@ import ssl
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -224,8 +225,8 @@ def test_a_peer_that_is_gone_without_a_word_is_noticed_within_eight_seconds(
 def test_a_header_that_cannot_be_sent_is_told(tmp_path: Path) -> None:
     async def main() -> None:
         async with http_server(answer_with_pod) as url:
-            path = write_kubeconfig(tmp_path / "config", cluster={"server": url}, user={"as": "a\nb"})
-            async with KubeClient(load_credentials(path)) as client:
+            credentials = load_credentials(write_kubeconfig(tmp_path / "config", cluster={"server": url}))
+            async with KubeClient(replace(credentials, headers=(("X-Header", "a\nb"),))) as client:
                 with pytest.raises(UnreachableError, match="in headers"):
                     await get(client)
 

@@ -78,6 +78,33 @@ def test_trusts_the_authority_of_the_cluster(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+def test_takes_certificates_as_go_does_with_text_between_them_and_folded_base64(tmp_path: Path) -> None:
+    (tmp_path / "ca.crt").write_bytes("# Zoë's\n".encode("latin-1") + AUTHORITY.cert_pem.bytes())
+    folded = base64.encodebytes(AUTHORITY.cert_pem.bytes()).decode()
+
+    async def main() -> None:
+        async with tls_server("127.0.0.1") as url:
+            await call(tmp_path, {"server": url, "certificate-authority": "ca.crt"})
+            await call(tmp_path, {"server": url, "certificate-authority-data": folded})
+
+    asyncio.run(main())
+
+
+def test_a_name_or_token_need_not_be_ascii(tmp_path: Path) -> None:
+    seen: list[str | None] = []
+
+    async def handler(request: Request, response: Response) -> None:
+        seen[:] = [request.header("authorization"), request.header("impersonate-user")]
+        await answer_with_caller(request, response)
+
+    async def main() -> None:
+        async with tls_server("127.0.0.1", handler=handler) as url:
+            await call(tmp_path, {"server": url, **TRUSTED}, {"token": "T€", "as": "jörg"})
+
+    asyncio.run(main())
+    assert seen == ["Bearer T€", "jörg"]
+
+
 def test_trusts_no_other_authority(tmp_path: Path) -> None:
     async def main() -> None:
         async with tls_server("127.0.0.1") as url:

@@ -122,6 +122,8 @@ def test_the_event_loop_goes_on_while_the_plugin_runs(tmp_path: Path) -> None:
         (credential(), "neither a token nor a client certificate"),
         ({"apiVersion": V1}, "neither a token nor a client certificate"),
         (credential(clientCertificateData="C"), "a certificate or a key, but not with both"),
+        (credential(token="T\n"), "the token in its answer must be text in one line, but has a line break"),
+        (credential(token="T\0"), "the token in its answer must be text in one line, but has a NUL character"),
         (credential(token="T", expirationTimestamp="tomorrow"), "not an ExecCredential: Invalid RFC3339"),
     ],
 )
@@ -142,6 +144,7 @@ def test_an_answer_that_is_not_one_is_an_error(tmp_path: Path, answer: Any, comp
             "failed with exit code 1: log in first",
         ),
         (sys.executable, ("-c", "import sys; sys.exit(7)"), "failed with exit code 7$"),
+        (sys.executable, ("a\0b",), "cannot be run: embedded null byte; command, args and env must have no NUL"),
     ],
 )
 def test_a_plugin_that_fails_says_so_in_one_line(command: str, args: tuple[str, ...], complaint: str) -> None:
@@ -149,6 +152,13 @@ def test_a_plugin_that_fails_says_so_in_one_line(command: str, args: tuple[str, 
     with pytest.raises(CredentialsError, match=complaint) as error:
         asyncio.run(ExecPlugin(config, KubeconfigCluster(), b"", "user u").run())
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("variable", [EnvVar("A=B", "x"), EnvVar("A", "x\0y")])
+def test_a_variable_that_no_program_can_get_is_named(variable: EnvVar) -> None:
+    config = ExecConfig(sys.executable, env=(variable,), api_version=V1, interactive_mode="Never")
+    with pytest.raises(CredentialsError, match="names in env no equals sign"):
+        asyncio.run(ExecPlugin(config, KubeconfigCluster(), b"", "user u").run())
 
 
 def test_a_plugin_that_is_cancelled_is_killed(tmp_path: Path) -> None:

@@ -129,12 +129,48 @@ def test_a_file_that_vanishes_leaves_the_token_it_held(tmp_path: Path, caplog: p
         (User(client_certificate_data=b"C", client_key="/nowhere/key"), "user u: client-key /nowhere/key: No such"),
         (User(client_certificate_data=b"C"), "set both, client-certificate and client-key"),
         (User(client_key_data=b"K"), "set both, client-certificate and client-key"),
+        (User(token="T\n"), "user u: token must be text in one line, but has a line break"),
+        (User(token_file="a\0b"), "user u: tokenFile: the name of a file cannot have a NUL character"),
+        (User(client_certificate="a\0b"), "user u: client-certificate: the name of a file cannot have a NUL"),
         (User(token="T", password="P"), "set a token or username and password, not both"),
     ],
 )
 def test_what_is_missing_or_contradictory_is_told_at_the_start(user: User, complaint: str) -> None:
     with pytest.raises(CredentialsError, match=complaint):
         KubeconfigUser(user, "user u")
+
+
+def test_a_token_file_is_trimmed_as_client_go_does(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text(" T\r\n\n")
+    assert KubeconfigUser(User(token_file=str(tmp_path / "token")), "user u").last == Identity("Bearer T")
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [(b"one\ntwo\n", "has a line break"), ("one".encode("utf-16"), "has a NUL character")],
+    ids=["two lines", "UTF-16"],
+)
+def test_a_token_file_that_holds_more_than_a_token_is_named(tmp_path: Path, content: bytes, complaint: str) -> None:
+    file = tmp_path / "token"
+    file.write_bytes(content)
+    with pytest.raises(CredentialsError) as error:
+        KubeconfigUser(User(token_file=str(file)), "user u")
+    assert str(error.value) == f"user u: tokenFile {file}: the token must be text in one line, but {complaint}"
+
+
+def test_a_token_file_that_is_half_written_leaves_the_token_it_held(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    token = tmp_path / "token"
+    token.write_text("whole")
+
+    async def main() -> Identity:
+        identity = CurrentIdentity(KubeconfigUser(User(token_file=str(token)), "user u"))
+        token.write_text("one\ntwo")
+        return await identity.renew(await identity.get())
+
+    assert asyncio.run(main()) == Identity("Bearer whole")
+    assert "the token must be text in one line, but has a line break" in caplog.text
 
 
 def test_an_identity_does_not_print_its_secrets() -> None:
