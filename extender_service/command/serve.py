@@ -19,6 +19,7 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp
 
 from extender_service.cluster.sources.api_server import ApiServer
+from extender_service.cluster.sources.binding_right import BindingRight
 from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.command.background import (
@@ -47,9 +48,10 @@ from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.credentials.lookup import load_credentials
 from extender_service.kube.parsing.manifests import ManifestError
 from extender_service.kube.watching.watch_state import WatchState
+from extender_service.kube.writing.access_reviews import may_bind_pods
 from extender_service.kube.writing.event_recorder import EventRecorder
 from extender_service.kube.writing.leases import lease_holder
-from extender_service.observability.health import Health, trust_check, watch_checks
+from extender_service.observability.health import Check, Health, trust_check, watch_checks
 from extender_service.observability.logs import configure_logging
 from extender_service.observability.metrics_registry import MetricsRegistry
 from extender_service.observability.operations import operations_routes
@@ -83,12 +85,14 @@ _Work = Callable[[], Coroutine[Any, Any, None]]
 class _Source:
     """The source of the cluster's objects and the target of bindings: an API server or files.
 
-    `work` are the tasks that run with it. `events` is None without an API server.
+    `work` are the tasks that run with it, `checks` are for readiness, besides those of the watches. `events` is None
+    without an API server.
     """
 
     api: ApiServer | ClusterFile
     work: Sequence[_Work]
     watches: Mapping[str, WatchState] = field(default_factory=dict)
+    checks: Mapping[str, Check] = field(default_factory=dict)
     leadership: Leadership | None = None
     events: EventRecorder | None = None
 
@@ -164,7 +168,17 @@ async def _api_server(
         refuse_writes=leadership.problem if leadership is not None else lambda: None,
     )
     async with lease_client, events_client, client:
-        api_server = ApiServer(cluster, client, setup.reads, stale_limit_seconds=options.stale_limit_seconds)
+        binding_right = None
+        if options.mode == "replace":
+            # A review is a POST, which the client of bindings does not send while another pair leads.
+            binding_right = BindingRight(partial(may_bind_pods, events_client), cluster)
+        api_server = ApiServer(
+            cluster,
+            client,
+            setup.reads,
+            binding_right=binding_right,
+            stale_limit_seconds=options.stale_limit_seconds,
+        )
         checks = watch_checks(api_server.states, stale_limit_seconds=options.stale_limit_seconds)
         events = EventRecorder(events_client, "extender-service")
         work: list[_Work] = [
@@ -173,7 +187,8 @@ async def _api_server(
             events.run,
             partial(debug_on_signal, cluster, api_server),
         ]
-        yield _Source(api_server, work, api_server.states, leadership, events)
+        rights = {} if binding_right is None else {"binding-right": binding_right.problem}
+        yield _Source(api_server, work, api_server.states, rights, leadership, events)
         log.info("stopped")
 
 
@@ -200,7 +215,8 @@ async def _serve_from(
         decisions_ahead=engine.ahead.counts,
         own_tables=extender.expectations.table_sizes,
     )
-    health = Health(watch_checks(source.watches, stale_limit_seconds=options.stale_limit_seconds))
+    checks = watch_checks(source.watches, stale_limit_seconds=options.stale_limit_seconds)
+    health = Health({**checks, **source.checks})
     work = [*source.work]
     if source.is_live:
         work.append(partial(expire, extender.expectations))

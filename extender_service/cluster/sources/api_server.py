@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from extender_service.cluster.owners.owners import Workload
+from extender_service.cluster.sources.binding_right import BindingRight
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.volumes.storage_table import StorageObject
 from extender_service.kube.api_errors import ApiError, KubeError
@@ -87,10 +88,13 @@ class ApiServer:
         client: KubeClient,
         reads: Collection[type[Object]] = (),
         *,
+        binding_right: BindingRight | None = None,
         stale_limit_seconds: float = 30.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`binding_right` is asked about once everything has been listed; None if pods are not bound here."""
         self._client = client
+        self._binding_right = binding_right
         self._reads = frozenset(reads)
         server = ServerWatches(clock)
         self._reflectors = {
@@ -121,6 +125,9 @@ class ApiServer:
         async with asyncio.TaskGroup() as tasks:
             for reflector in self._reflectors.values():
                 tasks.create_task(reflector.run())
+            if self._binding_right is not None:
+                await self.wait_synced()
+                await self._binding_right.follow()
 
     async def list_cluster(self) -> Cluster:
         """Return a cluster made from scratch of what the API server lists now. Raises KubeError, CredentialsError."""
@@ -148,6 +155,10 @@ class ApiServer:
         """Bind a pod, with its UID as precondition. Raises KubeError; the pod may be bound all the same."""
         try:
             await self._client.bind(namespace, name, uid, node_name)
+        except ApiError as error:
+            if error.status_code == 403 and self._binding_right is not None:
+                self._binding_right.doubt()
+            raise
         except CredentialsError as error:
             raise KubeError(str(error)) from error
 

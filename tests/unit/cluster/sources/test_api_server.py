@@ -16,6 +16,7 @@ from extender_service.cluster.sources.api_server import (
     StorageStore,
     WorkloadStore,
 )
+from extender_service.cluster.sources.binding_right import BindingRight, ReviewTimes
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.kube.api_errors import ApiError, KubeError
 from extender_service.kube.api_resources import WATCHED_PODS
@@ -166,6 +167,36 @@ def test_a_binding_has_the_uid_as_precondition() -> None:
     assert request.path == "/api/v1/namespaces/default/pods/web/binding"
     body = json.loads(request.body)
     assert (body["metadata"]["uid"], body["target"]["name"]) == ("u", "a")
+
+
+@pytest.mark.parametrize(("code", "asked"), [(403, 2), (409, 1)])
+def test_the_right_to_bind_is_asked_about_once_all_is_listed_and_after_a_403(code: int, asked: int) -> None:
+    namespaces: list[str] = []
+
+    async def may_bind(namespace: str) -> bool:
+        namespaces.append(namespace)
+        return True
+
+    async def run() -> None:
+        server, cluster = Server(), Cluster()
+        right = BindingRight(may_bind, cluster, times=ReviewTimes(closest_seconds=0.0))
+        async with http_server(server) as url, KubeClient(load_credentials(master=url)) as client:
+            api_server = ApiServer(cluster, client, binding_right=right)
+            following = asyncio.create_task(api_server.follow())
+            await asyncio.sleep(0.1)
+            assert not namespaces
+            server.holds_pods.set()
+            async with asyncio.timeout(10):
+                while right.problem() is not None:
+                    await asyncio.sleep(0.01)
+            server.refusal = {"kind": "Status", "code": code, "reason": "", "message": "no"}
+            with pytest.raises(ApiError):
+                await api_server.bind_pod("default", "web", "u", "a")
+            await asyncio.sleep(0.1)
+            following.cancel()
+        assert namespaces == [""] * asked
+
+    asyncio.run(run())
 
 
 def test_a_volume_and_a_claim_are_written_unless_they_have_changed() -> None:
