@@ -38,16 +38,25 @@ def test_a_wrong_option_is_named(arguments: list[str], message: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("clusters: [", "not valid YAML (line 1, column 12)"),
+        ("clusters: [", "not valid YAML (line 2, column 1)"),
+        ("users: &all [*all]", "line 1: an anchor's value contains itself"),
         ("current-context: prod", 'current-context "prod" is not defined; contexts defined: none'),
     ],
-    ids=["no YAML", "no context"],
+    ids=["no YAML", "recursive alias", "no context"],
 )
 def test_a_broken_kubeconfig_is_named(tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "broken.kubeconfig"
     file.write_text(text)
 
     assert failed_start(f"--kubeconfig={file}") == (1, f"extender-service: kubeconfig {file}: {message}")
+
+
+def test_a_token_that_cannot_be_sent_is_named(shared_control_plane: ControlPlane, tmp_path: Path) -> None:
+    kubeconfig = changed(shared_control_plane.kubeconfig, tmp_path, {"user": {"token": "SECRET\nSECRET"}})
+
+    place = f'kubeconfig {kubeconfig}: user "test"'
+    problem = f"extender-service: {place}: token must be text in one line, but has a line break"
+    assert failed_start(f"--kubeconfig={kubeconfig}") == (1, problem)
 
 
 def test_without_any_credentials_it_says_where_it_looked(tmp_path: Path) -> None:
