@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from extender_service.caches import LastFew, LruCache, size_of
 from extender_service.cluster.structures.change_log import ChangeLog
-from extender_service.cluster.structures.memo import NoMemo
+from extender_service.cluster.structures.memo import NoMemo, read_only
 
 H = TypeVar("H", bound=Hashable)
 F = TypeVar("F", bound="Following")
@@ -84,10 +84,15 @@ class FollowingColumns(LruCache[H, F]):
 
 
 class RowColumn(msgspec.Struct):
-    """Values by row, along the last axis; not to be written to. They are brought up to date in place."""
+    """Values by row, along the last axis, which are brought up to date in place.
+
+    `shown` are the same values for callers, who cannot write to them. It is another array after each change, so that
+    results can be remembered for as long as the array is the same.
+    """
 
     key: Hashable
     values: NDArray[Any]
+    shown: NDArray[Any]
     change_count: int
     # The values of a row in a state, which are those of any other row in it.
     by_state: LruCache[bytes, NDArray[Any]]
@@ -133,13 +138,14 @@ class RowColumns(FollowingColumns[Hashable, RowColumn]):
         self._changed: _ChangedRows | None = None
 
     def start(self, key: Hashable, size: int, compute: Compute) -> NDArray[Any]:
-        """Compute the array of a key for `size` rows, keep it, and return it; not to be written to.
+        """Compute the array of a key for `size` rows, keep it, and return it so that it cannot be written to.
 
         It holds until the table changes next: what is kept is brought up to date in place.
         """
         values = compute(key, NoMemo(np.arange(size)))
         # What is shared with others cannot be brought up to date in place.
         values = values if values.flags.writeable else values.copy()
+        shown = read_only(values)
         if values.size <= _MOST_NUMBERS_A_ROW * size:
             self.most_bytes = self._bytes_besides + _MOST_BYTES_A_ROW * size
             size_bytes = values.nbytes + size_of(key, self.most_bytes)
@@ -147,9 +153,9 @@ class RowColumns(FollowingColumns[Hashable, RowColumn]):
             by_state = LruCache(None, most_entries=_MOST_STATES, most_bytes=_MOST_STATES_BYTES)
             if self._state_of is not None:
                 size_bytes += by_state.most_bytes
-            self.keep(key, RowColumn(key, values, self.changes.count, by_state), size_bytes)
+            self.keep(key, RowColumn(key, values, shown, self.changes.count, by_state), size_bytes)
             self._note_use((key, None, 0))
-        return values
+        return shown
 
     def catch_up(self, compute: Compute) -> None:
         """Bring up to date what was used last, so that the next decision need not wait for it.
@@ -190,6 +196,7 @@ class RowColumns(FollowingColumns[Hashable, RowColumn]):
             values = _compute(column, changes, context)
             for state, of_row in zip(states, values.T.copy(), strict=True):
                 column.by_state.keep(state, of_row, len(state) + of_row.nbytes)
+        column.shown = column.shown[...]  # another view, in one step
         return True
 
 
@@ -200,17 +207,11 @@ def _look_up(column: RowColumn, rows: list[int], states: list[bytes]) -> bool:
         known: NDArray[Any] | None = by_state[state]
         if known is None:
             return False
-        if values.ndim == 1:
-            values[row] = known
-        else:
-            values[:, row] = known
+        values[..., row] = known
     return True
 
 
 def _compute(column: RowColumn, changes: _ChangedRows, compute: Compute) -> NDArray[Any]:
     values = compute(column.key, changes.alone)
-    if column.values.ndim == 1:
-        column.values[changes.rows] = values
-    else:
-        column.values[:, changes.rows] = values
+    column.values[..., changes.rows] = values
     return values

@@ -274,7 +274,7 @@ class NodeView:
         key = (function, arguments)
         column = kept.current(key, self._compute)
         if column is not None:
-            values: NDArray[V] = column.values
+            values: NDArray[V] = column.shown
         else:
             require_lasting(function)
             # A few nodes are not worth computing the results of all of them.

@@ -261,6 +261,31 @@ def test_functions_arguments_and_kinds_of_kept_columns_do_not_mix(many: Cluster)
         assert view.remembered(times, 5)[3] == 15_000
 
 
+def doubled(_nodes: NodeView, scores: NDArray[np.int64]) -> NDArray[np.int64]:
+    return 2 * scores
+
+
+def test_a_plugin_cannot_write_to_what_is_kept(many: Cluster) -> None:
+    left = CpuLeft()
+    for _ in range(3):  # computed, found again, brought up to date
+        scores = many.view(None).kept_by_room(left)
+        with pytest.raises(ValueError, match="read-only"):
+            scores += 7
+        many.apply_pod(make_pod("another", "4", requests={"cpu": "1"}))
+    assert many.view(None).kept_by_room(left).tolist()[:5] == [0, 1000, 2000, 2500, 3000]
+
+
+def test_what_is_remembered_of_an_array_ends_when_the_array_changes(many: Cluster) -> None:
+    left = CpuLeft()
+    for requests, most in (("1", 3000), ("2", 2000), ("3", 1000)):
+        many.apply_pod(make_pod("another", "4", requests={"cpu": requests}))
+        view = many.view(None)
+        scores = view.kept_by_room(left)
+        assert scores[4] == most
+        assert view.remembered_at(scores, doubled)[4] == 2 * most
+        assert view.remembered_at(scores, doubled) is view.remembered_at(view.kept_by_room(left), doubled)
+
+
 def both(nodes: NodeView) -> NDArray[np.int64]:
     cpu = nodes.dimension("cpu")
     return np.stack([nodes.allocatable(cpu), nodes.requested(cpu)])
