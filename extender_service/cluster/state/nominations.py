@@ -1,5 +1,6 @@
 """Pods that preemption has made room for, and that are still on their way (internal/queue, nominator)."""
 
+import itertools
 from collections.abc import Container
 
 import msgspec
@@ -8,13 +9,18 @@ from extender_service.kube.types.watched_pods import AnyPod
 
 
 class Nomination(msgspec.Struct, frozen=True):
-    """A pending pod that is to run on a node, and its slot in the pod table."""
+    """A pending pod that is to run on a node, and its slot in the pod table.
+
+    `version` is another one whenever the pod requests or selects something else: its slot may be one that it had
+    before.
+    """
 
     uid: str
     slot: int
     node_name: str
     priority: int
     scheduler_name: str
+    version: int
 
 
 class Nominations:
@@ -22,17 +28,20 @@ class Nominations:
 
     def __init__(self) -> None:
         self._by_uid: dict[str, Nomination] = {}
+        self._versions = itertools.count()
 
     def __len__(self) -> int:
         return len(self._by_uid)
 
     def apply(self, pod: AnyPod, uid: str, slot: int) -> None:
-        """Take in what the watch says of a pod."""
-        node_name = pod.status.nominated_node_name
-        if node_name and not pod.spec.node_name and not pod.spec.scheduling_gates:
-            self._by_uid[uid] = Nomination(uid, slot, node_name, pod.spec.priority, pod.spec.scheduler_name)
-        else:
+        """Take in what the watch says of a pod. A pod in another slot, or that was removed before, is a changed one."""
+        node_name, spec = pod.status.nominated_node_name, pod.spec
+        if not node_name or spec.node_name or spec.scheduling_gates:
             self._by_uid.pop(uid, None)
+            return
+        known = self._by_uid.get(uid)
+        version = known.version if known is not None and known.slot == slot else next(self._versions)
+        self._by_uid[uid] = Nomination(uid, slot, node_name, spec.priority, spec.scheduler_name, version)
 
     def remove(self, uid: str) -> None:
         """Forget a pod."""

@@ -23,7 +23,7 @@ from extender_service.scheduling.asked_nodes import AllNodes
 from extender_service.scheduling.decision import Decision, decide
 from extender_service.scheduling.engine import Engine
 from extender_service.scheduling.question import Question
-from tests.support.objects import make_node, make_pod
+from tests.support.objects import make_container, make_node, make_pod
 from tests.support.storage_objects import make_claim, with_claims
 
 NAMES = ["a", "b", "c"]
@@ -194,6 +194,20 @@ def test_it_is_made_again_after_a_change(ready: Placing, change: Callable[[Placi
     assert not ready.ask(replica(2)).is_ahead
     assert ready.made == 4
     assert ready.engine.ahead.counts == {"used": 0, "unused": 1}
+
+
+def test_it_is_made_again_if_a_nominated_pod_changes_and_changes_again(placing: Placing) -> None:
+    """Twice, as the pod then has the slot of the table again that it had first."""
+    placing.cluster.apply_pod(URGENT)
+    placing.place(replica(0))
+    placing.place(replica(1))
+    for cpu in ("2", "4"):
+        container = make_container({"cpu": cpu})
+        changed = structs.replace(URGENT, spec=structs.replace(URGENT.spec, containers=(container,)))
+        placing.cluster.apply_pod(changed)
+    decided = placing.ask(replica(2))
+    assert not decided.is_ahead
+    assert "a" not in totals(decided)
 
 
 OTHERS = {
