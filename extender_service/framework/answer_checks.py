@@ -3,12 +3,13 @@
 Each function returns None for a usable answer, else a text with what the plugin returned and what was expected.
 """
 
+import math
 from collections.abc import Collection
 from numbers import Real
 
 import numpy as np
 
-from extender_service.framework.status import Rejections, Status
+from extender_service.framework.status import Code, Rejections, Status
 
 _INT64 = np.dtype(np.int64)
 
@@ -20,15 +21,20 @@ def wrong_names(answer: object) -> str | None:
 
 
 def wrong_status(answer: object) -> str | None:
-    """Check an answer of an extension point that returns a status."""
-    return None if isinstance(answer, Status) else _instead(answer, "a Status or None")
+    """Check an answer of an extension point that returns a status if it refuses, waits or skips."""
+    if not isinstance(answer, Status):
+        return _instead(answer, "a Status or None")
+    # In Go, plugins may return it instead of nil.
+    return "Status(Code.SUCCESS): return None instead" if answer.code == Code.SUCCESS else None
 
 
 def wrong_permit(answer: object) -> str | None:
     """Check an answer of Permit: a status, and the seconds to wait."""
     match answer:
-        case (None | Status(), Real()):
-            return None
+        case (None | Status() as status, Real() as seconds):
+            if math.isnan(seconds):
+                return "NaN as seconds, not a number"
+            return None if status is None else wrong_status(status)
         case _:
             return _instead(answer, "a Status or None, and seconds")
 
@@ -37,7 +43,10 @@ def wrong_rejections(answer: object, nodes: int) -> str | None:
     """Check an answer of Filter for so many `nodes`."""
     if not isinstance(answer, Rejections):
         return _instead(answer, "Rejections or None")
-    return None if answer.keys.shape == (nodes,) else f"Rejections of {len(answer.keys)} nodes, not of all {nodes}"
+    keys: object = answer.keys
+    if not isinstance(keys, np.ndarray) or keys.dtype != _INT64:
+        return f"Rejections whose keys are {_instead(keys, 'an array of int64')}"
+    return None if keys.shape == (nodes,) else f"Rejections of {len(keys)} nodes, not of all {nodes}"
 
 
 def wrong_scores(answer: object, nodes: int) -> str | None:

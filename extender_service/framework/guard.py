@@ -1,5 +1,6 @@
 """Calls plugins. An exception of a plugin ends the cycle, with an error that names the plugin and extension point."""
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -15,6 +16,10 @@ from extender_service.seams import Clock
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+# A method that is not a coroutine cannot be cancelled itself: CancelledError is the outcome of another task, which the
+# plugin looked at.
+_RAISED = (Exception, asyncio.CancelledError)
 
 
 class CycleError(Exception):
@@ -62,7 +67,7 @@ def call(state: CycleState, plugin: Plugin, point: str, method: Callable[..., T]
             return method(*args)
         except OutOfTimeError:
             raise
-        except Exception as error:
+        except _RAISED as error:
             raise _failure(plugin, point, error) from error
     started = state.clock()
     code = Code.ERROR
@@ -80,7 +85,7 @@ def guarded(plugin: Plugin, point: str, method: Callable[..., T], *args: object)
         return method(*args)
     except OutOfTimeError:
         raise  # from a plugin that ran other plugins
-    except Exception as error:
+    except _RAISED as error:
         raise _failure(plugin, point, error) from error
 
 
@@ -103,7 +108,7 @@ def require_answer(plugin: Plugin, point: str, wrong: str | None) -> None:
         raise CycleError(f"{running(plugin, point)}: it returned {wrong}")
 
 
-def _failure(plugin: Plugin, point: str, error: Exception) -> CycleError:
+def _failure(plugin: Plugin, point: str, error: BaseException) -> CycleError:
     """Return the CycleError for an exception of a plugin, and log it if it is the plugin's own fault."""
     doing = running(plugin, point)
     if isinstance(error, NoTimeLeftError):
@@ -111,4 +116,11 @@ def _failure(plugin: Plugin, point: str, error: Exception) -> CycleError:
     if isinstance(error, PluginError | QuantityError):
         return CycleError(f"{doing}: {error}")  # not the plugin's fault
     log.error("a plugin failed", exc_info=error, extra={"doing": doing})
-    return CycleError(f"{doing}: {type(error).__name__}: {error}")
+    return CycleError(f"{doing}: {type(error).__name__}: {_text_of(error)}")
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:
+        return "<exception str() failed>"  # as in a traceback

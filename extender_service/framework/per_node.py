@@ -8,8 +8,10 @@ from numpy.typing import NDArray
 
 from extender_service.cluster.state.node_info import NodeInfo
 from extender_service.cluster.view.node_view import NodeView
+from extender_service.framework.answer_checks import wrong_status
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.interface import Filter, Score
+from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.status import Rejections, Status
 from extender_service.kube.types.core import Pod
 
@@ -28,6 +30,9 @@ class FilterNode(Filter):
         for position, node in _nodes(state, nodes):
             status = self.filter_node(state, pod, node)
             if status is not None:
+                wrong = wrong_status(status)
+                if wrong is not None:
+                    raise PluginError(f"filter_node returned {wrong}")
                 keys[position] = numbers.setdefault(status, len(numbers) + 1)
         statuses = list(numbers)
         return Rejections(keys, lambda key: statuses[key - 1], may_be_errors=True) if statuses else None

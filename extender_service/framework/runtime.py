@@ -89,6 +89,7 @@ def run_pre_filter(profile: Profile, state: CycleState, pod: Pod) -> PreFilterOu
                 state.skipped_filters.add(plugin.name)
                 continue
             if not answer.is_rejection:
+                require_answer(plugin, "PreFilter", wrong_status(answer))
                 raise CycleError(f"{running(plugin, 'PreFilter')}: {answer.message}")
             rejection = answer.given_by(plugin.name)
             if answer.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:

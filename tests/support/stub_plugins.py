@@ -89,7 +89,7 @@ def make_profile(*plugins: Stub, weights: Mapping[str, int] | None = None, clock
     return Profile("default-scheduler", points, clock=clock)
 
 
-def fails(error: Exception) -> Callable[[], Any]:
+def fails(error: BaseException) -> Callable[[], Any]:
     """What raises an error when a plugin is called."""
 
     def raising() -> Any:

@@ -25,12 +25,23 @@ def test_right_answers_are_taken() -> None:
         (wrong_names("node-1"), "str, not a Status, the names of nodes or None"),
         (wrong_names(True), "bool, not a Status, the names of nodes or None"),
         (wrong_status(True), "bool, not a Status or None"),
+        (wrong_status(Status(Code.SUCCESS)), "Status(Code.SUCCESS): return None instead"),
+        (wrong_permit((Status(Code.SUCCESS), 0.0)), "Status(Code.SUCCESS): return None instead"),
         (wrong_permit(None), "NoneType, not a Status or None, and seconds"),
         (wrong_permit((Status(Code.WAIT), None)), "tuple, not a Status or None, and seconds"),
+        (wrong_permit((Status(Code.WAIT), float("nan"))), "NaN as seconds, not a number"),
         (wrong_rejections(np.array([True]), 1), "an array (1,) of bool, not Rejections or None"),
         (
             wrong_rejections(Rejections.where(np.array([True]), unschedulable("no")), 2),
             "Rejections of 1 nodes, not of all 2",
+        ),
+        (
+            wrong_rejections(Rejections([0, 1], lambda _: unschedulable("no")), 2),  # type: ignore[arg-type]
+            "Rejections whose keys are list, not an array of int64",
+        ),
+        (
+            wrong_rejections(Rejections(np.array([0.0, np.nan]), lambda _: unschedulable("no")), 2),
+            "Rejections whose keys are an array (2,) of float64, not an array of int64",
         ),
         (wrong_scores([1, 2], 2), "list, not 2 scores of int64"),
         (wrong_scores(np.array([0.5, 1.0]), 2), "an array (2,) of float64, not 2 scores of int64"),

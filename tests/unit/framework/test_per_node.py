@@ -1,3 +1,4 @@
+import re
 from typing import ClassVar
 
 import numpy as np
@@ -9,7 +10,7 @@ from extender_service.cluster.state.node_info import NodeInfo
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
 from extender_service.framework.per_node import FilterNode, ScoreNode
-from extender_service.framework.plugin_errors import NoTimeLeftError
+from extender_service.framework.plugin_errors import NoTimeLeftError, PluginError
 from extender_service.framework.status import Code, Status, unschedulable
 from extender_service.kube.types.core import (
     Container,
@@ -108,3 +109,17 @@ def test_no_node_is_asked_about_when_time_is_up() -> None:
         with pytest.raises(NoTimeLeftError):
             ask(CycleState(Pod(), deadline=started + 1.5, clock=clock), Pod(), view)
         assert clock() == started + 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [("no", "str, not a Status or None"), (Status(Code.SUCCESS), "Status(Code.SUCCESS): return None")],
+)
+def test_an_answer_about_a_node_that_is_no_refusal_is_an_error(
+    answer: object, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FewPods, "filter_node", lambda *_: answer)
+    known = cluster()
+    plugin = FewPods(None, Handle(known, ClusterFile(known, [])))
+    with pytest.raises(PluginError, match=re.escape(f"filter_node returned {says}")):
+        plugin.filter(CycleState(Pod()), Pod(), known.view(None))

@@ -1,3 +1,4 @@
+import asyncio
 from collections import Counter
 from typing import Any
 
@@ -130,6 +131,13 @@ def test_nodes_are_named_among_few_and_among_many(others: int) -> None:
     assert set(statuses(decided)) == {"a"}
 
 
+class WordlessError(Exception):
+    """Cannot be made a text."""
+
+    def __str__(self) -> str:
+        raise AttributeError("no attribute 'reason'")
+
+
 @pytest.mark.parametrize(
     ("plugin", "says"),
     [
@@ -139,6 +147,15 @@ def test_nodes_are_named_among_few_and_among_many(others: int) -> None:
         (Stub("A", pre_filter=fails(KeyError("x"))), "running PreFilter plugin \"A\": KeyError: 'x'"),
         (Stub("A", rejects=fails(PluginError("as told"))), 'running "A" filter plugin: as told'),
         (Stub("A", rejects=fails(ValueError("oops"))), 'running "A" filter plugin: ValueError: oops'),
+        # What the task of a plugin ended with that it runs in the background.
+        (
+            Stub("A", rejects=fails(asyncio.CancelledError("stopped"))),
+            'running "A" filter plugin: CancelledError: stopped',
+        ),
+        (
+            Stub("A", rejects=fails(WordlessError())),
+            'running "A" filter plugin: WordlessError: <exception str() failed>',
+        ),
         (Stub("A", rejects={"b": BROKEN}), 'running "A" filter plugin: out of order'),
         (Stub("A", pre_score=BROKEN), 'running PreScore plugin "A": out of order'),
         (Stub("A", pre_score=NO), 'running PreScore plugin "A": no'),
@@ -173,6 +190,16 @@ def test_an_error_ends_the_cycle_in_kube_schedulers_words(plugin: Stub, says: st
         ("pre_filter", True, 'running PreFilter plugin "A": it returned bool, not '),
         ("filter", np.array([True, False]), 'running "A" filter plugin: it returned an array (2,) of bool, not '),
         ("pre_score", "no", 'running PreScore plugin "A": it returned str, not '),
+        (
+            "pre_filter",
+            Status(Code.SUCCESS),
+            'running PreFilter plugin "A": it returned Status(Code.SUCCESS): return None',
+        ),
+        (
+            "pre_score",
+            Status(Code.SUCCESS),
+            'running PreScore plugin "A": it returned Status(Code.SUCCESS): return None',
+        ),
         ("score", [1, 2], 'running Score plugins: plugin "A" failed with: it returned list, not 2 scores of int64'),
         (
             "normalize",
