@@ -44,6 +44,11 @@ class BindVerb:
         callers.append(hung_up)
         try:
             await asyncio.shield(under_way.task)
+        except asyncio.CancelledError as error:
+            if not under_way.task.cancelled():
+                raise  # the call was cancelled: the binding goes on
+            # It was undone before its first step, in which it would have reported that itself.
+            raise BindError(f"{_doing(args)}: undone") from error
         finally:
             callers.remove(hung_up)  # a call can also be cancelled
 

@@ -10,6 +10,7 @@ from extender_service.framework.interface import Reserve
 from extender_service.framework.status import Status, unschedulable
 from extender_service.kube.api_errors import KubeError, UnreachableError
 from extender_service.kube.types.core import Pod
+from extender_service.kube.types.extender_api import ExtenderBindingArgs
 from extender_service.scheduling.binder import BindError
 from tests.support.extender_world import ExtenderWorld, Hold
 from tests.support.objects import make_node, make_pod
@@ -417,6 +418,24 @@ def test_a_caller_that_hangs_up_undoes_nothing() -> None:
 
     asyncio.run(calls())
     assert world.expected_on(WEB) == "a"
+
+
+def test_a_binding_that_is_undone_before_it_begins_is_an_error() -> None:
+    """As when the lease is lost in the very turn of the event loop in which the call arrives."""
+    world = world_with()
+    args = ExtenderBindingArgs("web", "default", UID, "a")
+
+    async def calls() -> None:
+        await world.filter(WEB, ["a"])
+        call = asyncio.create_task(world.extender.bind(args, lambda: False))
+        await asyncio.sleep(0)
+        world.extender.give_up("the lease was lost")
+        with pytest.raises(BindError, match=r"^binding default/web to a: undone$"):
+            await call
+        assert (world.expected_on(WEB), world.cpu_milli("a")) == (None, 0)
+        assert world.pods.bound == []
+
+    asyncio.run(calls())
 
 
 def test_closing_waits_for_bindings_under_way() -> None:
