@@ -123,7 +123,7 @@ def _rejections(nodes: NodeView, required: RequiredNodeAffinity, enforced: Parse
 
 
 def _mismatches(nodes: NodeView, required: RequiredNodeAffinity, enforced: ParsedSelector | None) -> NDArray[np.intp]:
-    """Tell for each node what it does not match: 0 for nothing, 1 for what the pod requires, 2 for what is enforced."""
+    """Return what each node does not match: 0 for nothing, 1 for what the pod requires, 2 for what is enforced."""
     numbers = np.where(matches_affinity(nodes, required), 0, 1)
     if enforced is not None:
         numbers[~matches_node_selector(nodes, enforced)] = 2

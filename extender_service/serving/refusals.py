@@ -27,16 +27,16 @@ class Refusals:
         self.counts: dict[str, int] = dict.fromkeys(get_args(RefusalReason), 0)
         self._clock = clock
         self._quiet_until = dict.fromkeys(self.counts, clock())
-        self._untold = dict.fromkeys(self.counts, 0)
+        self._left_out = dict.fromkeys(self.counts, 0)
 
     def add(self, reason: RefusalReason, problem: str) -> None:
         """Count a refusal. Each reason is logged once a second at most, with the number of refusals left out."""
         self.counts[reason] += 1
         now = self._clock()
         if now < self._quiet_until[reason]:
-            self._untold[reason] += 1
+            self._left_out[reason] += 1
             return
-        extra = {"reason": reason, "not_told_before": self._untold[reason]}
+        extra = {"reason": reason, "not_logged_before": self._left_out[reason]}
         log.warning("refused a connection: %s", problem, extra=extra)
         self._quiet_until[reason] = now + _SECONDS_BETWEEN_WARNINGS
-        self._untold[reason] = 0
+        self._left_out[reason] = 0

@@ -56,18 +56,18 @@ class ServingCertificates:
 
     async def follow(self) -> None:
         """Reload the files whenever they change. If they cannot be used, log why and keep the last good ones."""
-        told = ""
+        logged = ""
         while True:
             await asyncio.sleep(self._poll_seconds)
             try:
                 # In a thread: a folder that hangs must not hold up decisions.
                 newest = await asyncio.to_thread(self._load_if_changed)
             except TLSError as error:
-                if str(error) != told:
+                if str(error) != logged:
                     log.warning("the certificates cannot be read, the last good ones stay: %s", error)
-                told = str(error)
+                logged = str(error)
                 continue
-            told = ""
+            logged = ""
             if newest is not None:
                 self.context.newest = newest
                 log.info("the certificates have changed")

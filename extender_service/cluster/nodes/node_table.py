@@ -84,7 +84,7 @@ class NodeTable:
         if old is not None and _same_facts(old, node):
             self.objects[row] = node
             if self.images.set(row, images):
-                self._tell(row)
+                self._log_change(row)
             return False
         allocatable = node_allocatable(node.status.allocatable)
         if row < 0:
@@ -102,7 +102,7 @@ class NodeTable:
         self.label_columns.set(row, node.metadata.labels)
         self._set_volume_support(row)
         self.images.set(row, images)
-        self._tell(row)
+        self._log_change(row)
         return True
 
     def remove(self, name: str) -> bool:
@@ -122,7 +122,7 @@ class NodeTable:
         self.label_columns.set(row, _NO_LABELS)
         self._set_volume_support(row)
         self.images.set(row, ())
-        self._tell(row)
+        self._log_change(row)
         self._free_if_unused(row)
         return True
 
@@ -134,7 +134,7 @@ class NodeTable:
             self._csi_nodes.pop(name, None)
         if self.is_node(name):
             self._set_volume_support(self.row_of[name])
-            self._tell(self.row_of[name])
+            self._log_change(self.row_of[name])
 
     def row_for(self, name: str) -> int:
         """Return the row of a node, known or not yet; a new one holds nothing until a pod or the node comes."""
@@ -156,7 +156,7 @@ class NodeTable:
             self.port_sets.hold(frozenset())
             self.taint_sets.hold(())
             self.volume_supports.hold(VolumeSupport())
-            self._tell(row)
+            self._log_change(row)
         self.row_of[name] = row
         return row
 
@@ -236,7 +236,7 @@ class NodeTable:
         requested += amounts
         self.room_changes.append(row)
 
-    def _tell(self, row: int) -> None:
+    def _log_change(self, row: int) -> None:
         self.fact_changes.append(row)
         self.room_changes.append(row)
 

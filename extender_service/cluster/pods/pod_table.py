@@ -100,7 +100,7 @@ class PodTable:
         )
         self._set_order(slot, entry)
         if row != NO_ROW:
-            self._tell(entry.label_set, entry.terms, row, 1, is_terminating=entry.terminating)
+            self._log_change(entry.label_set, entry.terms, row, 1, is_terminating=entry.terminating)
         return slot
 
     def is_amended_by(self, slot: int, entry: PodEntry) -> bool:
@@ -130,7 +130,7 @@ class PodTable:
         if row != NO_ROW:
             self.row[slot] = NO_ROW
             label_set = self.label_sets[int(self.label_set[slot])]
-            self._tell(label_set, self.terms_of(slot), row, -1, is_terminating=bool(self.terminating[slot]))
+            self._log_change(label_set, self.terms_of(slot), row, -1, is_terminating=bool(self.terminating[slot]))
         return row
 
     def remove(self, slot: int) -> None:
@@ -174,7 +174,9 @@ class PodTable:
         slots: list[int] = np.flatnonzero(self.row == row).tolist()
         return slots
 
-    def _tell(self, label_set: LabelSet, terms: PodAffinityTerms, row: int, sign: int, *, is_terminating: bool) -> None:
+    def _log_change(
+        self, label_set: LabelSet, terms: PodAffinityTerms, row: int, sign: int, *, is_terminating: bool
+    ) -> None:
         """Record that a pod was added to a row (sign 1) or removed from it (-1)."""
         change = PodChange(label_set, row, sign, is_terminating)
         if label_set.size_bytes <= LARGE_BYTES:

@@ -12,5 +12,5 @@ def test_refusals_are_told_once_a_second_and_counted_always(caplog: pytest.LogCa
     seconds = 1.0
     refusals.add("protocol", "http request")
     assert {reason: count for reason, count in refusals.counts.items() if count} == {"name": 1, "protocol": 6}
-    told = [(vars(each)["reason"], vars(each)["not_told_before"]) for each in caplog.records]
-    assert told == [("protocol", 0), ("name", 0), ("protocol", 4)]
+    logged = [(vars(each)["reason"], vars(each)["not_logged_before"]) for each in caplog.records]
+    assert logged == [("protocol", 0), ("name", 0), ("protocol", 4)]
