@@ -34,7 +34,7 @@ LOWEST := build/lowest
 test-lowest:
 	$(UV) venv --quiet --clear --python '>=3.11,<3.13' $(LOWEST)
 	$(UV) pip install --quiet --python $(LOWEST) --resolution lowest-direct --group dev --editable .
-	$(LOWEST)/bin/python -m pytest tests/unit tests/conformance/test_golden.py examples \
+	$(LOWEST)/bin/python -m pytest tests/unit tests/conformance/test_golden.py tests/conformance/test_pinned.py examples \
 		--deselect tests/unit/extender/wire/test_description.py::test_the_file_is_what_the_code_says
 
 check:

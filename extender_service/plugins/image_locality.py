@@ -16,6 +16,7 @@ _MEBIBYTE = 1024 * 1024
 # Below the first sum of sizes a node scores 0. Above the second, per container, it scores 100.
 _MIN_BYTES = 23 * _MEBIBYTE
 _MAX_BYTES_PER_CONTAINER = 1000 * _MEBIBYTE
+_TOO_MANY_BYTES = 2**63
 
 
 class ImageLocality(Score):
@@ -57,4 +58,6 @@ def normalized(image: str) -> str:
 
 
 def _scaled_bytes(image: Image, cluster_size: int) -> int:
-    return int(float(image.size_bytes) * (image.node_count / cluster_size))
+    scaled = int(float(image.size_bytes) * (image.node_count / cluster_size))
+    # Go on amd64 turns any float beyond int64 into the lowest.
+    return scaled if scaled < _TOO_MANY_BYTES else -_TOO_MANY_BYTES

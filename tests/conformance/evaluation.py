@@ -16,6 +16,8 @@ from extender_service.config.types import KubeSchedulerConfiguration
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.guard import CycleError
 from extender_service.framework.handle import Handle
+from extender_service.framework.interface import Score
+from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.profile import Profile
 from extender_service.framework.registry import Registry
 from extender_service.framework.runtime import (
@@ -234,19 +236,33 @@ def _scores(evaluation: Evaluation, state: CycleState, names: list[str]) -> dict
     except CycleError as error:
         failed = {"code": Code.ERROR.label, "reasons": [str(error)], "skipped": sorted(state.skipped_scores)}
         return {"preScore": failed, "cycleError": str(error)}
-    scores = run_score(evaluation.profile, state, evaluation.pod, nodes)
-    return {
+    judged: dict[str, Any] = {
         "preScore": {"code": Code.SUCCESS.label, "reasons": [], "skipped": sorted(state.skipped_scores)},
         "raw": {
-            plugin.name: dict(zip(names, plugin.score(state, evaluation.pod, nodes).tolist(), strict=True))
+            plugin.name: _raw_scores(plugin, evaluation, state, nodes, names)
             for plugin, _ in evaluation.profile.score
             if plugin.name not in state.skipped_scores
         },
+    }
+    try:
+        scores = run_score(evaluation.profile, state, evaluation.pod, nodes)
+    except CycleError as error:
+        return judged | {"cycleError": str(error)}
+    return judged | {
         "score": {
             plugin: dict(zip(names, weighted.tolist(), strict=True)) for plugin, weighted in scores.weighted.items()
         },
         "total": dict(zip(names, scores.totals.tolist(), strict=True)),
     }
+
+
+def _raw_scores(
+    plugin: Score, evaluation: Evaluation, state: CycleState, nodes: NodeView, names: list[str]
+) -> dict[str, int]:
+    try:
+        return dict(zip(names, plugin.score(state, evaluation.pod, nodes).tolist(), strict=True))
+    except PluginError:
+        return {}  # the oracle leaves out nodes whose score is an error
 
 
 def _status(status: Status) -> dict[str, Any]:

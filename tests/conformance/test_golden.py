@@ -1,8 +1,6 @@
 """Agreement with kube-scheduler's own plugins, in code, reason, plugin and score."""
 
 import random
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -12,12 +10,6 @@ from tests.conformance.judgement import Judgement, judge
 
 FAMILIES = golden.families()
 RANDOM_CASES_PER_FAMILY = 50
-
-
-@pytest.fixture(scope="session")
-def reference(build_go: Callable[[Path], Path]) -> Path:
-    """The oracle's program, built."""
-    return build_go(oracle.ORACLE)
 
 
 def differing(judgements: list[Judgement]) -> list[str]:

@@ -45,11 +45,14 @@ def whole_amount(name: str, nanos: int) -> int:
 
 def node_allocatable(resources: ResourceList) -> dict[str, int]:
     """Amounts by resource name that a node offers to pods, `pods` among them; names that do not count are left out."""
-    return {
+    offered = {
         name: whole_amount(name, parse_quantity(raw))
         for name, raw in resources.items()
         if name == PODS or _is_counted(name)
     }
+    if PODS in offered:
+        offered[PODS] = max(offered[PODS], 0)  # less the pods there, the lowest int64 would become the highest
+    return offered
 
 
 class RequestShape(msgspec.Struct, frozen=True, gc=False, cache_hash=True):

@@ -23,6 +23,7 @@ from extender_service.plugins.node_resources.usages import (
 )
 
 _REQUESTS = "PreScoreNodeResourcesBalancedAllocation"
+_LOWEST_INT64 = -(2.0**63)
 
 
 class NodeResourcesBalancedAllocation(PreScore, Score):
@@ -52,8 +53,10 @@ class NodeResourcesBalancedAllocation(PreScore, Score):
 
 
 def _evenness(nodes: NodeView, pod: WeighedPod) -> NDArray[np.int64]:
-    scores: NDArray[np.int64] = ((1 - _deviation(usages(nodes, pod))) * MAX_NODE_SCORE).astype(np.int64)
-    return scores
+    scores = (1 - _deviation(usages(nodes, pod))) * MAX_NODE_SCORE
+    # Shares of amounts that overflow may be any number below 1. Go's conversion ends at the lowest int64, too.
+    found: NDArray[np.int64] = np.maximum(scores, _LOWEST_INT64).astype(np.int64)
+    return found
 
 
 def _deviation(of_nodes: Usages) -> NDArray[np.float64]:

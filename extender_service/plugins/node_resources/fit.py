@@ -34,7 +34,8 @@ from extender_service.plugins.node_resources.usages import (
     usages,
     weighed_pod,
 )
-from extender_service.plugins.shared.shape import MAX_SHAPE_SCORE, broken_linear
+from extender_service.plugins.shared.integer_division import divide_towards_zero
+from extender_service.plugins.shared.shape import MAX_SHAPE_SCORE, broken_linear, percent_in_use
 
 _CHECKED = "PreFilterNodeResourcesFit"
 _REQUESTS = "PreScoreNodeResourcesFit"
@@ -131,21 +132,20 @@ def _strategy(args: NodeResourcesFitArgs) -> Strategy:
 
 def least_allocated(of_nodes: Usages) -> NDArray[np.int64]:
     """Score the weighted share that stays free; a resource that would be overfull counts as full."""
-    free = np.maximum(of_nodes.allocatable - of_nodes.requested, 0)
-    return _weighted_mean(of_nodes, free * MAX_NODE_SCORE // of_nodes.allocatable)
+    used, offered = of_nodes.requested, of_nodes.allocatable
+    free = np.where(used > offered, 0, offered - used)
+    return _weighted_mean(of_nodes, divide_towards_zero(free * MAX_NODE_SCORE, offered))
 
 
 def most_allocated(of_nodes: Usages) -> NDArray[np.int64]:
     """Score the weighted share that would be in use; a resource that would be overfull counts as full."""
     used = np.minimum(of_nodes.requested, of_nodes.allocatable)
-    return _weighted_mean(of_nodes, used * MAX_NODE_SCORE // of_nodes.allocatable)
+    return _weighted_mean(of_nodes, divide_towards_zero(used * MAX_NODE_SCORE, of_nodes.allocatable))
 
 
 def requested_to_capacity_ratio(by_percent: NDArray[np.int64], of_nodes: Usages) -> NDArray[np.int64]:
     """Score the share in use through a function of it; resources that score nothing do not count at all."""
-    used, offered = of_nodes.requested, of_nodes.allocatable
-    percent = np.where(used > offered, 100, used * 100 // offered)
-    scores = by_percent[np.where(of_nodes.counts, percent, 0)]
+    scores = by_percent[percent_in_use(of_nodes.requested, of_nodes.allocatable)]
     counts = of_nodes.counts & (scores > 0)
     mean = (of_nodes.weights @ (scores * counts)) / np.maximum(of_nodes.weights @ counts, 1)
     whole = np.floor(mean)
@@ -155,5 +155,4 @@ def requested_to_capacity_ratio(by_percent: NDArray[np.int64], of_nodes: Usages)
 
 def _weighted_mean(of_nodes: Usages, scores: NDArray[np.int64]) -> NDArray[np.int64]:
     total = of_nodes.weights @ (scores * of_nodes.counts)
-    mean: NDArray[np.int64] = total // np.maximum(of_nodes.weights @ of_nodes.counts, 1)
-    return mean
+    return divide_towards_zero(total, np.maximum(of_nodes.weights @ of_nodes.counts, 1))

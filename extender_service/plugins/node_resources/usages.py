@@ -31,7 +31,8 @@ class WeightedResource(msgspec.Struct, frozen=True, cache_hash=True):
 class Usages(msgspec.Struct):
     """Resources on the nodes of a view, as arrays of (resource, node); `counts`: where one takes part in scoring.
 
-    `requested` is what would be in use with the pod there, of `allocatable` (at least 1); `weights` are by resource.
+    `requested` is what would be in use with the pod there, of `allocatable` (1 where that is 0); `weights` are by
+    resource. Amounts beyond int64 wrap, as in Go, and may be negative.
     """
 
     weights: NDArray[np.int64]
@@ -107,7 +108,8 @@ def usages(nodes: NodeView, pod: WeighedPod) -> Usages:
     """Return what would be in use on each node with the pod there."""
     offered = nodes.allocatable_of(pod.offered)
     weights, amounts = _arrays(pod)
-    return Usages(weights, offered != 0, nodes.requested_of(pod.taken) + amounts, np.maximum(offered, 1))
+    counts = offered != 0
+    return Usages(weights, counts, nodes.requested_of(pod.taken) + amounts, np.where(counts, offered, 1))
 
 
 @cached(

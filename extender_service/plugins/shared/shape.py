@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from extender_service.config.model import Int32Field, Model
 from extender_service.config.problems import Problem, invalid, out_of_range, required
+from extender_service.plugins.shared.integer_division import divide_towards_zero
 
 # The highest score of a point of a requestedToCapacityRatio shape (config.MaxCustomPriorityScore).
 MAX_SHAPE_SCORE = 10
@@ -50,3 +51,12 @@ def broken_linear(points: Sequence[tuple[int, int]]) -> NDArray[np.int64]:
             rise = (y1 - y0) * (percent - x0)
             values.append(y0 + (abs(rise) // (x1 - x0)) * (1 if rise >= 0 else -1))
     return np.array(values, np.int64)
+
+
+def percent_in_use(used: NDArray[np.int64], offered: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the percentages, 0 to 100, at which the reference takes the values of a shape; `offered` is never 0.
+
+    Percentages of amounts that overflow may lie outside, where a shape is flat.
+    """
+    percent = np.where(used > offered, 100, divide_towards_zero(used * 100, offered))
+    return np.minimum(np.maximum(percent, 0), 100)

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from extender_service.kube.parsing.quantities import parse_quantity, whole_value
 from extender_service.kube.types.storage import STORAGE, PersistentVolume
+from extender_service.plugins.shared.shape import percent_in_use
 from extender_service.plugins.volume_binding.static_binding import StaticBindings
 
 
@@ -19,8 +20,8 @@ def utilization_score(bindings: StaticBindings, by_percent: NDArray[np.int64]) -
     total, classes = np.zeros(size, np.int64), np.zeros(size, np.int64)
     for class_name in {volume.spec.storage_class_name for volume in bindings.volumes}:
         asked, offered = _amounts(bindings, class_name, size)
-        is_full = (offered == 0) | (asked > offered)
-        percent = np.where(is_full, 100, asked * 100 // np.maximum(offered, 1))
+        nothing = offered == 0
+        percent = np.where(nothing, 100, percent_in_use(asked, np.where(nothing, 1, offered)))
         takes_part = np.zeros(size, np.bool_)
         for chosen in bindings.chosen:
             takes_part |= _is_of_class(bindings.volumes, class_name)[chosen]

@@ -57,6 +57,13 @@ def test_a_pod_without_containers_or_with_unknown_images_prefers_nothing() -> No
     assert scores(cluster, "other:1") == [0, 0]
 
 
+def test_a_size_that_rounds_to_more_than_int64_holds_counts_as_none() -> None:
+    image = ContainerImage(("web:1",), 2**63 - 1)
+    nodes = [Node(ObjectMeta(name=name), status=NodeStatus({}, (image,))) for name in ("a", "b")]
+    assert scores(storage_cluster(nodes), "web:1") == [0, 0]
+    assert scores(storage_cluster([*nodes, node("c")]), "web:1") == [100, 100, 0]
+
+
 @pytest.mark.parametrize(
     ("written", "name"),
     [

@@ -1,11 +1,13 @@
 import math
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extender_service.framework.cycle_state import CycleState
 from extender_service.plugins.node_resources.args import NodeResourcesBalancedAllocationArgs, ResourceSpec
 from extender_service.plugins.node_resources.balanced_allocation import NodeResourcesBalancedAllocation
+from tests.support.go_integers import wrapped
 from tests.support.plugin_worlds import (
     CPU,
     DISK,
@@ -18,6 +20,7 @@ from tests.support.plugin_worlds import (
     PluginWorld,
     allocatable,
     assert_equal_on_nodes,
+    empty_world,
     existing,
     requests,
     worlds,
@@ -33,7 +36,7 @@ def score(node: PlainNode, wanted: Amounts, resources: list[str]) -> int:
         offered = node.allocatable.get(resource, 0)
         if offered == 0 or (amount == 0 and resource in (GPU, FPGA)):
             continue
-        fraction = min((node.requested(resource) + amount) / offered, 1.0)
+        fraction = min(float(node.requested(resource) + amount) / float(offered), 1.0)
         total += fraction
         fractions.append(fraction)
     deviation = 0.0
@@ -45,7 +48,7 @@ def score(node: PlainNode, wanted: Amounts, resources: list[str]) -> int:
         for fraction in fractions:
             squares += (fraction - mean) * (fraction - mean)
         deviation = math.sqrt(squares / len(fractions))
-    return int((1 - deviation) * 100)
+    return max(int((1 - deviation) * 100), -(2**63))
 
 
 @settings(max_examples=50)
@@ -64,3 +67,25 @@ def test_the_more_even_the_better(world: PluginWorld, wanted: Amounts, resources
         assert plugin.pre_score(state, pod, world.view) is None
     expected = [score(node, wanted, resources) for node in existing(world)]
     assert_equal_on_nodes(world, plugin.score(state, pod, world.view).tolist(), expected)
+
+
+@pytest.mark.parametrize(
+    ("offers", "expected"),
+    [
+        # The API server takes amounts beyond int64, which Go wraps.
+        ({CPU: 4000, MEMORY: 84 * 2**50}, 62),
+        ({CPU: 4000, MEMORY: 2**64 - 2**40}, -52428712),
+        ({CPU: 4000, MEMORY: 2**64 - 1}, -(2**63)),
+        ({CPU: 4000, MEMORY: 2**64 - 1, DISK: 10}, -(2**63)),
+    ],
+)
+def test_nodes_that_offer_more_than_int64_holds_score_as_in_go(offers: Amounts, expected: int) -> None:
+    world = empty_world()
+    world.handle.cluster.apply_node(PlainNode("a", allocatable=offers).to_node())
+    args = NodeResourcesBalancedAllocationArgs(resources=tuple(ResourceSpec(name=name) for name in offers))
+    plugin = NodeResourcesBalancedAllocation(args, world.handle)
+    wanted = {CPU: 1000, MEMORY: 2**60, DISK: 1}
+    pod = PlainPod("new", wanted).to_pod()
+    node = PlainNode("a", allocatable={name: wrapped(amount) for name, amount in offers.items()})
+    found = plugin.score(CycleState(pod), pod, world.handle.cluster.view(None)).tolist()
+    assert found == [score(node, wanted, list(offers))] == [expected]

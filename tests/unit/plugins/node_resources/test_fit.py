@@ -1,6 +1,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,8 +15,15 @@ from extender_service.plugins.node_resources.args import (
     ResourceSpec,
     ScoringStrategy,
 )
-from extender_service.plugins.node_resources.fit import NodeResourcesFit
-from extender_service.plugins.shared.shape import UtilizationShapePoint
+from extender_service.plugins.node_resources.fit import (
+    NodeResourcesFit,
+    least_allocated,
+    most_allocated,
+    requested_to_capacity_ratio,
+)
+from extender_service.plugins.node_resources.usages import Usages
+from extender_service.plugins.shared.shape import UtilizationShapePoint, broken_linear
+from tests.support.go_integers import quotient, wrapped
 from tests.support.plugin_worlds import (
     CPU,
     DISK,
@@ -109,22 +117,23 @@ def usages(node: PlainNode, wanted: Amounts, resources: list[tuple[str, int]]) -
 
 
 def least(requested: int, offered: int) -> int:
-    return 0 if requested > offered else (offered - requested) * 100 // offered
+    return 0 if requested > offered else quotient(wrapped((offered - requested) * 100), offered)
 
 
 def most(requested: int, offered: int) -> int:
-    return min(requested, offered) * 100 // offered
+    return quotient(wrapped(min(requested, offered) * 100), offered)
 
 
 def weighted_mean(score: Callable[[int, int], int], used: list[tuple[int, int, int]]) -> int:
     weights = sum(weight for weight, _, _ in used)
-    return sum(score(requested, offered) * weight for weight, requested, offered in used) // weights if weights else 0
+    total = wrapped(sum(score(requested, offered) * weight for weight, requested, offered in used))
+    return quotient(total, weights) if weights else 0
 
 
 def ratio(shape: list[tuple[int, int]], used: list[tuple[int, int, int]]) -> int:
     total = weights = 0
     for weight, requested, offered in used:
-        score = line(shape, 100 if requested > offered else requested * 100 // offered)
+        score = line(shape, 100 if requested > offered else quotient(wrapped(requested * 100), offered))
         if score > 0:
             total += score * weight
             weights += weight
@@ -182,3 +191,42 @@ def test_requested_to_capacity_ratio(
     in_hundreds = [(x, 10 * y) for x, y in shape]
     expected = [ratio(in_hundreds, usages(node, wanted, resources)) for node in existing(world)]
     assert_equal_on_nodes(world, scored(world, wanted, of_shape, pre_score=True), expected)
+
+
+int64s = st.integers(-(2**63), 2**63 - 1) | st.integers(2**56, 2**57) | st.integers(-9, 9)
+
+
+@given(
+    used=st.lists(st.tuples(st.integers(1, 100), int64s, int64s), min_size=1, max_size=3),
+    shape=shapes.map(lambda points: [(x, 10 * y) for x, y in points]),
+)
+def test_amounts_whose_hundredfold_is_beyond_int64_score_as_in_go(
+    used: list[tuple[int, int, int]], shape: list[tuple[int, int]]
+) -> None:
+    weights, requested, offered = (np.array(values) for values in zip(*used, strict=True))
+    counts = offered != 0
+    of_node = Usages(weights, counts[:, None], requested[:, None], np.where(counts, offered, 1)[:, None])
+    counting = [usage for usage in used if usage[2]]
+    assert least_allocated(of_node).tolist() == [weighted_mean(least, counting)]
+    assert most_allocated(of_node).tolist() == [weighted_mean(most, counting)]
+    assert requested_to_capacity_ratio(broken_linear(shape), of_node).tolist() == [ratio(shape, counting)]
+
+
+def test_an_empty_node_of_84_pebibytes_keeps_the_score_of_its_cpu() -> None:
+    world = empty_world()
+    world.handle.cluster.apply_node(PlainNode("a", allocatable={CPU: 1000, MEMORY: 84 * 2**50}).to_node())
+    world.view = world.handle.cluster.view(None)
+    by_both = strategy("LeastAllocated", [(CPU, 1), (MEMORY, 1)])
+    # The free memory times 100 wraps to a negative number: 97 points and -95.
+    assert scored(world, {CPU: 30, MEMORY: 0}, by_both, pre_score=True) == [1]
+
+
+def test_a_node_that_offers_pods_beyond_int64_takes_none() -> None:
+    world = empty_world()
+    world.handle.cluster.apply_node(PlainNode("a", allocatable={"pods": 2**63}).to_node())
+    world.handle.cluster.apply_pod(PlainPod("old", {}).to_pod("a"))
+    world.view = world.handle.cluster.view(None)
+    pod = PlainPod("new", {}).to_pod()
+    state, plugin = CycleState(pod), fit(world)
+    plugin.pre_filter(state, pod)
+    assert rejected(plugin, state, pod, world) == [unschedulable("Too many pods")]
