@@ -25,7 +25,7 @@ def default_selector(workloads: Workloads, label_set: LabelSet, owners: Iterable
     owner = next((owner for owner in owners if owner.controller), OwnerReference())
     own = EVERYTHING
     match (owner.api_version, owner.kind):
-        case ("v1", "ReplicationController"):
+        case ("v1" | "/v1", "ReplicationController"):  # schema.ParseGroupVersion reads both as version v1 of no group
             controller = workloads.get(ReplicationController, namespace, owner.name)
             labels.update({} if controller is None else controller.spec.selector)
         case ("apps/v1", "ReplicaSet"):
