@@ -145,7 +145,7 @@ def filter_nodes(
         verdicts.reject(found.rejection.plugin, Rejections.where(everywhere, found.rejection))
         return verdicts
     if found.node_names is not None:
-        verdicts.reject("", Rejections.where(~verdicts.remaining.is_named(found.node_names), found.elsewhere))
+        verdicts.leave_out(Rejections.where(~verdicts.remaining.is_named(found.node_names), found.elsewhere))
     _run_filters(profile, state, pod, verdicts)
     if joining is not None:
         again = np.flatnonzero(verdicts.passing & joining.changes_at(len(nodes)))
@@ -195,14 +195,33 @@ def filter_again(profile: Profile, state: CycleState, pod: Pod, nominated: Seque
     return judge
 
 
+def judge_nominated_node(
+    profile: Profile, state: CycleState, pod: Pod, verdicts: Verdicts, nominated: Sequence[Nomination]
+) -> None:
+    """If PreFilter has left out the pod's nominated node, give that node Filter's verdict; none if Filter fails there.
+
+    kube-scheduler runs Filter on this node before it looks at PreFilter's nodes (evaluateNominatedNode), and preemption
+    depends on the verdict. Raises CycleError.
+    """
+    position = verdicts.view.position_of(pod.status.nominated_node_name)
+    if position < 0 or not verdicts.bring_back(position):
+        return
+    there = np.array([position])
+    judged = filter_again(profile, state, pod, nominated)(verdicts.view.at(there))
+    if not judged.passing.any() and judged.first_error() is None:
+        verdicts.take_over(judged, there)
+
+
 @extension_point("PostFilter", lambda result: result.status.code)
 def run_post_filter(
     profile: Profile, state: CycleState, pod: Pod, verdicts: Verdicts, nominated: Sequence[Nomination] = ()
 ) -> PostFilterResult:
     """Run PostFilter until a plugin makes room or rules that out (RunPostFilterPlugins).
 
-    `verdicts` are on all nodes of the cluster, none of which passes.
+    `verdicts` are on all nodes of the cluster, none of which passes. The pod's nominated node is judged again if
+    PreFilter has left it out.
     """
+    judge_nominated_node(profile, state, pod, verdicts, nominated)
     reasons: list[str] = []
     for plugin in profile.post_filter:
         again = filter_again(profile, state, pod, nominated)

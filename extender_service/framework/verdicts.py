@@ -29,6 +29,7 @@ class Verdicts:
         self.view = view
         self.passing = in_question.copy()
         self._settled: list[_Settled] = []
+        self._left_out: Rejections | None = None
         self._left = int(np.count_nonzero(self.passing))
         self._positions: NDArray[np.intp] | None = None
         self._remaining = view
@@ -69,6 +70,21 @@ class Verdicts:
             self._settled.append(_Settled(plugin, rejections, positions[rejected], keys))
         self.passing[positions] = later.passing
         self._left = int(np.count_nonzero(self.passing))
+
+    def leave_out(self, rejections: Rejections) -> None:
+        """Apply PreFilter's choice of nodes, before any plugin's verdict."""
+        self._left_out = rejections
+        self.reject("", rejections)
+
+    def bring_back(self, position: int) -> bool:
+        """Return whether PreFilter left out a node; then the node has no status any more."""
+        for index, settled in enumerate(self._settled):
+            others = settled.positions != position
+            if settled.rejections is self._left_out and not others.all():
+                left = settled._replace(positions=settled.positions[others], keys=settled.keys[others])
+                self._settled[index : index + 1] = [left] if others.any() else []
+                return True
+        return False
 
     def groups(self) -> Iterator[tuple[Status, NDArray[np.intp]]]:
         """Iterate over the distinct statuses of rejected nodes, each with the positions that have it."""

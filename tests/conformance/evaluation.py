@@ -23,6 +23,7 @@ from extender_service.framework.registry import Registry
 from extender_service.framework.runtime import (
     PreFilterOutcome,
     filter_nodes,
+    judge_nominated_node,
     run_pre_enqueue,
     run_pre_filter,
     run_pre_score,
@@ -157,14 +158,10 @@ def _judge_nominated_node(evaluation: Evaluation, state: CycleState) -> Verdicts
 
 
 def _judge_all(evaluation: Evaluation, state: CycleState, found: PreFilterOutcome) -> Verdicts:
-    """Judge all nodes as PostFilter is told of them: outside the nodes that PreFilter left, the nominated one still has
-    the verdict of the first try."""
+    """Judge all nodes as PostFilter is given them."""
     verdicts = _judge(evaluation, state, evaluation.nodes, found)
-    if found.rejection is None and found.node_names is not None:
-        nominated_node = evaluation.pod.status.nominated_node_name
-        first = None if nominated_node in found.node_names else _judge_nominated_node(evaluation, state)
-        if first is not None and first.first_error() is None:
-            verdicts.take_over(first, np.array([evaluation.nodes.position_of(nominated_node)]))
+    nominated = evaluation.cluster.nominated_for(evaluation.pod, evaluation.scheduler_names)
+    judge_nominated_node(evaluation.profile, state, evaluation.pod, verdicts, nominated)
     return verdicts
 
 

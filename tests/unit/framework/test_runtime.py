@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.guard import CycleError, OutOfTimeError
@@ -409,6 +410,62 @@ def test_a_post_filter_that_raises_is_an_error_with_its_name() -> None:
     profile = Profile("default-scheduler", {"postFilter": [(Preempts(None, make_handle(stub_cluster())), 1)]})
     with pytest.raises(CycleError, match=r'^running PostFilter plugin "Preempts": ZeroDivisionError: oops$'):
         post_filter(profile, CycleState(POD))
+
+
+class Remembers(PostFilter):
+    """Makes no room, and keeps the statuses that it is given."""
+
+    name = "Remembers"
+    given: dict[str, Status]
+
+    def post_filter(
+        self, state: CycleState, pod: Pod, verdicts: Verdicts, filter_again: FilterAgain
+    ) -> PostFilterResult:
+        names = verdicts.view.names
+        self.given = {names[position]: status for status, positions in verdicts.groups() for position in positions}
+        assert not verdicts.passing.any()
+        return PostFilterResult(NO)
+
+
+ELSEWHERE = unresolvable("node(s) didn't satisfy plugin(s) [Names]")
+
+
+@pytest.mark.parametrize(
+    ("rejects", "expected"),
+    [
+        ({"a": NO}, {"a": NO.given_by("B"), "c": ELSEWHERE}),
+        ({"a": NEVER, "c": NO}, {"a": NEVER.given_by("B"), "c": ELSEWHERE}),
+        # As in kube-scheduler, where the nominated node has no status in these cases.
+        ({"a": BROKEN}, {"c": ELSEWHERE}),
+        ({}, {"c": ELSEWHERE}),
+    ],
+)
+def test_preemption_sees_the_verdict_of_filter_on_a_nominated_node_that_pre_filter_left_out(
+    rejects: dict[str, Status], expected: dict[str, Status]
+) -> None:
+    cluster = stub_cluster("a", "b", "c")
+    plugin = Remembers(None, make_handle(cluster))
+    names, rejecting = Stub("Names", pre_filter=["b"]), Stub("B", rejects={"b": NO, **rejects})
+    profile = Profile(
+        "default-scheduler",
+        {"preFilter": [(names, 1)], "filter": [(rejecting, 1)], "postFilter": [(plugin, 1)]},
+    )
+    pod = structs.replace(POD, status=structs.replace(POD.status, nominated_node_name="a"))
+    decided = decide(profile, Question(pod, NodeFinder(cluster).named(["a", "b", "c"])))
+    for _ in range(2):  # kube-scheduler calls PostFilter once, but a second call finds the same
+        run_post_filter(profile, decided.state, pod, decided.verdicts)
+        assert plugin.given == {"b": NO.given_by("B"), **expected}
+
+
+def test_a_rejection_by_pre_filter_is_the_verdict_on_the_nominated_node_too() -> None:
+    cluster = stub_cluster("a", "b")
+    plugin = Remembers(None, make_handle(cluster))
+    stubs = [(Stub("A", pre_filter=["a"]), 1), (Stub("B", pre_filter=["b"]), 1)]
+    profile = Profile("default-scheduler", {"preFilter": stubs, "filter": stubs, "postFilter": [(plugin, 1)]})
+    pod = structs.replace(POD, status=structs.replace(POD.status, nominated_node_name="a"))
+    decided = decide(profile, Question(pod, NodeFinder(cluster).named(["a", "b"])))
+    run_post_filter(profile, decided.state, pod, decided.verdicts)
+    assert plugin.given == dict.fromkeys("ab", unresolvable("node(s) didn't satisfy plugin(s) [A B] simultaneously"))
 
 
 def test_what_preemption_tries_is_given_up_when_time_is_up(clock: Clock) -> None:

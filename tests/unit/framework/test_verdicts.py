@@ -75,3 +75,15 @@ def test_the_error_of_the_first_node_counts() -> None:
     error = asked.first_error()
     assert error is not None
     assert (error.plugin, error.message) == ("B", "first")
+
+
+def test_a_node_that_pre_filter_left_out_can_be_brought_back_without_a_status() -> None:
+    asked = verdicts("n1", "n2", "n3")
+    asked.leave_out(Rejections.where(np.isin(asked.remaining.names, ["n1", "n2"]), NO))
+    reject(asked, "A", "n3")
+    n1, n3 = (asked.view.names.index(name) for name in ("n1", "n3"))
+    assert [asked.bring_back(position) for position in (n1, n1, n3)] == [True, False, False]
+    assert groups(asked) == {("", "no"): ["n2"], ("A", "no"): ["n3"]}
+    assert asked.bring_back(asked.view.names.index("n2"))
+    assert groups(asked) == {("A", "no"): ["n3"]}
+    assert not asked.passing.any()
