@@ -16,8 +16,8 @@ from extender_service.framework.interface import MAX_NODE_SCORE, Filter, PreBind
 from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.status import SKIP, Rejections, Status, unresolvable
 from extender_service.kube.types.core import Object, Pod
-from extender_service.kube.types.keys import key_of
-from extender_service.kube.types.storage import SELECTED_NODE_ANNOTATION, PersistentVolumeClaim
+from extender_service.kube.types.keys import Key, key_of
+from extender_service.kube.types.storage import SELECTED_NODE_ANNOTATION, PersistentVolume, PersistentVolumeClaim
 from extender_service.plugins.shared.shape import MAX_SHAPE_SCORE, broken_linear
 from extender_service.plugins.volume_binding.args import VolumeBindingArgs
 from extender_service.plugins.volume_binding.claims import (
@@ -71,18 +71,21 @@ class FoundBindings(msgspec.Struct):
         return StaticBindings(self.bindings.claims, self.bindings.volumes, chosen)
 
     def on_node(self, node_name: str, claims: Sequence[PersistentVolumeClaim]) -> VolumePlan | None:
-        """Return what is to be done about these claims on a node; None if the node does not pass."""
+        """Return what is to be done about these claims on a node; None if the node does not pass.
+
+        A claim that the pod names twice is bound, or has a volume made, once: it cannot have two. (kube-scheduler also
+        writes the second volume, which the PV controller releases again.)
+        """
         position = self.nodes.position_of(node_name)
         if position < 0 or not self.passing[position]:
             return None
         found = self.bindings
-        bound = [
-            (found.volumes[chosen[position]], claim)
-            for claim, chosen in zip(found.claims, found.chosen, strict=True)
-            if chosen[position] != UNBOUND
-        ]
-        being_bound = {key_of(claim) for _, claim in bound}
-        return VolumePlan(bound, [claim for claim in claims if key_of(claim) not in being_bound])
+        bound: dict[Key, tuple[PersistentVolume, PersistentVolumeClaim]] = {}
+        for claim, chosen in zip(found.claims, found.chosen, strict=True):
+            if chosen[position] != UNBOUND:
+                bound.setdefault(key_of(claim), (found.volumes[chosen[position]], claim))
+        made = {key: claim for claim in claims if (key := key_of(claim)) not in bound}
+        return VolumePlan(list(bound.values()), list(made.values()))
 
 
 class VolumeBinding(PreFilter, Filter, PreScore, Score, Reserve, PreBind):

@@ -65,7 +65,7 @@ class _Wanted(msgspec.Struct, frozen=True):
 
 
 def bind_statically(nodes: NodeView, claims: Iterable[PersistentVolumeClaim], free: FreeVolumes) -> StaticBindings:
-    """Find a volume for each claim on each node, the smallest claim first.
+    """Find a volume for each claim on each node, the smallest claim first. A claim that is given twice gets two.
 
     Raises PluginError for a claim that cannot be read.
     """
@@ -74,19 +74,40 @@ def bind_statically(nodes: NodeView, claims: Iterable[PersistentVolumeClaim], fr
     numbers: dict[str, int] = {}
     for claim in by_size:
         wanted = _wanted(claim)
-        kept = next(filter(wanted.is_kept, free.kept_for(key_of(claim))), None)
-        if kept is not None:
-            # It is that one or none.
-            number = _number(kept.volume, numbers, found.volumes)
-            found.chosen.append(np.where(can_reach(nodes, reach_of(kept.volume)), number, UNBOUND))
-        else:
-            found.chosen.append(_smallest(nodes, wanted, free, numbers, found))
+        kept = [volume for volume in free.kept_for(key_of(claim)) if wanted.is_kept(volume)]
+        chosen, undecided = _kept(nodes, kept, numbers, found)
+        if undecided.any():
+            chosen = np.where(undecided, _smallest(nodes, wanted, free, numbers, found), chosen)
+        found.chosen.append(chosen)
     return found
 
 
 def request_nanos(claim: PersistentVolumeClaim) -> int:
     """Return how much storage a claim requests, in nanos (1e-9 bytes)."""
     return parse_quantity(claim.request or 0)
+
+
+def _kept(
+    nodes: NodeView, kept: Sequence[FreeVolume], numbers: dict[str, int], found: StaticBindings
+) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Return the kept volume on each node, and which nodes have none left. A node gets the first one left, or none if
+    that is out of its reach."""
+    chosen = np.full(len(nodes), UNBOUND, np.intp)
+    undecided = np.ones(len(nodes), np.bool_)
+    for free in kept:
+        number = _number(free.volume, numbers, found.volumes)
+        taken = _are_taken(np.full(len(nodes), number, np.intp), found)
+        chosen[undecided & ~taken & can_reach(nodes, reach_of(free.volume))] = number
+        undecided &= taken
+    return chosen, undecided
+
+
+def _are_taken(candidates: NDArray[np.intp], found: StaticBindings) -> NDArray[np.bool_]:
+    """Return for each node whether the candidate there is chosen for an earlier claim."""
+    taken = np.zeros(len(candidates), np.bool_)
+    for others in found.chosen:
+        taken |= candidates == others
+    return taken
 
 
 def _smallest(
@@ -106,10 +127,7 @@ def _smallest(
     chosen = np.full(len(nodes), UNBOUND, np.intp)
     for place in range(depth - 1, -1, -1):
         candidate = candidates[:, place]
-        is_taken = np.zeros(len(nodes), np.bool_)
-        for others in found.chosen:
-            is_taken |= candidate == others
-        chosen = np.where((candidate == UNBOUND) | is_taken, chosen, candidate)
+        chosen = np.where((candidate == UNBOUND) | _are_taken(candidate, found), chosen, candidate)
     return chosen
 
 

@@ -36,6 +36,14 @@ def bound(volumes: list[PersistentVolume], *claims: PersistentVolumeClaim) -> di
     }
 
 
+def bound_in_order(volumes: list[PersistentVolume], *claims: PersistentVolumeClaim) -> list[list[str | None]]:
+    """For each claim, the names of its volumes on the nodes."""
+    cluster = cluster_with(volumes)
+    found = bind_statically(cluster.view(None), claims, cluster.storage.free_volumes)
+    names = [*(volume.metadata.name for volume in found.volumes), None]
+    return [[names[number] for number in chosen.tolist()] for chosen in found.chosen]
+
+
 def everywhere(name: str | None) -> dict[str, str | None]:
     return dict.fromkeys(NODES, name)
 
@@ -112,6 +120,24 @@ def test_a_volume_that_is_kept_for_the_claim_comes_first(uid: str, class_name: s
 def test_a_kept_volume_out_of_reach_is_not_replaced() -> None:
     kept = make_volume("kept", claim=ClaimReference("default", "c"), only={"host": ["a"]})
     assert bound([kept, make_volume("free")], make_claim("c")) == {"c": {"a": "kept", "b": None, "c": None}}
+
+
+def test_a_claim_that_is_named_twice_gets_another_volume_beside_the_kept_one() -> None:
+    claim = make_claim("c")
+    kept = make_volume("kept", claim=ClaimReference("default", "c"), only={"host": ["a", "b"]})
+    # On c, the kept volume is out of reach of both.
+    assert bound_in_order([kept], claim, claim) == [["kept", "kept", None], [None, None, None]]
+    volumes = [kept, local("free", "b", "c"), local("larger", "b", size="2Gi")]
+    assert bound_in_order(volumes, claim, claim) == [["kept", "kept", None], [None, "free", None]]
+    more = make_volume("more", claim=ClaimReference("default", "c"), only={"host": ["b"]})
+    found = bound_in_order([kept, more, local("free", "a", "b", "c")], claim, claim, claim)
+    assert found == [["kept", "kept", None], [None, "more", None], [None, "free", None]]
+
+
+def test_a_claim_that_is_named_twice_gets_two_free_volumes() -> None:
+    claim = make_claim("c")
+    volumes = [local("small", "a", "b"), local("large", "a", size="2Gi")]
+    assert bound_in_order(volumes, claim, claim) == [["small", "small", None], ["large", None, None]]
 
 
 def test_attributes_of_volumes_are_an_error_while_their_feature_is_off() -> None:

@@ -252,6 +252,42 @@ def test_a_volume_is_made_near_the_node_and_waited_for() -> None:
     assert written.metadata.annotations == {SELECTED_NODE_ANNOTATION: "a"}
 
 
+def test_a_claim_that_is_named_twice_has_one_volume_made() -> None:
+    claim = make_claim("c", class_name="made")
+    tried = reserved(cluster_with(MADE, claim), "c", "c")
+
+    def controllers() -> None:
+        (written,) = tried.api.claims
+        tried.api.show(make_volume("v"), tried.api.newer(bound(written, "v")))
+
+    tried.api.on_write = controllers
+    assert tried.bind() is None
+    assert len(tried.api.claims) == 1
+
+
+@pytest.mark.parametrize("reference", [None, ClaimReference("default", "c")])
+def test_a_claim_that_is_named_twice_is_bound_once(reference: ClaimReference | None) -> None:
+    claim = make_claim("c", class_name="made")
+    first = make_volume("v", class_name="made", claim=reference)
+    second = make_volume("w", class_name="made", size="2Gi")
+    cluster = cluster_with(MADE, first, second, claim, make_claim("d", class_name="made"))
+    tried = reserved(cluster, "c", "c")
+    assert [volume.name for volume in cluster.storage.free_volumes.of_class("made")[None]] == ["w"]
+    tried.api.on_write = lambda: tried.api.show(*tried.api.volumes, bound(claim, "v"))
+    assert tried.bind() is None
+    assert ([volume.metadata.name for volume in tried.api.volumes], tried.api.claims) == (["v"], [])
+    tried.unreserve()
+    tried.unreserve()
+
+
+def test_a_claim_that_is_named_twice_is_bound_and_not_made_for_its_second_place() -> None:
+    claim = make_claim("c", class_name="made")
+    tried = reserved(cluster_with(MADE, make_volume("v", class_name="made"), claim), "c", "c")
+    tried.api.on_write = lambda: tried.api.show(*tried.api.volumes, bound(claim, "v"))
+    assert tried.bind() is None
+    assert ([volume.metadata.name for volume in tried.api.volumes], tried.api.claims) == (["v"], [])
+
+
 def test_nodes_that_are_asked_about_again_can_be_reserved_like_the_others() -> None:
     cluster = cluster_with(STATIC, on_a(), make_claim("c", class_name="static"))
     tried = Try(cluster, "c")
