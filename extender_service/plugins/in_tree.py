@@ -5,6 +5,7 @@ from extender_service.framework.interface import Plugin
 from extender_service.plugins.default_binder import DefaultBinder
 from extender_service.plugins.default_preemption import DefaultPreemption
 from extender_service.plugins.image_locality import ImageLocality
+from extender_service.plugins.in_tree_volume_limits import AzureDiskLimits, CinderLimits, EBSLimits, GCEPDLimits
 from extender_service.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from extender_service.plugins.node_affinity import NodeAffinity
 from extender_service.plugins.node_label import NodeLabel
@@ -42,6 +43,10 @@ IN_TREE: tuple[type[Plugin], ...] = (
     DefaultPreemption,
     DefaultBinder,
     NodeLabel,
+    EBSLimits,
+    GCEPDLimits,
+    AzureDiskLimits,
+    CinderLimits,
 )
 
 # The types of the arguments of those that have some, by plugin.

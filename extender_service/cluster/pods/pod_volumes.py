@@ -5,7 +5,14 @@ from typing import NamedTuple
 import msgspec
 from msgspec import structs
 
-from extender_service.kube.parsing.csi_migration import FOLLOWED, CSIVolume, TranslationError, in_tree_plugin, translate
+from extender_service.kube.parsing.csi_migration import (
+    FOLLOWED,
+    CSIVolume,
+    TranslationError,
+    in_tree_disk,
+    in_tree_plugin,
+    translate,
+)
 from extender_service.kube.types.core import Volume
 from extender_service.kube.types.keys import Key
 from extender_service.kube.types.storage import PersistentVolumeClaim
@@ -44,10 +51,14 @@ class ClaimUse(msgspec.Struct, frozen=True, gc=False):
 
 
 class InTreeUse(msgspec.Struct, frozen=True, gc=False):
-    """A volume without a claim that is attached by a CSI driver where `plugin` is migrated; or why it cannot be."""
+    """A volume without a claim that is attached by a CSI driver where `plugin` is migrated; or why it cannot be.
+
+    `disk` is its ID where `plugin` is not migrated (in_tree_disk).
+    """
 
     plugin: str
     volume: CSIVolume | None
+    disk: str = ""
     fault: str = ""
 
 
@@ -90,10 +101,11 @@ def _attachable(pod: AnyPod, volume: Volume) -> ClaimUse | InTreeUse | None:
         return None
     if plugin not in FOLLOWED:
         return InTreeUse(plugin, None)
+    disk = in_tree_disk(volume)
     try:
-        return InTreeUse(plugin, translate(volume, plugin))
+        return InTreeUse(plugin, translate(volume, plugin), disk)
     except TranslationError as error:
-        return InTreeUse(plugin, None, f"converting volume({volume.name}) from inline to csi: {error}")
+        return InTreeUse(plugin, None, disk, f"converting volume({volume.name}) from inline to csi: {error}")
 
 
 def disk_uses(volume: Volume) -> list[DiskUse]:

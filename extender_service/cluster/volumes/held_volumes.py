@@ -88,6 +88,10 @@ class HeldVolumes:
             "faults": len(self.faults),
         }
 
+    def slots(self) -> list[int]:
+        """The slots of the pods that hold volumes."""
+        return list(self._held)
+
     def refresh(self, kind: type, key: Key) -> None:
         """Look again at the pods whose volumes depend on an object that has changed."""
         for slot in self._dependents.slots((kind, key)).tolist():

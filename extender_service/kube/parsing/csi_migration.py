@@ -90,6 +90,17 @@ def in_tree_plugin(sources: InTreeSources) -> str:
     return next(plugin for plugin, source in zip(_FIELDS, found, strict=True) if source is not None)
 
 
+def in_tree_disk(sources: InTreeSources) -> str:
+    """Return the ID by which an in-tree volume of EBS, GCE, Azure or Cinder counts before it is migrated; else ""."""
+    if sources.aws_elastic_block_store is not None:
+        return sources.aws_elastic_block_store.volume_id
+    if sources.gce_persistent_disk is not None:
+        return sources.gce_persistent_disk.pd_name
+    if sources.azure_disk is not None:
+        return sources.azure_disk.disk_name
+    return "" if sources.cinder is None else sources.cinder.volume_id
+
+
 def translate(sources: InTreeSources, plugin: str, gce_location: str = f"zones/{_UNSPECIFIED}") -> CSIVolume:
     """Translate a volume of one of the FOLLOWED plugins. Raises TranslationError.
 

@@ -218,6 +218,7 @@ class AzureDisk(Object):
 
     disk_uri: str = msgspec.field(name="diskURI", default="")
     kind: str | None = None
+    disk_name: str = ""
 
 
 class VolumeID(Object):

@@ -51,16 +51,20 @@ def test_disks_without_a_claim_are_also_their_drivers_volumes() -> None:
         InTreeUse(
             "kubernetes.io/gce-pd",
             CSIVolume("pd.csi.storage.gke.io", "projects/UNSPECIFIED/zones/UNSPECIFIED/disks/d"),
+            "d",
         ),
-        InTreeUse("kubernetes.io/aws-ebs", CSIVolume("ebs.csi.aws.com", "vol-1")),
+        InTreeUse("kubernetes.io/aws-ebs", CSIVolume("ebs.csi.aws.com", "vol-1"), "aws://zone/vol-1"),
     )
 
 
 def test_a_disk_that_no_driver_takes_over_says_why() -> None:
-    (use,) = pod_volumes(with_volumes("p", Volume(name="v", azure_disk=AzureDisk("/disks/1", "Shared")))).attachable
+    (use,) = pod_volumes(
+        with_volumes("p", Volume(name="v", azure_disk=AzureDisk("/disks/1", "Shared", "disk")))
+    ).attachable
     assert use == InTreeUse(
         "kubernetes.io/azure-disk",
         None,
+        "disk",
         "converting volume(v) from inline to csi: kind(Shared) is not supported in csi migration",
     )
 
