@@ -97,7 +97,7 @@ class NodeTable:
         self._set_allocatable(row, old, allocatable)
         self.unschedulable[row] = node.spec.unschedulable
         before = int(self.taint_set[row])
-        self.taint_set[row] = self.taint_sets.hold(node.spec.taints)
+        self.taint_set[row] = self.taint_sets.hold(_without_times(node.spec.taints))
         self.taint_sets.release(before)
         self.label_columns.set(row, node.metadata.labels)
         self._set_volume_support(row)
@@ -284,10 +284,17 @@ def _without_images(node: Node) -> Node:
     return structs.replace(node, status=structs.replace(node.status, images=())) if node.status.images else node
 
 
+def _without_times(taints: tuple[Taint, ...]) -> tuple[Taint, ...]:
+    """Taints as nodes share them, whenever each node got its own."""
+    if not any(taint.time_added for taint in taints):
+        return taints
+    return tuple([Taint(taint.key, taint.value, taint.effect) for taint in taints])
+
+
 def _same_facts(old: Node, new: Node) -> bool:
     return (
         old.spec == new.spec
-        and old.status == new.status
+        and old.status.allocatable == new.status.allocatable
         and old.metadata.labels == new.metadata.labels
         and old.metadata.annotations == new.metadata.annotations
     )

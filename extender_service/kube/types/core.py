@@ -147,6 +147,7 @@ class Taint(Object):
     key: str = ""
     value: str = ""
     effect: str = ""
+    time_added: str = ""
 
 
 class ContainerPort(Object):
@@ -337,11 +338,19 @@ class ContainerImage(Object):
     size_bytes: Int64 = 0
 
 
+class NodeCondition(Object):
+    """v1.NodeCondition without its times, which each heartbeat changes."""
+
+    type: str = ""
+    status: str = ""
+
+
 class NodeStatus(Object):
     """v1.NodeStatus."""
 
     allocatable: ResourceList = {}
     images: tuple[ContainerImage, ...] = ()
+    conditions: tuple[NodeCondition, ...] = ()
 
 
 class Node(Object):

@@ -7,7 +7,7 @@ from extender_service.cluster.amounts.dimensions import CPU_MILLI, FIRST_SCALAR,
 from extender_service.cluster.nodes.label_columns import ABSENT
 from extender_service.cluster.nodes.node_table import NodeTable
 from extender_service.kube.parsing.quantities import QuantityError
-from extender_service.kube.types.core import ContainerImage, Taint
+from extender_service.kube.types.core import ContainerImage, NodeCondition, NodeStatus, Taint
 from tests.support.objects import make_node
 
 GPU = "nvidia.com/gpu"
@@ -70,6 +70,23 @@ def test_a_heartbeat_changes_nothing_but_the_object_kept() -> None:
     newer = make_node("a", resource_version="2")
     assert not table.apply(newer)
     assert table.objects[table.row_of["a"]] is newer
+
+
+def test_a_condition_changes_nothing_but_the_object_kept() -> None:
+    table = NodeTable()
+    table.apply(make_node("a"))
+    conditions = (NodeCondition("Ready", "True"),)
+    ready = structs.replace(make_node("a"), status=NodeStatus(make_node("a").status.allocatable, (), conditions))
+    assert not table.apply(ready)
+    assert table.objects[table.row_of["a"]] is ready
+
+
+def test_nodes_that_got_the_same_taint_at_different_times_share_it() -> None:
+    table = NodeTable()
+    for name, time in (("a", "2024-01-01T00:00:00Z"), ("b", "2024-01-01T00:00:01Z"), ("c", "")):
+        table.apply(make_node(name, taints=[Taint("busy", "", "NoExecute", time)]))
+    assert len({int(table.taint_set[table.row_of[name]]) for name in "abc"}) == 1
+    assert taints_of(table, "a") == (Taint("busy", "", "NoExecute"),)
 
 
 def test_a_malformed_quantity_changes_nothing() -> None:
