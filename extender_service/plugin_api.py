@@ -47,13 +47,26 @@ from extender_service.cluster.nodes.label_columns import ABSENT, LabelColumn
 from extender_service.cluster.pods.pod_counts import PodQuery
 from extender_service.cluster.pods.pod_table import PodFacts
 from extender_service.cluster.selection.label_sets import PodSelector
-from extender_service.cluster.state.changes import Change
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.state.node_info import NodeInfo, node_named
 from extender_service.cluster.state.placements import Placement
 from extender_service.cluster.view.hypothetical import RowChanges
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.config.model import Many, Model
+from extender_service.framework.cluster_event import (
+    CSI_DRIVER,
+    CSI_NODE,
+    CSI_STORAGE_CAPACITY,
+    NODE,
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
+    POD,
+    STORAGE_CLASS,
+    WILD_CARD,
+    ActionType,
+    ClusterEvent,
+    QueueingHint,
+)
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
 from extender_service.framework.interface import (
@@ -91,6 +104,7 @@ from extender_service.kube.types.core import (
     LabelSelector,
     Node,
     NodeAffinity,
+    NodeCondition,
     NodeSelector,
     NodeSelectorTerm,
     NodeSpec,
@@ -129,17 +143,27 @@ from extender_service.plugins.shared.normalization import scale_to_max
 
 __all__ = [
     "ABSENT",
+    "CSI_DRIVER",
+    "CSI_NODE",
+    "CSI_STORAGE_CAPACITY",
     "MAX_NODE_SCORE",
     "MAX_WAIT_SECONDS",
     "MIN_NODE_SCORE",
+    "NODE",
+    "PERSISTENT_VOLUME",
+    "PERSISTENT_VOLUME_CLAIM",
+    "POD",
     "SKIP",
+    "STORAGE_CLASS",
+    "WILD_CARD",
+    "ActionType",
     "Affinity",
     "Bind",
     "CSIDriver",
     "CSINode",
     "CSIStorageCapacity",
-    "Change",
     "Cluster",
+    "ClusterEvent",
     "Code",
     "Container",
     "ContainerImage",
@@ -158,6 +182,7 @@ __all__ = [
     "NoTimeLeftError",
     "Node",
     "NodeAffinity",
+    "NodeCondition",
     "NodeInfo",
     "NodeSelector",
     "NodeSelectorTerm",
@@ -194,6 +219,7 @@ __all__ = [
     "PreferredSchedulingTerm",
     "QueueSort",
     "QueuedPod",
+    "QueueingHint",
     "Rejections",
     "ReplicaSet",
     "ReplicationController",

@@ -6,15 +6,19 @@ from numpy.typing import NDArray
 from extender_service.plugin_api import (
     ABSENT,
     MAX_NODE_SCORE,
+    NODE,
     SKIP,
-    Change,
+    ActionType,
+    ClusterEvent,
     CycleState,
     Filter,
+    Node,
     NodeView,
     Pod,
     PreBind,
     PreFilter,
     PreScore,
+    QueueingHint,
     Rejections,
     Score,
     Status,
@@ -35,7 +39,7 @@ class TenantPools(PreFilter, Filter, PreScore, Score, PreBind):
 
     name = "TenantPools"
     treats_alike = True
-    retry_on = Change.NODE
+    retry_on = (ClusterEvent(NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL),)
 
     def pre_filter(self, state: CycleState, pod: Pod) -> None:
         """Read the pod's tenant, once for the whole decision. The plugin itself is a key that no other plugin uses."""
@@ -47,6 +51,11 @@ class TenantPools(PreFilter, Filter, PreScore, Score, PreBind):
         own = column.values.number_of(state[self])
         others = (numbers != ABSENT) & (numbers != own)
         return Rejections.where(others, OTHER_TENANT) if others.any() else None
+
+    def queueing_hint(self, event: ClusterEvent, pod: Pod, old: Node | None, new: Node) -> QueueingHint:
+        """Try a rejected pod again when a node is shared or its tenant's own, and not for nodes of others."""
+        owner = new.metadata.labels.get(TENANT, "")
+        return QueueingHint.queue_if(owner in ("", pod.metadata.labels.get(TENANT, "")))
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeView) -> Status | None:
         """Skip pods of no tenant: all nodes left are shared."""

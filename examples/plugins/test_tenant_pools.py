@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from examples.plugins.tenant_pools import OTHER_TENANT, TENANT, TenantPools
-from extender_service.plugin_api import CycleState, Node, Pod
+from extender_service.plugin_api import NODE, ActionType, ClusterEvent, CycleState, Node, Pod, QueueingHint
 from extender_service.testing import Trial, make_node, make_pod
 
 REFUSED = "node(s) belonged to another tenant"
@@ -36,6 +36,16 @@ def test_who_owns_no_node_shares(trial: Trial, tenant: str) -> None:
 
 def test_a_pod_of_no_tenant_has_no_preference(trial: Trial) -> None:
     assert trial.scores(TenantPools(None, trial.handle), pod()) == {}
+
+
+@pytest.mark.parametrize(("owner", "hint"), [("red", "QUEUE"), ("", "QUEUE"), ("blue", "SKIP")])
+def test_a_rejected_pod_is_tried_again_for_shared_nodes_and_its_tenants_own(
+    trial: Trial, owner: str, hint: str
+) -> None:
+    plugin = TenantPools(None, trial.handle)
+    relabelled = ClusterEvent(NODE, ActionType.UPDATE_NODE_LABEL)
+    said = plugin.queueing_hint(relabelled, pod("red"), node("blue-1", "blue"), node("blue-1", owner))
+    assert said is QueueingHint[hint]
 
 
 def test_a_node_that_changed_hands_after_the_decision_is_not_bound_to(trial: Trial) -> None:

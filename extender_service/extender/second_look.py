@@ -7,6 +7,19 @@ from collections.abc import Callable
 
 from extender_service.cluster.state.changes import Change
 from extender_service.cluster.state.cluster import Cluster
+from extender_service.framework.cluster_event import (
+    CSI_DRIVER,
+    CSI_NODE,
+    CSI_STORAGE_CAPACITY,
+    NODE,
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
+    POD,
+    STORAGE_CLASS,
+    WILD_CARD,
+    ActionType,
+    ClusterEvent,
+)
 from extender_service.scheduling.decision import Decision
 from extender_service.seams import Clock
 
@@ -56,8 +69,11 @@ class SecondLook:
             started = clock()
             if started >= give_up_at:
                 break
+            helpful = _helpful(decision)
+            if not helpful:
+                break
             looked_again = True
-            came = await self._cluster.changes.wait(_helpful(decision), give_up_at - started)
+            came = await self._cluster.changes.wait(helpful, give_up_at - started)
             self._budget.spend(clock() - started)
             if not came:
                 break
@@ -71,11 +87,38 @@ def _is_worthwhile(refused: Decision) -> bool:
     return len(names) > 0 and not asks_only_nominated and not refused.is_final
 
 
+# What the cluster reports when an object of a resource is added, updated or deleted.
+_REPORTED = {
+    NODE: (Change.NODE_ADDED, Change.NODE_UPDATED, Change.NODE_REMOVED),
+    POD: (Change.POD_ADDED, Change.POD_ADDED, Change.POD_REMOVED),
+    PERSISTENT_VOLUME: (Change.VOLUME,) * 3,
+    PERSISTENT_VOLUME_CLAIM: (Change.CLAIM,) * 3,
+    STORAGE_CLASS: (Change.STORAGE_CLASS,) * 3,
+    CSI_NODE: (Change.CSI_NODE,) * 3,
+    CSI_DRIVER: (Change.CSI_DRIVER,) * 3,
+    CSI_STORAGE_CAPACITY: (Change.CSI_STORAGE_CAPACITY,) * 3,
+}
+_NOTHING = (Change(0),) * 3
+_ACTIONS = (ActionType.ADD, ActionType.UPDATE, ActionType.DELETE)
+
+
 def _helpful(decision: Decision) -> Change:
     """Return the changes after which a plugin that refused nodes could pass one."""
     changes = Change.NODE_ADDED if decision.question.nodes.unknown else Change(0)
     refusing = decision.verdicts.rejecting_plugins()
-    for plugin in decision.profile.filter:
+    for plugin in decision.profile.rejecting:
         if plugin.name in refusing:
-            changes |= plugin.retry_on
-    return changes or Change.ANY
+            for event in plugin.retry_on:
+                changes |= _reported(event)
+    return changes
+
+
+def _reported(event: ClusterEvent) -> Change:
+    """Return what the cluster reports when an event happens: nothing for a kind that it does not keep."""
+    by_action = _REPORTED.values() if event.resource == WILD_CARD else [_REPORTED.get(event.resource, _NOTHING)]
+    changes = Change(0)
+    for reported in by_action:
+        for action, change in zip(_ACTIONS, reported, strict=True):
+            if event.action & action:
+                changes |= change
+    return changes

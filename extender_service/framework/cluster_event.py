@@ -59,8 +59,30 @@ class ClusterEvent(NamedTuple):
         return self.is_wild_card or (self.resource in (WILD_CARD, event.resource) and bool(self.action & event.action))
 
 
+# Every change of a kind that the scheduler watches of itself (UnrollWildCardResource). v1.31.1's kinds of dynamic
+# resource allocation are left out: as that is off by default, their events never come.
+EVERY_CHANGE: Final = tuple(
+    ClusterEvent(resource, ActionType.ALL)
+    for resource in (
+        POD,
+        NODE,
+        PERSISTENT_VOLUME,
+        PERSISTENT_VOLUME_CLAIM,
+        CSI_NODE,
+        CSI_DRIVER,
+        CSI_STORAGE_CAPACITY,
+        STORAGE_CLASS,
+    )
+)
+
+
 class QueueingHint(enum.Enum):
     """Whether a change can make a rejected pod schedulable."""
 
     SKIP = "QueueSkip"
     QUEUE = "Queue"
+
+    @classmethod
+    def queue_if(cls, helps: bool) -> "QueueingHint":  # noqa: FBT001 - the name says what it means
+        """Return QUEUE if the change helps, else SKIP."""
+        return cls.QUEUE if helps else cls.SKIP

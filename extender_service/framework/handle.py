@@ -5,6 +5,7 @@ from random import Random
 from typing import Protocol
 
 from extender_service.cluster.state.cluster import Cluster
+from extender_service.config.release import FEATURE_GATES, FeatureGates
 from extender_service.framework.waiting_pods import WaitingPods
 from extender_service.kube.types.core import Pod
 from extender_service.kube.types.storage import PersistentVolume, PersistentVolumeClaim
@@ -41,12 +42,21 @@ class API(Pods, Volumes, Protocol):
 
 class Handle:
     """What a plugin may use besides its arguments: the cluster, the API for pods and volumes, the pods that wait, a
-    clock and a random source."""
+    clock and a random source; and the feature gates, for the in-tree plugins."""
 
-    def __init__(self, cluster: Cluster, api: API, *, clock: Clock = time.monotonic, random: Random = RANDOM) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        api: API,
+        *,
+        clock: Clock = time.monotonic,
+        random: Random = RANDOM,
+        gates: FeatureGates = FEATURE_GATES,
+    ) -> None:
         self.cluster = cluster
         self.pods: Pods = api
         self.volumes: Volumes = api
         self.waiting_pods = WaitingPods()
         self.clock = clock
         self.random = random
+        self.gates = gates

@@ -6,15 +6,15 @@ The points and their contracts are those of k8s.io/kubernetes/pkg/scheduler/fram
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.state.changes import Change
 from extender_service.cluster.view.node_view import NodeView
+from extender_service.framework.cluster_event import EVERY_CHANGE, ClusterEvent, QueueingHint
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
 from extender_service.framework.status import Rejections, Status
@@ -29,6 +29,8 @@ class Plugin(ABC):
     """Base of all plugins. `name` is the one used in configurations; `args` is an `args_type`, or None without one.
 
     `reads` are the kinds of objects that the plugin needs in the cluster besides nodes and pods.
+    `retry_on` are the changes after which a pod that the plugin rejected is worth another attempt (EventsToRegister):
+    none for a pod that waits only for a change of its own. It is read once, when the plugin has been constructed.
     With `treats_alike`, the plugin's answer about a pod also holds for a pod that differs only in its name, UID, times
     and own volumes, as long as nothing else changes in the cluster. So it can be asked before that pod arrives.
     """
@@ -37,10 +39,21 @@ class Plugin(ABC):
     args_type: ClassVar[type | None] = None
     reads: ClassVar[frozenset[type[Object]]] = frozenset()
     treats_alike: ClassVar[bool] = False
+    retry_on: Sequence[ClusterEvent] = EVERY_CHANGE
 
     def __init__(self, args: Any, handle: Handle) -> None:
         self.args = args
         self.handle = handle
+
+    def queueing_hint(self, event: ClusterEvent, pod: Pod, old: Any, new: Any) -> QueueingHint:
+        """Return whether a change can help a pod that this plugin rejected (QueueingHintFn).
+
+        `event` is what happened, one that `retry_on` has; `old` and `new` are the object before and after it. `old` is
+        None for an object that was added, `new` for one that was deleted. An exception counts as QUEUE, so that no pod
+        is forgotten. Called only with the feature gate SchedulerQueueingHints; without it, every change helps.
+        """
+        del event, pod, old, new
+        return QueueingHint.QUEUE
 
 
 class PreEnqueue(Plugin):
@@ -77,9 +90,6 @@ class PreFilter(Plugin):
 
 class Filter(Plugin):
     """Rejects nodes that cannot run the pod."""
-
-    # Changes that can make a node fit that this plugin rejected (EventsToRegister).
-    retry_on: ClassVar[Change] = Change.ANY
 
     @abstractmethod
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:

@@ -86,6 +86,12 @@ class Profile:
         return all(plugin.treats_alike for plugin in (*self.pre_filter, *self.filter, *self.pre_score, *scoring))
 
     @property
+    def rejecting(self) -> tuple[Plugin, ...]:
+        """The plugins whose rejection is remembered with the pod, each once: those of all points that can reject."""
+        points = (self.pre_enqueue, self.pre_filter, self.filter, self.reserve, self.permit, self.pre_bind)
+        return tuple({plugin.name: plugin for point in points for plugin in point}.values())
+
+    @property
     def sets_aside(self) -> bool:
         """Whether plugins act between the decision and Bind, and need the state that they stored in the decision."""
         return bool(self.reserve or self.permit or self.pre_bind)

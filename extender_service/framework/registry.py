@@ -14,6 +14,7 @@ from extender_service.framework.discovery import PluginLoadError
 from extender_service.framework.handle import Handle
 from extender_service.framework.interface import Plugin, extension_points
 from extender_service.framework.profile import Profile
+from extender_service.framework.queueing_hints import RetryOnError, check_retry_on
 from extender_service.kube.types.core import Object
 
 log = logging.getLogger(__name__)
@@ -96,10 +97,16 @@ def _made(plugin: type[Plugin], profile: KubeSchedulerProfile, handle: Handle) -
     """Construct a plugin. Raises ConfigError, also where the plugin itself rejects its arguments."""
     args = _args(plugin, profile)
     try:
-        return plugin(args, handle)
+        made = plugin(args, handle)
     except ValueError as error:
         where = f"profile {profile.scheduler_name}: pluginConfig of {plugin.name}: args"
         raise ConfigError([Problem(where, str(error))]) from error
+    try:
+        check_retry_on(made)
+    except RetryOnError as error:
+        where = f"profile {profile.scheduler_name}: plugin {plugin.name}"
+        raise ConfigError([Problem(where, str(error))]) from error
+    return made
 
 
 def _args(plugin: type[Plugin], profile: KubeSchedulerProfile) -> Any:

@@ -11,9 +11,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from extender_service.cluster.pods.pod_volumes import InTreeUse, PodVolumes
-from extender_service.cluster.state.changes import Change
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.cluster.volumes.attachments import Fault
+from extender_service.framework.cluster_event import (
+    NODE,
+    PERSISTENT_VOLUME_CLAIM,
+    POD,
+    ActionType,
+    ClusterEvent,
+)
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
 from extender_service.framework.interface import Filter, PreFilter
@@ -51,7 +57,11 @@ class InTreeVolumeLimits(PreFilter, Filter):
     reads: ClassVar[frozenset[type[Object]]] = frozenset(
         {PersistentVolume, PersistentVolumeClaim, StorageClass, CSINode}
     )
-    retry_on: ClassVar[Change] = Change.NODE_ADDED | Change.POD_REMOVED | Change.CLAIM
+    retry_on = (
+        ClusterEvent(NODE, ActionType.ADD),
+        ClusterEvent(POD, ActionType.DELETE),
+        ClusterEvent(PERSISTENT_VOLUME_CLAIM, ActionType.ADD),
+    )
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)

@@ -6,13 +6,13 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.state.changes import Change
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.config.args import PluginArgs
 from extender_service.config.model import OmitMissing
 from extender_service.config.problems import Problem
 from extender_service.config.release import FeatureGates
 from extender_service.config.strict_objects import StrictObject
+from extender_service.framework.cluster_event import NODE, ActionType, ClusterEvent, QueueingHint
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
 from extender_service.framework.interface import Filter, PreFilter, PreScore, Score
@@ -31,7 +31,8 @@ from extender_service.kube.parsing.selectors import (
 )
 from extender_service.kube.parsing.selectors import ParsedNodeSelector as ParsedSelector
 from extender_service.kube.types import core
-from extender_service.kube.types.core import NodeSelector, Pod, PreferredSchedulingTerm
+from extender_service.kube.types.core import Node, NodeSelector, Pod, PreferredSchedulingTerm
+from extender_service.plugins.shared.event_objects import only_new
 from extender_service.plugins.shared.node_matching import matches_affinity, matches_node_selector, preference
 from extender_service.plugins.shared.normalization import scale_to_max
 
@@ -78,7 +79,7 @@ class NodeAffinity(PreFilter, Filter, PreScore, Score):
     name: ClassVar[str] = "NodeAffinity"
     treats_alike: ClassVar[bool] = True
     args_type: ClassVar[type | None] = NodeAffinityArgs
-    retry_on: ClassVar[Change] = Change.NODE
+    retry_on = (ClusterEvent(NODE, ActionType.ADD | ActionType.UPDATE),)
 
     def __init__(self, args: NodeAffinityArgs, handle: Handle) -> None:
         super().__init__(args, handle)
@@ -115,6 +116,18 @@ class NodeAffinity(PreFilter, Filter, PreScore, Score):
         """Give the node with the most weight the most points."""
         preferred = state[_PREFERRED] if _PREFERRED in state else _preferred(pod)
         return nodes.remembered_at(scores, _points, preferred)
+
+    def queueing_hint(self, event: ClusterEvent, pod: Pod, old: object, new: object) -> QueueingHint:
+        """Queue for a node that matches."""
+        node = only_new(Node, old, new).metadata
+        if self._enforced is not None and not self._enforced.matches(node.labels, node.name):
+            return QueueingHint.SKIP
+        required = required_node_affinity(pod.spec)
+        if required.matches(node.labels, node.name):
+            return QueueingHint.QUEUE
+        if required.affinity is not None and required.affinity.error and required.node_selector.matches(node.labels):
+            raise PluginError(required.affinity.error)
+        return QueueingHint.SKIP
 
 
 def _rejections(nodes: NodeView, required: RequiredNodeAffinity, enforced: ParsedSelector | None) -> Rejections | None:

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.nodes.label_columns import ABSENT
-from extender_service.cluster.state.changes import Change
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.config.args import PluginArgs
 from extender_service.config.model import Many, OmitEmpty
 from extender_service.config.problems import Problem, invalid
 from extender_service.config.release import FeatureGates
+from extender_service.framework.cluster_event import NODE, ActionType, ClusterEvent
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.interface import MAX_NODE_SCORE, Filter, Score
 from extender_service.framework.status import Rejections, unresolvable
@@ -60,7 +60,7 @@ class NodeLabel(Filter, Score):
     treats_alike: ClassVar[bool] = True
     args_type: ClassVar[type | None] = NodeLabelArgs
     args: NodeLabelArgs
-    retry_on: ClassVar[Change] = Change.NODE
+    retry_on = (ClusterEvent(NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL),)
 
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
         """Reject nodes whose labels are not as required."""

@@ -2,8 +2,8 @@
 
 from typing import ClassVar
 
-from extender_service.cluster.state.changes import Change
 from extender_service.cluster.view.node_view import NodeView
+from extender_service.framework.cluster_event import NODE, ActionType, ClusterEvent
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.interface import Filter
 from extender_service.framework.status import Rejections, unresolvable
@@ -17,7 +17,7 @@ class NodeName(Filter):
 
     name: ClassVar[str] = "NodeName"
     treats_alike: ClassVar[bool] = True
-    retry_on: ClassVar[Change] = Change.NODE
+    retry_on = (ClusterEvent(NODE, ActionType.ADD | ActionType.UPDATE),)
 
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
         """Reject the other nodes."""

@@ -6,12 +6,13 @@ from typing import ClassVar
 import numpy as np
 
 from extender_service.cluster.amounts.requests import EVERY_ADDRESS, HostPort, host_ports
-from extender_service.cluster.state.changes import Change
 from extender_service.cluster.view.node_view import NodeView
+from extender_service.framework.cluster_event import NODE, POD, ActionType, ClusterEvent, QueueingHint
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.interface import Filter, PreFilter
 from extender_service.framework.status import SKIP, Rejections, Status, unschedulable
 from extender_service.kube.types.core import Pod
+from extender_service.plugins.shared.event_objects import only_old
 
 PORTS_TAKEN = unschedulable("node(s) didn't have free ports for the requested pod ports")
 
@@ -23,7 +24,10 @@ class NodePorts(PreFilter, Filter):
 
     name: ClassVar[str] = "NodePorts"
     treats_alike: ClassVar[bool] = True
-    retry_on: ClassVar[Change] = Change.NODE | Change.POD_REMOVED
+    retry_on = (
+        ClusterEvent(POD, ActionType.DELETE),
+        ClusterEvent(NODE, ActionType.ADD | ActionType.UPDATE),
+    )
 
     def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:
         """Store the pod's host ports in the state; skip Filter if there are none."""
@@ -45,6 +49,14 @@ class NodePorts(PreFilter, Filter):
         conflicts = np.zeros(len(sets), np.bool_)
         conflicts[conflicting] = True
         return Rejections.where(conflicts[numbers], PORTS_TAKEN)
+
+    def queueing_hint(self, event: ClusterEvent, pod: Pod, old: object, new: object) -> QueueingHint:
+        """Queue for a pod that was deleted from a node and had a port that the pod wants, and for any node."""
+        if event.resource == NODE:
+            return QueueingHint.QUEUE
+        deleted = only_old(Pod, old, None)
+        is_freed = bool(deleted.spec.node_name) and conflict(host_ports(pod.spec), host_ports(deleted.spec))
+        return QueueingHint.queue_if(is_freed)
 
 
 def conflict(wanted: Collection[HostPort], used: Collection[HostPort]) -> bool:

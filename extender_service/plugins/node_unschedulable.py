@@ -2,12 +2,13 @@
 
 from typing import ClassVar
 
-from extender_service.cluster.state.changes import Change
 from extender_service.cluster.view.node_view import NodeView
+from extender_service.framework.cluster_event import NODE, ActionType, ClusterEvent, QueueingHint
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.interface import Filter
 from extender_service.framework.status import Rejections, unresolvable
-from extender_service.kube.types.core import Pod, Taint
+from extender_service.kube.types.core import Node, Pod, Taint
+from extender_service.plugins.shared.event_objects import only_new
 from extender_service.plugins.shared.tolerations import NO_SCHEDULE, is_tolerated
 
 UNSCHEDULABLE = unresolvable("node(s) were unschedulable")
@@ -19,12 +20,16 @@ class NodeUnschedulable(Filter):
 
     name: ClassVar[str] = "NodeUnschedulable"
     treats_alike: ClassVar[bool] = True
-    retry_on: ClassVar[Change] = Change.NODE
+    retry_on = (ClusterEvent(NODE, ActionType.ADD | ActionType.UPDATE),)
 
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
         """Reject cordoned nodes."""
         rejections = nodes.remembered(_rejections)
         return None if rejections is None or is_tolerated(_CORDON, pod.spec.tolerations) else rejections
+
+    def queueing_hint(self, event: ClusterEvent, pod: Pod, old: object, new: object) -> QueueingHint:
+        """Queue for a node that is not cordoned."""
+        return QueueingHint.queue_if(not only_new(Node, old, new).spec.unschedulable)
 
 
 def _rejections(nodes: NodeView) -> Rejections | None:

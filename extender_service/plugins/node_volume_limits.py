@@ -8,15 +8,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.nodes.volume_support import VolumeSupport, limit_key
-from extender_service.cluster.state.changes import Change
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.cluster.volumes.attachments import Attachment, Fault, attachments
+from extender_service.framework.cluster_event import (
+    CSI_NODE,
+    PERSISTENT_VOLUME_CLAIM,
+    POD,
+    ActionType,
+    ClusterEvent,
+    QueueingHint,
+)
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.interface import Filter, PreFilter
 from extender_service.framework.status import SKIP, Code, Rejections, Status, unresolvable, unschedulable
-from extender_service.kube.parsing.csi_migration import PLUGINS
-from extender_service.kube.types.core import Object, Pod
+from extender_service.kube.parsing.csi_migration import PLUGINS, in_tree_plugin
+from extender_service.kube.types.core import Object, Pod, Volume
 from extender_service.kube.types.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
+from extender_service.plugins.shared.event_objects import only_old
 
 TOO_MANY = unschedulable("node(s) exceed max volume count")
 
@@ -36,7 +44,11 @@ class NodeVolumeLimits(PreFilter, Filter):
     reads: ClassVar[frozenset[type[Object]]] = frozenset(
         {PersistentVolume, PersistentVolumeClaim, StorageClass, CSINode}
     )
-    retry_on: ClassVar[Change] = Change.CSI_NODE | Change.POD_REMOVED | Change.CLAIM
+    retry_on = (
+        ClusterEvent(CSI_NODE, ActionType.ADD),
+        ClusterEvent(POD, ActionType.DELETE),
+        ClusterEvent(PERSISTENT_VOLUME_CLAIM, ActionType.ADD),
+    )
 
     def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:
         """Skip Filter for pods without volumes that could count."""
@@ -61,6 +73,14 @@ class NodeVolumeLimits(PreFilter, Filter):
             for key in {limit_key(volume.driver): None for volume in volumes}:
                 numbers[undecided & self._exceeds(nodes, key, volumes)] = 1
         return Rejections.per_value(numbers, statuses) if numbers.any() else None
+
+    def queueing_hint(self, event: ClusterEvent, pod: Pod, old: object, new: object) -> QueueingHint:
+        """Queue for a pod with a volume that could count and that was deleted from a node, any new CSINode or claim."""
+        if event.resource != POD:
+            return QueueingHint.QUEUE
+        deleted = only_old(Pod, old, new).spec
+        helps = bool(deleted.node_name) and any(_may_count(volume) for volume in deleted.volumes)
+        return QueueingHint.queue_if(helps)
 
     def _find_faults(
         self, nodes: NodeView, undecided: Mask, numbers: NDArray[np.intp], statuses: list[Status | None]
@@ -123,6 +143,10 @@ class NodeVolumeLimits(PreFilter, Filter):
             before = np.count_nonzero(pods.row[holders] == rows[position])
             change[position] += int(before + more > 0) - int(before > 0)
         return change
+
+
+def _may_count(volume: Volume) -> bool:
+    return volume.persistent_volume_claim is not None or volume.ephemeral is not None or bool(in_tree_plugin(volume))
 
 
 def _counts(nodes: NodeView, plugin: str) -> Mask:

@@ -6,12 +6,14 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.state.changes import Change
 from extender_service.cluster.view.node_view import NodeView
+from extender_service.framework.cluster_event import NODE, POD, ActionType, ClusterEvent, QueueingHint
 from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.handle import Handle
 from extender_service.framework.interface import Filter, PreScore, Score
 from extender_service.framework.status import Rejections, Status, unresolvable
-from extender_service.kube.types.core import Pod, Taint, Toleration
+from extender_service.kube.types.core import Node, Pod, Taint, Toleration
+from extender_service.plugins.shared.event_objects import old_and_new, only_new, only_old
 from extender_service.plugins.shared.normalization import scale_to_max
 from extender_service.plugins.shared.tolerations import PREFER_NO_SCHEDULE, first_untolerated, is_tolerated
 
@@ -24,7 +26,12 @@ class TaintToleration(Filter, PreScore, Score):
 
     name: ClassVar[str] = "TaintToleration"
     treats_alike: ClassVar[bool] = True
-    retry_on: ClassVar[Change] = Change.NODE
+    retry_on: Sequence[ClusterEvent] = (ClusterEvent(NODE, ActionType.ADD | ActionType.UPDATE),)
+
+    def __init__(self, args: None, handle: Handle) -> None:
+        super().__init__(args, handle)
+        if handle.gates.scheduler_queueing_hints:
+            self.retry_on = (*self.retry_on, ClusterEvent(POD, ActionType.UPDATE))
 
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
         """Reject by the first taint that is not tolerated."""
@@ -45,6 +52,26 @@ class TaintToleration(Filter, PreScore, Score):
     def normalize(self, state: CycleState, pod: Pod, nodes: NodeView, scores: NDArray[np.int64]) -> NDArray[np.int64]:
         """Give the node with the fewest such taints the most points."""
         return nodes.remembered_at(scores, _points, pod.spec.tolerations)
+
+    def queueing_hint(self, event: ClusterEvent, pod: Pod, old: object, new: object) -> QueueingHint:
+        """Queue for a node that the pod tolerates and did not before, and for another toleration of the pod."""
+        helps = _more_tolerations if event.resource == POD else _is_tolerated_now
+        return QueueingHint.queue_if(helps(pod, old, new))
+
+
+def _is_tolerated_now(pod: Pod, old: object, new: object) -> bool:
+    before, after = old_and_new(Node, old, new)[0], only_new(Node, old, new)
+    if before is not None and first_untolerated(before.spec.taints, pod.spec.tolerations) is None:
+        return False
+    return first_untolerated(after.spec.taints, pod.spec.tolerations) is None
+
+
+def _more_tolerations(pod: Pod, old: object, new: object) -> bool:
+    before, after = only_old(Pod, old, new), only_new(Pod, old, new)
+    if after.metadata.uid != pod.metadata.uid:
+        return False
+    # The API server lets tolerations be added, and nothing else.
+    return len(after.spec.tolerations) != len(before.spec.tolerations)
 
 
 def _rejections(nodes: NodeView, tolerations: tuple[Toleration, ...]) -> Rejections | None:

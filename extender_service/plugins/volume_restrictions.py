@@ -6,15 +6,23 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.pods.pod_volumes import NO_VOLUMES, DiskUse
-from extender_service.cluster.state.changes import Change
+from extender_service.cluster.pods.pod_volumes import NO_VOLUMES, DiskUse, disk_uses
 from extender_service.cluster.view.node_view import NodeView
+from extender_service.framework.cluster_event import (
+    NODE,
+    PERSISTENT_VOLUME_CLAIM,
+    POD,
+    ActionType,
+    ClusterEvent,
+    QueueingHint,
+)
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.interface import Filter, PreFilter
 from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.status import SKIP, Rejections, Status, unresolvable, unschedulable
 from extender_service.kube.types.core import Object, Pod
 from extender_service.kube.types.storage import PersistentVolumeClaim
+from extender_service.plugins.shared.event_objects import only_new, only_old
 
 DISK_CONFLICT = unschedulable("node(s) had no available disk")
 CLAIM_CONFLICT = unschedulable(
@@ -43,7 +51,11 @@ class VolumeRestrictions(PreFilter, Filter):
     name: ClassVar[str] = "VolumeRestrictions"
     treats_alike: ClassVar[bool] = True
     reads: ClassVar[frozenset[type[Object]]] = frozenset({PersistentVolumeClaim})
-    retry_on: ClassVar[Change] = Change.NODE_ADDED | Change.POD_REMOVED | Change.CLAIM
+    retry_on = (
+        ClusterEvent(POD, ActionType.DELETE),
+        ClusterEvent(NODE, ActionType.ADD),
+        ClusterEvent(PERSISTENT_VOLUME_CLAIM, ActionType.ADD),
+    )
 
     def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:
         """Look up the pod's claims; skip Filter if the pod has no disks and none of its claims is in use."""
@@ -74,6 +86,16 @@ class VolumeRestrictions(PreFilter, Filter):
             numbers[nodes.pods_among(self.handle.cluster.held_volumes.disks.slots(*disks)) > 0] = 2
         return Rejections.per_value(numbers, [None, CLAIM_CONFLICT, DISK_CONFLICT]) if numbers.any() else None
 
+    def queueing_hint(self, event: ClusterEvent, pod: Pod, old: object, new: object) -> QueueingHint:
+        """Queue for a deleted pod that had a disk or claim of the pod, a new claim of the pod, and any new node."""
+        helps = True
+        if event.resource == POD:
+            helps = _shares_volume(pod, only_old(Pod, old, new))
+        elif event.resource == PERSISTENT_VOLUME_CLAIM:
+            claim = only_new(PersistentVolumeClaim, old, new).metadata
+            helps = claim.namespace == pod.metadata.namespace and claim.name in _claim_names(pod)
+        return QueueingHint.queue_if(helps)
+
     def _is_in_use(self, namespace: str, name: str) -> bool:
         cluster = self.handle.cluster
         rows = cluster.pods.row[cluster.held_volumes.claims.slots((namespace, name))]
@@ -89,6 +111,20 @@ class VolumeRestrictions(PreFilter, Filter):
             return by_slot[slots]
 
         return claims.in_use + nodes.added((self.name, claims.names), uses)
+
+
+def _shares_volume(pod: Pod, other: Pod) -> bool:
+    """Whether a pod of the same namespace has a disk that the pod cannot have beside it, or a claim of the pod."""
+    if other.metadata.namespace != pod.metadata.namespace:
+        return False
+    used = {use for volume in other.spec.volumes for use in disk_uses(volume)}
+    excluded = {excluded for volume in pod.spec.volumes for use in disk_uses(volume) for excluded in _excluded_by(use)}
+    return not used.isdisjoint(excluded) or not _claim_names(pod).isdisjoint(_claim_names(other))
+
+
+def _claim_names(pod: Pod) -> set[str]:
+    sources = [volume.persistent_volume_claim for volume in pod.spec.volumes]
+    return {source.claim_name for source in sources if source is not None}
 
 
 def _excluded_by(use: DiskUse) -> list[DiskUse]:

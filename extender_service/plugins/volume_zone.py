@@ -8,14 +8,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.nodes.label_columns import ABSENT
-from extender_service.cluster.state.changes import Change
 from extender_service.cluster.view.node_view import NodeView
+from extender_service.framework.cluster_event import (
+    NODE,
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
+    STORAGE_CLASS,
+    ActionType,
+    ClusterEvent,
+    QueueingHint,
+)
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.interface import Filter, PreFilter
 from extender_service.framework.status import SKIP, Rejections, Status, unresolvable
 from extender_service.kube.parsing.csi_migration import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
 from extender_service.kube.types.core import Object, Pod
 from extender_service.kube.types.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from extender_service.plugins.shared.event_objects import old_and_new, only_new
 
 CONFLICT = unresolvable("node(s) had no available volume zone")
 
@@ -39,7 +48,12 @@ class VolumeZone(PreFilter, Filter):
     name: ClassVar[str] = "VolumeZone"
     treats_alike: ClassVar[bool] = True
     reads: ClassVar[frozenset[type[Object]]] = frozenset({PersistentVolume, PersistentVolumeClaim, StorageClass})
-    retry_on: ClassVar[Change] = Change.NODE | Change.STORAGE_CLASS | Change.CLAIM | Change.VOLUME
+    retry_on = (
+        ClusterEvent(STORAGE_CLASS, ActionType.ADD),
+        ClusterEvent(NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT),
+        ClusterEvent(PERSISTENT_VOLUME_CLAIM, ActionType.ADD | ActionType.UPDATE),
+        ClusterEvent(PERSISTENT_VOLUME, ActionType.ADD | ActionType.UPDATE),
+    )
 
     def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:
         """Collect the zone and region labels of the pod's volumes; skip Filter if there are none."""
@@ -58,6 +72,19 @@ class VolumeZone(PreFilter, Filter):
             return Rejections.where(np.ones(len(nodes), np.bool_), topologies)
         elsewhere = nodes.kept_by_facts(_elsewhere, tuple(topologies))
         return Rejections.where(elsewhere, CONFLICT) if elsewhere.any() else None
+
+    def queueing_hint(self, event: ClusterEvent, pod: Pod, old: object, new: object) -> QueueingHint:
+        """Queue for a claim of the pod, a volume that is new or elsewhere now, a class that waits for its pods, and any
+        node."""
+        helps = True
+        if event.resource == STORAGE_CLASS:
+            helps = only_new(StorageClass, None, new).volume_binding_mode == _WAIT
+        elif event.resource == PERSISTENT_VOLUME_CLAIM:
+            helps = _is_claimed(pod, only_new(PersistentVolumeClaim, old, new))
+        elif event.resource == PERSISTENT_VOLUME:
+            before, after = old_and_new(PersistentVolume, old, new)[0], only_new(PersistentVolume, old, new)
+            helps = before is None or list(topologies_of(before)) != list(topologies_of(after))
+        return QueueingHint.queue_if(helps)
 
     def _topologies(self, pod: Pod) -> list[Topology] | Status:
         topologies: list[Topology] = []
@@ -92,6 +119,13 @@ class VolumeZone(PreFilter, Filter):
         if storage_class.volume_binding_mode is None:
             return unresolvable(f'VolumeBindingMode not set for StorageClass "{class_name}"')
         return None if storage_class.volume_binding_mode == _WAIT else unresolvable("PersistentVolume had no name")
+
+
+def _is_claimed(pod: Pod, claim: PersistentVolumeClaim) -> bool:
+    return claim.metadata.namespace == pod.metadata.namespace and any(
+        volume.persistent_volume_claim is not None and volume.persistent_volume_claim.claim_name == claim.metadata.name
+        for volume in pod.spec.volumes
+    )
 
 
 def topologies_of(volume: PersistentVolume) -> Iterator[Topology]:

@@ -6,6 +6,7 @@ TESTS = Path(__file__).parent
 PACKAGE = TESTS.parents[1] / "extender_service"
 
 TYPES = "types alone: whatever decodes or encodes them shows that they are right"
+HINTS = "tests/lockstep/hints"
 WITHOUT = {
     "cluster/pods/pod_changes.py": "pods/test_pod_counts.py and test_running_terms.py: they follow it",
     "cluster/view/hypothetical_columns.py": "view/test_hypothetical.py",
@@ -38,6 +39,10 @@ WITHOUT = {
     "kube/types/policy.py": TYPES,
     "kube/types/storage.py": TYPES,
     "kube/types/workloads.py": TYPES,
+    "plugins/inter_pod_affinity/hints.py": HINTS,
+    "plugins/pod_topology_spread/hints.py": HINTS,
+    "plugins/shared/event_objects.py": HINTS,
+    "plugins/volume_binding/hints.py": HINTS,
     "plugins/default_binder.py": "extender/verbs/test_bind.py",
     "plugins/inter_pod_affinity/filtering.py": "inter_pod_affinity/test_plugin.py",
     "plugins/inter_pod_affinity/scoring.py": "inter_pod_affinity/test_plugin.py",

@@ -9,7 +9,7 @@ PACKAGE = Path(__file__).parents[2] / "extender_service"
 # Kubernetes itself has one name for two things.
 KUBERNETES = {"NodeAffinity"}
 # A part is called the same in each package.
-PARTS = {"plugin", "filtering", "scoring", "types", "args", "verdicts", "table", "__init__"}
+PARTS = {"plugin", "filtering", "scoring", "hints", "types", "args", "verdicts", "table", "__init__"}
 
 
 def modules() -> dict[Path, ast.Module]:

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.selection.label_sets import LabelSet
-from extender_service.cluster.state.changes import Change
 from extender_service.cluster.view.node_view import NodeView
+from extender_service.framework.cluster_event import NODE, POD, ActionType, ClusterEvent, QueueingHint
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.interface import MAX_NODE_SCORE, Filter, PreFilter, PreScore, Score
 from extender_service.framework.plugin_errors import PluginError
@@ -17,6 +17,7 @@ from extender_service.kube.types.core import Object, Pod
 from extender_service.kube.types.workloads import Namespace
 from extender_service.plugins.inter_pod_affinity.args import InterPodAffinityArgs
 from extender_service.plugins.inter_pod_affinity.filtering import AffinityRequirement
+from extender_service.plugins.inter_pod_affinity.hints import affinity_helped_by_node, affinity_helped_by_pod
 from extender_service.plugins.inter_pod_affinity.scoring import AffinityPreference
 
 NOT_NEAR = unresolvable("node(s) didn't match pod affinity rules")
@@ -35,7 +36,10 @@ class InterPodAffinity(PreFilter, Filter, PreScore, Score):
     treats_alike: ClassVar[bool] = True
     args_type: ClassVar[type | None] = InterPodAffinityArgs
     reads: ClassVar[frozenset[type[Object]]] = frozenset({Namespace})
-    retry_on: ClassVar[Change] = Change.NODE | Change.POD
+    retry_on = (
+        ClusterEvent(POD, ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE),
+        ClusterEvent(NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT),
+    )
 
     def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:
         """Parse the pod's required terms, and find the running pods whose anti-affinity matches it."""
@@ -99,6 +103,11 @@ class InterPodAffinity(PreFilter, Filter, PreScore, Score):
     def normalize(self, state: CycleState, pod: Pod, nodes: NodeView, scores: NDArray[np.int64]) -> NDArray[np.int64]:
         """Scale the sums linearly: the lowest becomes 0, the highest 100 points."""
         return nodes.remembered_at(scores, _points)
+
+    def queueing_hint(self, event: ClusterEvent, pod: Pod, old: object, new: object) -> QueueingHint:
+        """Queue for a pod or node that comes to meet the required terms, or ceases to violate them."""
+        helps = affinity_helped_by_pod if event.resource == POD else affinity_helped_by_node
+        return QueueingHint.queue_if(helps(pod, old, new))
 
 
 def _has_preferences(pod: Pod) -> bool:

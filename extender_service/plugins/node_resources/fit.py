@@ -13,17 +13,20 @@ from extender_service.cluster.amounts.requests import (
     CPU,
     EPHEMERAL_STORAGE,
     MEMORY,
+    PODS,
     RequestShape,
+    node_allocatable,
     pod_requests,
+    request_shape,
 )
-from extender_service.cluster.state.changes import Change
 from extender_service.cluster.view.node_view import NodeView
+from extender_service.framework.cluster_event import NODE, POD, ActionType, ClusterEvent, QueueingHint
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
 from extender_service.framework.interface import MAX_NODE_SCORE, Filter, PreFilter, PreScore, Score
 from extender_service.framework.status import Code, Rejections, Status
 from extender_service.kube.parsing.resource_names import is_extended_resource, is_scalar_resource
-from extender_service.kube.types.core import Pod
+from extender_service.kube.types.core import Node, Pod
 from extender_service.plugins.node_resources.args import LEAST_ALLOCATED, MOST_ALLOCATED, NodeResourcesFitArgs
 from extender_service.plugins.node_resources.usages import (
     Requests,
@@ -34,6 +37,7 @@ from extender_service.plugins.node_resources.usages import (
     usages,
     weighed_pod,
 )
+from extender_service.plugins.shared.event_objects import only_new, only_old
 from extender_service.plugins.shared.integer_division import divide_towards_zero
 from extender_service.plugins.shared.shape import MAX_SHAPE_SCORE, broken_linear, percent_in_use
 
@@ -49,7 +53,10 @@ class NodeResourcesFit(PreFilter, Filter, PreScore, Score):
     name: ClassVar[str] = "NodeResourcesFit"
     treats_alike: ClassVar[bool] = True
     args_type: ClassVar[type | None] = NodeResourcesFitArgs
-    retry_on: ClassVar[Change] = Change.NODE | Change.POD_REMOVED
+    retry_on = (
+        ClusterEvent(POD, ActionType.DELETE),
+        ClusterEvent(NODE, ActionType.ADD | ActionType.UPDATE),
+    )
 
     def __init__(self, args: NodeResourcesFitArgs, handle: Handle) -> None:
         super().__init__(args, handle)
@@ -84,6 +91,12 @@ class NodeResourcesFit(PreFilter, Filter, PreScore, Score):
         weighed = weighed_pod(nodes, requests, nonzero=True)
         return nodes.kept_by_room(self._scores, weighed)
 
+    def queueing_hint(self, event: ClusterEvent, pod: Pod, old: object, new: object) -> QueueingHint:
+        """Queue for a pod that was deleted from a node, and for a node that has room for the pod while it is empty."""
+        if event.resource == POD:
+            return QueueingHint.queue_if(bool(only_old(Pod, old, new).spec.node_name))
+        return QueueingHint.queue_if(_fits(pod, only_new(Node, old, new)))
+
     def _scores(self, nodes: NodeView, pod: WeighedPod) -> NDArray[np.int64]:
         return self._strategy(usages(nodes, pod))
 
@@ -116,6 +129,15 @@ def _lacking(nodes: NodeView, dimensions: tuple[int, ...], amounts: tuple[int, .
     left = nodes.allocatable_of(dimensions) - nodes.requested_of(dimensions)
     lacking: NDArray[np.bool_] = left < np.array(amounts, np.int64)[:, None]
     return lacking
+
+
+def _fits(pod: Pod, node: Node) -> bool:
+    """Whether a node offers what the pod requests; unlike Filter, this does not leave out ignored resources."""
+    offered = node_allocatable(node.status.allocatable)
+    if offered.get(PODS, 0) < 1:
+        return False
+    requested = pod_requests(request_shape(pod.spec)).amounts
+    return all(amount <= offered.get(name, 0) for name, amount in requested if amount > 0)
 
 
 def _strategy(args: NodeResourcesFitArgs) -> Strategy:

@@ -5,8 +5,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.state.changes import Change
+from extender_service.cluster.selection.label_sets import LabelSet, label_set
 from extender_service.cluster.view.node_view import NodeView
+from extender_service.framework.cluster_event import NODE, POD, ActionType, ClusterEvent, QueueingHint
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
 from extender_service.framework.interface import MAX_NODE_SCORE, Filter, PreFilter, PreScore, Score
@@ -24,6 +25,7 @@ from extender_service.plugins.pod_topology_spread.constraints import (
     own_constraints,
 )
 from extender_service.plugins.pod_topology_spread.filtering import SpreadRequirement
+from extender_service.plugins.pod_topology_spread.hints import spread_helped_by_node, spread_helped_by_pod
 from extender_service.plugins.pod_topology_spread.scoring import SpreadPreference
 
 NO_MATCH = unschedulable("node(s) didn't match pod topology spread constraints")
@@ -49,7 +51,12 @@ class PodTopologySpread(PreFilter, Filter, PreScore, Score):
     treats_alike: ClassVar[bool] = True
     args_type: ClassVar[type | None] = PodTopologySpreadArgs
     reads: ClassVar[frozenset[type[Object]]] = frozenset({Service, ReplicationController, ReplicaSet, StatefulSet})
-    retry_on: ClassVar[Change] = Change.ANY
+    retry_on = (
+        ClusterEvent(POD, ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE),
+        ClusterEvent(
+            NODE, ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
+        ),
+    )
 
     def __init__(self, args: PodTopologySpreadArgs, handle: Handle) -> None:
         super().__init__(args, handle)
@@ -58,7 +65,7 @@ class PodTopologySpread(PreFilter, Filter, PreScore, Score):
 
     def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:
         """Find the DoNotSchedule constraints; skip Filter if there are none."""
-        constraints = self._constraints(state, pod, DO_NOT_SCHEDULE, "get constraints from pod: ", "hard")
+        constraints = self._constraints(state.label_set, pod, DO_NOT_SCHEDULE, "get constraints from pod: ", "hard")
         if not constraints.each:
             return SKIP
         state[_REQUIRED] = SpreadRequirement(self.handle.cluster, pod, constraints)
@@ -76,7 +83,7 @@ class PodTopologySpread(PreFilter, Filter, PreScore, Score):
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeView) -> Status | None:
         """Count pods for the ScheduleAnyway constraints; skip Score if there are none."""
-        constraints = self._constraints(state, pod, SCHEDULE_ANYWAY, "calculating preScoreState: ", "soft")
+        constraints = self._constraints(state.label_set, pod, SCHEDULE_ANYWAY, "calculating preScoreState: ", "soft")
         if not constraints.each:
             return SKIP
         # The system's defaults also spread over hosts where nodes have no zone.
@@ -105,12 +112,21 @@ class PodTopologySpread(PreFilter, Filter, PreScore, Score):
             points[ignored] = 0
         return points
 
-    def _constraints(self, state: CycleState, pod: Pod, action: str, doing: str, kind: str) -> Constraints:
+    def queueing_hint(self, event: ClusterEvent, pod: Pod, old: object, new: object) -> QueueingHint:
+        """Queue for pods that the constraints count, or no longer count, and for nodes that have all topology keys."""
+        helps = spread_helped_by_pod if event.resource == POD else spread_helped_by_node
+        return QueueingHint.queue_if(helps(pod, self._hard_constraints, old, new))
+
+    def _hard_constraints(self, pod: Pod) -> Constraints:
+        labelled = label_set(pod.metadata.namespace, pod.metadata.labels)
+        return self._constraints(labelled, pod, DO_NOT_SCHEDULE, "", "hard")
+
+    def _constraints(self, labelled: LabelSet, pod: Pod, action: str, doing: str, kind: str) -> Constraints:
         own = pod.spec.topology_spread_constraints
         if not own:
             workloads, owners = self.handle.cluster.workloads, pod.metadata.owner_references
-            return workloads.remembered(default_constraints, self._defaults, action, state.label_set, owners)
+            return workloads.remembered(default_constraints, self._defaults, action, labelled, owners)
         try:
-            return own_constraints(state.label_set, own, action)
+            return own_constraints(labelled, own, action)
         except SelectorError as error:
             raise PluginError(f"{doing}obtaining pod's {kind} topology spread constraints: {error}") from error

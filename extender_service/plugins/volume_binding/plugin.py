@@ -7,9 +7,20 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.state.changes import Change
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.cluster.volumes.storage_table import STORAGE
+from extender_service.framework.cluster_event import (
+    CSI_DRIVER,
+    CSI_NODE,
+    CSI_STORAGE_CAPACITY,
+    NODE,
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
+    STORAGE_CLASS,
+    ActionType,
+    ClusterEvent,
+    QueueingHint,
+)
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
 from extender_service.framework.interface import MAX_NODE_SCORE, Filter, PreBind, PreFilter, PreScore, Reserve, Score
@@ -26,6 +37,12 @@ from extender_service.plugins.volume_binding.claims import (
     claims_of,
     eligible_nodes,
     sort_out,
+)
+from extender_service.plugins.volume_binding.hints import (
+    helps_after_capacity_change,
+    helps_after_claim_change,
+    helps_after_class_change,
+    helps_after_csi_node_change,
 )
 from extender_service.plugins.volume_binding.provisioning import can_make, has_space, storage_class_of
 from extender_service.plugins.volume_binding.reach import reach_volume
@@ -45,6 +62,13 @@ UNBOUND_IMMEDIATE = unresolvable("pod has unbound immediate PersistentVolumeClai
 _CLAIMS = "VolumeBinding"
 _BINDINGS = "VolumeBinding/bindings"
 _VOLUMES = "VolumeBinding/volumes"
+
+_HELPS = {
+    STORAGE_CLASS: helps_after_class_change,
+    PERSISTENT_VOLUME_CLAIM: helps_after_claim_change,
+    CSI_NODE: helps_after_csi_node_change,
+    CSI_STORAGE_CAPACITY: helps_after_capacity_change,
+}
 
 Mask = NDArray[np.bool_]
 
@@ -97,12 +121,25 @@ class VolumeBinding(PreFilter, Filter, PreScore, Score, Reserve, PreBind):
     treats_alike: ClassVar[bool] = True
     args_type: ClassVar[type | None] = VolumeBindingArgs
     reads: ClassVar[frozenset[type[Object]]] = frozenset({*STORAGE})
-    retry_on: ClassVar[Change] = Change.NODE | Change.STORAGE
+    retry_on = (
+        ClusterEvent(STORAGE_CLASS, ActionType.ADD | ActionType.UPDATE),
+        ClusterEvent(PERSISTENT_VOLUME_CLAIM, ActionType.ADD | ActionType.UPDATE),
+        ClusterEvent(PERSISTENT_VOLUME, ActionType.ADD | ActionType.UPDATE),
+        ClusterEvent(NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT),
+        ClusterEvent(CSI_NODE, ActionType.ADD | ActionType.UPDATE),
+        ClusterEvent(CSI_DRIVER, ActionType.ADD | ActionType.UPDATE),
+        ClusterEvent(CSI_STORAGE_CAPACITY, ActionType.ADD | ActionType.UPDATE),
+    )
 
     def __init__(self, args: VolumeBindingArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         points = [(point.utilization, point.score * (MAX_NODE_SCORE // MAX_SHAPE_SCORE)) for point in args.shape]
         self._by_percent = broken_linear(points) if points else None
+
+    def queueing_hint(self, event: ClusterEvent, pod: Pod, old: object, new: object) -> QueueingHint:
+        """Queue for what could bind or provide the pod's volumes; for any volume, node or driver."""
+        helps = _HELPS.get(event.resource)
+        return QueueingHint.queue_if(helps is None or helps(pod, old, new))
 
     def pre_filter(self, state: CycleState, pod: Pod) -> Status | Collection[str] | None:
         """Sort out the pod's claims; those that need not wait for it must be bound. Local volumes name their nodes."""

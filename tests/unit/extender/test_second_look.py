@@ -5,12 +5,32 @@ from collections.abc import Callable
 import pytest
 from msgspec import structs
 
+from extender_service.cluster.sources.cluster_file import ClusterFile
+from extender_service.cluster.state.changes import Change
+from extender_service.cluster.view.node_view import NodeView
 from extender_service.extender.second_look import PATIENCE_SECONDS, SAVED_SECONDS, SHARE, SecondLook, WaitBudget
+from extender_service.framework.cluster_event import (
+    CSI_NODE,
+    NODE,
+    PERSISTENT_VOLUME_CLAIM,
+    POD,
+    WILD_CARD,
+    ActionType,
+    ClusterEvent,
+)
+from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.interface import Filter, PreFilter
+from extender_service.framework.profile import Profile
+from extender_service.framework.profiles import Profiles
+from extender_service.framework.status import Rejections, Status, unschedulable
 from extender_service.kube.types.core import Pod, PodResourceClaim
 from extender_service.scheduling.decision import Decision
+from extender_service.scheduling.engine import Engine
+from extender_service.scheduling.question import Question
 from tests.support.clock import Clock
 from tests.support.engines import EngineOnTwoNodes
 from tests.support.objects import make_node, make_pod
+from tests.support.stub_plugins import make_handle, stub_cluster
 
 
 def waits_until_refused(budget: WaitBudget) -> int:
@@ -106,3 +126,74 @@ def test_no_time_is_spent_after_the_deadline() -> None:
     clock = Clock()
     look_again = SecondLook(world.cluster, clock).decide(refused, lambda: refused, clock() - 1)
     assert asyncio.run(look_again) == (refused, False)
+
+
+class RefusesPods(PreFilter):
+    """Refuses every pod."""
+
+    name = "RefusesPods"
+
+    def pre_filter(self, state: CycleState, pod: Pod) -> Status:
+        return unschedulable("no")
+
+
+class RefusesNodes(Filter):
+    """Refuses every node."""
+
+    name = "RefusesNodes"
+
+    def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections:
+        return Rejections.where(nodes.exists, unschedulable("no"))
+
+
+def decisions(refuses: type[PreFilter | Filter], event: ClusterEvent | None, change: Change) -> str:
+    """Ask about a pod that a plugin refuses which waits for an event; returns how often it is asked once a change
+    comes."""
+    cluster = stub_cluster("a")
+    plugin = refuses(None, make_handle(cluster))
+    plugin.retry_on = () if event is None else (event,)
+    points = {"preFilter": [(plugin, 1)], "filter": [(plugin, 1)]}
+    profile = Profile("default-scheduler", points)
+    engine = Engine(cluster, Profiles({profile.scheduler_name: profile}), ClusterFile(cluster, []))
+    asked: list[Decision] = []
+
+    def decide() -> Decision:
+        asked.append(engine.decide(Question(make_pod("web"), engine.nodes.all())))
+        return asked[-1]
+
+    async def decided() -> str:
+        looking = asyncio.create_task(SecondLook(cluster, Clock()).decide(decide(), decide, math.inf))
+        await asyncio.sleep(0)
+        cluster.changes.notify(change)
+        _, looked_again = await looking
+        return f"{len(asked)} times" if looked_again else "at once"
+
+    return asyncio.run(decided())
+
+
+WIDGET_ADDED = ClusterEvent("widgets.v1.example.com", ActionType.ADD)
+
+
+@pytest.mark.parametrize("refuses", [RefusesPods, RefusesNodes])
+@pytest.mark.parametrize(
+    ("event", "change", "asked"),
+    [
+        (ClusterEvent(NODE, ActionType.ADD), Change.NODE_ADDED, "2 times"),
+        (ClusterEvent(NODE, ActionType.ADD), Change.NODE_UPDATED, "1 times"),
+        (ClusterEvent(NODE, ActionType.UPDATE_NODE_LABEL), Change.NODE_UPDATED, "2 times"),
+        (ClusterEvent(NODE, ActionType.DELETE), Change.NODE_REMOVED, "2 times"),
+        (ClusterEvent(POD, ActionType.UPDATE_POD_LABEL), Change.POD_ADDED, "2 times"),
+        (ClusterEvent(POD, ActionType.DELETE), Change.POD_REMOVED, "2 times"),
+        (ClusterEvent(POD, ActionType.DELETE), Change.POD_ADDED, "1 times"),
+        (ClusterEvent(PERSISTENT_VOLUME_CLAIM, ActionType.ADD), Change.CLAIM, "2 times"),
+        (ClusterEvent(CSI_NODE, ActionType.UPDATE), Change.CLAIM, "1 times"),
+        (ClusterEvent(WILD_CARD, ActionType.ALL), Change.CSI_DRIVER, "2 times"),
+        (ClusterEvent(WILD_CARD, ActionType.DELETE), Change.NODE_ADDED, "1 times"),
+        (WIDGET_ADDED, Change.ANY, "at once"),
+        (None, Change.ANY, "at once"),
+    ],
+)
+def test_a_refusal_waits_for_what_the_plugin_waits_for(
+    refuses: type[PreFilter | Filter], event: ClusterEvent | None, change: Change, asked: str
+) -> None:
+    assert decisions(refuses, event, change) == asked

@@ -11,6 +11,7 @@ from extender_service.config.loading import parse_config
 from extender_service.config.model import Many, Model
 from extender_service.config.problems import ConfigError
 from extender_service.config.types import KubeSchedulerConfiguration
+from extender_service.framework.cluster_event import ActionType, ClusterEvent
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.discovery import PluginLoadError
 from extender_service.framework.handle import Handle
@@ -179,6 +180,15 @@ def test_what_a_plugin_itself_finds_wrong_with_its_arguments_is_an_error_of_the_
 
     with pytest.raises(ConfigError, match=r"^profile default-scheduler: pluginConfig of Even: args: limit: 3 is odd$"):
         profiles(Registry([Even, *NEEDED]), only(filter="{name: Even}"))
+
+
+def test_a_retry_on_that_means_nothing_is_an_error_of_the_plugin() -> None:
+    class Late(Both):
+        name: ClassVar[str] = "Late"
+        retry_on = (ClusterEvent("Nodes", ActionType.ADD),)
+
+    with pytest.raises(ConfigError, match=r"^profile default-scheduler: plugin Late: retry_on\[0\].resource must be "):
+        profiles(Registry([Late, *NEEDED]), only(filter="{name: Late}"))
 
 
 def test_two_plugins_cannot_have_one_name() -> None:

@@ -1,0 +1,139 @@
+"""Which plugins want to be asked about which change, before a pod that they rejected is tried again.
+
+The rules are those of buildQueueingHintMap in kube-scheduler's scheduler.go. There, a plugin that serves PreBind alone
+is left out, and what it rejects waits for the flush of leftovers; here it has its say like the others.
+"""
+
+import logging
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from extender_service.framework.cluster_event import (
+    EVERY_CHANGE,
+    NODE,
+    WILD_CARD,
+    ActionType,
+    ClusterEvent,
+    QueueingHint,
+)
+from extender_service.framework.interface import Plugin
+from extender_service.framework.plugin_errors import PluginError
+from extender_service.kube.parsing.quantities import QuantityError
+from extender_service.kube.types.core import Pod, pod_name
+
+log = logging.getLogger(__name__)
+
+HintFunction = Callable[[ClusterEvent, Pod, Any, Any], QueueingHint]
+
+_KNOWN = (*(event.resource for event in EVERY_CHANGE), WILD_CARD)
+# What schema.ParseResourceArg takes apart, such as widgets.v1.example.com; the group of core kinds is empty.
+_PLURAL_VERSION_GROUP = re.compile(r"[a-z0-9-]+\.v[0-9]+((alpha|beta)[0-9]+)?\.[a-z0-9.-]*")
+_NODE_TAINTED = ClusterEvent(NODE, ActionType.UPDATE_NODE_TAINT)
+
+
+class RegisteredHint(NamedTuple):
+    """A plugin that registered an event, and the function to ask with (event, pod, old, new). It does not raise."""
+
+    plugin: str
+    ask: HintFunction
+
+
+QueueingHints = Mapping[ClusterEvent, Sequence[RegisteredHint]]
+
+
+class RetryOnError(ValueError):
+    """A plugin's `retry_on` that means nothing; the text says what would be right."""
+
+
+def queueing_hints(plugins: Iterable[Plugin], *, enabled: bool) -> QueueingHints:
+    """Return the plugins to ask by the event that they registered, in the order of the plugins.
+
+    `enabled` is the feature gate SchedulerQueueingHints; without it, all functions answer QUEUE. Raises RetryOnError.
+    """
+    hints: dict[ClusterEvent, list[RegisteredHint]] = {}
+    for plugin in plugins:
+        check_retry_on(plugin)
+        ask = _Asking(plugin) if enabled else _queue
+        for event in plugin.retry_on:
+            hints.setdefault(event, []).append(RegisteredHint(plugin.name, ask))
+        if _misses_nodes(plugin.retry_on):
+            hints.setdefault(_NODE_TAINTED, []).append(RegisteredHint(plugin.name, _queue))
+    return hints
+
+
+def check_retry_on(plugin: Plugin) -> None:
+    """Raise RetryOnError unless a plugin's `retry_on` is a sequence of events that can happen."""
+    events: object = plugin.retry_on
+    if isinstance(events, ClusterEvent | str) or not isinstance(events, Sequence):
+        raise RetryOnError(
+            f"retry_on must be a tuple of ClusterEvents, such as (ClusterEvent(NODE, ActionType.ADD),); "
+            f"it is a {type(events).__name__}"
+        )
+    for index, event in enumerate(events):
+        here = f"retry_on[{index}]"
+        if not isinstance(event, ClusterEvent):
+            raise RetryOnError(f"{here} must be a ClusterEvent; it is a {type(event).__name__}")
+        action: object = event.action
+        if not isinstance(action, ActionType) or not action:
+            raise RetryOnError(f"{here}.action must be one or more of ActionType; it is {action!r}")
+        if event.resource not in _KNOWN and not _PLURAL_VERSION_GROUP.fullmatch(str(event.resource)):
+            raise RetryOnError(
+                f"{here}.resource must be one of {', '.join(_KNOWN)}, or plural.version.group as in "
+                f"widgets.v1.example.com; it is {event.resource!r}"
+            )
+
+
+def _misses_nodes(events: Iterable[ClusterEvent]) -> bool:
+    """Whether new nodes matter, but not their taints. A node that is added with a taint is hidden from the queue until
+    the taint goes, so that must wake the pods as well."""
+    actions = ActionType(0)
+    for event in events:
+        if event.resource == NODE:
+            actions |= event.action
+    return ActionType.ADD in actions and ActionType.UPDATE_NODE_TAINT not in actions
+
+
+def _queue(event: ClusterEvent, pod: Pod, old: object, new: object) -> QueueingHint:
+    del event, pod, old, new
+    return QueueingHint.QUEUE
+
+
+class _Asking:
+    """Asks a plugin, and answers QUEUE where it fails: then the pod is tried once too often, and not never.
+
+    An event may concern thousands of pods, so each kind of failure of a plugin is logged once.
+    """
+
+    def __init__(self, plugin: Plugin) -> None:
+        self._plugin = plugin
+        self._logged: set[str] = set()
+
+    def __call__(self, event: ClusterEvent, pod: Pod, old: Any, new: Any) -> QueueingHint:
+        try:
+            hint: object = self._plugin.queueing_hint(event, pod, old, new)
+        except Exception as error:
+            self._log(event, pod, type(error).__name__, str(error), error)
+        else:
+            if isinstance(hint, QueueingHint):
+                return hint
+            returned = type(hint).__name__
+            self._log(event, pod, returned, f"it returned {returned}, not a QueueingHint")
+        return QueueingHint.QUEUE
+
+    def _log(self, event: ClusterEvent, pod: Pod, kind: str, text: str, error: Exception | None = None) -> None:
+        if kind in self._logged:
+            return
+        self._logged.add(kind)
+        log.error(
+            "a queueing hint failed, so the pod is tried again; later failures of this kind are not logged",
+            # Not the plugin's fault: without a traceback.
+            exc_info=None if isinstance(error, PluginError | QuantityError) else error,
+            extra={
+                "plugin": self._plugin.name,
+                "event": event.label,
+                "pod": pod_name(pod),
+                "kind": kind,
+                "error": text,
+            },
+        )

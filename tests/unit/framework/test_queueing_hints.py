@@ -1,0 +1,215 @@
+"""Which plugins are asked after which change, and what becomes of their answers."""
+
+import logging
+from collections.abc import Sequence
+from typing import Any, cast
+
+import pytest
+
+from extender_service.framework.cluster_event import (
+    EVERY_CHANGE,
+    NODE,
+    PERSISTENT_VOLUME,
+    POD,
+    WILD_CARD,
+    ActionType,
+    ClusterEvent,
+    QueueingHint,
+)
+from extender_service.framework.interface import Filter, Permit, Plugin, PreBind, PreEnqueue, PreFilter, Reserve, Score
+from extender_service.framework.plugin_errors import PluginError
+from extender_service.framework.profile import Profile
+from extender_service.framework.queueing_hints import QueueingHints, RetryOnError, check_retry_on, queueing_hints
+from extender_service.kube.types.core import Pod
+
+POD_DELETED = ClusterEvent(POD, ActionType.DELETE)
+NODE_ADDED = ClusterEvent(NODE, ActionType.ADD)
+NODE_TAINTED = ClusterEvent(NODE, ActionType.UPDATE_NODE_TAINT)
+WIDGET_ADDED = ClusterEvent("widgets.v1.example.com", ActionType.ADD)
+
+
+class Asked(Plugin):
+    """A plugin that says SKIP of everything, and keeps what it was asked."""
+
+    name = "Asked"
+
+    def __init__(self, *retry_on: ClusterEvent, name: str = "Asked") -> None:
+        super().__init__(None, cast(Any, None))
+        self.retry_on = retry_on
+        self.name = name  # type: ignore[misc]
+        self.asked: list[tuple[object, ...]] = []
+
+    def queueing_hint(self, event: ClusterEvent, pod: Pod, old: Any, new: Any) -> QueueingHint:
+        self.asked.append((event, pod, old, new))
+        return QueueingHint.SKIP
+
+
+class Silent(Plugin):
+    """A plugin that says nothing of when to try again."""
+
+    name = "Silent"
+
+
+class Failing(Asked):
+    """A plugin whose hint raises, or returns something else."""
+
+    def __init__(self, fails_with: object) -> None:
+        super().__init__(POD_DELETED)
+        self.fails_with = fails_with
+
+    def queueing_hint(self, event: ClusterEvent, pod: Pod, old: Any, new: Any) -> QueueingHint:
+        if isinstance(self.fails_with, Exception):
+            raise self.fails_with
+        return cast(QueueingHint, self.fails_with)
+
+
+def hints(*plugins: Plugin, enabled: bool = True) -> QueueingHints:
+    return queueing_hints(plugins, enabled=enabled)
+
+
+def names(found: QueueingHints) -> dict[ClusterEvent, list[str]]:
+    return {event: [hint.plugin for hint in by_plugin] for event, by_plugin in found.items()}
+
+
+def only_answer(found: QueueingHints, event: ClusterEvent = POD_DELETED) -> QueueingHint:
+    (hint,) = found[event]
+    return hint.ask(event, Pod(), Pod(), None)
+
+
+def test_plugins_are_found_by_the_events_that_they_registered() -> None:
+    first, second = Asked(POD_DELETED, WIDGET_ADDED, name="First"), Asked(POD_DELETED, name="Second")
+    assert names(hints(first, second)) == {POD_DELETED: ["First", "Second"], WIDGET_ADDED: ["First"]}
+
+
+def test_a_plugin_is_told_what_happened() -> None:
+    plugin, pod, old, new = Asked(NODE_TAINTED), Pod(), object(), object()
+    happened = ClusterEvent(NODE, ActionType.UPDATE_NODE_TAINT, "NodeTaintChange")
+    assert hints(plugin)[NODE_TAINTED][0].ask(happened, pod, old, new) is QueueingHint.SKIP
+    assert plugin.asked == [(happened, pod, old, new)]
+
+
+def test_without_hints_every_registered_event_helps() -> None:
+    plugin = Asked(POD_DELETED)
+    assert only_answer(hints(plugin, enabled=False)) is QueueingHint.QUEUE
+    assert plugin.asked == []
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_a_plugin_without_retry_on_is_woken_by_everything(enabled: bool) -> None:
+    found = hints(Silent(None, cast(Any, None)), enabled=enabled)
+    assert names(found) == {event: ["Silent"] for event in EVERY_CHANGE}
+    assert only_answer(found, ClusterEvent(PERSISTENT_VOLUME, ActionType.ALL)) is QueueingHint.QUEUE
+
+
+def test_a_plugin_that_waits_for_nothing_is_not_asked() -> None:
+    assert hints(Asked()) == {}
+
+
+def test_the_wild_card_is_registered_as_it_is() -> None:
+    everything = ClusterEvent(WILD_CARD, ActionType.ALL)
+    assert names(hints(Asked(everything))) == {everything: ["Asked"]}
+
+
+def test_who_waits_for_new_nodes_is_woken_when_their_taints_go() -> None:
+    plugin = Asked(NODE_ADDED)
+    found = hints(plugin)
+    assert names(found) == {NODE_ADDED: ["Asked"], NODE_TAINTED: ["Asked"]}
+    assert only_answer(found, NODE_TAINTED) is QueueingHint.QUEUE
+    assert only_answer(found, NODE_ADDED) is QueueingHint.SKIP
+
+
+@pytest.mark.parametrize(
+    "retry_on",
+    [
+        (ClusterEvent(NODE, ActionType.ADD | ActionType.UPDATE),),
+        (NODE_ADDED, NODE_TAINTED),
+        (ClusterEvent(NODE, ActionType.UPDATE_NODE_LABEL),),
+        (POD_DELETED,),
+    ],
+)
+def test_taints_are_registered_only_where_they_are_missing(
+    retry_on: tuple[ClusterEvent, ...],
+) -> None:
+    assert list(hints(Asked(*retry_on))) == list(retry_on)
+
+
+@pytest.mark.parametrize("fails_with", [ValueError("no"), PluginError("no"), None, True, "QueueSkip"])
+def test_a_failing_hint_lets_the_pod_be_tried_again(fails_with: object, caplog: pytest.LogCaptureFixture) -> None:
+    found = hints(Failing(fails_with))
+    with caplog.at_level(logging.ERROR):
+        assert only_answer(found) is QueueingHint.QUEUE
+        assert only_answer(found) is QueueingHint.QUEUE
+    (record,) = caplog.records
+    assert record.__dict__["plugin"] == "Asked"
+    assert bool(record.exc_info) == isinstance(fails_with, ValueError)
+
+
+def test_another_kind_of_failure_is_logged_as_well(caplog: pytest.LogCaptureFixture) -> None:
+    plugin = Failing(ValueError("no"))
+    found = hints(plugin)
+    only_answer(found)
+    plugin.fails_with = KeyError("no")
+    only_answer(found)
+    assert [record.__dict__["kind"] for record in caplog.records] == ["ValueError", "KeyError"]
+
+
+@pytest.mark.parametrize(
+    ("retry_on", "complaint"),
+    [
+        (NODE_ADDED, "retry_on must be a tuple of ClusterEvents, such as"),
+        ("Node", "retry_on must be a tuple of ClusterEvents, such as"),
+        (None, "retry_on must be a tuple of ClusterEvents, such as"),
+        ((NODE_ADDED, "Node"), r"retry_on\[1\] must be a ClusterEvent; it is a str"),
+        ((ClusterEvent(NODE, cast(Any, 1)),), r"retry_on\[0\].action must be one or more of ActionType; it is 1"),
+        ((ClusterEvent(NODE, ActionType(0)),), r"retry_on\[0\].action must be one or more of ActionType"),
+        (
+            (ClusterEvent("Nodes", ActionType.ADD),),
+            r"retry_on\[0\].resource must be one of Pod, Node, .* it is 'Nodes'",
+        ),
+        ((ClusterEvent("widgets.example.com", ActionType.ADD),), "plural.version.group as in widgets.v1.example.com"),
+        ((ClusterEvent(cast(Any, None), ActionType.ADD),), "it is None"),
+    ],
+)
+def test_a_retry_on_that_means_nothing_is_refused(retry_on: object, complaint: str) -> None:
+    plugin = Asked()
+    plugin.retry_on = cast(Any, retry_on)
+    with pytest.raises(RetryOnError, match=complaint):
+        hints(plugin)
+
+
+@pytest.mark.parametrize("resource", ["widgets.v1.example.com", "configmaps.v1.", "jobs.v1.batch", "x.v2beta1.y.z"])
+def test_any_kind_can_be_waited_for(resource: str) -> None:
+    check_retry_on(Asked(ClusterEvent(resource, ActionType.ALL)))
+
+
+def test_plugins_of_every_point_that_rejects_are_asked() -> None:
+    class OfPoints(Plugin):
+        def __init__(self, name: str) -> None:
+            super().__init__(None, cast(Any, None))
+            self.name = name  # type: ignore[misc]
+
+    def serving(*points: type[Plugin]) -> Plugin:
+        made: type[Any] = type("Made", (OfPoints, *points), {})
+        made.__abstractmethods__ = frozenset()
+        plugin: Plugin = made("+".join(point.__name__ for point in points))
+        return plugin
+
+    gate, both, reserve = serving(PreEnqueue), serving(PreFilter, Filter), serving(Reserve)
+    permit, pre_bind, score = serving(Permit), serving(PreBind), serving(Score)
+
+    def at(*plugins: Plugin) -> Sequence[tuple[Plugin, int]]:
+        return [(plugin, 1) for plugin in plugins]
+
+    profile = Profile(
+        "default-scheduler",
+        {
+            "preEnqueue": at(gate),
+            "preFilter": at(both),
+            "filter": at(both),
+            "reserve": at(reserve),
+            "permit": at(permit),
+            "preBind": at(pre_bind),
+            "score": at(score),
+        },
+    )
+    assert profile.rejecting == (gate, both, reserve, permit, pre_bind)
