@@ -8,6 +8,7 @@
 # make faults   let watches fail in every way against a real API server, 20 times each: half an hour (TIMES=N)
 # make fuzz     send 100,000 generated requests and check each answer: ten minutes (REQUESTS=N)
 # make hostile  attack the service while an ordinary caller waits: five minutes
+# make hints    compare the queueing hints with kube-scheduler's on 20,000 pairs of objects: a minute (PAIRS=N)
 # make soak     let a cluster churn: ten minutes (MINUTES=N)
 # make mutants  change the code bit by bit and list the changes that no test notices: an hour or more (CHILDREN=N cores)
 # make audit    ask OSV for known vulnerabilities of the locked packages
@@ -16,7 +17,7 @@
 UV := scripts/uv
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-lowest check audit sbom mutants faults fuzz hostile soak fix openapi bench
+.PHONY: help run test test-lowest check audit sbom mutants faults fuzz hints hostile soak fix openapi bench
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -63,6 +64,9 @@ faults:
 
 fuzz:
 	$(UV) run --frozen --group fuzz python -m tests.fuzz --requests $(or $(REQUESTS),100000) --covering-seconds 60
+
+hints:
+	$(UV) run --frozen python -m tests.lockstep.hints --pairs $(or $(PAIRS),20000)
 
 hostile:
 	$(UV) run --frozen python -m tests.hostile

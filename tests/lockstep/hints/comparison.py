@@ -1,0 +1,150 @@
+"""This project's answers on the cases of the queueing hints, in the form of those of reference_hints."""
+
+import json
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from extender_service.cluster.owners.owners import WORKLOADS
+from extender_service.cluster.sources.cluster_file import ClusterFile
+from extender_service.cluster.state.cluster import Cluster
+from extender_service.config.loading import default_config, parse_config
+from extender_service.config.release import FeatureGates
+from extender_service.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
+from extender_service.framework.events import node_changes, pod_changes
+from extender_service.framework.handle import Handle
+from extender_service.framework.plugin_errors import PluginError
+from extender_service.framework.queueing_hints import RegisteredHint, queueing_hints
+from extender_service.framework.registry import Registry
+from extender_service.kube.parsing.decoder import Decoder
+from extender_service.kube.parsing.manifests import KINDS
+from extender_service.kube.types.core import Node, Object, Pod
+from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
+from tests.support.go_programs import build
+
+REFERENCE = Path(__file__).parents[1] / "reference_hints"
+
+Json = dict[str, Any]
+
+_decoders: dict[type[Object], Decoder[Any]] = {kind: Decoder(kind) for kind in KINDS.values()}
+
+
+def ask(cases: bytes) -> list[Json]:
+    """Return kube-scheduler's answers on cases, which are JSON lines. Raises RuntimeError with what Go said."""
+    done = subprocess.run([build(REFERENCE)], input=cases, capture_output=True)
+    if done.returncode:
+        raise RuntimeError(f"reference_hints failed: {done.stderr.decode()}")
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def encoded(cases: Iterable[Json]) -> bytes:
+    """Return cases as JSON lines."""
+    return b"".join(msgspec.json.encode(case) + b"\n" for case in cases)
+
+
+class Answers:
+    """Our answers on one case."""
+
+    def __init__(self, case: Json) -> None:
+        self._case = case
+        self._enabled: bool = case["hints"]
+        cluster = Cluster()
+        for raw in case["objects"]:
+            item = _decoded(raw)
+            assert isinstance(item, WORKLOADS)
+            cluster.workloads.apply(item)
+        config = default_config(ARGS_TYPES)
+        if case["config"] is not None:
+            config = parse_config(json.dumps(case["config"]), ARGS_TYPES)
+        gates = FeatureGates(scheduler_queueing_hints=self._enabled)
+        handle = Handle(cluster, ClusterFile(cluster, []), gates=gates)
+        profile = next(iter(Registry(IN_TREE).profiles(config, handle).values()))
+        self._plugins = {plugin.name: plugin for plugin in profile.rejecting}
+        self._map = queueing_hints(profile.rejecting, enabled=self._enabled)
+
+    def all(self) -> Json:
+        """Return them as reference_hints does."""
+        pod = _decoded(self._case["pod"])
+        assert isinstance(pod, Pod)
+        return {
+            "name": self._case["name"],
+            "registered": {
+                f"{event.resource} {int(event.action)}": [hint.plugin for hint in hints]
+                for event, hints in self._map.items()
+            },
+            "events": [self._on(event, pod) for event in self._case["events"]],
+        }
+
+    def _on(self, event: Json, pod: Pod) -> Json:
+        happened = ClusterEvent(event["resource"], ActionType(event["action"]))
+        old, new = (None if event[key] is None else _decoded(event[key]) for key in ("old", "new"))
+        said = {
+            f"{hint.plugin} on {registered.resource} {int(registered.action)}": self._said(
+                hint, registered, (happened, pod, old, new)
+            )
+            for registered, hints in self._map.items()
+            if registered.matches(happened)
+            for hint in hints
+        }
+        means = _meaning(old, new)
+        return {"hints": said, "means": means} if means else {"hints": said}
+
+    def _said(
+        self, hint: RegisteredHint, registered: ClusterEvent, asked: tuple[ClusterEvent, Pod, object, object]
+    ) -> str:
+        """Return the hint, or "error" where the plugin raised and the pod is therefore tried again."""
+        answer = hint.ask(*asked)
+        plugin = self._plugins[hint.plugin]
+        if self._enabled and registered in plugin.retry_on:
+            try:
+                plugin.queueing_hint(*asked)
+            except PluginError:
+                assert answer is QueueingHint.QUEUE
+                return "error"
+        return answer.value
+
+
+def _meaning(old: object, new: object) -> list[str]:
+    events: list[ClusterEvent] = []
+    if isinstance(old, Node) and isinstance(new, Node):
+        events = node_changes(old, new)
+    elif isinstance(old, Pod) and isinstance(new, Pod):
+        events = pod_changes(old, new)
+    return [f"{event.resource} {int(event.action)} {event.label}" for event in events]
+
+
+def _decoded(raw: Json) -> Object:
+    kind = KINDS[raw["apiVersion"], raw["kind"]]
+    item: Object = _decoders[kind].decode(msgspec.json.encode(raw))
+    return item
+
+
+def differences(cases: Iterable[Json], reference: Iterable[Json]) -> list[str]:
+    """Return where our answers are not kube-scheduler's, a line for each."""
+    found: list[str] = []
+    for case, theirs in zip(cases, reference, strict=True):
+        if "error" in theirs:
+            found.append(f"{case['name']}: the reference refuses it: {theirs['error']}")
+            continue
+        ours = Answers(case).all()
+        if _sorted(ours["registered"]) != _sorted(theirs["registered"]):
+            found.append(f"{case['name']}: registered {ours['registered']}, not {theirs['registered']}")
+        for index, (event, our, their) in enumerate(zip(case["events"], ours["events"], theirs["events"], strict=True)):
+            if our != their:
+                about = f"{case['name']} event {index} ({event['resource']} {event['action']})"
+                found.append(f"{about}: {_beyond(our, their)}, not {_beyond(their, our)}")
+    return found
+
+
+def _sorted(registered: dict[str, list[str]]) -> dict[str, list[str]]:
+    # The order of plugins is that of Go's map of them.
+    return {event: sorted(plugins) for event, plugins in registered.items()}
+
+
+def _beyond(answer: Json, other: Json) -> Json:
+    """Return the part of an answer that another does not have."""
+    hints = {key: said for key, said in answer["hints"].items() if other["hints"].get(key) != said}
+    return hints if answer.get("means") == other.get("means") else {**hints, "means": answer.get("means")}

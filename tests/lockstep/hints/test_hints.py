@@ -1,0 +1,75 @@
+"""The queueing hints of every in-tree plugin are kube-scheduler's, on random pairs of objects."""
+
+import random
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from extender_service.framework.interface import Filter, PreEnqueue, PreFilter
+from extender_service.plugins.in_tree import IN_TREE
+from tests.lockstep.hints import golden
+from tests.lockstep.hints.comparison import REFERENCE, ask, differences, encoded
+from tests.lockstep.hints.generator import cases
+
+NEW_CASES = 50
+
+# Those that have a hint of their own, and the resources that it is about.
+WITH_HINTS = {
+    "InterPodAffinity": {"Node", "Pod"},
+    "NodeAffinity": {"Node"},
+    "NodePorts": {"Pod"},
+    "NodeResourcesFit": {"Node", "Pod"},
+    "NodeUnschedulable": {"Node"},
+    "NodeVolumeLimits": {"Pod"},
+    "PodTopologySpread": {"Node", "Pod"},
+    "SchedulingGates": {"Pod"},
+    "TaintToleration": {"Node", "Pod"},
+    "VolumeBinding": {
+        "PersistentVolumeClaim",
+        "storage.k8s.io/CSINode",
+        "storage.k8s.io/CSIStorageCapacity",
+        "storage.k8s.io/StorageClass",
+    },
+    "VolumeRestrictions": {"PersistentVolumeClaim", "Pod"},
+    "VolumeZone": {"PersistentVolume", "PersistentVolumeClaim", "storage.k8s.io/StorageClass"},
+}
+
+
+@pytest.fixture(scope="session")
+def reference(build_go: Callable[[Path], Path]) -> Path:
+    """The reference's program, built."""
+    return build_go(REFERENCE)
+
+
+def test_golden_answers() -> None:
+    assert differences(golden.read(golden.CASES), golden.read(golden.ANSWERS)) == []
+
+
+def test_golden_answers_are_of_both_kinds_and_of_every_plugin_that_rejects() -> None:
+    said: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+    for answers in golden.read(golden.ANSWERS):
+        for event in answers["events"]:
+            for asked, answer in event["hints"].items():
+                plugin, _, registered = asked.partition(" on ")
+                said[plugin, registered.split()[0]].add(answer)
+    for plugin, resources in WITH_HINTS.items():
+        for resource in resources:
+            assert said[plugin, resource] >= {"Queue", "QueueSkip"}, (plugin, resource)
+    rejecting = {plugin.name for plugin in IN_TREE if issubclass(plugin, PreEnqueue | PreFilter | Filter)}
+    assert {plugin for plugin, _ in said} == rejecting - {"NodeLabel"}  # which v1.31.1 no longer has
+
+
+@pytest.mark.usefixtures("reference")
+def test_golden_answers_are_what_the_reference_says() -> None:
+    assert ask(encoded(golden.read(golden.CASES))) == golden.read(golden.ANSWERS), (
+        "run python -m tests.lockstep.hints --golden"
+    )
+
+
+@pytest.mark.usefixtures("reference")
+def test_new_answers() -> None:
+    seed = random.SystemRandom().randrange(10**9)
+    made = list(cases(seed, NEW_CASES))
+    assert differences(made, ask(encoded(made))) == [], f"python -m tests.lockstep.hints --seed {seed}"
