@@ -9,8 +9,13 @@ def divide_towards_zero(numerators: NDArray[np.int64], denominators: NDArray[np.
 
     Amounts can be negative, because both wrap numbers beyond int64: 100 times 82 PiB is one.
     """
-    with np.errstate(over="ignore"):  # the lowest int64 by -1
-        quotients: NDArray[np.int64] = numerators // denominators
-    if quotients.min(initial=0) < 0:
+    if not numerators.size:
+        return numerators
+    if denominators.min() < 0:
+        with np.errstate(over="ignore"):  # the lowest int64 by -1
+            quotients: NDArray[np.int64] = numerators // denominators
+    else:
+        quotients = numerators // denominators
+    if quotients.min() < 0:
         quotients += (quotients < 0) & (quotients * denominators != numerators)
     return quotients
