@@ -31,7 +31,6 @@ WITHOUT = {
     "framework/plugin_errors.py": TYPES,
     "framework/profile.py": "framework/test_runtime.py and test_registry.py",
     "framework/waiting_pods.py": "scheduling/test_binding_cycle.py and examples/plugins/test_gang.py",
-    "kube/connection/connector.py": "kube/connection/test_transport.py and kube/credentials/test_client_tls.py",
     "kube/credentials/errors.py": TYPES,
     "kube/parsing/resource_names.py": "cluster/amounts/test_dimensions.py and plugins/node_resources",
     "kube/types/core.py": TYPES,

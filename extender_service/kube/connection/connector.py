@@ -6,7 +6,7 @@ import socket
 import ssl
 import sys
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from importlib.metadata import version
 from typing import Any, Literal
@@ -15,7 +15,9 @@ from urllib.parse import unquote, urlsplit
 import aiohttp
 import aiohttp_socks
 import httpx
+from aiohttp.client_proto import ResponseHandler
 
+from extender_service.kube.connection.first_success import first_success
 from extender_service.kube.connection.transport import AiohttpTransport
 from extender_service.kube.credentials.identity import Identity
 from extender_service.kube.credentials.lookup import Credentials
@@ -81,9 +83,7 @@ class Connector:
     def _connector(self, on_open: OnOpen) -> aiohttp.TCPConnector:
         url = urlsplit(self._credentials.proxy)
         if url.scheme in ("", "http"):
-            return _TCPConnector(
-                on_open, ssl=self._tls, keepalive_timeout=IDLE_SECONDS, use_dns_cache=False, socket_factory=_socket
-            )
+            return _DirectConnector(on_open, ssl=self._tls, keepalive_timeout=IDLE_SECONDS, use_dns_cache=False)
         # aiohttp treats a proxy that speaks TLS itself like the API server: it would present our certificate to it,
         # and trust it if the cluster's authority signed its certificate.
         is_socks = url.scheme == "socks5"
@@ -106,7 +106,7 @@ class Connector:
 
 
 class _TCPConnector(aiohttp.TCPConnector):
-    """Reports the transport that each request goes over."""
+    """Reports the transport that each request goes over, and sets the options of each socket."""
 
     def __init__(self, on_open: OnOpen, **options: Any) -> None:
         super().__init__(**options)
@@ -123,29 +123,53 @@ class _TCPConnector(aiohttp.TCPConnector):
         self._on_open(connection.transport)
         return connection
 
-
-class _ProxyConnector(_TCPConnector, aiohttp_socks.ProxyConnector):
-    """The same through a proxy. The library makes the sockets itself, so their options are set once they are open."""
-
-    async def connect(
+    async def _create_connection(
         self,
         req: aiohttp.ClientRequest,
         traces: list[Any],
         timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 - is aiohttp's
-    ) -> aiohttp.connector.Connection:
-        """Connect, or take the connection that is open."""
-        connection = await super().connect(req, traces, timeout)
-        if connection.transport is not None:
-            made = connection.transport.get_extra_info("socket")
+    ) -> ResponseHandler:
+        protocol = await super()._create_connection(req, traces, timeout)
+        made = None if protocol.transport is None else protocol.transport.get_extra_info("socket")
+        if made is not None:  # it is None if the connection is lost already
             for option in _SOCKET_OPTIONS:
                 made.setsockopt(*option)
-        return connection
+        return protocol
 
 
-def _socket(address: tuple[int, int, int, str, tuple[object, ...]]) -> socket.socket:
-    """Return a socket for an address as getaddrinfo gives it."""
-    family, kind, protocol, *_ = address
-    made = socket.socket(family, kind, protocol)
-    for option in _SOCKET_OPTIONS:
-        made.setsockopt(*option)
-    return made
+class _DirectConnector(_TCPConnector):
+    """Has the event loop make the sockets, where aiohttp would hand it a socket object of its own.
+
+    uvloop and such an object both own the file descriptor. If the API server resets a connection before uvloop sends
+    the first bytes of TLS, as one does that is killed, uvloop closes the descriptor and does not detach the object
+    (up to uvloop 0.23 at least). When Python frees the object, it closes the same number again: by then that of another
+    connection.
+    """
+
+    async def _wrap_create_connection(
+        self,
+        *args: Any,
+        addr_infos: list[aiohttp.AddrInfoType],
+        req: aiohttp.ClientRequest,
+        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 - is aiohttp's
+        client_error: type[Exception] = aiohttp.ClientConnectorError,
+        **options: Any,
+    ) -> tuple[asyncio.Transport, ResponseHandler]:
+        attempts = [
+            partial(
+                self._wrap_existing_connection,  # maps errors, and passes the rest to the event loop
+                *args,
+                req=req,
+                timeout=timeout,
+                client_error=client_error,
+                host=address[0],
+                port=address[1],
+                **options,
+            )
+            for *_, address in addr_infos
+        ]
+        return await first_success(attempts, lambda late: late[0].abort())
+
+
+class _ProxyConnector(_TCPConnector, aiohttp_socks.ProxyConnector):
+    """The same through a proxy. The library has the event loop make the sockets, too."""
