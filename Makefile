@@ -6,6 +6,7 @@
 # make openapi  write the description of the API to openapi/
 # make bench    measure the speed beside kube-scheduler and an extender in Go: over an hour (QUICK=1: minutes; JSON=FILE)
 # make faults   let watches fail in every way against a real API server, 20 times each: half an hour (TIMES=N)
+# make restarts kill the API server and start it again, 50 times under load: ten minutes (TIMES=N)
 # make fuzz     send 100,000 generated requests and check each answer: ten minutes (REQUESTS=N)
 # make hostile  attack the service while an ordinary caller waits: five minutes
 # make hints    compare the queueing hints with kube-scheduler's on 20,000 pairs of objects: a minute (PAIRS=N)
@@ -17,7 +18,7 @@
 UV := scripts/uv
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-lowest check audit sbom mutants faults fuzz hints hostile soak fix openapi bench
+.PHONY: help run test test-lowest check audit sbom mutants faults restarts fuzz hints hostile soak fix openapi bench
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -61,6 +62,9 @@ mutants:
 
 faults:
 	$(UV) run --frozen python -m tests.faults --times $(or $(TIMES),20)
+
+restarts:
+	$(UV) run --frozen python -m tests.faults.restarts --times $(or $(TIMES),50)
 
 fuzz:
 	$(UV) run --frozen --group fuzz python -m tests.fuzz --requests $(or $(REQUESTS),100000) --covering-seconds 60

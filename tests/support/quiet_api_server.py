@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from extender_service.kube.api_errors import SilentError, UnreachableError
+from extender_service.kube.api_errors import InvalidAnswerError, SilentError, UnreachableError
 from extender_service.kube.api_resources import Resource
 from extender_service.kube.connection.client import Page
 from extender_service.kube.connection.event_stream import EventStream
@@ -20,7 +20,8 @@ class QuietApiServer:
 
     Bookmarks come as the API server sends them: every minute, and 2 s before a watch ends. `cut_off`: for kinds by
     name, what was open at this time brings nothing any more. `quiet_limit`: what is on the way there closes
-    connections over which nothing comes for so long.
+    connections over which nothing comes for so long. `is_down`: it refuses connections, and has closed all.
+    `breaks_watches`: it accepts watches, and ends each with an error.
     """
 
     def __init__(self, *, has_bookmarks: bool = True, ends_watches: bool = True, quiet_limit: float = 1e9) -> None:
@@ -28,6 +29,8 @@ class QuietApiServer:
         self.opened: dict[str, float] = {}
         self.cut_off: dict[str, float] = {}
         self.is_away = False
+        self.is_down = False
+        self.breaks_watches = False
         self.has_bookmarks = has_bookmarks
         self._ends_watches = ends_watches
         self._quiet_limit = quiet_limit
@@ -67,16 +70,20 @@ class QuietApiServer:
         if self.is_away:
             await asyncio.sleep(silence_seconds)
             raise SilentError("no answer came", silence_seconds)
+        if self.is_down:
+            raise UnreachableError("connection refused")
         await asyncio.sleep(0.005)
 
     async def _chunks(self, plural: str, timeout_seconds: int) -> AsyncIterator[bytes]:
         opened_at = heard_at = virtual_time.time()
         ends_at = opened_at + timeout_seconds if self._ends_watches else 1e9
         bookmark_at = min(opened_at + 60.0, ends_at - 2.0)
+        if self.breaks_watches:
+            raise InvalidAnswerError("an event cannot be decoded")
         while True:
             await asyncio.sleep(0.5)
             now = virtual_time.time()
-            if now - heard_at >= self._quiet_limit:
+            if now - heard_at >= self._quiet_limit or self.is_down:
                 raise UnreachableError("cut off")
             if self.is_away or self.cut_off.get(plural, -1.0) >= opened_at:
                 continue

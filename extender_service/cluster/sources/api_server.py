@@ -52,8 +52,9 @@ NOT_ENDED = "status.phase!=Succeeded,status.phase!=Failed"
 
 # Decisions must soon see what happens to nodes and pods: their watches show every ten seconds that they live, in turns.
 # Those of the other kinds, which may be a dozen, only once a minute, by a bookmark where the API server sends any.
+# While it is down, the other kinds are tried more rarely, too: once it answers one watch, all are tried.
 _SOON_SECONDS = 10
-_LATER = Limits(watch_seconds=75, long_watch_seconds=600, late_seconds=10.0)
+_LATER = Limits(watch_seconds=75, long_watch_seconds=600, late_seconds=10.0, wait_seconds=2.5)
 
 # The caller waits for the comparison, and may ask for another one.
 _MOST_SILENT_SECONDS = 6.0

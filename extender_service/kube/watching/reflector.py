@@ -5,6 +5,8 @@ The rules are those of client-go's reflector (tools/cache/reflector.go), with th
 - Lists are always paged and read the latest state.
 - A watch that could not be opened is tried again without a new list, unless the server asks for one; and what happens
   to a healthy watch now and then (it is cut, or its version has expired) costs no wait.
+- Where all watches have failed, as when the API server is down, the first one that it answers ends the waits of the
+  others. So tries may be rare, and all watches are open soon after the API server is back.
 - A watch must show that it is alive, because HTTP/1.1 has no ping, and a connection that is cut off silently looks like
   one where nothing happens. A watch that is asked for seconds shows it by its punctual end; to go on over the same
   connection costs both sides little. One that is asked for minutes shows it by the bookmarks that the API server sends
@@ -76,6 +78,8 @@ class Limits:
     - `late_seconds`: what is due and comes by so much later has fallen silent
     - `answer_seconds`: within which an answer must begin; after two tries without one, it may take longer
     - `short_watch_seconds`: a shorter watch is a failure, and so is a version that expires so soon after a list
+    - `wait_seconds`: between tries while they fail, and at random up to twice as long. client-go waits for up to a
+      minute, as thousands of kubelets share the API server: here they are few, and kube-scheduler waits for each
     """
 
     page_size: int = 500
@@ -86,11 +90,9 @@ class Limits:
     late_seconds: float = 2.0
     answer_seconds: float = 6.0
     short_watch_seconds: float = 0.5
+    wait_seconds: float = 0.5
 
 
-# client-go waits for up to a minute between tries, as thousands of kubelets share the API server: here they are few,
-# and kube-scheduler waits for each.
-_LONGEST_WAIT_SECONDS = 1.5
 # After a failure, the server is asked to end a watch soon: its punctual end shows that it brings all events.
 _SECONDS_IN_DOUBT = 1
 # The API server's own limit for an answer.
@@ -122,7 +124,7 @@ class Reflector(Generic[T]):
         self._store = store
         self._field_selector = field_selector
         self._limits = limits
-        self._backoff = backoff or Backoff(limit_seconds=_LONGEST_WAIT_SECONDS)
+        self._backoff = backoff or Backoff(initial_seconds=0.5, limit_seconds=limits.wait_seconds)
         self._clock = clock
         self._sleep = sleep
         self._synced = asyncio.Event()
@@ -138,12 +140,14 @@ class Reflector(Generic[T]):
         self._cut_after_seconds = 0.0
         self._most_quiet_seconds = math.inf
         self._interruption = Interruption()
+        self._waiting = Interruption()
+        self._was_cut_short = False
         self._overdue: asyncio.TimerHandle | None = None
         self._server = server or ServerWatches(clock)
         self.state = WatchState(heard_at=clock())
         if limits.long_watch_seconds is not None:
             self.state.server = self._server
-        self._server.add(self.state, self._doubt)
+        self._server.add(self.state, self._doubt, self._try_now)
 
     async def wait_synced(self) -> None:
         """Return once the first list has been applied in full."""
@@ -176,6 +180,8 @@ class Reflector(Generic[T]):
             limit=self._limits.page_size,
             silence_seconds=self._answer_seconds(),
         ):
+            if not version and self.state.last_error is not None:
+                self._server.answers_again()
             version = page.resource_version
             for obj in page.items:
                 self._store.apply(obj)
@@ -209,6 +215,8 @@ class Reflector(Generic[T]):
             answer_seconds=self._answer_seconds(),
         ) as events:
             opened_at = self._clock()
+            if self.state.last_error is not None:
+                self._server.answers_again()
             if self._is_in_doubt:
                 await self._compare_versions()
             self._watch_opened_at = opened_at
@@ -324,7 +332,26 @@ class Reflector(Generic[T]):
             step = "list" if self._must_list else "watch"
             logger.log(level, "%s: %s; next %s in %.1f s", self._resource.plural, text, step, delay)
             self.state.last_error = text
-        await self._sleep(delay)
+        await self._wait(delay, failure)
+
+    async def _wait(self, seconds: float, failure: KubeError | CredentialsError | None) -> None:
+        """Wait; unless the API server has asked for that, only until it answers another reflector.
+
+        After a wait that was cut short so, the next one is not: two watches that fail in turns do not drive each other.
+        """
+        is_asked = isinstance(failure, ApiError) and failure.retry_after_seconds is not None
+        if is_asked or self._was_cut_short:
+            self._was_cut_short = False
+            await self._sleep(seconds)
+            return
+        try:
+            async with Interruption() as self._waiting:
+                await self._sleep(seconds)
+        except _AnswersAgain:
+            self._was_cut_short = True
+
+    def _try_now(self) -> None:
+        self._waiting.interrupt(_AnswersAgain())
 
     def _delay(self, failure: KubeError | CredentialsError | None) -> float:
         """Return the seconds to wait: none for what happens to a healthy watch now and then, if not too often."""
@@ -377,6 +404,10 @@ class Reflector(Generic[T]):
     def _answer_seconds(self) -> float:
         """Return the seconds within which an answer must begin: more after two tries, for a server that is slow."""
         return min(_LONGEST_SILENCE_SECONDS, self._limits.answer_seconds * 2.0 ** max(0, self._silences - 1))
+
+
+class _AnswersAgain(Exception):  # noqa: N818 - is no error
+    """The API server answers again."""
 
 
 class _Slices:

@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from extender_service.kube.connection.connector import GONE_SECONDS
 from extender_service.kube.connection.event_stream import EventStream
@@ -65,19 +65,34 @@ class ServerWatches:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.begun_at = clock()
         self._clock = clock
-        self._watches: list[tuple[WatchState, Callable[[float], None]]] = []
+        self._watches: list[_Watch] = []
 
-    def add(self, state: WatchState, doubt: Callable[[float], None]) -> None:
-        """Add a watch. `doubt(since)` must open it again, unless it has received something since that time."""
-        self._watches.append((state, doubt))
+    def add(self, state: WatchState, doubt: Callable[[float], None], try_now: Callable[[], None]) -> None:
+        """Add a watch.
+
+        `doubt(since)` must open it again, unless it has received something since that time. `try_now()` must end a wait
+        for the next try, unless the API server has asked for the wait.
+        """
+        self._watches.append(_Watch(state, doubt, try_now))
 
     @property
     def alive_at(self) -> float:
         """When the API server was alive, and so was the other end of every connection that is open now."""
-        heard_at = max(state.seen_at for state, _ in self._watches)
+        heard_at = max(watch.state.seen_at for watch in self._watches)
         return min(heard_at, self._clock() - GONE_SECONDS)
 
     def fell_silent(self, since: float) -> None:
         """Doubt all watches that have received nothing since then: what cut one off may have cut off others."""
-        for _, doubt in self._watches:
-            doubt(since)
+        for watch in self._watches:
+            watch.doubt(since)
+
+    def answers_again(self) -> None:
+        """Try all watches now that are not open: the API server has answered one that had failed."""
+        for watch in self._watches:
+            watch.try_now()
+
+
+class _Watch(NamedTuple):
+    state: WatchState
+    doubt: Callable[[float], None]
+    try_now: Callable[[], None]

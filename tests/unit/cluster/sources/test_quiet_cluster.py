@@ -9,6 +9,7 @@ import pytest
 
 from extender_service.cluster.sources.api_server import ApiServer
 from extender_service.cluster.state.cluster import Cluster
+from extender_service.kube.types.core import Object
 from extender_service.kube.types.policy import PodDisruptionBudget
 from extender_service.kube.types.storage import (
     CSIDriver,
@@ -64,9 +65,11 @@ class Quiet:
 
 
 @asynccontextmanager
-async def following(server: QuietApiServer, stale_limit: float = 30.0) -> AsyncIterator[Quiet]:
+async def following(
+    server: QuietApiServer, stale_limit: float = 30.0, reads: tuple[type[Object], ...] = READS
+) -> AsyncIterator[Quiet]:
     api_server = ApiServer(
-        Cluster(), cast(Any, server), READS, stale_limit_seconds=stale_limit, clock=virtual_time.time
+        Cluster(), cast(Any, server), reads, stale_limit_seconds=stale_limit, clock=virtual_time.time
     )
     problem = trust_check(api_server.states, stale_limit_seconds=stale_limit, clock=virtual_time.time)
     task = asyncio.create_task(api_server.follow())
@@ -205,5 +208,49 @@ def test_where_quiet_connections_are_cut_after_a_while_watches_end_before() -> N
             assert errors == {None}
             assert quiet.api_server.states["services"].watches - before["services"] < 20
             assert await quiet.oldest(100.0) < 12.5
+
+    virtual_time.run(test())
+
+
+@pytest.mark.parametrize("reads", [READS, ()])
+@pytest.mark.parametrize("seconds", [0.5, 2.0, 7.0, 60.0])
+def test_when_an_api_server_that_was_down_answers_again_all_watches_are_open_within_two_seconds(
+    reads: tuple[type[Object], ...], seconds: float
+) -> None:
+    async def test() -> None:
+        server = QuietApiServer()
+        async with following(server, reads=reads) as quiet:
+            for _ in range(10):
+                await asyncio.sleep(30.0)
+                server.is_down = True
+                await asyncio.sleep(seconds)
+                assert [kind for kind, state in quiet.api_server.states.items() if state.watch] == []
+                server.is_down = False
+                await asyncio.sleep(2.0)
+                assert [kind for kind, state in quiet.api_server.states.items() if not state.watch] == []
+
+    virtual_time.run(test())
+
+
+def test_an_api_server_that_is_down_is_not_flooded() -> None:
+    async def test() -> None:
+        server = QuietApiServer()
+        async with following(server) as quiet:
+            server.is_down = True
+            assert await quiet.requests(60.0) < 7 * 60
+
+    virtual_time.run(test())
+
+
+def test_watches_that_open_and_fail_do_not_drive_each_other() -> None:
+    async def test() -> None:
+        server = QuietApiServer()
+        async with following(server) as quiet:
+            server.is_down = True
+            await asyncio.sleep(1.0)
+            server.is_down, server.breaks_watches = False, True
+            await asyncio.sleep(30.0)
+            # A try is a watch and a look at the latest version; after a wait that was cut short comes a whole one.
+            assert await quiet.requests(60.0) < 2 * 2 * 7 * 60
 
     virtual_time.run(test())

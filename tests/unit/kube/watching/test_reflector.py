@@ -20,6 +20,7 @@ from extender_service.kube.credentials.lookup import load_credentials
 from extender_service.kube.types.core import Pod
 from extender_service.kube.types.keys import Key, key_of
 from extender_service.kube.watching.reflector import Limits, Reflector
+from extender_service.kube.watching.watch_state import ServerWatches
 from tests.support.fake_api_server import (
     BREAKS,
     EXPIRED,
@@ -306,6 +307,36 @@ def test_waits_as_long_as_the_server_asks_for() -> None:
         async with running(server) as setup:
             await setup.reflector.wait_synced()
             assert setup.waits == [17.0]
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize(("retry_after", "tries"), [(None, 2), ("5", 1)])
+def test_a_wait_ends_when_another_watch_is_answered_unless_the_server_has_asked_for_it(
+    retry_after: str | None, tries: int
+) -> None:
+    async def test() -> None:
+        server = FakeApiServer()
+        server.list_refusals = [INTERNAL] * 9
+        server.retry_after = retry_after
+        waits: list[float] = []
+
+        async def sleep(seconds: float) -> None:
+            waits.append(seconds)
+            await asyncio.sleep(3600)
+
+        async with http_server(server) as url, KubeClient(load_credentials(master=url)) as client:
+            watches = ServerWatches()
+            task = asyncio.create_task(Reflector(client, PODS, PodStore(), server=watches, sleep=sleep).run())
+            await until(lambda: len(waits) == 1)
+            watches.answers_again()
+            await until(lambda: len(waits) == tries)
+            # Not a second time: two watches that fail in turns would drive each other.
+            watches.answers_again()
+            await asyncio.sleep(0.1)
+            assert len(waits) == len(server.requests) == tries
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
     asyncio.run(test())
 

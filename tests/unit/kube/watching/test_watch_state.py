@@ -1,3 +1,4 @@
+from functools import partial
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ def test_a_watch_that_must_show_itself_that_it_lives_is_as_current_as_what_it_br
     server = ServerWatches(Clock())
     state, other = watching(opened_at=100.0, seen_at=900.0), watching(opened_at=100.0, seen_at=999.0)
     for each in (state, other):
-        server.add(each, lambda _: None)
+        server.add(each, lambda _: None, lambda: None)
     assert state.current_at == 900.0
     state.heard_at = 950.0
     assert state.current_at == 950.0
@@ -44,7 +45,7 @@ def test_a_quiet_watch_is_as_current_as_its_connection_and_the_server_show(
     server = ServerWatches(Clock())
     state = watching(opened_at, seen_at, server)
     for each in (state, watching(opened_at=100.0, seen_at=elsewhere)):
-        server.add(each, lambda _: None)
+        server.add(each, lambda _: None, lambda: None)
     assert state.current_at == current_at
 
 
@@ -52,5 +53,14 @@ def test_a_watch_that_is_not_open_is_as_current_as_what_was_heard() -> None:
     server = ServerWatches(Clock())
     state = WatchState(heard_at=900.0, opened_at=100.0, server=server)
     for each in (state, watching(opened_at=100.0, seen_at=999.0)):
-        server.add(each, lambda _: None)
+        server.add(each, lambda _: None, lambda: None)
     assert state.current_at == 900.0
+
+
+def test_when_one_watch_is_answered_again_all_are_tried() -> None:
+    server = ServerWatches(Clock())
+    tried: list[str] = []
+    for name in ("nodes", "pods"):
+        server.add(watching(opened_at=0.0, seen_at=0.0), lambda _: None, partial(tried.append, name))
+    server.answers_again()
+    assert tried == ["nodes", "pods"]
