@@ -7,6 +7,7 @@ The points and their contracts are those of k8s.io/kubernetes/pkg/scheduler/fram
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
+from functools import cmp_to_key
 from typing import Any, ClassVar
 
 import msgspec
@@ -64,8 +65,8 @@ class PreEnqueue(Plugin):
         """Return why the pod may not be queued, or None."""
 
 
-class QueuedPod(msgspec.Struct, frozen=True):
-    """A pod in the queue, and when it was added, in seconds of a clock that all queued pods share."""
+class QueuedPod(msgspec.Struct):
+    """A pod in the queue, and when it was added, in seconds of a clock that all queued pods share. Do not change it."""
 
     pod: Pod
     queued_at: float
@@ -77,6 +78,19 @@ class QueueSort(Plugin):
     @abstractmethod
     def less(self, first: QueuedPod, second: QueuedPod) -> bool:
         """Return whether `first` is to be scheduled before `second`."""
+
+    def sort_key(self, queued: QueuedPod) -> Any:
+        """Return what sorts as `less` does, and does not change when the pod in the queue does.
+
+        A large queue compares pods 20 times for each that it pops. A plugin for such queues returns a tuple here, which
+        takes a tenth of the time of a call of `less`.
+        """
+        return cmp_to_key(self._compare)(QueuedPod(queued.pod, queued.queued_at))
+
+    def _compare(self, first: QueuedPod, second: QueuedPod) -> int:
+        if self.less(first, second):
+            return -1
+        return 1 if self.less(second, first) else 0
 
 
 class PreFilter(Plugin):

@@ -64,9 +64,12 @@ class Scores:
 
 
 def run_pre_enqueue(profile: Profile, pod: Pod) -> Status | None:
-    """Run PreEnqueue: return why the pod may not be queued, from the first plugin that refuses it, or None."""
+    """Run PreEnqueue: return why the pod may not be queued, from the first plugin that refuses it or fails, or None."""
     for plugin in profile.pre_enqueue:
-        status = guarded(plugin, "PreEnqueue", plugin.pre_enqueue, pod)
+        try:
+            status = guarded(plugin, "PreEnqueue", plugin.pre_enqueue, pod)
+        except CycleError as failure:
+            return Status(Code.ERROR, (str(failure),), plugin.name)
         if status is not None:
             return status.given_by(plugin.name)
     return None

@@ -12,8 +12,8 @@ class PrioritySort(QueueSort):
 
     def less(self, first: QueuedPod, second: QueuedPod) -> bool:
         """Return whether `first` runs before `second`: by priority, then by time in the queue."""
-        return _rank(first) < _rank(second)
+        return self.sort_key(first) < self.sort_key(second)
 
-
-def _rank(queued: QueuedPod) -> tuple[int, float]:
-    return (-queued.pod.spec.priority, queued.queued_at)
+    def sort_key(self, queued: QueuedPod) -> tuple[int, float]:
+        """Return what orders pods as `less` does."""
+        return (-queued.pod.spec.priority, queued.queued_at)

@@ -77,6 +77,39 @@ def test_no_module_reads_time_or_draws_at_random_by_itself(module: str) -> None:
     assert found == EXCEPTIONS.get(module, set()), "take a clock or a random source at construction: see seams.py"
 
 
+# What runs as a scheduler must give one history for one clock and one seed: here no default of a parameter reads time
+# either, and nothing sleeps.
+TIMELESS_ROOMS = ("queue/", "scheduler/")
+TIMELESS_MODULES = {"time", "random", "datetime", "secrets", "uuid"}
+
+
+def timed(code: str) -> set[str]:
+    """The modules of time and chance that code imports, and the sleeps that it calls."""
+    tree = ast.parse(code)
+    imported = dict(_imported(tree))
+    modules = {name.partition(".")[0] for name in imported.values()} & TIMELESS_MODULES
+    return modules | {name for node in ast.walk(tree) if (name := _dotted(node, imported)).endswith(".sleep")}
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if module.startswith(TIMELESS_ROOMS)])
+def test_rooms_of_the_scheduler_know_neither_time_nor_chance(module: str) -> None:
+    assert timed((PACKAGE / module).read_text()) == set()
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("import time\ndef f(clock=time.monotonic): return clock()", {"time"}),
+        ("from random import Random", {"random"}),
+        ("from asyncio import sleep\nasync def f(): await sleep(1)", {"asyncio.sleep"}),
+        ("import asyncio\nasync def f(): await asyncio.sleep(1)", {"asyncio.sleep"}),
+        ("import asyncio\nfrom extender_service.seams import Clock", set()),
+    ],
+)
+def test_time_and_chance_are_found_in_rooms_of_the_scheduler(code: str, found: set[str]) -> None:
+    assert timed(code) == found
+
+
 def test_there_are_no_exceptions_for_modules_that_are_gone() -> None:
     assert EXCEPTIONS.keys() <= set(MODULES)
 

@@ -160,9 +160,9 @@ func (w *world) apply(s *step) (found answer, err error) {
 		found.Failed = w.failed(s)
 	case "move":
 		q.MoveAllToActiveOrBackoffQueue(logger, s.Event.clusterEvent(), w.object(s.Old), w.object(s.New), preCheck(s))
-	case "assignedPodAdded":
+	case "assigned_pod_added":
 		q.AssignedPodAdded(logger, w.pod(s.Pod))
-	case "assignedPodUpdated":
+	case "assigned_pod_updated":
 		q.AssignedPodUpdated(logger, w.pod(s.Old), w.pod(s.New), s.Event.clusterEvent())
 	case "activate":
 		pods := map[string]*v1.Pod{}
@@ -178,9 +178,9 @@ func (w *world) apply(s *step) (found answer, err error) {
 		q.DeleteNominatedPodIfExists(w.pod(s.Pod))
 	case "clock":
 		w.clock.Step(time.Duration(s.Ticks * tickNanoseconds))
-	case "flushBackoff":
+	case "flush_backoff":
 		flushBackoffQCompleted(q, logger)
-	case "flushLeftover":
+	case "flush_leftover":
 		flushUnschedulablePodsLeftover(q, logger)
 	case "watched":
 		err = w.pods.Add(w.pod(s.Pod))

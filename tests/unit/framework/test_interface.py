@@ -1,6 +1,11 @@
-from extender_service.framework.interface import EXTENSION_POINTS, extension_points
+from itertools import pairwise
+
+from extender_service.cluster.state.cluster import Cluster
+from extender_service.framework.interface import EXTENSION_POINTS, QueuedPod, QueueSort, extension_points
+from extender_service.kube.types.core import ObjectMeta, Pod
 from extender_service.plugins.node_name import NodeName
 from extender_service.plugins.node_resources.fit import NodeResourcesFit
+from tests.support.stub_plugins import make_handle
 
 
 def test_a_plugin_serves_the_extension_points_that_it_extends() -> None:
@@ -23,3 +28,31 @@ def test_extension_points_are_named_as_in_a_configuration() -> None:
         "bind",
         "postBind",
     ]
+
+
+class ByName(QueueSort):
+    """Says only which of two pods comes first."""
+
+    name = "ByName"
+
+    def less(self, first: QueuedPod, second: QueuedPod) -> bool:
+        return first.pod.metadata.name < second.pod.metadata.name
+
+
+def named(name: str) -> QueuedPod:
+    return QueuedPod(Pod(ObjectMeta(name=name)), 0.0)
+
+
+def test_pods_sort_as_less_says() -> None:
+    plugin = ByName(None, make_handle(Cluster()))
+    keys = [plugin.sort_key(named(name)) for name in "abc"]
+    assert all(first < second and not second < first for first, second in pairwise(keys))
+    assert keys[0] == plugin.sort_key(named("a"))
+
+
+def test_a_pod_that_changes_sorts_as_before_until_it_is_sorted_again() -> None:
+    plugin = ByName(None, make_handle(Cluster()))
+    queued = named("a")
+    key = plugin.sort_key(queued)
+    queued.pod = Pod(ObjectMeta(name="z"))
+    assert key < plugin.sort_key(named("b"))

@@ -295,6 +295,15 @@ def test_the_first_plugin_that_minds_keeps_a_pod_out_of_the_queue() -> None:
     assert kept_out(Gate("A", None), Gate("B", NEVER), Gate("C", NO)) == NEVER.given_by("B")
 
 
+def test_a_plugin_that_fails_keeps_a_pod_out_of_the_queue() -> None:
+    class Broken(Gate):
+        def pre_enqueue(self, pod: Pod) -> Status | None:
+            raise RuntimeError("broken")
+
+    status = run_pre_enqueue(Profile("s", {"preEnqueue": [(Broken("A", None), 0)]}), POD)
+    assert status == Status(Code.ERROR, ('running PreEnqueue plugin "A": RuntimeError: broken',), "A")
+
+
 # Score and choice.
 
 

@@ -1,0 +1,47 @@
+"""Pods that wait to be scheduled, with all fields that can change meanwhile.
+
+After such a change the pod is tried again, also where scheduling does not read the field.
+"""
+
+from extender_service.kube.types.core import Object, ObjectMeta, Pod, PodSpec, PodStatus
+
+
+class EphemeralContainer(Object):
+    """v1.EphemeralContainer. It cannot change, only be added."""
+
+    name: str = ""
+
+
+class PendingPodMeta(ObjectMeta):
+    """metav1.ObjectMeta."""
+
+    deletion_grace_period_seconds: int | None = None
+
+
+class PendingPodSpec(PodSpec):
+    """v1.PodSpec."""
+
+    active_deadline_seconds: int | None = None
+    termination_grace_period_seconds: int | None = None
+    ephemeral_containers: tuple[EphemeralContainer, ...] = ()
+
+
+class PodResourceClaimStatus(Object):
+    """v1.PodResourceClaimStatus."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
+class PendingPodStatus(PodStatus):
+    """v1.PodStatus."""
+
+    resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
+
+
+class PendingPod(Pod):
+    """v1.Pod."""
+
+    metadata: PendingPodMeta = PendingPodMeta()
+    spec: PendingPodSpec = PendingPodSpec()
+    status: PendingPodStatus = PendingPodStatus()

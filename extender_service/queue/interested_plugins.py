@@ -1,0 +1,93 @@
+"""Which plugins want an event, and what they say of it about a pod (isEventOfInterest, isPodWorthRequeuing)."""
+
+import enum
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from extender_service.caches import LruCache
+from extender_service.framework.cluster_event import ClusterEvent, QueueingHint
+from extender_service.framework.queueing_hints import HintFunction, QueueingHints
+from extender_service.queue.queued_pod import QueuedPodInfo
+
+log = logging.getLogger(__name__)
+
+# The kinds of events of a program are few, since plugins register kinds of objects.
+_MOST_EVENTS = 512
+_MOST_BYTES = 8 << 20
+_BYTES_A_FUNCTION = 100
+
+
+class Requeueing(enum.Enum):
+    """What becomes of a rejected pod."""
+
+    SKIP = enum.auto()
+    AFTER_BACKOFF = enum.auto()
+    IMMEDIATELY = enum.auto()
+
+
+class Interest(NamedTuple):
+    """Who wants an event: hint functions by profile and plugin, and the plugins of all profiles."""
+
+    functions: Mapping[str, Mapping[str, Sequence[HintFunction]]]
+    plugins: frozenset[str]
+
+
+class InterestedPlugins:
+    """Answers for the plugins of all profiles, from the events that they registered: by profile."""
+
+    def __init__(self, hints: Mapping[str, QueueingHints]) -> None:
+        self._hints = hints
+        self._interests: LruCache[ClusterEvent, Interest | None] = LruCache(
+            "plugins interested in an event", most_entries=_MOST_EVENTS, most_bytes=_MOST_BYTES
+        )
+
+    def of(self, event: ClusterEvent) -> Interest | None:
+        """Return who wants an event; None if no plugin does. A wild card concerns every pod, whoever wants it."""
+        interest = self._interests[event]
+        if interest is None:
+            interest = self._find(event)
+            functions = sum(len(asks) for by_plugin in interest.functions.values() for asks in by_plugin.values())
+            self._interests.keep(event, interest, _BYTES_A_FUNCTION * (functions + len(interest.plugins)))
+        return interest if interest.plugins or event.is_wild_card else None
+
+    def requeueing(self, info: QueuedPodInfo, event: ClusterEvent, old: Any, new: Any) -> Requeueing:
+        """Return what an event means to a pod that was rejected.
+
+        Only plugins that rejected the pod are asked. If one that is pending says QUEUE, the pod does not wait for the
+        end of its backoff.
+        """
+        pending = info.pending_plugins
+        if not info.unschedulable_plugins and not pending:
+            return Requeueing.AFTER_BACKOFF
+        if event.is_wild_card:
+            return Requeueing.AFTER_BACKOFF
+        profile = info.pod.spec.scheduler_name
+        if profile not in self._hints:
+            log.error("no profile of this name, so the pod is tried again", extra={"profile": profile, "pod": info.key})
+            return Requeueing.AFTER_BACKOFF
+        interest = self.of(event)
+        functions = None if interest is None else interest.functions.get(profile)
+        if functions is None:
+            return Requeueing.SKIP
+        for plugin in pending:
+            if _one_queues(functions.get(plugin, ()), event, info, old, new):
+                return Requeueing.IMMEDIATELY
+        for plugin in info.unschedulable_plugins - pending:
+            if _one_queues(functions.get(plugin, ()), event, info, old, new):
+                return Requeueing.AFTER_BACKOFF
+        return Requeueing.SKIP
+
+    def _find(self, event: ClusterEvent) -> Interest:
+        functions: dict[str, dict[str, list[HintFunction]]] = {}
+        for profile, hints in self._hints.items():
+            for registered, asked in hints.items():
+                if registered.matches(event):
+                    by_plugin = functions.setdefault(profile, {})
+                    for plugin, ask in asked:
+                        by_plugin.setdefault(plugin, []).append(ask)
+        return Interest(functions, frozenset(plugin for by_plugin in functions.values() for plugin in by_plugin))
+
+
+def _one_queues(asked: Sequence[HintFunction], event: ClusterEvent, info: QueuedPodInfo, old: Any, new: Any) -> bool:
+    return any(ask(event, info.pod, old, new) is QueueingHint.QUEUE for ask in asked)

@@ -1,0 +1,22 @@
+"""Whether an update of a pod may have made it schedulable (isPodUpdated in internal/queue)."""
+
+import msgspec
+
+from extender_service.kube.types.core import Pod
+from extender_service.kube.types.pending_pods import PendingPodStatus
+
+
+def is_pod_updated(old: Pod, new: Pod) -> bool:
+    """Return whether more than the status and the version differs. Of the status, only claims matter."""
+    return (
+        old.spec != new.spec
+        or _claims(old) != _claims(new)
+        or (
+            old.metadata is not new.metadata
+            and msgspec.structs.replace(old.metadata, resource_version=new.metadata.resource_version) != new.metadata
+        )
+    )
+
+
+def _claims(pod: Pod) -> object:
+    return pod.status.resource_claim_statuses if isinstance(pod.status, PendingPodStatus) else ()

@@ -1,0 +1,24 @@
+"""A pod in the queue or in flight, with what the queue knows of its attempts (framework.QueuedPodInfo)."""
+
+from typing import Final
+
+from extender_service.framework.interface import QueuedPod
+
+NO_PLUGINS: Final[frozenset[str]] = frozenset()
+
+
+class QueuedPodInfo(QueuedPod, eq=False, gc=False):
+    """A pod and its attempts, one object from the moment the pod enters the queue until it leaves for good.
+
+    `key` is namespace/name. The queue has one pod of a key, whatever its UID. Times are in seconds of the queue's
+    clock: `queued_at` is when the pod came, or came back from its last attempt; `first_attempt_at` is when it first
+    reached the active queue. `unschedulable_plugins` and `pending_plugins` rejected the pod in its last attempt; the
+    scheduler sets them before it gives the pod back. `gated`: PreEnqueue rejects it.
+    """
+
+    key: str
+    attempts: int = 0
+    first_attempt_at: float | None = None
+    unschedulable_plugins: frozenset[str] = NO_PLUGINS
+    pending_plugins: frozenset[str] = NO_PLUGINS
+    gated: bool = False

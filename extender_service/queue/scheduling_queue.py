@@ -1,0 +1,435 @@
+"""The scheduling queue of kube-scheduler v1.31.1 (pkg/scheduler/internal/queue/scheduling_queue.go).
+
+    add, update ───────────────▶ active ──pop──▶ in flight ──done──▶ (bound, or gone)
+         │                       ▲    ▲             │
+         │ PreEnqueue            │    │ backoff     │ add_unschedulable_if_not_present
+         │ rejects it            │    │ is over     │
+         ▼                       │    │             ▼
+    unschedulable ──an event may help, or 5 minutes have passed──▶ backoff, or active if its backoff is over
+         ▲                                          │
+         └───────── no event meanwhile ─────────────┘
+
+A pod is in one of the three queues, or in flight, under its namespace and name. With queueing hints (feature gate
+SchedulerQueueingHints), the plugins that rejected a pod say whether an event helps, also about the events that came
+while it was in flight. Without, each event that they registered helps, and a pod that comes back after any event that
+some plugin registered goes to backoff.
+
+Where kube-scheduler loses or leaks pods, this queue differs; docs/scheduler-queue.md lists where.
+All methods belong to one event loop.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, Final
+
+from extender_service.framework.cluster_event import POD, ActionType, ClusterEvent
+from extender_service.framework.events import (
+    ASSIGNED_POD_ADD,
+    ASSIGNED_POD_UPDATE,
+    UNSCHEDULABLE_TIMEOUT,
+    UNSCHEDULED_POD_UPDATE,
+    pod_changes,
+)
+from extender_service.framework.profile import Profile
+from extender_service.framework.queueing_hints import QueueingHints
+from extender_service.framework.runtime import run_pre_enqueue
+from extender_service.framework.status import Code
+from extender_service.kube.types.core import ObjectMeta, Pod, pod_name
+from extender_service.kube.types.pods import pod_uid
+from extender_service.queue.in_flight_events import InFlightEvents
+from extender_service.queue.interested_plugins import InterestedPlugins, Requeueing
+from extender_service.queue.keyed_heap import KeyedHeap
+from extender_service.queue.nominator import Nominator
+from extender_service.queue.pod_backoff import DEFAULT_BACKOFF, PodBackoff
+from extender_service.queue.pod_update import is_pod_updated
+from extender_service.queue.pre_checks import PreCheck
+from extender_service.queue.queue_metrics import QueueMetrics
+from extender_service.queue.queued_pod import NO_PLUGINS, QueuedPodInfo
+from extender_service.queue.unschedulable_pods import UnschedulablePods, is_frozen
+from extender_service.seams import Clock
+
+log = logging.getLogger(__name__)
+
+# Queues, as metrics name them.
+ACTIVE: Final = "active"
+BACKOFF: Final = "backoff"
+UNSCHEDULABLE: Final = "unschedulable"
+GATED: Final = "gated"
+
+# What brings a pod to a queue besides events of the cluster.
+POD_ADD: Final = "PodAdd"
+POD_UPDATE: Final = "PodUpdate"
+SCHEDULE_ATTEMPT_FAILURE: Final = "ScheduleAttemptFailure"
+BACKOFF_COMPLETE: Final = "BackoffComplete"
+FORCE_ACTIVATE: Final = "ForceActivate"
+
+MAX_IN_UNSCHEDULABLE_SECONDS: Final = 300.0
+
+
+class SchedulingQueue:
+    """The pods that wait to be scheduled, by when and in which order they are to be tried.
+
+    `profiles` and `hints` are by scheduler name; the profiles share one order (QueueSort). `is_pending` returns whether
+    the watch shows a pod of a key (namespace/name) that is on no node. `namespace_labels` returns the labels of a
+    namespace, none for an unknown one.
+    """
+
+    def __init__(
+        self,
+        profiles: Mapping[str, Profile],
+        hints: Mapping[str, QueueingHints],
+        *,
+        clock: Clock,
+        metrics: QueueMetrics,
+        is_pending: Callable[[str], bool],
+        namespace_labels: Callable[[str], Mapping[str, str]],
+        uses_hints: bool,
+        backoff: PodBackoff = DEFAULT_BACKOFF,
+        max_in_unschedulable_seconds: float = MAX_IN_UNSCHEDULABLE_SECONDS,
+    ) -> None:
+        self._profiles = profiles
+        self._interested = InterestedPlugins(hints)
+        self._clock = clock
+        self._metrics = metrics
+        self._namespace_labels = namespace_labels
+        self._uses_hints = uses_hints
+        self._backoff = backoff
+        self._max_in_unschedulable_seconds = max_in_unschedulable_seconds
+        order = next(iter(profiles.values())).queue_sort[0].sort_key
+        self._active: KeyedHeap[QueuedPodInfo] = KeyedHeap(order)
+        self._backing_off: KeyedHeap[QueuedPodInfo] = KeyedHeap(backoff.end)
+        self._unschedulable = UnschedulablePods(hints)
+        self._in_flight = InFlightEvents()
+        self._scheduling_cycle = 0
+        # The cycle in which the last event came that some plugin registered.
+        self._move_request_cycle = -1
+        self._waiter: asyncio.Future[None] | None = None
+        self._closed = False
+        self.nominator = Nominator(is_pending)
+
+    # Pods of the watch.
+
+    def add(self, pod: Pod) -> None:
+        """Add a pod that is new."""
+        if self._move_to_active(self._new(pod), POD_ADD):
+            self._wake()
+
+    def update(self, old: Pod, new: Pod) -> None:
+        """Take in that a pod that is on no node has changed, which may make it worth an attempt at once.
+
+        Without hints, a pod in flight counts as unknown and is queued once more: its first attempt may come back later,
+        and is then dropped. Raises QuantityError for a malformed request, which no API server stores.
+        """
+        if self._uses_hints and pod_uid(new) in self._in_flight:
+            self._in_flight.record(UNSCHEDULED_POD_UPDATE, old, new)
+            return
+        key = pod_name(old)
+        for heap in (self._active, self._backing_off):
+            info = heap.get(key)
+            if info is not None:
+                info.pod = new
+                self.nominator.update(old, new)
+                heap.add(key, info)
+                return
+        info = self._unschedulable.get(pod_name(new))
+        if info is None:
+            if self._move_to_active(self._new(new), POD_UPDATE):
+                self._wake()
+            return
+        info.pod = new
+        self.nominator.update(old, new)
+        if self._uses_hints:
+            self._update_unschedulable_with_hints(info, old)
+        else:
+            self._update_unschedulable(info, old)
+
+    def delete(self, pod: Pod) -> None:
+        """Forget a pod that was deleted or is on a node now. Its attempt, if it is in flight, goes on."""
+        self.nominator.remove(pod)
+        key = pod_name(pod)
+        if self._active.remove(key):
+            return
+        self._backing_off.remove(key)
+        info = self._unschedulable.get(key)
+        if info is not None:
+            self._unschedulable.remove(key, gated=info.gated)
+
+    # The scheduler's attempts.
+
+    @property
+    def scheduling_cycle(self) -> int:
+        """How many pods were popped."""
+        return self._scheduling_cycle
+
+    def pop(self) -> QueuedPodInfo | None:
+        """Take the next pod for an attempt, None if there is none.
+
+        The pod is in flight until it comes back (`add_unschedulable_if_not_present`) or `done` is called for it.
+        """
+        info = self._active.pop()
+        if info is None:
+            return None
+        info.attempts += 1
+        self._scheduling_cycle += 1
+        if self._uses_hints:
+            self._in_flight.start(pod_uid(info.pod))
+        if info.unschedulable_plugins or info.pending_plugins:
+            self._count_rejected(info, -1)
+            info.unschedulable_plugins = info.pending_plugins = NO_PLUGINS
+        return info
+
+    async def wait(self) -> bool:
+        """Wait until `pop` returns a pod; returns False once the queue is closed. There is one waiter at a time."""
+        while not self._active and not self._closed:
+            assert self._waiter is None, "only one task may wait for pods"
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        return not self._closed
+
+    def close(self) -> None:
+        """End the wait for pods."""
+        self._closed = True
+        self._wake()
+
+    def done(self, uid: str) -> None:
+        """Note that the attempt of a pod is over; nothing happens if it is over already."""
+        self._in_flight.done(uid)
+
+    def add_unschedulable_if_not_present(self, info: QueuedPodInfo, cycle: int) -> bool:
+        """Take a pod back that was popped and not scheduled, and note that its attempt is over.
+
+        `info` has the plugins that rejected it, and the latest version of the pod. `cycle` is the scheduling cycle now.
+        Returns False, and drops `info`, if the pod has been queued again meanwhile.
+        """
+        uid, key = pod_uid(info.pod), info.key
+        try:
+            if self._unschedulable.get(key) is not None or key in self._active or key in self._backing_off:
+                return False
+            info.queued_at = self._clock()
+            self._count_rejected(info, 1)
+            if self._uses_hints:
+                if self._requeue(info, self._requeueing_in_flight(info, uid), SCHEDULE_ATTEMPT_FAILURE) == ACTIVE:
+                    self._wake()
+            elif self._move_request_cycle >= cycle or not (info.unschedulable_plugins or info.pending_plugins):
+                self._backing_off.add(key, info)
+                self._metrics.incoming(BACKOFF, SCHEDULE_ATTEMPT_FAILURE)
+            else:
+                self._unschedulable.add_or_update(info)
+                self._metrics.incoming(UNSCHEDULABLE, SCHEDULE_ATTEMPT_FAILURE)
+            return True
+        finally:
+            self._in_flight.done(uid)
+
+    def activate(self, pods: Iterable[Pod]) -> None:
+        """Make pods active that back off or are unschedulable; others stay where they are."""
+        activated = False
+        for pod in pods:
+            key = pod_name(pod)
+            info = self._unschedulable.get(key) or self._backing_off.get(key)
+            if info is not None and self._move_to_active(info, FORCE_ACTIVATE):
+                activated = True
+        if activated:
+            self._wake()
+
+    # Changes of the cluster.
+
+    def move_all_to_active_or_backoff(
+        self, event: ClusterEvent, old: Any = None, new: Any = None, pre_check: PreCheck | None = None
+    ) -> None:
+        """Move the unschedulable pods that an event may help.
+
+        `old` and `new` are the object before and after it: None for `old` if it was added, for `new` if it was deleted.
+        """
+        interest = self._interested.of(event)
+        if interest is None:
+            return
+        unschedulable = self._unschedulable
+        infos = list(unschedulable) if event.is_wild_card else unschedulable.rejected_by(interest.plugins)
+        if pre_check is not None:
+            infos = [info for info in infos if pre_check(info.pod)]
+        self._move(infos, event, old, new)
+
+    def assigned_pod_added(self, pod: Pod) -> None:
+        """Move the pods that a new pod on a node may help: those with affinity or topology spread. For use without
+        hints, as kube-scheduler does."""
+        self._move_near(pod, ASSIGNED_POD_ADD, None, pod)
+
+    def assigned_pod_updated(self, old: Pod, new: Pod, event: ClusterEvent) -> None:
+        """Move the pods that a change of a pod on a node may help; `event` is one of the changes that it is."""
+        if event.resource == POD and event.action & ActionType.UPDATE_POD_SCALE_DOWN:
+            self.move_all_to_active_or_backoff(ASSIGNED_POD_UPDATE, old, new)
+        else:
+            self._move_near(new, event, old, new)
+
+    # To be called each second, and each 30 seconds.
+
+    def flush_backoff_completed(self) -> None:
+        """Make the pods active whose backoff is over."""
+        activated = False
+        while (info := self._backing_off.peek()) is not None and not self._is_backing_off(info):
+            self._backing_off.pop()
+            activated |= self._move_to_active(info, BACKOFF_COMPLETE)
+        if activated:
+            self._wake()
+
+    def flush_unschedulable_leftover(self) -> None:
+        """Move the pods that have been unschedulable for longer than the maximum."""
+        now, longest = self._clock(), self._max_in_unschedulable_seconds
+        leftover = [info for info in self._unschedulable if now - info.queued_at > longest]
+        if leftover:
+            self._move(leftover, UNSCHEDULABLE_TIMEOUT, None, None)
+
+    # What is where.
+
+    def pending_pods(self) -> tuple[list[Pod], str]:
+        """Return the pods that are not in flight, and how many wait where, as kube-scheduler's debugger writes it."""
+        active, backing_off, unschedulable = self._active, self._backing_off, self._unschedulable
+        summary = f"activeQ:{len(active)}; backoffQ:{len(backing_off)}; unschedulablePods:{len(unschedulable)}"
+        return [info.pod for infos in (active, backing_off, unschedulable) for info in infos], summary
+
+    def pending_counts(self) -> Mapping[str, int]:
+        """Return how many pods wait by queue (pending_pods)."""
+        return {
+            ACTIVE: len(self._active),
+            BACKOFF: len(self._backing_off),
+            UNSCHEDULABLE: self._unschedulable.unschedulable_count,
+            GATED: self._unschedulable.gated_count,
+        }
+
+    def nominated_pods_for_node(self, node_name: str) -> list[Pod]:
+        """Return the pods that are nominated for a node, as the queue knows them; of one in flight only the name and
+        UID."""
+        return [self._nominated(key, uid) for key, uid in self.nominator.on_node(node_name)]
+
+    # How it works.
+
+    def _new(self, pod: Pod) -> QueuedPodInfo:
+        return QueuedPodInfo(pod, self._clock(), pod_name(pod))
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _passes_pre_enqueue(self, info: QueuedPodInfo) -> bool:
+        profile = self._profiles.get(info.pod.spec.scheduler_name)
+        status = None if profile is None else run_pre_enqueue(profile, info.pod)
+        if status is None:
+            return True
+        if status.code == Code.ERROR:
+            log.error(
+                "a PreEnqueue plugin failed, so the pod stays gated",
+                extra={"pod": info.key, "plugin": status.plugin, "error": status.message},
+            )
+        info.unschedulable_plugins |= {status.plugin}
+        self._metrics.rejected(status.plugin, info.pod.spec.scheduler_name, 1)
+        return False
+
+    def _move_to_active(self, info: QueuedPodInfo, event: str) -> bool:
+        """Make a pod active if PreEnqueue lets it, and return whether it did."""
+        gated_before = info.gated
+        info.gated = not self._passes_pre_enqueue(info)
+        key = info.key
+        if info.gated:
+            if key not in self._active and key not in self._backing_off:
+                self._unschedulable.add_or_update(info)
+            return False
+        if info.first_attempt_at is None:
+            info.first_attempt_at = self._clock()
+        self._active.add(key, info)
+        self._unschedulable.remove(key, gated=gated_before)
+        self._backing_off.remove(key)
+        self._metrics.incoming(ACTIVE, event)
+        if event in (POD_ADD, POD_UPDATE):
+            self.nominator.add(info.pod)
+        return True
+
+    def _requeue(self, info: QueuedPodInfo, requeueing: Requeueing, event: str) -> str:
+        """Put a pod where it belongs, and return the queue. It is not yet taken out of unschedulable."""
+        if requeueing is Requeueing.SKIP:
+            self._unschedulable.add_or_update(info)
+            self._metrics.incoming(UNSCHEDULABLE, event)
+            return UNSCHEDULABLE
+        if requeueing is Requeueing.AFTER_BACKOFF and self._is_backing_off(info):
+            self._backing_off.add(info.key, info)
+            self._metrics.incoming(BACKOFF, event)
+            return BACKOFF
+        return ACTIVE if self._move_to_active(info, event) else UNSCHEDULABLE
+
+    def _requeueing_in_flight(self, info: QueuedPodInfo, uid: str) -> Requeueing:
+        """Return what the events since a pod was popped mean to it, now that it is known who rejected it."""
+        if uid not in self._in_flight:
+            log.error("a pod came back that was not in flight", extra={"pod": info.key})
+            return Requeueing.AFTER_BACKOFF
+        if not info.unschedulable_plugins and not info.pending_plugins:
+            return Requeueing.AFTER_BACKOFF
+        found = Requeueing.SKIP
+        for event, old, new in self._in_flight.since(uid):
+            requeueing = self._interested.requeueing(info, event, old, new)
+            if requeueing is Requeueing.IMMEDIATELY:
+                return requeueing
+            if requeueing is Requeueing.AFTER_BACKOFF:
+                if not info.pending_plugins:
+                    return requeueing
+                found = requeueing
+        return found
+
+    def _update_unschedulable(self, info: QueuedPodInfo, old: Pod) -> None:
+        if not is_pod_updated(old, info.pod):
+            self._unschedulable.add_or_update(info)
+        elif self._is_backing_off(info):
+            self._backing_off.add(info.key, info)
+            self._unschedulable.remove(info.key, gated=info.gated)
+        elif self._move_to_active(info, BACKOFF_COMPLETE):
+            self._wake()
+
+    def _update_unschedulable_with_hints(self, info: QueuedPodInfo, old: Pod) -> None:
+        key, gated, new = info.key, info.gated, info.pod
+        for event in pod_changes(old, new):
+            requeueing = self._interested.requeueing(info, event, old, new)
+            if requeueing is Requeueing.SKIP and key in self._backing_off:
+                continue  # v1.31.1 puts it back into unschedulable as well, and so has it in two queues
+            queue = self._requeue(info, requeueing, UNSCHEDULED_POD_UPDATE.label)
+            if queue != UNSCHEDULABLE:
+                self._unschedulable.remove(key, gated=gated)
+            if queue == ACTIVE:
+                self._wake()
+                return
+
+    def _move_near(self, pod: Pod, event: ClusterEvent, old: Pod | None, new: Pod) -> None:
+        if self._interested.of(event) is not None:
+            infos = self._unschedulable.near(pod, self._namespace_labels(pod.metadata.namespace))
+            self._move(infos, event, old, new)
+
+    def _move(self, infos: Collection[QueuedPodInfo], event: ClusterEvent, old: Any, new: Any) -> None:
+        activated = False
+        for info in infos:
+            if is_frozen(info):
+                continue
+            requeueing = self._interested.requeueing(info, event, old, new)
+            if requeueing is not Requeueing.SKIP:
+                self._unschedulable.remove(info.key, gated=info.gated)
+                activated |= self._requeue(info, requeueing, event.label) == ACTIVE
+        self._move_request_cycle = self._scheduling_cycle
+        if self._uses_hints and self._in_flight:
+            self._in_flight.record(event, old, new)
+        if activated:
+            self._wake()
+
+    def _is_backing_off(self, info: QueuedPodInfo) -> bool:
+        return not info.gated and self._backoff.end(info) > self._clock()
+
+    def _count_rejected(self, info: QueuedPodInfo, change: int) -> None:
+        profile = info.pod.spec.scheduler_name
+        for plugin in info.unschedulable_plugins | info.pending_plugins:
+            self._metrics.rejected(plugin, profile, change)
+
+    def _nominated(self, key: str, uid: str) -> Pod:
+        info = self._active.get(key) or self._unschedulable.get(key) or self._backing_off.get(key)
+        if info is not None:
+            return info.pod
+        namespace, _, name = key.partition("/")
+        return Pod(metadata=ObjectMeta(name=name, namespace=namespace, uid=uid))

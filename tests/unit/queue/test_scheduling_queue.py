@@ -1,0 +1,280 @@
+"""What a scheduler sees of the queue. That it does as kube-scheduler's in every state, tests/lockstep shows."""
+
+import asyncio
+
+import msgspec
+import pytest
+
+from extender_service.framework.cluster_event import NODE, POD, ActionType, ClusterEvent, QueueingHint
+from extender_service.framework.events import POD_LABEL_CHANGE, POD_REQUEST_SCALED_DOWN, UNSCHEDULED_POD_UPDATE
+from extender_service.framework.status import Status
+from extender_service.kube.types.core import Pod, PodSchedulingGate
+from tests.support.objects import make_container
+from tests.support.queue_worlds import QueueWorld, queue_pod
+
+NODE_ADD = ClusterEvent(NODE, ActionType.ADD, "NodeAdd")
+NODE_DELETE = ClusterEvent(NODE, ActionType.DELETE, "NodeDelete")
+GATE = (PodSchedulingGate("wait"),)
+
+
+def queues(event: object, pod: object, old: object, new: object) -> QueueingHint:
+    return QueueingHint.QUEUE
+
+
+def skips(event: object, pod: object, old: object, new: object) -> QueueingHint:
+    return QueueingHint.SKIP
+
+
+NODE_HELPS_FIT = (NODE_ADD, "Fit", queues)
+
+
+def changed(pod: Pod, *, labels: dict[str, str] | None = None, **spec: object) -> Pod:
+    metadata = msgspec.structs.replace(pod.metadata, resource_version=pod.metadata.resource_version + "1")
+    if labels is not None:
+        metadata = msgspec.structs.replace(metadata, labels=labels)
+    return msgspec.structs.replace(pod, metadata=metadata, spec=msgspec.structs.replace(pod.spec, **spec))
+
+
+def test_pods_come_by_priority_and_then_by_time() -> None:
+    world = QueueWorld()
+    for name, priority in (("a", 0), ("b", 5), ("c", 0), ("d", 5)):
+        world.queue.add(queue_pod(name, priority=priority))
+        world.clock.pass_seconds(1)
+    assert world.popped() == ["b", "d", "a", "c"]
+    assert world.queue.scheduling_cycle == 4
+
+
+def test_a_rejected_pod_waits_for_an_event_that_can_help_and_for_the_end_of_its_backoff() -> None:
+    world = QueueWorld(NODE_HELPS_FIT)
+    world.reject("a", "Fit")
+    assert world.summary == (0, 0, 1)
+    world.queue.move_all_to_active_or_backoff(NODE_DELETE)
+    assert world.summary == (0, 0, 1)
+    world.queue.move_all_to_active_or_backoff(NODE_ADD)
+    assert world.summary == (0, 1, 0)
+    world.queue.flush_backoff_completed()
+    assert world.popped() == []
+    world.clock.pass_seconds(1)
+    world.queue.flush_backoff_completed()
+    assert world.popped() == ["a"]
+    assert world.counts == {
+        ("active", "PodAdd"): 1,
+        ("unschedulable", "ScheduleAttemptFailure"): 1,
+        ("backoff", "NodeAdd"): 1,
+        ("active", "BackoffComplete"): 1,
+    }
+
+
+def test_an_event_asks_no_plugin_about_pods_that_others_rejected() -> None:
+    asked = []
+
+    def ask(event: object, pod: Pod, old: object, new: object) -> QueueingHint:
+        asked.append(pod.metadata.name)
+        return QueueingHint.SKIP
+
+    world = QueueWorld((NODE_ADD, "Fit", ask), (NODE_ADD, "Ports", ask), uses_hints=True)
+    for number in range(100):
+        world.reject(f"other{number}", "Taints")
+    world.reject("a", "Fit")
+    checked = []
+
+    def pre_check(pod: Pod) -> bool:
+        checked.append(pod.metadata.name)
+        return True
+
+    world.queue.move_all_to_active_or_backoff(NODE_ADD, pre_check=pre_check)
+    assert (asked, checked) == (["a"], ["a"])
+
+
+def test_without_hints_a_pod_that_comes_back_after_any_event_backs_off() -> None:
+    world = QueueWorld(NODE_HELPS_FIT)
+    world.queue.add(queue_pod("a"))
+    info = world.pop()
+    world.queue.move_all_to_active_or_backoff(NODE_ADD)
+    world.fail(info, "Taints")
+    assert world.summary == (0, 1, 0)
+
+
+def test_with_hints_only_an_event_that_can_help_does_that() -> None:
+    world = QueueWorld(NODE_HELPS_FIT, uses_hints=True)
+    for name, plugin in (("a", "Taints"), ("b", "Fit")):
+        world.queue.add(queue_pod(name))
+        info = world.pop()
+        world.queue.move_all_to_active_or_backoff(NODE_ADD)
+        world.fail(info, plugin)
+    assert world.summary == (0, 1, 1)
+
+
+def test_with_hints_a_pending_plugin_ends_the_wait_at_once() -> None:
+    world = QueueWorld((NODE_ADD, "Waits", queues), uses_hints=True)
+    world.reject("a", pending=["Waits"])
+    world.queue.move_all_to_active_or_backoff(NODE_ADD)
+    assert world.popped() == ["a"]
+
+
+def test_an_error_is_tried_again_after_backoff() -> None:
+    world = QueueWorld()
+    world.reject("a")
+    assert world.summary == (0, 1, 0)
+
+
+def test_a_gated_pod_waits_until_an_update_opens_its_gates() -> None:
+    world = QueueWorld(NODE_HELPS_FIT)
+    pod = queue_pod("a", scheduling_gates=GATE)
+    world.queue.add(pod)
+    assert world.queue.pending_counts() == {"active": 0, "backoff": 0, "unschedulable": 0, "gated": 1}
+    world.clock.pass_seconds(1000)
+    world.queue.flush_unschedulable_leftover()
+    world.queue.move_all_to_active_or_backoff(NODE_ADD)
+    assert world.popped() == []
+    world.queue.update(pod, changed(pod, scheduling_gates=()))
+    assert world.popped() == ["a"]
+    assert world.queue.pending_counts() == {"active": 0, "backoff": 0, "unschedulable": 0, "gated": 0}
+
+
+def test_a_pre_enqueue_plugin_that_fails_keeps_a_pod_out_until_an_event_that_it_registered() -> None:
+    fails = True
+
+    def hold(pod: Pod) -> Status | None:
+        if fails:
+            raise RuntimeError("broken")
+        return None
+
+    world = QueueWorld((NODE_ADD, "Holding", queues), hold=hold)
+    world.queue.add(queue_pod("a"))
+    assert world.summary == (0, 0, 1)
+    assert world.rejections["Holding"] == 1
+    fails = False
+    world.queue.move_all_to_active_or_backoff(NODE_ADD)
+    assert world.popped() == ["a"]
+    assert world.rejections["Holding"] == 0
+
+
+def test_an_update_of_a_rejected_pod_ends_its_wait_if_more_than_its_status_changed() -> None:
+    world = QueueWorld()
+    pod = world.reject("a", "Fit")
+    world.clock.pass_seconds(10)
+    world.queue.update(pod, changed(pod))
+    assert world.popped() == []
+    world.queue.update(pod, changed(pod, labels={"app": "new"}))
+    assert world.popped() == ["a"]
+
+
+def test_without_hints_a_pod_that_changes_in_flight_is_queued_anew_and_its_return_is_dropped() -> None:
+    world = QueueWorld()
+    pod = queue_pod("a")
+    world.queue.add(pod)
+    first = world.pop()
+    world.queue.update(pod, changed(pod))
+    second = world.queue.pop()
+    assert second is not None
+    assert (first.attempts, second.attempts) == (1, 1)
+    assert world.fail(second, "Fit")
+    assert not world.fail(first, "Fit")
+
+
+def test_with_hints_a_change_in_flight_counts_when_the_pod_comes_back() -> None:
+    world = QueueWorld((UNSCHEDULED_POD_UPDATE, "Fit", queues), uses_hints=True)
+    pod = queue_pod("a")
+    world.queue.add(pod)
+    info = world.pop()
+    world.queue.update(pod, changed(pod))
+    assert world.summary == (0, 0, 0)
+    world.fail(info, "Fit")
+    assert world.summary == (0, 1, 0)
+
+
+def test_a_pod_whose_update_helps_in_one_way_only_is_in_one_queue() -> None:
+    """v1.31.1 leaves it in backoffQ and among the unschedulable pods."""
+    world = QueueWorld((POD_LABEL_CHANGE, "Fit", queues), (POD_REQUEST_SCALED_DOWN, "Fit", skips), uses_hints=True)
+    pod = world.reject("a", "Fit", containers=(make_container({"cpu": "2"}),))
+    world.queue.update(pod, changed(pod, labels={"app": "new"}, containers=(make_container({"cpu": "1"}),)))
+    assert world.summary == (0, 1, 0)
+    world.clock.pass_seconds(1)
+    world.queue.flush_backoff_completed()
+    assert world.popped() == ["a"]
+    assert world.summary == (0, 0, 0)
+
+
+@pytest.mark.parametrize("uses_hints", [False, True])
+def test_a_deleted_pod_is_nowhere(uses_hints: bool) -> None:
+    world = QueueWorld(uses_hints=uses_hints)
+    in_backoff, unschedulable, active = world.reject("a"), world.reject("b", "Fit"), queue_pod("c")
+    world.queue.add(active)
+    assert world.summary == (1, 1, 1)
+    for pod in (in_backoff, unschedulable, active, active):
+        world.queue.delete(pod)
+    assert world.summary == (0, 0, 0)
+    assert world.queue.pending_pods()[0] == []
+
+
+def test_activate_ends_every_wait_and_leaves_unknown_pods() -> None:
+    world = QueueWorld()
+    pods = [world.reject("a"), world.reject("b", "Fit")]
+    world.queue.activate([*pods, queue_pod("unknown")])
+    assert sorted(world.popped()) == ["a", "b"]
+
+
+def test_no_pod_is_unschedulable_for_more_than_five_minutes() -> None:
+    world = QueueWorld()
+    world.reject("a", "Fit")
+    world.clock.pass_seconds(300)
+    world.queue.flush_unschedulable_leftover()
+    assert world.popped() == []
+    world.clock.pass_seconds(0.5)
+    world.queue.flush_unschedulable_leftover()
+    assert world.popped() == ["a"]
+
+
+def test_nominated_pods_are_those_that_the_queue_knows() -> None:
+    world = QueueWorld()
+    world.watched = {"default/a", "default/b"}
+    waiting, in_flight = queue_pod("a"), queue_pod("b", priority=9)
+    for pod in (waiting, in_flight):
+        world.queue.add(pod)
+        world.queue.nominator.add(pod, "node")
+    world.pop()
+    known, unknown = world.queue.nominated_pods_for_node("node")
+    assert known is waiting
+    assert (unknown.metadata.name, unknown.metadata.uid, unknown.spec.priority) == ("b", "uid-of-b", 0)
+    world.queue.delete(waiting)
+    assert len(world.queue.nominated_pods_for_node("node")) == 1
+
+
+def test_a_pod_on_a_node_moves_none_that_it_is_not_near() -> None:
+    world = QueueWorld((ClusterEvent(POD, ActionType.ADD), "Fit", queues), (NODE_ADD, "PodTopologySpread", queues))
+    world.reject("a", "Fit")
+    world.queue.assigned_pod_added(queue_pod("new"))
+    assert world.summary == (0, 0, 1)
+
+
+def test_waiting_ends_with_the_first_pod_and_with_the_end_of_the_queue() -> None:
+    async def scenario() -> None:
+        world = QueueWorld()
+        waiting = asyncio.create_task(world.queue.wait())
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        world.queue.add(queue_pod("a"))
+        assert await waiting
+        assert await world.queue.wait()
+        assert world.popped() == ["a"]
+        waiting = asyncio.create_task(world.queue.wait())
+        await asyncio.sleep(0)
+        world.queue.close()
+        assert not await waiting
+
+    asyncio.run(scenario())
+
+
+def test_waiting_can_be_cancelled() -> None:
+    async def scenario() -> None:
+        world = QueueWorld()
+        waiting = asyncio.create_task(world.queue.wait())
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        world.queue.add(queue_pod("a"))
+        assert await world.queue.wait()
+
+    asyncio.run(scenario())
