@@ -86,8 +86,9 @@ class _Writer:
         actions = [
             (self.create, 14), (self.change, 16), (self.remove, 4), (self.bind, 5), (self.pop, 22), (self.fail, 18),
             (self.finish, 3), (self.report, 14), (self.report_assigned, 6), (self.flush, 12), (self.pass_time, 8),
-            (self.activate, 3), (self.nominate, 4), (self.quota, 2), (self.confuse, 0 if self.has_ties else 2),
+            (self.activate, 5), (self.nominate, 4), (self.quota, 5), (self.confuse, 0 if self.has_ties else 2),
         ]  # fmt: skip
+        self.quota()
         some = random.choices(*zip(*actions, strict=True), k=random.randint(30, 90))
         for action in [self.create] * random.randint(0, 8) + some:
             if not self.has_ties:
@@ -145,7 +146,7 @@ class _Writer:
             spec["affinity"] = {random.choice(("podAffinity", "podAntiAffinity")): self.affinity()}
         if "Hold" in self.pre_enqueue and random.random() < 0.1:
             labels["hold"] = random.choice(("true", "error"))
-        if "Quota" in self.pre_enqueue and random.random() < 0.15:
+        if "Quota" in self.pre_enqueue and random.random() < 0.3:
             labels["quota"] = "x"
         self.version += 1
         metadata = {"name": name, "namespace": "ns", "uid": f"{name}-{self.version}", "labels": labels}
@@ -175,7 +176,7 @@ class _Writer:
         labels, spec, status = pod["metadata"]["labels"], pod["spec"], pod["status"]
         requests = spec["containers"][0]["resources"]["requests"]
         is_scaled_down = has_other_labels = False
-        changes = ("label", "label", "gates", "scale", "nominated", "status", "annotation", "hold", "deadline")
+        changes = ("label", "label", "gates", "scale", "nominated", "status", "annotation", "hold", "deadline", "claim")
         for what in ("label", "scale") if twice else random.choices(changes, k=random.choice((1, 1, 2))):
             if what == "label":
                 key, value = random.choice(("app", "pre", "rank")), random.choice(LABEL_VALUES)
@@ -194,6 +195,8 @@ class _Writer:
                 status["conditions"] = [{"type": "PodScheduled", "status": "False", "message": str(self.version)}]
             elif what == "annotation":
                 pod["metadata"]["annotations"] = {"note": str(self.version)}
+            elif what == "claim":
+                status["resourceClaimStatuses"] = [{"name": "gpu", "resourceClaimName": f"gpu-{self.version}"}]
             elif what == "deadline":
                 spec["activeDeadlineSeconds"] = self.version
             elif "Hold" in self.pre_enqueue:
@@ -299,7 +302,7 @@ class _Writer:
 
     def pass_time(self) -> None:
         if self.has_ties:
-            self.step("clock", ticks=self.random.choice((256, 512, 1024, 5120, 40 * 512)))
+            self.step("clock", ticks=self.random.choice((256, 512, 1024, 2560, 5120, 40 * 512)))
 
     def pass_distinct_time(self) -> None:
         """Go to a moment whose fraction of a second is new: then no two ends of a backoff are equal."""

@@ -26,7 +26,7 @@ REACHED = (
     "to active/UnschedulablePodUpdate",
     "to active/UnschedulableTimeout",
     "to backoff/AssignedPodUpdate",
-    "to backoff/NodeLabelChange",
+    "to backoff/AssignedPodAdd",
     "to backoff/ScheduleAttemptFailure",
     "to backoff/UnschedulablePodUpdate",
     "to backoff/WildCardEvent",
