@@ -5,7 +5,7 @@ moves, and a simulation that passes one clock and one seed to all parts has one 
 that.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from random import Random
 
 Clock = Callable[[], float]
@@ -14,6 +14,9 @@ seconds."""
 
 WallClock = Callable[[], float]
 """Returns seconds since 1970, like time.time."""
+
+Sleep = Callable[[float], Awaitable[None]]
+"""Waits for some seconds, like asyncio.sleep."""
 
 RANDOM = Random()  # noqa: S311 - it balances load and takes samples; no secret depends on it
 """The random source of a program that passes no other."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from extender_service.command.limit_options import add_limit_options, call_limits, connection_limits, duration
-from extender_service.command.options import ServeOptions
+from extender_service.command.options import ScheduleOptions, ServeOptions
 from extender_service.config.release import KUBERNETES_VERSION
 from extender_service.observability.logs import parse_log_level
 
@@ -87,6 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(_version())  # noqa: T201 - the user asked for it
         return 0
     # Import late, so that `version` is fast.
+    from extender_service.command.schedule import schedule  # noqa: PLC0415
     from extender_service.command.serve import serve  # noqa: PLC0415
     from extender_service.command.setup import Setup  # noqa: PLC0415
     from extender_service.command.start_error import StartError  # noqa: PLC0415
@@ -95,6 +96,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if options.command == "serve":
             serve(_serve_options(options))
+        elif options.command == "schedule":
+            schedule(_schedule_options(options))
         else:
             setup = Setup(options.config, options.plugin or [])
             print(dump_config(setup.config) if options.action == "print" else "valid\n", end="")  # noqa: T201
@@ -119,6 +122,13 @@ def parser() -> argparse.ArgumentParser:
         f"--bind-address by {ENVIRONMENT_PREFIX}BIND_ADDRESS. Commas separate several values.",
     )
     _add_serve_options(serve.add_option)
+    schedule = commands.add_parser(
+        "schedule",
+        help="run the whole scheduler, in kube-scheduler's place or beside it",
+        description="Schedule the pods of the profiles' scheduler names, as kube-scheduler does. An environment "
+        f"variable can set each option, too: for example --kubeconfig by {ENVIRONMENT_PREFIX}KUBECONFIG.",
+    )
+    _add_schedule_options(schedule.add_option)
     config = commands.add_parser("config", help="print or check a KubeSchedulerConfiguration")
     actions = config.add_subparsers(dest="action", required=True, metavar="ACTION", parser_class=_Parser)
     for action, what in (("print", "print it with every default"), ("check", "report only whether it is valid")):
@@ -140,8 +150,7 @@ def _add_config_options(add: AddOption) -> None:
     )
 
 
-def _add_serve_options(add: AddOption) -> None:
-    _add_config_options(add)
+def _add_api_server_options(add: AddOption) -> None:
     add(
         "--kubeconfig",
         type=_file,
@@ -149,6 +158,17 @@ def _add_serve_options(add: AddOption) -> None:
         help="how to reach the API server (default: the pod's service account, else KUBECONFIG, else ~/.kube/config)",
     )
     add("--master", default="", metavar="URL", help="the API server's URL; overrides the one in the kubeconfig")
+
+
+def _add_schedule_options(add: AddOption) -> None:
+    _add_config_options(add)
+    _add_api_server_options(add)
+    _add_log_options(add)
+
+
+def _add_serve_options(add: AddOption) -> None:
+    _add_config_options(add)
+    _add_api_server_options(add)
     add(
         "--cluster-file",
         type=_file,
@@ -183,6 +203,10 @@ def _add_serve_options(add: AddOption) -> None:
     _add_security_options(add)
     _add_shutdown_options(add)
     add_limit_options(add)
+    _add_log_options(add)
+
+
+def _add_log_options(add: AddOption) -> None:
     add(
         "-v",
         "--log-level",
@@ -308,6 +332,17 @@ def _log_level(text: str) -> int:
         return parse_log_level(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _schedule_options(options: argparse.Namespace) -> ScheduleOptions:
+    return ScheduleOptions(
+        config=options.config,
+        kubeconfig=options.kubeconfig,
+        master=options.master,
+        plugins=options.plugin or [],
+        log_level=options.log_level,
+        log_format=options.log_format,
+    )
 
 
 def _serve_options(options: argparse.Namespace) -> ServeOptions:

@@ -12,20 +12,10 @@ from extender_service.kube.writing.event_recorder import ObjectReference, Occurr
 Record = Callable[[Occurrence], None]
 
 
-def scheduled(args: ExtenderBindingArgs) -> Occurrence:
-    """Return the event for a pod that was bound."""
-    note = f"Successfully assigned {args.pod_namespace}/{args.pod_name} to {args.node}"
-    return Occurrence(_pod(args), "Normal", "Scheduled", "Binding", note)
-
-
-def failed_scheduling(args: ExtenderBindingArgs, error: str) -> Occurrence:
-    """Return the event for a pod that was not bound; `error` says why."""
-    return Occurrence(_pod(args), "Warning", "FailedScheduling", "Scheduling", error)
+def bound_pod(args: ExtenderBindingArgs) -> ObjectReference:
+    """Return the reference to the pod that a caller asked to bind."""
+    return ObjectReference("v1", "Pod", args.pod_namespace, args.pod_name, args.pod_uid)
 
 
 def discard(_occurrence: Occurrence) -> None:
     """Record nothing, as there is no API server to write events to."""
-
-
-def _pod(args: ExtenderBindingArgs) -> ObjectReference:
-    return ObjectReference("v1", "Pod", args.pod_namespace, args.pod_name, args.pod_uid)

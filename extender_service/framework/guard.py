@@ -26,6 +26,14 @@ class CycleError(Exception):
     """The cycle failed, as opposed to the pod not fitting; the text says what went wrong, and in which plugin."""
 
 
+class RejectedError(CycleError):
+    """A plugin rejected the pod after its node was chosen, as opposed to failing; `status` names the plugin."""
+
+    def __init__(self, text: str, status: Status) -> None:
+        super().__init__(text)
+        self.status = status
+
+
 class OutOfTimeError(CycleError):
     """The decision took longer than the caller waits; the text names the plugin that ran, or that was next."""
 

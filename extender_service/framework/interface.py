@@ -116,11 +116,15 @@ FilterAgain = Callable[[NodeView], Verdicts]
 
 class PostFilterResult(msgspec.Struct, frozen=True):
     """The outcome of PostFilter: on success, the node that the pod is nominated for, and the slots of the pods to
-    delete there. The plugin has not deleted them."""
+    delete there. The plugin has not deleted them.
+
+    Without success, `clears_nomination` takes back the pod's nominated node, if it has one.
+    """
 
     status: Status
     node_name: str = ""
     victims: tuple[int, ...] = ()
+    clears_nomination: bool = False
 
 
 class PostFilter(Plugin):

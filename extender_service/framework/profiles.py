@@ -28,6 +28,14 @@ class Profiles:
     def __iter__(self) -> Iterator[Profile]:
         return iter(self._by_name.values())
 
+    def has(self, scheduler_name: str) -> bool:
+        """Return whether one of the profiles is for pods of this scheduler name."""
+        return scheduler_name in self._by_name
+
+    def find(self, scheduler_name: str) -> Profile | None:
+        """Return the profile for pods of this scheduler name, None if there is none."""
+        return self._by_name.get(scheduler_name)
+
     def of(self, pod: Pod) -> Profile:
         """Return the profile of the pod's scheduler name; the first one, with a warning in the log, if none has it."""
         name = pod.spec.scheduler_name or DEFAULT_SCHEDULER_NAME

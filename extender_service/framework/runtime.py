@@ -35,12 +35,13 @@ class PreFilterOutcome:
     def __init__(self, rejection: Status | None, node_names: set[str] | None, restricting: list[str]) -> None:
         self.rejection = rejection
         self.node_names = node_names
-        self._restricting = restricting
+        # The plugins that named nodes.
+        self.restricting = restricting
 
     @property
     def elsewhere(self) -> Status:
         """The status of the nodes that PreFilter left out."""
-        return unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(self._restricting))}]")
+        return unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(self.restricting))}]")
 
 
 class Scores:
@@ -226,16 +227,20 @@ def run_post_filter(
     """
     judge_nominated_node(profile, state, pod, verdicts, nominated)
     reasons: list[str] = []
+    clears_nomination = False
     for plugin in profile.post_filter:
         again = filter_again(profile, state, pod, nominated)
         result = call(state, plugin, "PostFilter", plugin.post_filter, state, pod, verdicts, again)
         if result.status.code == Code.SUCCESS:
             return result
         if result.status.code != Code.UNSCHEDULABLE:
-            return PostFilterResult(result.status.given_by(plugin.name))
+            is_final = result.status.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+            clears = is_final and result.clears_nomination
+            return PostFilterResult(result.status.given_by(plugin.name), clears_nomination=clears)
+        clears_nomination |= result.clears_nomination
         reasons += result.status.reasons
     rejecting = profile.post_filter[0].name if profile.post_filter else ""
-    return PostFilterResult(unschedulable(*reasons).given_by(rejecting))
+    return PostFilterResult(unschedulable(*reasons).given_by(rejecting), clears_nomination=clears_nomination)
 
 
 @extension_point("PreScore")

@@ -51,8 +51,7 @@ class WaitingPod:
         try:
             return await self._outcome
         finally:
-            for timer in self._timers.values():
-                timer.cancel()
+            self._stop_timers()
 
     def _time_out(self, plugin: str, seconds: float) -> None:
         self.reject(plugin, f"rejected due to timeout after waiting {seconds:g}s at plugin {plugin}")
@@ -60,6 +59,11 @@ class WaitingPod:
     def _settle(self, outcome: Status | None) -> None:
         if not self._outcome.done():
             self._outcome.set_result(outcome)
+            self._stop_timers()
+
+    def _stop_timers(self) -> None:
+        for timer in self._timers.values():
+            timer.cancel()
 
 
 class WaitingPods:
@@ -78,10 +82,11 @@ class WaitingPods:
         """Return the waiting pod with this UID, None if it does not wait."""
         return self._by_uid.get(uid)
 
-    async def wait(self, uid: str, waiting: WaitingPod) -> Status | None:
-        """List the pod while it waits, so that plugins find it; returns what `WaitingPod.wait` returns."""
+    def add(self, uid: str, waiting: WaitingPod) -> None:
+        """List a pod, so that plugins find it."""
         self._by_uid[uid] = waiting
-        try:
-            return await waiting.wait()
-        finally:
+
+    def remove(self, uid: str, waiting: WaitingPod) -> None:
+        """List a pod no longer; nothing happens if it is not listed, or waits again with another binding."""
+        if self._by_uid.get(uid) is waiting:
             del self._by_uid[uid]

@@ -76,7 +76,7 @@ class DefaultPreemption(PostFilter):
                 return PostFilterResult(_failed(_joined(tried.errors)))
             hopeless = int(np.count_nonzero(nodes.exists)) - len(hopeful)
             failed = [*tried.failed, (NOT_HELPFUL, hopeless)] if hopeless else tried.failed
-            return PostFilterResult(unschedulable(f"preemption: {fit_error(failed)}"))
+            return PostFilterResult(unschedulable(f"preemption: {fit_error(failed)}"), clears_nomination=True)
         best = self.handle.random.choice(best_candidates(self.handle.cluster.pods, tried.candidates))
         return PostFilterResult(Status(Code.SUCCESS), best.node_name, best.victims)
 

@@ -5,7 +5,14 @@ from collections.abc import Callable
 
 from extender_service.framework.answer_checks import wrong_permit, wrong_status
 from extender_service.framework.cycle_state import CycleState
-from extender_service.framework.guard import CycleError, awaited, guarded, require_answer, running
+from extender_service.framework.guard import (
+    CycleError,
+    RejectedError,
+    awaited,
+    guarded,
+    require_answer,
+    running,
+)
 from extender_service.framework.interface import Plugin
 from extender_service.framework.profile import Profile
 from extender_service.framework.recording import Recorder, extension_point
@@ -20,7 +27,8 @@ log = logging.getLogger(__name__)
 
 
 class BindingCycle:
-    """The steps after a node was chosen for a pod. They raise CycleError if a plugin refuses or fails.
+    """The steps after a node was chosen for a pod. They raise RejectedError if a plugin rejects the pod, CycleError if
+    one fails.
 
     A caller that gives up after `reserve` calls `unreserve`; calling it more than once does no harm.
     """
@@ -32,6 +40,9 @@ class BindingCycle:
         self._profile = profile
         self._state = state
         self._pod = pod
+        self._is_permitted = False
+        # While a Permit plugin makes the pod wait.
+        self._waiting: WaitingPod | None = None
 
     @property
     def scheduler_name(self) -> str:
@@ -70,18 +81,40 @@ class BindingCycle:
                 plugin.unreserve(self._state, self._pod, self.node_name)
             except Exception:
                 log.exception("Unreserve failed", extra={"plugin": plugin.name})
-        waiting = self._profile.waiting_pods.get(pod_uid(self._pod))
-        if waiting is not None and waiting.node_name == self.node_name:
-            waiting.reject("", "its place was given up")
+        if self._waiting is not None:
+            self._waiting.reject("", "its place was given up")
+            self._stop_waiting(self._waiting)
+
+    def permit(self) -> None:
+        """Run Permit. If a plugin makes the pod wait, plugins find it in `waiting_pods` from now on.
+
+        `run` calls this, unless the caller has: one that places pod after pod runs Permit before it turns to the next.
+        """
+        waits: dict[str, float] = {}
+        for plugin in self._profile.permit:
+            answer = guarded(plugin, "Permit", plugin.permit, self._state, self._pod, self.node_name)
+            require_answer(plugin, "Permit", wrong_permit(answer))
+            status, seconds = answer
+            if status is not None and status.code == Code.WAIT:
+                waits[plugin.name] = min(seconds, MAX_WAIT_SECONDS)
+            else:
+                _require_none(plugin, "Permit", status)
+        if waits:
+            self._waiting = WaitingPod(self._pod, self.node_name, waits)
+            self._profile.waiting_pods.add(pod_uid(self._pod), self._waiting)
+        self._is_permitted = True
 
     async def run(self, may_bind: Callable[[], None] = lambda: None) -> None:
-        """Run Permit, wait if it asks for that, then run PreBind and Bind. `may_bind` is called right before Bind.
+        """Run Permit, wait if a plugin asks for it, then run PreBind and Bind. `may_bind` is called right before Bind.
 
-        Raises CycleError, also from `may_bind`. Raises KubeError from Bind: then only the API server knows whether the
-        pod is bound.
+        Raises CycleError, also from `may_bind`. Raises KubeError from Bind, with a note of which plugin ran: then only
+        the API server knows whether the pod is bound.
         """
         self.has_reached_bind = False  # a second attempt does not depend on how far the first one got
-        await self._permit()
+        if not self._is_permitted:
+            self.permit()
+        self._is_permitted = False
+        await self._wait_on_permit()
         for plugin in self._profile.pre_bind:
             try:
                 status = await awaited(plugin, "PreBind", plugin.pre_bind, self._state, self._pod, self.node_name)
@@ -100,29 +133,30 @@ class BindingCycle:
             except Exception:
                 log.exception("PostBind failed", extra={"plugin": plugin.name})
 
-    async def _permit(self) -> None:
-        waits: dict[str, float] = {}
-        for plugin in self._profile.permit:
-            answer = guarded(plugin, "Permit", plugin.permit, self._state, self._pod, self.node_name)
-            require_answer(plugin, "Permit", wrong_permit(answer))
-            status, seconds = answer
-            if status is None:
-                continue
-            if status.code != Code.WAIT:
-                raise CycleError(f"{running(plugin, 'Permit')}: {status.message}")
-            waits[plugin.name] = min(seconds, MAX_WAIT_SECONDS)
-        if not waits:
+    async def _wait_on_permit(self) -> None:
+        waiting = self._waiting
+        if waiting is None:
             return
-        refused = await self._profile.waiting_pods.wait(
-            pod_uid(self._pod), WaitingPod(self._pod, self.node_name, waits)
-        )
-        if refused is not None:
-            raise CycleError(f'waiting on Permit plugin "{refused.plugin}": {refused.message}')
+        try:
+            rejection = await waiting.wait()
+        finally:
+            self._stop_waiting(waiting)
+        if rejection is not None:
+            text = f'waiting on Permit plugin "{rejection.plugin}": {rejection.message}'
+            raise RejectedError(text, rejection)
+
+    def _stop_waiting(self, waiting: WaitingPod) -> None:
+        self._profile.waiting_pods.remove(pod_uid(self._pod), waiting)
+        self._waiting = None
 
     async def _bind(self) -> None:
         self.has_reached_bind = True
         for plugin in self._profile.bind:
-            status = await awaited(plugin, "Bind", plugin.bind, self._state, self._pod, self.node_name)
+            try:
+                status = await awaited(plugin, "Bind", plugin.bind, self._state, self._pod, self.node_name)
+            except KubeError as error:
+                error.add_note(running(plugin, "Bind"))
+                raise
             if isinstance(status, Status) and status.code == Code.SKIP:
                 continue
             _require_none(plugin, "Bind", status)
@@ -134,4 +168,7 @@ def _require_none(plugin: Plugin, point: str, status: Status | None) -> None:
     """Raise CycleError if a plugin refuses, or returns something other than a status or None."""
     if status is not None:
         require_answer(plugin, point, wrong_status(status))
-        raise CycleError(f"{running(plugin, point)}: {status.message}")
+        text = f"{running(plugin, point)}: {status.message}"
+        if status.is_rejection:
+            raise RejectedError(text, status.given_by(plugin.name))
+        raise CycleError(text)

@@ -8,7 +8,14 @@ from numpy.typing import NDArray
 from extender_service.cluster.state.nominations import Nomination
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.profile import Profile
-from extender_service.framework.runtime import Scores, run_filter, run_pre_filter, run_pre_score, run_score
+from extender_service.framework.runtime import (
+    PreFilterOutcome,
+    Scores,
+    run_filter,
+    run_pre_filter,
+    run_pre_score,
+    run_score,
+)
 from extender_service.framework.status import Rejections, Status
 from extender_service.framework.verdicts import Verdicts
 from extender_service.scheduling.question import Question
@@ -18,6 +25,7 @@ class Decision:
     """What `profile` decided about the pod of `question`.
 
     - `state`: what its plugins stored for later extension points
+    - `pre_filter`: what PreFilter said
     - `verdicts`: one for each node of the view
     - `feasible`: the positions in the view of the nodes that pass
     - `scores`: of the feasible nodes, in their order; None where no score was needed
@@ -31,6 +39,7 @@ class Decision:
         profile: Profile,
         question: Question,
         state: CycleState,
+        pre_filter: PreFilterOutcome,
         verdicts: Verdicts,
         feasible: NDArray[np.intp],
         scores: Scores | None = None,
@@ -38,6 +47,7 @@ class Decision:
         self.profile = profile
         self.question = question
         self.state = state
+        self.pre_filter = pre_filter
         self.verdicts = verdicts
         self.feasible = feasible
         self.scores = scores
@@ -74,10 +84,11 @@ def decide(profile: Profile, question: Question, nominated: Sequence[Nomination]
     verdicts = run_filter(profile, state, pod, nodes, question.nodes.asked, found, nominated)
     feasible = verdicts.passing.nonzero()[0]
     if not question.must_score or len(feasible) < 2 or not profile.score:
-        return Decision(profile, question, state, verdicts, feasible)
+        return Decision(profile, question, state, found, verdicts, feasible)
     candidates = nodes if len(feasible) == len(nodes) else nodes.at(feasible)
     run_pre_score(profile, state, pod, candidates)
-    return Decision(profile, question, state, verdicts, feasible, run_score(profile, state, pod, candidates))
+    scores = run_score(profile, state, pod, candidates)
+    return Decision(profile, question, state, found, verdicts, feasible, scores)
 
 
 def refuse(profile: Profile, question: Question, status: Status) -> Decision:
@@ -85,6 +96,7 @@ def refuse(profile: Profile, question: Question, status: Status) -> Decision:
     verdicts = Verdicts(question.nodes.view, question.nodes.asked)
     verdicts.reject("", Rejections.where(np.ones(len(verdicts.remaining), np.bool_), status))
     state = CycleState(question.pod, deadline=question.deadline)
-    decision = Decision(profile, question, state, verdicts, np.flatnonzero(verdicts.passing))
+    nothing = PreFilterOutcome(None, None, [])
+    decision = Decision(profile, question, state, nothing, verdicts, np.flatnonzero(verdicts.passing))
     decision.is_final = True
     return decision

@@ -49,8 +49,9 @@ class DryRunOutcome(NamedTuple):
 class Engine:
     """The decision making of kube-scheduler over a cluster.
 
-    `may_bind` raises CycleError if this process may not bind any more. Call it from one thread: nothing else may change
-    the cluster between a decision and the placement after it.
+    `may_bind` raises CycleError if this process may not bind any more. `nominated_for` returns the nominated pods that
+    count when a pod is judged; without it, those that the watch shows do. Call it from one thread: nothing else may
+    change the cluster between a decision and the placement after it.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Engine:
         *,
         may_bind: Callable[[], None] = lambda: None,
         confirm_seconds: float = CONFIRM_SECONDS,
+        nominated_for: Callable[[Pod], list[Nomination]] | None = None,
     ) -> None:
         self.cluster = cluster
         self.profiles = profiles
@@ -69,6 +71,7 @@ class Engine:
         self.ahead = DecidingAhead(cluster)
         self._unsupported = UnsupportedFields()
         self._last_placed: Decision | None = None
+        self._nominated_for = nominated_for or (lambda pod: cluster.nominated_for(pod, profiles.names))
 
     def decide(self, question: Question) -> Decision:
         """Decide about a pod, without changing the cluster. If the pod is placed already, it counts like any other pod.
@@ -164,6 +167,16 @@ class Engine:
             self._last_placed = decision
         return placement
 
+    def permit(self, placement: Placement) -> None:
+        """Run Permit now, instead of in `bind`. Raises CycleError, and ends the placement then."""
+        reservation = placement.reservation
+        assert reservation is not None, "a placement without a reservation cannot be bound"
+        try:
+            reservation.permit()
+        except CycleError:
+            self.cluster.drop_placement(placement.uid)
+            raise
+
     async def bind(self, placement: Placement) -> None:
         """Run Permit, PreBind, Bind and PostBind. Raises BindError; see Binder.bind."""
         await self.binder.bind(placement)
@@ -192,4 +205,4 @@ class Engine:
         self.cluster.catch_up()
 
     def _nominated(self, question: Question) -> list[Nomination]:
-        return self.cluster.nominated_for(question.pod, self.profiles.names)
+        return self._nominated_for(question.pod)

@@ -77,6 +77,9 @@ class Undo:
     def __init__(self, undo: Callable[[], None]) -> None:
         self.unreserve = undo
 
+    def permit(self) -> None:
+        raise AssertionError("no pod is bound here")
+
     async def run(self, may_bind: Callable[[], None]) -> None:
         raise AssertionError("no test binds what is only reserved")
 

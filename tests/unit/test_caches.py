@@ -258,6 +258,8 @@ def test_hostile_keys_take_no_more_than_the_bound(name: str, way: int) -> None:
 
 # What these keep is as much as this program has: a model of each type, the page, a decoder of each struct.
 KEYED_BY_THE_PROGRAM = {"config/strict_objects.py", "extender/docs_page.py", "kube/parsing/known_fields.py"}
+# Tables that their writer updates, in an order that a dict would be slow to give.
+ORDERED_TABLES = {"queue/in_flight_events.py"}
 
 
 def test_no_other_module_makes_a_cache_of_its_own() -> None:
@@ -268,7 +270,7 @@ def test_no_other_module_makes_a_cache_of_its_own() -> None:
         for module in package.rglob("*.py")
         if by_hand.search(module.read_text()) and module.name != "caches.py"
     }
-    assert found == KEYED_BY_THE_PROGRAM
+    assert found == KEYED_BY_THE_PROGRAM | ORDERED_TABLES
 
 
 def test_all_caches_are_attacked() -> None:

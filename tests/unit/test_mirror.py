@@ -7,6 +7,7 @@ PACKAGE = TESTS.parents[1] / "extender_service"
 
 TYPES = "types alone: whatever decodes or encodes them shows that they are right"
 HINTS = "tests/lockstep/hints"
+SCHEDULER = "scheduler/test_scheduler.py"
 WITHOUT = {
     "cluster/pods/pod_changes.py": "pods/test_pod_counts.py and test_running_terms.py: they follow it",
     "cluster/view/hypothetical_columns.py": "view/test_hypothetical.py",
@@ -55,6 +56,15 @@ WITHOUT = {
     "queue/queued_pod.py": TYPES,
     "scheduling/decision.py": "framework/test_runtime.py and test_nominated_pods.py",
     "scheduling/question.py": TYPES,
+    "command/schedule.py": "tests/e2e/scheduler/test_schedule.py",
+    "scheduler/assigned_pods.py": SCHEDULER,
+    "scheduler/attempt.py": SCHEDULER,
+    "scheduler/eviction.py": SCHEDULER,
+    "scheduler/failure.py": SCHEDULER,
+    "scheduler/fit_error.py": SCHEDULER,
+    "scheduler/pod_lister.py": SCHEDULER,
+    "scheduler/pod_status.py": SCHEDULER,
+    "scheduling/pod_events.py": SCHEDULER,
     "serving/open_files.py": "command/test_serve.py",
     "serving/scope.py": TYPES,
     "serving/socket_state.py": "serving/test_limited_http.py",

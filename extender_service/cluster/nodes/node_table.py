@@ -185,6 +185,11 @@ class NodeTable:
         rows = np.fromiter(map(self.row_of.get, names, repeat(-1)), np.intp, len(names))
         return np.where((rows >= 0) & self.exists[rows], rows, -1)
 
+    def node(self, name: str) -> Node | None:
+        """Return a node as the API server sent it, without its images; None if there is none of this name."""
+        row = self.row_of.get(name)
+        return None if row is None else self.objects[row]
+
     def is_node(self, name: str) -> bool:
         """Return whether a node of this name exists."""
         row = self.row_of.get(name, -1)

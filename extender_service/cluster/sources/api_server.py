@@ -53,6 +53,7 @@ NOT_ENDED = "status.phase!=Succeeded,status.phase!=Failed"
 # Decisions must soon see what happens to nodes and pods: their watches show every ten seconds that they live, in turns.
 # Those of the other kinds, which may be a dozen, only once a minute, by a bookmark where the API server sends any.
 # While it is down, the other kinds are tried more rarely, too: once it answers one watch, all are tried.
+_SOON = (NODES.plural, PODS.plural)
 _SOON_SECONDS = 10
 _LATER = Limits(watch_seconds=75, long_watch_seconds=600, late_seconds=10.0, wait_seconds=2.5)
 
@@ -89,11 +90,13 @@ class ApiServer:
         client: KubeClient,
         reads: Collection[type[Object]] = (),
         *,
+        pods: Resource[Any] = WATCHED_PODS,
         binding_right: BindingRight | None = None,
         stale_limit_seconds: float = 30.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`binding_right` is asked about once everything has been listed; None if pods are not bound here."""
+        """`pods` decodes the pods. `binding_right` is asked about once everything has been listed; None if pods are not
+        bound here."""
         self._client = client
         self._binding_right = binding_right
         self._reads = frozenset(reads)
@@ -108,13 +111,18 @@ class ApiServer:
                 server=server,
                 clock=clock,
             )
-            for resource, store, field_selector in _stores(cluster, self._reads)
+            for resource, store, field_selector in _stores(cluster, self._reads, pods)
         }
 
     @property
     def states(self) -> dict[str, WatchState]:
         """How far each resource can be trusted, by name."""
         return {name: reflector.state for name, reflector in self._reflectors.items()}
+
+    def handle_with(self, handler: Callable[[Resource[Any], Store[Any]], Store[Any]]) -> None:
+        """Let each resource be taken in by what `handler` returns for its store, from before the first list on."""
+        for reflector in self._reflectors.values():
+            reflector.store = handler(reflector.resource, reflector.store)
 
     async def wait_synced(self) -> None:
         """Return once everything has been listed."""
@@ -160,6 +168,20 @@ class ApiServer:
             if error.status_code == 403 and self._binding_right is not None:
                 self._binding_right.doubt()
             raise
+        except CredentialsError as error:
+            raise KubeError(str(error)) from error
+
+    async def patch_pod_status(self, namespace: str, name: str, patch: Mapping[str, Any]) -> None:
+        """Apply a strategic merge patch to a pod's status. Raises KubeError."""
+        try:
+            await self._client.patch(PODS, namespace, name, patch, subresource="status")
+        except CredentialsError as error:
+            raise KubeError(str(error)) from error
+
+    async def delete_pod(self, namespace: str, name: str, uid: str) -> None:
+        """Delete a pod, with its UID as precondition. Raises KubeError."""
+        try:
+            await self._client.delete(PODS, namespace, name, uid)
         except CredentialsError as error:
             raise KubeError(str(error)) from error
 
@@ -268,10 +290,12 @@ class StorageStore:
         return self._cluster.storage.keys(self._kind)
 
 
-def _stores(cluster: Cluster, reads: Collection[type[Object]]) -> Iterator[tuple[Resource[Any], Store[Any], str]]:
+def _stores(
+    cluster: Cluster, reads: Collection[type[Object]], pods: Resource[Any] = WATCHED_PODS
+) -> Iterator[tuple[Resource[Any], Store[Any], str]]:
     """What is read of the API server: each resource, what takes it in, and which field selector it is read by."""
     yield NODES, NodeStore(cluster), ""
-    yield WATCHED_PODS, PodStore(cluster), NOT_ENDED
+    yield pods, PodStore(cluster), NOT_ENDED
     for resource in _WORKLOADS:
         if resource.type in reads:
             yield resource, WorkloadStore(cluster, resource.type), ""
@@ -282,7 +306,7 @@ def _stores(cluster: Cluster, reads: Collection[type[Object]]) -> Iterator[tuple
 
 def _limits(resource: Resource[Any], stale_limit_seconds: float) -> Limits:
     seconds = min(_SOON_SECONDS, int(stale_limit_seconds / 3))
-    if resource is NODES or resource is WATCHED_PODS or stale_limit_seconds <= GONE_SECONDS:
+    if resource.plural in _SOON or stale_limit_seconds <= GONE_SECONDS:
         return Limits(watch_seconds=seconds, phase_seconds=0.0 if resource is NODES else seconds / 2)
     return _LATER
 

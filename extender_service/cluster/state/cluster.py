@@ -182,6 +182,17 @@ class Cluster:
         weighing = self.nominations.weighing_on(pod_uid(pod), pod.spec.priority, scheduler_names)
         return [nomination for nomination in weighing if self.placements.get(nomination.uid) is None]
 
+    def slot_of(self, key: PodKey) -> int | None:
+        """Return the slot of a pod that the watch knows."""
+        return self._slot_by_key.get(key)
+
+    def nomination(self, uid: str, node_name: str) -> Nomination | None:
+        """Return the nomination of a pod for a node; None if the watch shows no such pod, or it counts on a node."""
+        slot = self._slot_by_uid.get(uid)
+        if slot is None or self.pods[slot].node_name or self.placements.get(uid) is not None:
+            return None
+        return Nomination(uid, slot, node_name, int(self.pods.priority[slot]), "", 0)
+
     def drop_placement(self, uid: str) -> None:
         """End a placement that has failed or is out of date; its room is free again."""
         if self.placements.drop(uid) is not None:

@@ -33,6 +33,9 @@ class Reservation(Protocol):
     def unreserve(self) -> None:
         """Give back what was set aside; may be called more than once."""
 
+    def permit(self) -> None:
+        """Ask the plugins whether the pod may be bound. Raises CycleError."""
+
     async def run(self, may_bind: Callable[[], None]) -> None:
         """Bind the pod, if `may_bind` does not raise CycleError by then. Raises CycleError or KubeError."""
 

@@ -67,6 +67,11 @@ class Storage:
         """All objects of a type."""
         return self._objects[kind]
 
+    def find(self, kind: type[StorageObject], key: Key) -> StorageObject | None:
+        """Return an object, None if there is none."""
+        found: StorageObject | None = self._objects[kind].get(key)
+        return found
+
     def apply(self, item: StorageObject) -> None:
         """Add or update an object. Raises QuantityError for a malformed quantity, and changes nothing then."""
         key = key_of(item)

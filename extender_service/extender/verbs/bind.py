@@ -2,12 +2,13 @@
 
 import asyncio
 
-from extender_service.extender.binding_events import Record, failed_scheduling, scheduled
+from extender_service.extender.binding_events import Record, bound_pod
 from extender_service.extender.trust import Trust
 from extender_service.framework.guard import CycleError
 from extender_service.kube.types.core import Pod
 from extender_service.kube.types.extender_api import ExtenderBindingArgs
 from extender_service.kube.types.pods import pod_uid
+from extender_service.scheduling import pod_events
 from extender_service.scheduling.binder import BindError
 from extender_service.scheduling.decision import Decision
 from extender_service.scheduling.engine import Engine
@@ -58,10 +59,10 @@ class BindVerb:
         except (BindError, asyncio.CancelledError) as error:
             failed = error if isinstance(error, BindError) else BindError(f"{_doing(args)}: {error}")
             if _are_gone(callers):
-                self._record(failed_scheduling(args, str(failed)))
+                self._record(pod_events.failed_scheduling(bound_pod(args), str(failed)))
             raise failed from error
         if has_bound and _are_gone(callers):
-            self._record(scheduled(args))
+            self._record(pod_events.scheduled(bound_pod(args), args.node))
 
     async def _bind(self, args: ExtenderBindingArgs) -> bool:
         """Bind the pod; returns False if it was bound to that node already."""

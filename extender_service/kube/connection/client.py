@@ -187,6 +187,11 @@ class KubeClient:
         )
         return _decode(resource.decoder, answer)
 
+    async def delete(self, resource: Resource[T], namespace: str, name: str, uid: str) -> None:
+        """Delete an object, if it has this UID; status 409 if it has another."""
+        options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
+        await self._request("DELETE", resource.path(namespace, name), body=options)
+
     async def bind(self, pod_namespace: str, pod_name: str, pod_uid: str, node_name: str) -> None:
         """Bind a pod to a node, if it is still the pod with this UID (v1.Binding).
 

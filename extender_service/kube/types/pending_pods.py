@@ -3,7 +3,7 @@
 After such a change the pod is tried again, also where scheduling does not read the field.
 """
 
-from extender_service.kube.types.core import Object, ObjectMeta, Pod, PodSpec, PodStatus
+from extender_service.kube.types.core import Object, ObjectMeta, Pod, PodCondition, PodSpec, PodStatus
 
 
 class EphemeralContainer(Object):
@@ -33,9 +33,17 @@ class PodResourceClaimStatus(Object):
     resource_claim_name: str | None = None
 
 
+class PendingPodCondition(PodCondition):
+    """v1.PodCondition."""
+
+    message: str = ""
+    last_transition_time: str = ""
+
+
 class PendingPodStatus(PodStatus):
     """v1.PodStatus."""
 
+    conditions: tuple[PendingPodCondition, ...] = ()
     resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
 
 

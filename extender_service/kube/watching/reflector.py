@@ -120,8 +120,8 @@ class Reflector(Generic[T]):
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._client = client
-        self._resource = resource
-        self._store = store
+        self.resource = resource
+        self.store = store
         self._field_selector = field_selector
         self._limits = limits
         self._backoff = backoff or Backoff(initial_seconds=0.5, limit_seconds=limits.wait_seconds)
@@ -175,7 +175,7 @@ class Reflector(Generic[T]):
         listed: set[Key] = set()
         version = ""
         async for page in self._client.list_pages(
-            self._resource,
+            self.resource,
             field_selector=self._field_selector,
             limit=self._limits.page_size,
             silence_seconds=self._answer_seconds(),
@@ -184,13 +184,13 @@ class Reflector(Generic[T]):
                 self._server.answers_again()
             version = page.resource_version
             for obj in page.items:
-                self._store.apply(obj)
+                self.store.apply(obj)
                 listed.add(key_of(obj))
                 if slices.is_over():
                     await slices.rest()
-        for key in list(self._store.keys()):
+        for key in list(self.store.keys()):
             if key not in listed:
-                self._store.remove(key)
+                self.store.remove(key)
             if slices.is_over():
                 await slices.rest()
         self._must_list = self._is_in_doubt = False
@@ -201,14 +201,14 @@ class Reflector(Generic[T]):
         self.state.synced = True
         self._synced.set()
         seconds = self._listed_at - started
-        logger.info("%s: listed %d at version %s in %.1f s", self._resource.plural, len(listed), version, seconds)
+        logger.info("%s: listed %d at version %s in %.1f s", self.resource.plural, len(listed), version, seconds)
 
     async def _watch(self) -> None:
         """Follow the changes until the watch ends."""
         self.state.watches += 1
         seconds = self._watch_seconds()
         async with self._client.watch(
-            self._resource,
+            self.resource,
             self.state.last_resource_version,
             field_selector=self._field_selector,
             timeout_seconds=seconds,
@@ -222,7 +222,7 @@ class Reflector(Generic[T]):
             self._watch_opened_at = opened_at
             self._silences = 0
             if self.state.last_error is not None:
-                logger.info("%s: watching again after %.1f s", self._resource.plural, opened_at - self.state.heard_at)
+                logger.info("%s: watching again after %.1f s", self.resource.plural, opened_at - self.state.heard_at)
             self.state.watch, self.state.opened_at, self.state.last_error = events, opened_at, None
             try:
                 async with Interruption() as self._interruption:
@@ -297,7 +297,7 @@ class Reflector(Generic[T]):
 
     async def _compare_versions(self) -> None:
         """Make sure that the server knows the version that was seen last; raises HistoryError."""
-        latest = await self._client.latest_version(self._resource, silence_seconds=self._answer_seconds())
+        latest = await self._client.latest_version(self.resource, silence_seconds=self._answer_seconds())
         seen = self.state.last_resource_version
         # Versions are numbers that grow (KEP-5504), as etcd's revisions are.
         if latest.isdecimal() and seen.isdecimal() and int(latest) < int(seen):
@@ -310,9 +310,9 @@ class Reflector(Generic[T]):
         if not version:
             raise InvalidAnswerError("an event of the watch has no resource version")
         if event.type == "DELETED":
-            self._store.remove(key_of(obj))
+            self.store.remove(key_of(obj))
         elif event.type != "BOOKMARK":
-            self._store.apply(obj)
+            self.store.apply(obj)
         self.state.events[event.type] += 1
         self.state.last_resource_version = version
 
@@ -330,7 +330,7 @@ class Reflector(Generic[T]):
             level = logging.INFO if isinstance(failure, DoubtError) else logging.WARNING
             level = logging.DEBUG if text == self.state.last_error else level
             step = "list" if self._must_list else "watch"
-            logger.log(level, "%s: %s; next %s in %.1f s", self._resource.plural, text, step, delay)
+            logger.log(level, "%s: %s; next %s in %.1f s", self.resource.plural, text, step, delay)
             self.state.last_error = text
         await self._wait(delay, failure)
 

@@ -12,7 +12,6 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any, Literal
 
 import msgspec
@@ -24,6 +23,7 @@ from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.connection.rate_limit import TokenBucket
 from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.types.core import Object, ObjectMeta
+from extender_service.kube.writing.timestamps import micro_time
 
 log = logging.getLogger(__name__)
 
@@ -40,14 +40,15 @@ _NOTE_BYTES = 1024
 _NAME_LENGTH = 253
 
 
-class ObjectReference(msgspec.Struct, frozen=True, rename="camel"):
-    """v1.ObjectReference of a namespaced object."""
+class ObjectReference(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """v1.ObjectReference of a namespaced object. With a resource version, events about another one are other events."""
 
     api_version: str
     kind: str
     namespace: str
     name: str
     uid: str
+    resource_version: str = ""
 
 
 class Occurrence(msgspec.Struct, frozen=True):
@@ -58,6 +59,7 @@ class Occurrence(msgspec.Struct, frozen=True):
     reason: str
     action: str
     note: str
+    related: ObjectReference | None = None
 
 
 class StoredEvent(Object):
@@ -68,7 +70,7 @@ class StoredEvent(Object):
 
 EVENTS = Resource("events.k8s.io", "v1", "events", StoredEvent)
 
-_Key = tuple[ObjectReference, str, str, str]
+_Key = tuple[ObjectReference, ObjectReference | None, str, str, str]
 
 
 class _Event(msgspec.Struct, eq=False):
@@ -117,7 +119,7 @@ class EventRecorder:
 
     def record(self, occurrence: Occurrence) -> None:
         """Record an occurrence. Does not wait and does not raise. Call it only in the event loop's thread."""
-        key = (occurrence.regarding, occurrence.type, occurrence.reason, occurrence.action)
+        key = (occurrence.regarding, occurrence.related, occurrence.type, occurrence.reason, occurrence.action)
         now = self._clock_ns()
         event = self._known.get(key)
         if event is None:
@@ -235,7 +237,7 @@ class EventRecorder:
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
             "metadata": {"namespace": first.regarding.namespace, "name": _name(event)},
-            "eventTime": _micro_time(event.first_ns),
+            "eventTime": micro_time(event.first_ns),
             "reportingController": self._controller,
             "reportingInstance": self._instance,
             "regarding": msgspec.to_builtins(first.regarding),
@@ -244,6 +246,8 @@ class EventRecorder:
             "action": first.action,
             "note": _cut(first.note),
         }
+        if first.related is not None:
+            manifest["related"] = msgspec.to_builtins(first.related)
         if event.count > 1:
             manifest["series"] = _series(event)
         return manifest
@@ -266,13 +270,7 @@ def _name(event: _Event) -> str:
 
 
 def _series(event: _Event) -> dict[str, object]:
-    return {"count": event.count, "lastObservedTime": _micro_time(event.last_ns)}
-
-
-def _micro_time(nanoseconds: int) -> str:
-    """Format a time as metav1.MicroTime: RFC 3339 in UTC with microseconds."""
-    seconds, rest = divmod(nanoseconds, 10**9)
-    return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest // 1000).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return {"count": event.count, "lastObservedTime": micro_time(event.last_ns)}
 
 
 def _cut(note: str) -> str:

@@ -1,0 +1,37 @@
+"""Pods on nodes as events of the queue show them, put together from what the pod table keeps of them.
+
+Running pods are kept small, so an event about one shows its labels, requests and host ports, and no other fields.
+"""
+
+from extender_service.cluster.amounts.requests import CPU
+from extender_service.cluster.state.cluster import Cluster
+from extender_service.kube.types.core import Container, ContainerPort, ObjectMeta, Pod, PodSpec, ResourceRequirements
+from extender_service.kube.types.keys import Key
+
+
+def assigned_pod(cluster: Cluster, key: Key) -> Pod | None:
+    """Return a pod that the watch shows on a node; None if there is none of this key, or it is on no node."""
+    slot = cluster.slot_of(key)
+    if slot is None or not (facts := cluster.pods[slot]).node_name:
+        return None
+    pods = cluster.pods
+    requests = pods.request_sets.values[facts.requests]
+    assert requests is not None
+    container = Container(
+        resources=ResourceRequirements(
+            {name: f"{amount}m" if name == CPU else str(amount) for name, amount in requests.amounts}
+        ),
+        ports=tuple(
+            ContainerPort(host_port=port, host_ip=address, protocol=protocol)
+            for address, protocol, port in pods.ports_of(slot)
+        ),
+    )
+    return Pod(
+        ObjectMeta(
+            name=facts.name,
+            namespace=facts.namespace,
+            uid=facts.uid,
+            labels=pods.label_sets[int(pods.label_set[slot])].labels,
+        ),
+        PodSpec(node_name=facts.node_name, containers=(container,)),
+    )

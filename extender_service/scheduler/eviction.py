@@ -1,0 +1,89 @@
+"""Carries preemption out: deletes victims, and takes back the nominations that lose their room (prepareCandidate)."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from extender_service.framework.profile import Profile
+from extender_service.kube.api_errors import ApiError
+from extender_service.kube.types.core import Pod, pod_name
+from extender_service.kube.types.pods import pod_uid
+from extender_service.kube.writing.event_recorder import ObjectReference, Occurrence
+from extender_service.scheduler.pod_status import victim_patch, without_nomination
+from extender_service.scheduler.pod_writes import PodWrites
+from extender_service.scheduling import pod_events
+from extender_service.seams import WallClock
+
+
+class PodApi(Protocol):
+    """Where pods are written. All methods raise KubeError."""
+
+    async def patch_pod_status(self, namespace: str, name: str, patch: Mapping[str, Any]) -> None:
+        """Apply a strategic merge patch to a pod's status, if it has the UID that the patch names."""
+
+    async def delete_pod(self, namespace: str, name: str, uid: str) -> None:
+        """Delete a pod, if it has this UID."""
+
+
+class Victim(msgspec.Struct, frozen=True):
+    """A pod that is to be deleted."""
+
+    namespace: str
+    name: str
+    uid: str
+
+
+class Evictions:
+    """Deletes pods so that others fit."""
+
+    def __init__(
+        self, api: PodApi, writes: PodWrites, record: Callable[[Occurrence], None], wall_clock: WallClock
+    ) -> None:
+        self._api = api
+        self._writes = writes
+        self._record = record
+        self._wall_clock = wall_clock
+
+    async def make_room(
+        self, profile: Profile, preemptor: Pod, node_name: str, victims: Sequence[Victim], nominated: Sequence[Pod]
+    ) -> None:
+        """Delete the victims, all at once; then take back the nominations of `nominated` pods for this node.
+
+        A victim that waits in Permit is rejected instead. Raises KubeError if a victim could not be deleted; others
+        may be.
+        """
+        outcomes = await asyncio.gather(
+            *(self._evict(profile, preemptor, node_name, victim) for victim in victims), return_exceptions=True
+        )
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+        for pod in nominated:
+            if pod.status.nominated_node_name:
+                self._writes.add(pod_uid(pod), pod_name(pod), self._patch(pod, without_nomination(pod)))
+
+    async def _evict(self, profile: Profile, preemptor: Pod, node_name: str, victim: Victim) -> None:
+        waiting = profile.waiting_pods.get(victim.uid)
+        if waiting is not None:
+            waiting.reject("DefaultPreemption", "preempted")
+        else:
+            patch = victim_patch(victim.uid, preemptor.spec.scheduler_name, self._wall_clock())
+            key = victim.namespace, victim.name
+            name = "/".join(key)
+            await self._writes.add(victim.uid, name, lambda: self._api.patch_pod_status(*key, patch))
+            await self._writes.add(victim.uid, name, lambda: self._delete(victim))
+        reference = ObjectReference("v1", "Pod", victim.namespace, victim.name, victim.uid)
+        self._record(pod_events.preempted(reference, pod_events.pod_reference(preemptor), node_name))
+
+    async def _delete(self, victim: Victim) -> None:
+        try:
+            await self._api.delete_pod(victim.namespace, victim.name, victim.uid)
+        except ApiError as error:
+            if error.status_code != 409:
+                raise
+            # Another pod has its name now, so the victim is gone.
+
+    def _patch(self, pod: Pod, patch: Mapping[str, Any]) -> Callable[[], Awaitable[object]]:
+        return lambda: self._api.patch_pod_status(pod.metadata.namespace, pod.metadata.name, patch)

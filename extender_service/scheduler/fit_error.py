@@ -1,0 +1,72 @@
+"""Why a pod fits on no node, as users read it (FitError in framework/types.go), and the plugins that rejected it."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+import msgspec
+
+from extender_service.framework.status import Code, Status
+from extender_service.scheduling.decision import Decision
+
+
+class FitError(msgspec.Struct, frozen=True):
+    """The pod fits on none of `nodes` nodes, for reasons by the number of nodes that have them.
+
+    - `pre_filter`: what PreFilter said, if it rejected the pod on all nodes; then there are no `reasons`
+    - `plugins`, `pending_plugins`: the plugins whose events make the pod worth another attempt
+    - `post_filter`: what PostFilter said
+    """
+
+    nodes: int
+    reasons: Counter[str]
+    plugins: frozenset[str]
+    pending_plugins: frozenset[str] = frozenset()
+    pre_filter: str = ""
+    post_filter: str = ""
+
+    @property
+    def message(self) -> str:
+        """The text of the pod's condition and of its event."""
+        text = f"0/{self.nodes} nodes are available:"
+        reasons = self.pre_filter or ", ".join(sorted(f"{count} {reason}" for reason, count in self.reasons.items()))
+        if reasons:
+            text += f" {reasons}."
+        return f"{text} {self.post_filter}" if self.post_filter else text
+
+
+def fit_error_of(decision: Decision, nodes: int) -> FitError:
+    """Return why a decision found no feasible node among `nodes` nodes of the cluster."""
+    rejection = decision.pre_filter.rejection
+    if rejection is not None:
+        blamed = _blamed([rejection])
+        # PreFilter plugins that left no node in common are blamed together, not one of them.
+        plugins = blamed.plugins or frozenset(decision.pre_filter.restricting)
+        return FitError(nodes, Counter(), plugins, blamed.pending, pre_filter=rejection.message)
+    reasons: Counter[str] = Counter()
+    statuses: list[Status] = []
+    for status, positions in decision.verdicts.groups():
+        if not status.plugin and not decision.is_final:
+            continue  # PreFilter left the node out: kube-scheduler has no status for it
+        statuses.append(status)
+        for reason in status.reasons:
+            reasons[reason] += len(positions)
+    blamed = _blamed(statuses)
+    return FitError(nodes, reasons, blamed.plugins | frozenset(decision.pre_filter.restricting), blamed.pending)
+
+
+def rejected_on_one_node(status: Status) -> FitError:
+    """Return the error for a plugin that rejected the pod after a node was chosen."""
+    blamed = _blamed([status])
+    return FitError(1, Counter(status.reasons), blamed.plugins, blamed.pending)
+
+
+class _Blamed(msgspec.Struct):
+    plugins: frozenset[str]
+    pending: frozenset[str]
+
+
+def _blamed(statuses: Iterable[Status]) -> _Blamed:
+    """Return the plugins of rejections (Diagnosis.AddPluginStatus)."""
+    named = [status for status in statuses if status.plugin and status.is_rejection]
+    pending = frozenset(status.plugin for status in named if status.code == Code.PENDING)
+    return _Blamed(frozenset(status.plugin for status in named), pending)

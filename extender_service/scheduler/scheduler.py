@@ -1,0 +1,204 @@
+"""The scheduler's loop: pop a pod, find it a node, bind it in the background, turn to the next (schedule_one.go).
+
+                            ┌──────────── fails: condition, event, back to the queue ◀───────────┐
+                            │                     ▲                                              │
+    queue ──pop──▶ attempt ─┤                     │ victims' deletions are answered              │
+                            ├─ preempts: nominated at once ──▶ make room (background)            │
+                            └─ placed: reserved, permitted ──▶ bind (background) ────────────────┤
+                                                                                                 ▼
+                                                                                   bound: event, done
+One pod is attempted at a time, in the queue's order; whatever waits for the API server does so in the background.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+import msgspec
+
+from extender_service.cluster.state.cluster import Cluster
+from extender_service.cluster.state.nominations import Nomination
+from extender_service.cluster.state.placements import Placement
+from extender_service.framework.events import ASSIGNED_POD_DELETE
+from extender_service.framework.profile import Profile
+from extender_service.kube.api_errors import KubeError
+from extender_service.kube.types.core import Pod, pod_name
+from extender_service.kube.types.pods import pod_uid
+from extender_service.kube.writing.event_recorder import Occurrence
+from extender_service.queue.queued_pod import QueuedPodInfo
+from extender_service.queue.scheduling_queue import SchedulingQueue
+from extender_service.scheduler.attempt import Preemption, attempt
+from extender_service.scheduler.eviction import Evictions, PodApi
+from extender_service.scheduler.failure import Failure, words
+from extender_service.scheduler.pod_lister import PodLister
+from extender_service.scheduler.pod_status import failure_patch
+from extender_service.scheduler.pod_writes import PodWrites
+from extender_service.scheduling import pod_events
+from extender_service.scheduling.binder import BindError
+from extender_service.scheduling.engine import Engine
+from extender_service.scheduling.pod_events import pod_reference
+from extender_service.seams import Sleep, WallClock
+
+log = logging.getLogger(__name__)
+
+# How often the queue is looked through for pods whose backoff is over, and for those that waited too long.
+FLUSH_BACKOFF_SECONDS: Final = 1.0
+FLUSH_LEFTOVER_SECONDS: Final = 30.0
+
+Record = Callable[[Occurrence], None]
+
+
+class Scheduler:
+    """Schedules the pods of a queue. `may_schedule` returns whether this process may still start attempts."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        queue: SchedulingQueue,
+        pending: PodLister,
+        api: PodApi,
+        record: Record,
+        *,
+        sleep: Sleep,
+        wall_clock: WallClock,
+    ) -> None:
+        self._engine = engine
+        self._queue = queue
+        self._pending = pending
+        self._api = api
+        self._record = record
+        self._sleep = sleep
+        self._wall_clock = wall_clock
+        self._writes = PodWrites(sleep)
+        self._evictions = Evictions(api, self._writes, record, wall_clock)
+        self._background: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Schedule pods until the queue is closed."""
+        async with asyncio.TaskGroup() as tasks:
+            flushes = [
+                tasks.create_task(self._every(FLUSH_BACKOFF_SECONDS, self._queue.flush_backoff_completed)),
+                tasks.create_task(self._every(FLUSH_LEFTOVER_SECONDS, self._queue.flush_unschedulable_leftover)),
+            ]
+            while await self._queue.wait():
+                info = self._queue.pop()
+                if info is not None:
+                    self.schedule_one(info)
+                await self._sleep(0)  # the watch and bindings have their turn between two pods
+            for task in flushes:
+                task.cancel()
+
+    async def close(self) -> None:
+        """Wait until bindings, deletions of victims and writes under way have ended."""
+        while self._background:
+            await asyncio.wait(self._background)
+        await self._writes.close()
+
+    def schedule_one(self, info: QueuedPodInfo) -> None:
+        """Attempt to schedule a pod that was popped."""
+        pod = info.pod
+        profile = self._engine.profiles.find(pod.spec.scheduler_name)
+        if profile is None or self._skips(pod):
+            self._queue.done(pod_uid(pod))
+            return
+        outcome = attempt(self._engine, pod)
+        match outcome:
+            case Placement():
+                self._queue.nominator.remove(pod)
+                self._start(self._bind(info, pod, outcome))
+            case Preemption():
+                self._queue.nominator.add(pod, outcome.node_name)
+                self._start(self._make_room(info, pod, profile, outcome))
+            case Failure():
+                self._fail(info, pod, outcome)
+
+    def _skips(self, pod: Pod) -> bool:
+        """Return whether a pod needs no attempt: it is being deleted, or is being bound already (skipPodSchedule)."""
+        if pod.metadata.deletion_timestamp:
+            self._record(pod_events.skipped(pod_reference(pod)))
+            return True
+        return self._engine.cluster.placements.get(pod_uid(pod)) is not None
+
+    async def _bind(self, info: QueuedPodInfo, pod: Pod, placement: Placement) -> None:
+        try:
+            await self._engine.bind(placement)
+        except BindError as error:
+            self._fail_binding(info, pod, Failure.of(error))
+        else:
+            log.info("bound a pod", extra={"pod": pod_name(pod), "node": placement.node_name})
+            self._record(pod_events.scheduled(pod_reference(pod), placement.node_name))
+            self._queue.done(pod_uid(pod))
+
+    def _fail_binding(self, info: QueuedPodInfo, pod: Pod, failure: Failure) -> None:
+        """Let other pods have the room that is free again, and queue the pod again (handleBindingCycleError)."""
+        if not failure.is_rejection:
+            self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, pod, None)
+            self._fail(info, pod, failure)
+            return
+        uid = pod_uid(pod)
+        self._fail(info, pod, failure)
+        # Only now, and without itself: the room that a rejected pod leaves does not help it.
+        self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, pod, None, lambda other: pod_uid(other) != uid)
+
+    async def _make_room(self, info: QueuedPodInfo, pod: Pod, profile: Profile, preemption: Preemption) -> None:
+        """Delete the victims. Until that is answered, the pod is in flight, so no second attempt preempts more."""
+        node_name = preemption.node_name
+        lower = [
+            nominated
+            for nominated in self._queue.nominated_pods_for_node(node_name)
+            if nominated.spec.priority < pod.spec.priority
+        ]
+        failure = preemption.failure
+        try:
+            await self._evictions.make_room(profile, pod, node_name, preemption.victims, lower)
+        except KubeError as error:
+            log.exception("preemption failed", extra={"pod": pod_name(pod), "node": node_name})
+            self._queue.nominator.remove(pod)
+            failed = msgspec.structs.replace(preemption.fit_error, post_filter=f"preemption: {words(error)}")
+            failure = Failure.unfit(failed, nomination=None)
+        self._fail(info, pod, failure)
+
+    def _fail(self, info: QueuedPodInfo, pod: Pod, failure: Failure) -> None:
+        """Queue a pod again, and report why its attempt failed (handleSchedulingFailure)."""
+        if failure.fit_error is not None:
+            info.unschedulable_plugins = failure.fit_error.plugins
+            info.pending_plugins = failure.fit_error.pending_plugins
+        log.info(
+            "cannot schedule a pod", extra={"pod": pod_name(pod), "reason": failure.reason, "why": failure.message}
+        )
+        latest = self._pending.get(info.key)
+        if latest is None:  # it is gone, or on a node after all
+            self._queue.done(pod_uid(pod))
+        else:
+            info.pod = latest
+            self._queue.add_unschedulable_if_not_present(info, self._queue.scheduling_cycle)
+        self._queue.nominator.add(info.pod, failure.nomination)
+        self._record(pod_events.failed_scheduling(pod_reference(pod), failure.message))
+        patch = failure_patch(pod, failure, self._wall_clock())
+        if patch is not None:
+            namespace, name = pod.metadata.namespace, pod.metadata.name
+            self._writes.add(pod_uid(pod), pod_name(pod), lambda: self._api.patch_pod_status(namespace, name, patch))
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    async def _every(self, seconds: float, act: Callable[[], None]) -> None:
+        while True:
+            await self._sleep(seconds)
+            act()
+
+
+def nominations(cluster: Cluster, queue: SchedulingQueue) -> Callable[[Pod], list[Nomination]]:
+    """Return the function that the engine asks for nominated pods: others of the pod's priority or more.
+
+    The queue knows them before the watch does.
+    """
+
+    def nominated_for(pod: Pod) -> list[Nomination]:
+        known = (cluster.nomination(uid, node) for uid, node in queue.nominator.node_of.items() if uid != pod_uid(pod))
+        return [found for found in known if found is not None and found.priority >= pod.spec.priority]
+
+    return nominated_for

@@ -1,0 +1,32 @@
+"""Events about pods, with kube-scheduler's words (schedule_one.go, framework/preemption/preemption.go)."""
+
+from extender_service.kube.types.core import Pod
+from extender_service.kube.writing.event_recorder import ObjectReference, Occurrence
+
+
+def pod_reference(pod: Pod) -> ObjectReference:
+    """Return the reference to a pod as it is now."""
+    metadata = pod.metadata
+    return ObjectReference("v1", "Pod", metadata.namespace, metadata.name, metadata.uid, metadata.resource_version)
+
+
+def scheduled(pod: ObjectReference, node_name: str) -> Occurrence:
+    """Return the event of a pod that was bound."""
+    note = f"Successfully assigned {pod.namespace}/{pod.name} to {node_name}"
+    return Occurrence(pod, "Normal", "Scheduled", "Binding", note)
+
+
+def failed_scheduling(pod: ObjectReference, message: str) -> Occurrence:
+    """Return the event of a pod that was not scheduled or bound; `message` says why."""
+    return Occurrence(pod, "Warning", "FailedScheduling", "Scheduling", message)
+
+
+def skipped(pod: ObjectReference) -> Occurrence:
+    """Return the event of a pod that was deleted before its attempt."""
+    return failed_scheduling(pod, f"skip schedule deleting pod: {pod.namespace}/{pod.name}")
+
+
+def preempted(victim: ObjectReference, preemptor: ObjectReference, node_name: str) -> Occurrence:
+    """Return the event of a pod that was deleted to make room."""
+    note = f"Preempted by pod {preemptor.uid} on node {node_name}"
+    return Occurrence(victim, "Normal", "Preempted", "Preempting", note, related=preemptor)

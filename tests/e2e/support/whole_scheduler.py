@@ -1,0 +1,58 @@
+"""The whole scheduler as its users run it: `extender-service schedule`, in a process of its own."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import yaml
+
+from extender_service.framework.interface import Plugin
+from tests.e2e.support.control_plane import ControlPlane
+from tests.e2e.support.objects import Object
+from tests.e2e.support.processes import Process
+from tests.e2e.support.service import PROGRAM
+
+# Backoff in seconds: a pod that failed is tried again soon.
+SOON = {"podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 1}
+
+
+@contextmanager
+def scheduling(
+    control_plane: ControlPlane,
+    configuration: Object | None = None,
+    *,
+    name: str = "schedule",
+    plugins: Sequence[type[Plugin]] = (),
+    options: Sequence[str] = (),
+) -> Iterator[Process]:
+    """Run the scheduler as the user system:kube-scheduler for as long as the context lasts."""
+    process = start(control_plane, configuration, name=name, plugins=plugins, options=options)
+    try:
+        yield process
+    finally:
+        process.kill()
+
+
+def start(
+    control_plane: ControlPlane,
+    configuration: Object | None = None,
+    *,
+    name: str = "schedule",
+    plugins: Sequence[type[Plugin]] = (),
+    options: Sequence[str] = (),
+) -> Process:
+    """Start the scheduler. Its log, and its configuration, are in the control plane's directory under `name`."""
+    head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    unlimited = {"clientConnection": {"qps": 1000, "burst": 1000}}
+    file = control_plane.directory / f"{name}.yaml"
+    file.write_text(yaml.safe_dump({**head, **SOON, **unlimited, **(configuration or {})}))
+    command: list[str | Path] = [
+        PROGRAM,
+        "schedule",
+        f"--kubeconfig={control_plane.user_kubeconfig('system:kube-scheduler')}",
+        f"--config={file}",
+        "--log-format=json",
+        *(f"--plugin={plugin.__module__}:{plugin.__name__}" for plugin in plugins),
+        *options,
+    ]
+    return Process(command, control_plane.directory / f"{name}.log")

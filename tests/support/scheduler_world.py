@@ -1,0 +1,211 @@
+"""A whole scheduler with its cluster, its clock and the API server's part, for tests of the scheduler's modules."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from extender_service.cluster.sources.api_server import NodeStore, PodStore
+from extender_service.cluster.state.cluster import Cluster
+from extender_service.config.loading import default_config
+from extender_service.framework.handle import Handle
+from extender_service.framework.interface import Plugin
+from extender_service.framework.profile import Profile
+from extender_service.framework.profiles import Profiles
+from extender_service.framework.queueing_hints import queueing_hints
+from extender_service.framework.registry import Registry
+from extender_service.kube.api_errors import ApiError, ApiStatus, KubeError
+from extender_service.kube.api_resources import NODES, WATCHED_PODS
+from extender_service.kube.types.core import Node, Pod
+from extender_service.kube.types.pending_pods import PendingPod
+from extender_service.kube.types.pods import pod_uid
+from extender_service.kube.types.storage import PersistentVolume, PersistentVolumeClaim
+from extender_service.kube.writing.event_recorder import Occurrence
+from extender_service.plugins.default_binder import DefaultBinder
+from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
+from extender_service.plugins.queue_sort import PrioritySort
+from extender_service.queue.scheduling_queue import SchedulingQueue
+from extender_service.scheduler.event_handlers import EventHandlers
+from extender_service.scheduler.pod_lister import PodLister
+from extender_service.scheduler.scheduler import Scheduler, nominations
+from extender_service.scheduling.engine import Engine
+from tests.support.clock import Clock
+from tests.support.objects import watched
+
+NAME = "default-scheduler"
+WALL_SECONDS = 1_800_000_000.0  # 2027-01-15T08:00:00Z
+
+
+class Api:
+    """The API server's part: it keeps pods, and what was written in which order. Writes wait for `gate` while it is
+    closed, and raise what `errors` has for them, by verb and name of the pod."""
+
+    def __init__(self) -> None:
+        self.pods: dict[tuple[str, str], Pod] = {}
+        self.written: list[tuple[str, str, Any]] = []
+        self.errors: dict[tuple[str, str], list[KubeError]] = {}
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.slow: set[str] = set()
+
+    async def get_pod(self, namespace: str, name: str) -> Pod | None:
+        return self.pods.get((namespace, name))
+
+    async def bind_pod(self, namespace: str, name: str, uid: str, node_name: str) -> None:
+        await self._write("bind", name, node_name)
+        pod = self.pods.get((namespace, name))
+        if pod is None:
+            raise ApiError(ApiStatus(404, "NotFound", f'pods "{name}" not found'))
+        self.pods[namespace, name] = on_node(pod, node_name)
+
+    async def patch_pod_status(self, namespace: str, name: str, patch: Mapping[str, Any]) -> None:
+        await self._write("patch", name, patch)
+
+    async def delete_pod(self, namespace: str, name: str, uid: str) -> None:
+        await self._write("delete", name, uid)
+        self.pods.pop((namespace, name), None)
+
+    async def write_volume(self, volume: PersistentVolume) -> PersistentVolume:
+        raise AssertionError("no pod of these tests has a volume")
+
+    async def write_claim(self, claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
+        raise AssertionError("no pod of these tests has a volume")
+
+    def named(self, verb: str) -> list[str]:
+        """The pods that a verb was called for, in this order."""
+        return [name for written, name, _ in self.written if written == verb]
+
+    async def _write(self, verb: str, name: str, what: Any) -> None:
+        if name in self.slow:
+            await self.gate.wait()
+        errors = self.errors.get((verb, name))
+        if errors:
+            raise errors.pop(0)
+        self.written.append((verb, name, what))
+
+
+class SchedulerWorld:
+    """A scheduler with the default plugins, or with `plugins` besides DefaultBinder, whose watch a test drives."""
+
+    def __init__(
+        self,
+        *nodes: Node,
+        plugins: Mapping[str, Sequence[tuple[Plugin, int]]] | None = None,
+        uses_hints: bool = False,
+    ) -> None:
+        self.clock = Clock()
+        self.cluster = Cluster()
+        self.api = Api()
+        self.handle = Handle(self.cluster, self.api, clock=self.clock)
+        by_name = (
+            Registry(IN_TREE).profiles(default_config(ARGS_TYPES), self.handle)
+            if plugins is None
+            else {NAME: self._profile(plugins)}
+        )
+        profiles = Profiles(by_name)
+        self.pending = PodLister()
+        self.queue = SchedulingQueue(
+            by_name,
+            {name: queueing_hints(profile.rejecting, enabled=uses_hints) for name, profile in by_name.items()},
+            clock=self.clock,
+            metrics=_Metrics(),
+            is_pending=self.pending.__contains__,
+            namespace_labels=self.cluster.workloads.namespace_labels,
+            uses_hints=uses_hints,
+        )
+        self.engine = Engine(self.cluster, profiles, self.api, nominated_for=nominations(self.cluster, self.queue))
+        self.events: list[Occurrence] = []
+        self.scheduler = Scheduler(
+            self.engine,
+            self.queue,
+            self.pending,
+            self.api,
+            self.events.append,
+            sleep=asyncio.sleep,
+            wall_clock=lambda: WALL_SECONDS,
+        )
+        handlers = EventHandlers(self.cluster, self.queue, profiles, self.pending, uses_hints=uses_hints)
+        self.pod_watch = handlers.handler(WATCHED_PODS, PodStore(self.cluster))
+        self.node_watch = handlers.handler(NODES, NodeStore(self.cluster))
+        for node in nodes:
+            self.node_watch.apply(node)
+
+    def create(self, *pods: Pod) -> None:
+        """Let the watch show pods: whole if they are pending, small if they are on a node."""
+        for pod in pods:
+            self.api.pods[pod.metadata.namespace, pod.metadata.name] = pod
+            self.pod_watch.apply(watched(pod) if pod.spec.node_name else whole(pod))
+
+    def delete(self, pod: Pod) -> None:
+        """Let the watch show that a pod is gone."""
+        self.api.pods.pop((pod.metadata.namespace, pod.metadata.name), None)
+        self.pod_watch.remove((pod.metadata.namespace, pod.metadata.name))
+
+    def show_bound(self) -> None:
+        """Let the watch show the bindings."""
+        for key, pod in list(self.api.pods.items()):
+            if pod.spec.node_name and self.pending.get("/".join(key)) is not None:
+                self.pod_watch.apply(watched(pod))
+
+    def attempt(self) -> str:
+        """Attempt the next pod, and return its name; empty if none is active."""
+        info = self.queue.pop()
+        if info is None:
+            return ""
+        self.scheduler.schedule_one(info)
+        return info.pod.metadata.name
+
+    def attempt_all(self) -> list[str]:
+        """Attempt all active pods."""
+        names = []
+        while name := self.attempt():
+            names.append(name)
+        return names
+
+    def place_of(self, pod: Pod) -> str:
+        """The node on which a pod counts; empty if on none."""
+        placement = self.cluster.placements.get(pod_uid(pod))
+        return self.engine.binder.shown_on(pod_uid(pod)) or "" if placement is None else placement.node_name
+
+    def where(self) -> dict[str, int]:
+        """How many pods wait where."""
+        return {name: count for name, count in self.queue.pending_counts().items() if count}
+
+    def notes(self, pod: Pod) -> list[str]:
+        """The reasons of the events about a pod."""
+        return [event.reason for event in self.events if event.regarding.name == pod.metadata.name]
+
+    def _profile(self, plugins: Mapping[str, Sequence[tuple[Plugin, int]]]) -> Profile:
+        points: dict[str, Sequence[tuple[Plugin, int]]] = {
+            "queueSort": [(PrioritySort(None, self.handle), 0)],
+            "bind": [(DefaultBinder(None, self.handle), 0)],
+            **plugins,
+        }
+        return Profile(NAME, points, self.handle.waiting_pods, clock=self.clock)
+
+
+class _Metrics:
+    def incoming(self, queue: str, event: str) -> None:
+        pass
+
+    def rejected(self, plugin: str, profile: str, change: int) -> None:
+        pass
+
+
+def whole(pod: Pod) -> Pod:
+    """What the scheduler's watch shows of a pending pod."""
+    found = msgspec.json.decode(msgspec.json.encode(pod), type=PendingPod)
+    spec = msgspec.structs.replace(found.spec, scheduler_name=found.spec.scheduler_name or NAME)
+    return msgspec.structs.replace(found, spec=spec)
+
+
+def on_node(pod: Pod, node_name: str) -> Pod:
+    """The pod, bound."""
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node_name))
+
+
+async def turns(count: int = 20) -> None:
+    """Let other tasks run."""
+    for _ in range(count):
+        await asyncio.sleep(0)

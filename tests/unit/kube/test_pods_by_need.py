@@ -1,0 +1,47 @@
+"""Pending pods of the given schedulers are decoded whole; all others stay small."""
+
+import msgspec
+import pytest
+
+from extender_service.kube.pods_by_need import pods_by_need
+from extender_service.kube.types.pending_pods import PendingPod
+from extender_service.kube.types.watched_pods import WatchedPod
+
+RESOURCE = pods_by_need(["default-scheduler"])
+
+
+def pod(node_name: str, scheduler_name: str) -> dict[str, object]:
+    spec = {"nodeName": node_name, "schedulerName": scheduler_name, "tolerations": [{"key": "k"}]}
+    return {"metadata": {"name": "p", "namespace": "default", "labels": {"a": "b"}}, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    ("node_name", "scheduler_name", "kind"),
+    [
+        ("", "default-scheduler", PendingPod),
+        ("n", "default-scheduler", WatchedPod),
+        ("", "other", WatchedPod),
+    ],
+)
+def test_a_pod_is_decoded_as_far_as_it_is_needed(node_name: str, scheduler_name: str, kind: type) -> None:
+    shown = pod(node_name, scheduler_name)
+    frame = RESOURCE.frame_decoder.decode(msgspec.json.encode({"type": "ADDED", "object": shown}))
+    page = RESOURCE.list_decoder.decode(
+        msgspec.json.encode({"metadata": {"resourceVersion": "7", "continue": "next"}, "items": [shown]})
+    )
+    assert (frame.type, type(frame.object)) == ("ADDED", kind)
+    assert (page.metadata.resource_version, page.metadata.next_token) == ("7", "next")
+    assert [type(item) for item in page.items] == [kind]
+
+
+def test_nulls_are_read_as_elsewhere() -> None:
+    line = b'{"type":"ADDED","object":{"metadata":{"name":"p","labels":null},"spec":{"nodeName":null,'
+    line += b'"schedulerName":"default-scheduler","tolerations":null}}}'
+    found = RESOURCE.frame_decoder.decode(line).object
+    assert isinstance(found, PendingPod)
+    assert found.spec.tolerations == ()
+
+
+def test_an_error_of_the_watch_is_no_pod() -> None:
+    line = b'{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired"}}'
+    assert RESOURCE.frame_decoder.decode(line).type == "ERROR"

@@ -1,0 +1,106 @@
+"""What the watch shows reaches the cluster and the queue: which pods enter, leave and wake."""
+
+import msgspec
+
+from extender_service.kube.types.core import Pod, PodStatus, ResourceList
+from tests.support.event_loop import in_event_loop
+from tests.support.objects import make_node, make_pod, watched
+from tests.support.scheduler_world import SchedulerWorld, on_node, whole
+
+FULL: ResourceList = {"cpu": "4"}
+
+
+def changed(pod: Pod, version: str, **spec: object) -> Pod:
+    metadata = msgspec.structs.replace(pod.metadata, resource_version=version)
+    return msgspec.structs.replace(pod, metadata=metadata, spec=msgspec.structs.replace(pod.spec, **spec))
+
+
+def waiting() -> tuple[SchedulerWorld, Pod]:
+    """A pod that does not fit, and was tried an hour ago."""
+    world, pod = SchedulerWorld(make_node("a")), make_pod("p", requests=FULL)
+    world.create(make_pod("running", "a", requests=FULL), pod)
+    world.attempt_all()
+    world.clock.pass_seconds(60)
+    assert world.where() == {"unschedulable": 1}
+    return world, pod
+
+
+@in_event_loop
+async def test_a_pending_pod_enters_the_queue_once_however_often_it_is_shown() -> None:
+    world, pod = SchedulerWorld(make_node("a")), make_pod("p")
+    world.create(pod, pod)
+    assert world.where() == {"active": 1}
+
+
+@in_event_loop
+async def test_a_pod_that_another_scheduler_bound_leaves_the_queue() -> None:
+    world, pod = SchedulerWorld(make_node("a")), make_pod("p")
+    world.create(pod)
+    world.pod_watch.apply(watched(on_node(pod, "a")))
+    assert world.where() == {}
+    assert world.place_of(pod) == "a"
+
+
+@in_event_loop
+async def test_a_pod_that_is_deleted_leaves_the_queue() -> None:
+    world, pod = SchedulerWorld(make_node("a")), make_pod("p")
+    world.create(pod)
+    world.delete(pod)
+    assert world.where() == {}
+    assert len(world.pending) == 0
+
+
+@in_event_loop
+async def test_a_running_pod_that_goes_wakes_those_that_wait_for_its_room() -> None:
+    world, _ = waiting()
+    world.delete(make_pod("running", "a"))
+    assert world.where() == {"active": 1}
+    await world.scheduler.close()
+
+
+@in_event_loop
+async def test_a_running_pod_that_ends_wakes_those_that_wait_for_its_room() -> None:
+    world, _ = waiting()
+    ended = msgspec.structs.replace(make_pod("running", "a", requests=FULL), status=PodStatus(phase="Succeeded"))
+    world.pod_watch.apply(watched(ended))
+    assert world.where() == {"active": 1}
+    await world.scheduler.close()
+
+
+@in_event_loop
+async def test_a_node_that_has_no_room_for_a_pod_does_not_wake_it() -> None:
+    world, _ = waiting()
+    world.node_watch.apply(make_node("tiny", {"cpu": "1", "pods": "10"}))
+    assert world.where() == {"unschedulable": 1}
+    await world.scheduler.close()
+
+
+@in_event_loop
+async def test_a_node_that_is_uncordoned_wakes_pods() -> None:
+    world = SchedulerWorld(make_node("a", unschedulable=True))
+    world.create(make_pod("p"))
+    world.attempt_all()
+    world.clock.pass_seconds(60)
+    world.node_watch.apply(make_node("a"))
+    assert world.where() == {"active": 1}
+    await world.scheduler.close()
+
+
+@in_event_loop
+async def test_a_pending_pod_that_changes_is_tried_as_it_is_now() -> None:
+    world, pod = waiting()
+    world.pod_watch.apply(whole(changed(make_pod("p", requests={"cpu": "100m"}), "2")))
+    assert world.where() == {"active": 1}
+    await world.scheduler.close()
+    del pod
+
+
+@in_event_loop
+async def test_an_update_of_a_pod_that_is_being_bound_does_not_queue_it_again() -> None:
+    world, pod = SchedulerWorld(make_node("a")), make_pod("p")
+    world.create(pod)
+    world.attempt()
+    world.pod_watch.apply(whole(changed(pod, "2", priority=7)))
+    assert world.where() == {}
+    await world.scheduler.close()
+    assert world.api.named("bind") == ["p"]

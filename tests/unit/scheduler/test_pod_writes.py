@@ -1,0 +1,82 @@
+"""Writes about one pod keep their order; those about others do not wait for them; what may pass is tried again."""
+
+import asyncio
+
+import pytest
+
+from extender_service.kube.api_errors import ApiError, ApiStatus, KubeError, UnreachableError
+from extender_service.scheduler.pod_writes import PodWrites
+from tests.support.event_loop import in_event_loop
+
+
+class Server:
+    """Answers writes once `gate` is open, with the errors that are given first."""
+
+    def __init__(self, *errors: KubeError) -> None:
+        self.gate = asyncio.Event()
+        self.errors = list(errors)
+        self.tries = 0
+        self.written: list[str] = []
+
+    async def write(self, what: str) -> None:
+        self.tries += 1
+        await self.gate.wait()
+        if self.errors:
+            raise self.errors.pop(0)
+        self.written.append(what)
+
+
+def refusal(code: int) -> ApiError:
+    return ApiError(ApiStatus(code, "", "no"))
+
+
+async def no_sleep(_seconds: float) -> None:
+    await asyncio.sleep(0)
+
+
+@in_event_loop
+async def test_writes_about_one_pod_keep_their_order_and_others_do_not_wait() -> None:
+    writes, slow, fast = PodWrites(no_sleep), Server(), Server()
+    fast.gate.set()
+    writes.add("a", "default/a", lambda: slow.write("first"))
+    writes.add("a", "default/a", lambda: fast.write("second"))
+    other = writes.add("b", "default/b", lambda: fast.write("other"))
+    await other
+    assert (slow.written, fast.written) == ([], ["other"])
+    slow.gate.set()
+    await writes.close()
+    assert (slow.written, fast.written) == (["first"], ["other", "second"])
+    assert len(writes) == 0
+
+
+@in_event_loop
+async def test_a_write_that_fails_lets_the_next_one_go_on() -> None:
+    writes, server = PodWrites(no_sleep), Server(refusal(403))
+    server.gate.set()
+    failing = writes.add("a", "default/a", lambda: server.write("first"))
+    writes.add("a", "default/a", lambda: server.write("second"))
+    with pytest.raises(ApiError):
+        await failing
+    await writes.close()
+    assert server.written == ["second"]
+
+
+@in_event_loop
+async def test_a_server_that_is_down_for_a_moment_is_asked_four_times() -> None:
+    writes, server = PodWrites(no_sleep), Server(UnreachableError("refused"), refusal(500), refusal(503))
+    server.gate.set()
+    await writes.add("a", "default/a", lambda: server.write("x"))
+    assert (server.tries, server.written) == (4, ["x"])
+
+
+@pytest.mark.parametrize("code", [403, 404, 409, 422])
+def test_a_refusal_is_not_tried_again(code: int) -> None:
+    @in_event_loop
+    async def run() -> None:
+        writes, server = PodWrites(no_sleep), Server(refusal(code))
+        server.gate.set()
+        with pytest.raises(ApiError):
+            await writes.add("a", "default/a", lambda: server.write("x"))
+        assert server.tries == 1
+
+    run()

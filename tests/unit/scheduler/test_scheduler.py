@@ -1,0 +1,271 @@
+"""The loop: what becomes of a pod that is popped, and what it leaves behind."""
+
+import asyncio
+from typing import Any, ClassVar
+
+import msgspec
+import pytest
+
+from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.interface import Permit, Reserve
+from extender_service.framework.status import Code, Status, unschedulable
+from extender_service.kube.api_errors import ApiError, ApiStatus, UnreachableError
+from extender_service.kube.types.core import Pod, ResourceList
+from tests.support.event_loop import in_event_loop
+from tests.support.objects import make_node, make_pod
+from tests.support.scheduler_world import SchedulerWorld, turns
+
+CPU: ResourceList = {"cpu": "4"}
+
+
+def important(name: str) -> Pod:
+    pod = make_pod(name, requests=CPU)
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, priority=100))
+
+
+def deleted(pod: Pod) -> Pod:
+    metadata = msgspec.structs.replace(pod.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
+    return msgspec.structs.replace(pod, metadata=metadata)
+
+
+class Late(Permit, Reserve):
+    """Makes pods wait in Permit, or refuses them there."""
+
+    name: ClassVar[str] = "Late"
+    refuses = False
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        return None
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        pass
+
+    def permit(self, state: CycleState, pod: Pod, node_name: str) -> tuple[Status | None, float]:
+        return (unschedulable("not now"), 0.0) if self.refuses else (Status(Code.WAIT), 60.0)
+
+
+def late(world_of: Any = SchedulerWorld) -> tuple[SchedulerWorld, Late]:
+    plugin = Late(None, SchedulerWorld().handle)
+    return world_of(make_node("a"), plugins={"reserve": [(plugin, 0)], "permit": [(plugin, 0)]}), plugin
+
+
+@in_event_loop
+async def test_a_pod_is_bound_and_users_see_it() -> None:
+    world, pod = SchedulerWorld(make_node("a")), make_pod("p")
+    world.create(pod)
+    world.attempt()
+    assert world.place_of(pod) == "a"
+    await world.scheduler.close()
+    assert world.api.written == [("bind", "p", "a")]
+    [event] = world.events
+    assert (event.reason, event.note) == ("Scheduled", "Successfully assigned default/p to a")
+    world.show_bound()
+    assert world.where() == {}
+
+
+@in_event_loop
+async def test_a_pod_that_fits_nowhere_waits_with_a_condition_that_says_why() -> None:
+    world, pod = SchedulerWorld(make_node("a", {"cpu": "1", "pods": "10"})), make_pod("p", requests=CPU)
+    world.create(pod)
+    world.attempt()
+    await world.scheduler.close()
+    assert world.where() == {"unschedulable": 1}
+    [(_, _, patch)] = world.api.written
+    text = (
+        "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: "
+        "1 No preemption victims found for incoming pod."
+    )
+    assert patch["status"]["conditions"] == [
+        {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "Unschedulable",
+            "message": text,
+            "lastProbeTime": None,
+            "lastTransitionTime": "2027-01-15T08:00:00Z",
+        }
+    ]
+    [event] = world.events
+    assert (event.type, event.reason, event.note) == ("Warning", "FailedScheduling", text)
+
+
+@in_event_loop
+async def test_a_node_that_comes_wakes_the_pod_that_fits_there_and_not_the_one_that_does_not() -> None:
+    world = SchedulerWorld(make_node("a", {"cpu": "1", "pods": "10"}))
+    world.create(make_pod("small", requests=CPU), make_pod("huge", requests={"cpu": "100"}))
+    world.attempt_all()
+    world.clock.pass_seconds(60)
+    world.node_watch.apply(make_node("b"))
+    assert world.attempt_all() == ["small"]
+    await world.scheduler.close()
+
+
+@in_event_loop
+async def test_a_slow_binding_delays_no_other_pod() -> None:
+    world = SchedulerWorld(make_node("a"))
+    world.api.slow, world.api.gate = {"slow"}, asyncio.Event()
+    world.create(make_pod("slow"), make_pod("other"))
+    world.attempt_all()
+    await turns()
+    assert world.api.named("bind") == ["other"]
+    world.api.gate.set()
+    await world.scheduler.close()
+    assert world.api.named("bind") == ["other", "slow"]
+
+
+@in_event_loop
+async def test_a_binding_that_fails_frees_the_room_and_the_pod_is_tried_again() -> None:
+    world, pod = SchedulerWorld(make_node("a")), make_pod("p")
+    world.api.errors["bind", "p"] = [ApiError(ApiStatus(422, "Invalid", "the webhook says no"))]
+    world.create(pod)
+    world.attempt()
+    await world.scheduler.close()
+    assert world.place_of(pod) == ""
+    assert world.where() == {"backoff": 1}
+    [event] = world.events
+    assert (event.reason, event.note) == (
+        "FailedScheduling",
+        'running Bind plugin "DefaultBinder": the webhook says no',
+    )
+    assert world.api.written[0][2]["status"]["conditions"][0]["reason"] == "SchedulerError"
+    world.clock.pass_seconds(2)
+    world.queue.flush_backoff_completed()
+    assert world.attempt() == "p"
+    await world.scheduler.close()
+    assert world.api.named("bind") == ["p"]
+
+
+@in_event_loop
+async def test_a_pod_whose_binding_was_applied_though_its_answer_was_lost_is_not_tried_again() -> None:
+    world, pod = SchedulerWorld(make_node("a")), make_pod("p")
+
+    async def lost(namespace: str, name: str, uid: str, node_name: str) -> None:
+        world.api.pods[namespace, name] = make_pod("p", "a")
+        raise UnreachableError("the connection was cut")
+
+    world.api.bind_pod = lost  # type: ignore[method-assign]
+    world.create(pod)
+    world.attempt()
+    await world.scheduler.close()
+    assert world.place_of(pod) == "a"
+    assert world.notes(pod) == ["Scheduled"]
+
+
+@in_event_loop
+async def test_a_pod_that_is_being_deleted_is_not_attempted() -> None:
+    world, pod = SchedulerWorld(make_node("a")), deleted(make_pod("p"))
+    world.create(pod)
+    world.attempt()
+    await world.scheduler.close()
+    assert world.api.written == []
+    assert [event.note for event in world.events] == ["skip schedule deleting pod: default/p"]
+
+
+@in_event_loop
+async def test_an_important_pod_is_nominated_at_once_and_stays_in_flight_until_its_victims_are_deleted() -> None:
+    world, victim, pod = SchedulerWorld(make_node("a")), make_pod("victim", "a", requests=CPU), important("p")
+    world.create(victim, pod)
+    world.api.slow, world.api.gate = {"victim"}, asyncio.Event()
+    world.attempt()
+    await turns()
+    assert world.where() == {}
+    assert world.queue.nominator.node_of == {pod.metadata.uid: "a"}
+    world.api.gate.set()
+    await world.scheduler.close()
+    assert [(verb, name) for verb, name, _ in world.api.written] == [
+        ("patch", "victim"),
+        ("delete", "victim"),
+        ("patch", "p"),
+    ]
+    condition = world.api.written[0][2]["status"]["conditions"][0]
+    assert (condition["type"], condition["reason"]) == ("DisruptionTarget", "PreemptionByScheduler")
+    assert world.api.written[2][2]["status"]["nominatedNodeName"] == "a"
+    assert world.notes(victim) == ["Preempted"]
+    assert world.where() == {"unschedulable": 1}
+    world.delete(victim)
+    world.clock.pass_seconds(10)
+    world.queue.flush_backoff_completed()
+    assert world.attempt() == "p"
+    await world.scheduler.close()
+    assert world.api.named("bind") == ["p"]
+
+
+@in_event_loop
+async def test_a_less_important_pod_does_not_take_the_room_that_was_made_for_another() -> None:
+    world, victim = SchedulerWorld(make_node("a")), make_pod("victim", "a", requests=CPU)
+    world.create(victim, important("p"))
+    world.attempt()
+    await world.scheduler.close()
+    world.delete(victim)
+    world.create(make_pod("thief", requests=CPU))
+    world.clock.pass_seconds(10)
+    world.queue.flush_backoff_completed()
+    assert set(world.attempt_all()) == {"p", "thief"}
+    await world.scheduler.close()
+    assert world.api.named("bind") == ["p"]
+
+
+@in_event_loop
+async def test_a_victim_that_cannot_be_deleted_undoes_the_nomination() -> None:
+    world, victim, pod = SchedulerWorld(make_node("a")), make_pod("victim", "a", requests=CPU), important("p")
+    world.api.errors["delete", "victim"] = [ApiError(ApiStatus(403, "Forbidden", "no"))]
+    world.create(victim, pod)
+    world.attempt()
+    await world.scheduler.close()
+    assert world.queue.nominator.node_of == {}
+    assert world.notes(victim) == []
+    [event] = [event for event in world.events if event.regarding.name == "p"]
+    assert event.note == "0/1 nodes are available: 1 Insufficient cpu. preemption: no"
+    assert world.where() == {"unschedulable": 1}
+
+
+@in_event_loop
+async def test_a_pod_that_a_plugin_refuses_in_permit_waits_for_that_plugin() -> None:
+    world, plugin = late()
+    plugin.refuses = True
+    pod = make_pod("p")
+    world.create(pod)
+    world.attempt()
+    await world.scheduler.close()
+    assert world.place_of(pod) == ""
+    [event] = world.events
+    assert event.note == "0/1 nodes are available: 1 not now."
+    assert world.where() == {"unschedulable": 1}
+
+
+@in_event_loop
+async def test_a_pod_that_is_deleted_while_it_waits_in_permit_gives_its_place_up() -> None:
+    world, _ = late()
+    pod = make_pod("p")
+    world.create(pod)
+    world.attempt()
+    await turns()
+    assert world.handle.waiting_pods.get(pod.metadata.uid) is not None
+    world.delete(pod)
+    await world.scheduler.close()
+    assert world.place_of(pod) == ""
+    assert len(world.handle.waiting_pods) == 0
+    assert world.api.named("bind") == []
+    assert world.where() == {}
+
+
+@in_event_loop
+async def test_a_pod_of_a_scheduler_without_a_profile_is_left_to_that_scheduler() -> None:
+    world, pod = SchedulerWorld(make_node("a")), make_pod("p")
+    other = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, scheduler_name="other"))
+    world.create(other)
+    assert world.attempt() == ""
+
+
+@pytest.mark.parametrize("count", [200])
+@in_event_loop
+async def test_the_loop_places_all_pods_and_ends_when_the_queue_is_closed(count: int) -> None:
+    world = SchedulerWorld(*[make_node(f"n{number}", {"cpu": "64", "pods": "110"}) for number in range(3)])
+    running = asyncio.create_task(world.scheduler.run())
+    world.create(*[make_pod(f"p{number}") for number in range(count)])
+    while len(world.api.named("bind")) < count:
+        await asyncio.sleep(0)
+    world.queue.close()
+    await running
+    await world.scheduler.close()
+    assert sorted(world.api.named("bind")) == sorted(f"p{number}" for number in range(count))
