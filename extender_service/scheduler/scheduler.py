@@ -28,9 +28,9 @@ from extender_service.kube.types.pods import pod_uid
 from extender_service.kube.writing.event_recorder import Occurrence
 from extender_service.queue.queued_pod import QueuedPodInfo
 from extender_service.queue.scheduling_queue import SchedulingQueue
-from extender_service.scheduler.attempt import Preemption, attempt
+from extender_service.scheduler.attempt import Outcome, Preemption, attempt
 from extender_service.scheduler.eviction import Evictions, PodApi
-from extender_service.scheduler.failure import Failure, words
+from extender_service.scheduler.failure import SCHEDULER_ERROR, Failure, words
 from extender_service.scheduler.pod_lister import PodLister
 from extender_service.scheduler.pod_status import failure_patch
 from extender_service.scheduler.pod_writes import PodWrites
@@ -102,16 +102,24 @@ class Scheduler:
         if profile is None or self._skips(pod):
             self._queue.done(pod_uid(pod))
             return
-        outcome = attempt(self._engine, pod)
-        match outcome:
-            case Placement():
+        cycle = self._queue.scheduling_cycle
+        match self._attempt(pod):
+            case Placement() as placement:
                 self._queue.nominator.remove(pod)
-                self._start(self._bind(info, pod, outcome))
-            case Preemption():
-                self._queue.nominator.add(pod, outcome.node_name)
-                self._start(self._make_room(info, pod, profile, outcome))
-            case Failure():
-                self._fail(info, pod, outcome)
+                self._start(self._bind(info, pod, placement))
+            case Preemption() as preemption:
+                self._queue.nominator.add(pod, preemption.node_name)
+                self._start(self._make_room(info, pod, profile, preemption, cycle))
+            case Failure() as failure:
+                self._fail(info, pod, failure)
+
+    def _attempt(self, pod: Pod) -> Outcome:
+        try:
+            return attempt(self._engine, pod)
+        except Exception as error:
+            # A bug that one pod meets must not end the scheduling of all others.
+            log.exception("an attempt failed unexpectedly", extra={"pod": pod_name(pod)})
+            return Failure(f"{type(error).__name__}: {error}", SCHEDULER_ERROR)
 
     def _skips(self, pod: Pod) -> bool:
         """Return whether a pod needs no attempt: it is being deleted, or is being bound already (skipPodSchedule)."""
@@ -141,8 +149,14 @@ class Scheduler:
         # Only now, and without itself: the room that a rejected pod leaves does not help it.
         self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, pod, None, lambda other: pod_uid(other) != uid)
 
-    async def _make_room(self, info: QueuedPodInfo, pod: Pod, profile: Profile, preemption: Preemption) -> None:
-        """Delete the victims. Until that is answered, the pod is in flight, so no second attempt preempts more."""
+    async def _make_room(
+        self, info: QueuedPodInfo, pod: Pod, profile: Profile, preemption: Preemption, cycle: int
+    ) -> None:
+        """Delete the victims. Until that is answered, the pod is in flight, so no second attempt preempts more.
+
+        `cycle` is the queue's when the pod was popped: a victim's end since then is worth another attempt, though other
+        pods were popped meanwhile.
+        """
         node_name = preemption.node_name
         lower = [
             nominated
@@ -157,10 +171,13 @@ class Scheduler:
             self._queue.nominator.remove(pod)
             failed = msgspec.structs.replace(preemption.fit_error, post_filter=f"preemption: {words(error)}")
             failure = Failure.unfit(failed, nomination=None)
-        self._fail(info, pod, failure)
+        self._fail(info, pod, failure, cycle)
 
-    def _fail(self, info: QueuedPodInfo, pod: Pod, failure: Failure) -> None:
-        """Queue a pod again, and report why its attempt failed (handleSchedulingFailure)."""
+    def _fail(self, info: QueuedPodInfo, pod: Pod, failure: Failure, cycle: int | None = None) -> None:
+        """Queue a pod again, and report why its attempt failed (handleSchedulingFailure).
+
+        As in kube-scheduler, the `cycle` is the queue's current one unless it is given.
+        """
         if failure.fit_error is not None:
             info.unschedulable_plugins = failure.fit_error.plugins
             info.pending_plugins = failure.fit_error.pending_plugins
@@ -172,7 +189,7 @@ class Scheduler:
             self._queue.done(pod_uid(pod))
         else:
             info.pod = latest
-            self._queue.add_unschedulable_if_not_present(info, self._queue.scheduling_cycle)
+            self._queue.add_unschedulable_if_not_present(info, self._queue.scheduling_cycle if cycle is None else cycle)
         self._queue.nominator.add(info.pod, failure.nomination)
         self._record(pod_events.failed_scheduling(pod_reference(pod), failure.message))
         patch = failure_patch(pod, failure, self._wall_clock())

@@ -191,6 +191,44 @@ async def test_an_important_pod_is_nominated_at_once_and_stays_in_flight_until_i
 
 
 @in_event_loop
+async def test_a_victim_that_ends_before_its_deletion_is_answered_wakes_the_pod_though_others_were_tried() -> None:
+    world, victim, pod = SchedulerWorld(make_node("a")), make_pod("victim", "a", requests=CPU), important("p")
+    world.create(victim, pod)
+    world.api.slow, world.api.gate = {"victim"}, asyncio.Event()
+    world.attempt()
+    await turns()
+    world.delete(victim)
+    world.create(make_pod("other", requests={"cpu": "100"}))
+    assert world.attempt() == "other"
+    world.api.gate.set()
+    await world.scheduler.close()
+    world.clock.pass_seconds(2)
+    world.queue.flush_backoff_completed()
+    assert world.attempt() == "p"
+    await world.scheduler.close()
+    assert world.api.named("bind") == ["p"]
+
+
+@in_event_loop
+async def test_a_bug_that_one_pod_meets_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, pod = SchedulerWorld(make_node("a")), make_pod("unlucky")
+    decide = world.engine.decide
+
+    def broken(question: Any) -> Any:
+        if question.pod.metadata.name == "unlucky":
+            raise ZeroDivisionError("a bug")
+        return decide(question)
+
+    monkeypatch.setattr(world.engine, "decide", broken)
+    world.create(pod, make_pod("other"))
+    assert world.attempt_all() == ["unlucky", "other"]
+    await world.scheduler.close()
+    assert world.api.named("bind") == ["other"]
+    assert [event.note for event in world.events if event.regarding.name == "unlucky"] == ["ZeroDivisionError: a bug"]
+    assert world.where() == {"backoff": 1}
+
+
+@in_event_loop
 async def test_a_less_important_pod_does_not_take_the_room_that_was_made_for_another() -> None:
     world, victim = SchedulerWorld(make_node("a")), make_pod("victim", "a", requests=CPU)
     world.create(victim, important("p"))
