@@ -18,6 +18,8 @@ from extender_service.cluster.structures.interning import Interner
 from extender_service.kube.types.core import Node, Taint
 from extender_service.kube.types.storage import CSINode
 
+# Names that are looked up at once.
+_MANY_NAMES = 256
 _FIRST_CAPACITY = 64
 _NO_LABELS: Mapping[str, str] = {}
 
@@ -66,6 +68,8 @@ class NodeTable:
         self._ports: dict[int, Counter[HostPort]] = {}
         self.label_columns = LabelColumns()
         self._free: list[int] = []
+        # The membership when the names were packed.
+        self._packed_at = 0
 
     @property
     def capacity(self) -> int:
@@ -182,8 +186,17 @@ class NodeTable:
 
     def rows_named(self, names: Collection[str]) -> NDArray[np.intp]:
         """Return the row of each name, -1 for a node that does not exist."""
+        if len(names) >= _MANY_NAMES and self.membership - self._packed_at > len(self.row_of) // 8:
+            self._pack_names()
         rows = np.fromiter(map(self.row_of.get, names, repeat(-1)), np.intp, len(names))
         return np.where((rows >= 0) & self.exists[rows], rows, -1)
+
+    def _pack_names(self) -> None:
+        """Lay the names side by side in memory, where a look-up of many takes a third of the time: each came with an
+        object of its own, and so lies somewhere else."""
+        self._packed_at = self.membership
+        self.row_of = {name.encode().decode(): row for name, row in self.row_of.items()}
+        self.names[list(self.row_of.values())] = list(self.row_of)
 
     def node(self, name: str) -> Node | None:
         """Return a node as the API server sent it, without its images; None if there is none of this name."""

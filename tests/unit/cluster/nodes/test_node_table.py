@@ -279,3 +279,20 @@ def test_a_nodes_images_are_kept_once_for_all_nodes_and_not_with_the_node() -> N
     table.apply(structs.replace(node, status=structs.replace(node.status, images=(ContainerImage(("web:1",), 5),))))
     assert table.objects[0] == node
     assert table.images.find("web:1") is not None
+
+
+def test_many_names_are_found_while_nodes_come_and_go() -> None:
+    table = NodeTable()
+    names = [f"node-{number}" for number in range(1000)]
+    there = set[str]()
+    for begin in range(0, 1000, 250):
+        for name in names[begin : begin + 250]:
+            table.apply(make_node(name))
+            there.add(name)
+        for name in names[begin : begin + 250 : 3]:
+            table.remove(name)
+            there.discard(name)
+        rows = table.rows_named(names)
+        assert [name for name, row in zip(names, rows, strict=True) if row >= 0] == [n for n in names if n in there]
+        assert all(table.names[row] == name for name, row in zip(names, rows, strict=True) if row >= 0)
+        assert all(table.row_of[name] == row for name, row in zip(names, rows, strict=True) if row >= 0)
