@@ -13,8 +13,7 @@ from extender_service.extender.modes import Policy
 from extender_service.extender.second_look import SecondLook
 from extender_service.extender.trust import Trust
 from extender_service.extender.wire.requested_nodes import UNKNOWN_NODE, RequestedNodes, WholeNodes
-from extender_service.framework.guard import CycleError, OutOfTimeError
-from extender_service.framework.plugin_errors import NoTimeLeftError
+from extender_service.framework.guard import CycleError
 from extender_service.framework.status import Code
 from extender_service.kube.types.core import Pod, pod_name
 from extender_service.kube.types.extender_api import ExtenderArgs, ExtenderFilterResult, ResultNodeList
@@ -31,6 +30,9 @@ log = logging.getLogger(__name__)
 
 # The most characters of one answer. kube-scheduler keeps these texts, too; they may quote the pod, once for each node.
 _MOST_REASON_CHARACTERS = 32 << 20
+# How long a call waits for a binding to end, and for reading whether the pod is bound. Meanwhile, kube-scheduler
+# schedules no other pod.
+_SETTLE_SECONDS = 0.25
 
 
 class FilterOutcome(msgspec.Struct):
@@ -113,7 +115,7 @@ class FilterVerb:
         """Answer with the node that the pod is being bound to, or was bound to without our watch showing it yet.
 
         If the caller does not ask about that node, the binding is undone first. Raises CycleError if it ended with the
-        pod bound.
+        pod bound, or does not end soon.
         """
         binder = self._engine.binder
         placement = self._cluster.placements.get(uid)
@@ -127,10 +129,11 @@ class FilterVerb:
             return _one(asked, position, 1)
         binder.undo(uid, "the pod was asked about on other nodes")
         try:
-            async with asyncio.timeout(None if deadline == math.inf else deadline - self._clock()):
+            async with asyncio.timeout(min(_SETTLE_SECONDS, deadline - self._clock())):
                 bound_to = await binder.settle(uid)
         except TimeoutError as error:
-            raise OutOfTimeError(f"finding out whether pod {pod_name(pod)} is bound: {NoTimeLeftError()}") from error
+            doing = "is being bound" if binder.under_way(uid) is not None else "may be bound already"
+            raise CycleError(f"pod {pod_name(pod)} {doing} to {placement.node_name}") from error
         if bound_to is not None:
             raise CycleError(f"pod {pod_name(pod)} is already bound to {bound_to}")
         self._require_last_call(uid, pod)

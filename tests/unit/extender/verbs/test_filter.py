@@ -13,6 +13,7 @@ from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.guard import CycleError
 from extender_service.framework.interface import Permit, Reserve
 from extender_service.framework.status import Code, Status
+from extender_service.kube.api_errors import KubeError
 from extender_service.kube.types.core import Pod, PodResourceClaim, PodResources, Taint
 from extender_service.kube.types.extender_api import ExtenderArgs
 from extender_service.scheduling.decision import decide
@@ -654,6 +655,37 @@ def test_where_that_node_is_not_asked_for_a_failed_binding_is_forgotten_first() 
     assert asyncio.run(calls())["NodeNames"] == ["large"]
     assert world.expected_on(WEB) == "large"
     assert world.cpu_milli("small") == 0
+
+
+def test_where_that_node_is_not_asked_for_a_slow_binding_holds_up_no_other_pod() -> None:
+    world = ExtenderWorld(small_node("small", "1"), small_node("large", "8"), mode="replace")
+
+    async def calls() -> str:
+        binding, hold = await begin_binding(world, WEB, "small")
+        error = str((await world.filter(WEB, ["large"]))["Error"])
+        hold.go_on.set()
+        assert await binding == ""
+        return error
+
+    assert asyncio.run(calls()) == "pod default/web is being bound to small"
+    assert (world.expected_on(WEB), world.cpu_milli("large")) == ("small", 0)
+
+
+def test_where_that_node_is_not_asked_for_a_slow_read_holds_up_no_other_pod() -> None:
+    """The answer to the binding was lost, and the API server is slow to say what became of the pod."""
+    world = ExtenderWorld(small_node("small", "1"), small_node("large", "8"), mode="replace")
+    world.pods.bind_errors = [KubeError("the answer was lost")]
+    world.pods.read_errors = [KubeError("the API server is busy")]
+
+    async def calls() -> str:
+        binding, hold = await begin_binding(world, WEB, "small")
+        hold.go_on.set()
+        assert "the answer was lost" in await binding
+        world.pods.read_hold = Hold()
+        return str((await world.filter(WEB, ["large"]))["Error"])
+
+    assert asyncio.run(calls()) == "pod default/web may be bound already to small"
+    assert world.expected_on(WEB) == "small"
 
 
 class Patient(Reserve, Permit):
