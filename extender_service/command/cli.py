@@ -198,6 +198,16 @@ def _add_serve_options(add: AddOption) -> None:
         help="answer only while a kube-scheduler on this host holds this lease; needed if several pairs of "
         "kube-scheduler and this service elect a leader (--mode=replace)",
     )
+    add(
+        "--ask-again",
+        type=_boolean,
+        nargs="?",
+        const=True,
+        default=True,
+        metavar="true|false",
+        help="if a refused pod fits as soon as the watch has caught up, change an annotation of the pod, so that "
+        "kube-scheduler asks again; needs the right to patch pods (default: true)",
+    )
     add("--bind-address", default="127.0.0.1", metavar="ADDRESS", help="the address to listen on (default: 127.0.0.1)")
     add("--port", type=_port, default=8888, metavar="PORT", help="the port to listen on, 0 for any (default: 8888)")
     _add_security_options(add)
@@ -353,6 +363,7 @@ def _serve_options(options: argparse.Namespace) -> ServeOptions:
         cluster_files=options.cluster_file or [],
         plugins=options.plugin or [],
         leader_lease=options.leader_lease,
+        ask_again=options.ask_again,
         mode=options.mode,
         stale_limit_seconds=options.stale_limit,
         bind_address=options.bind_address,

@@ -18,6 +18,7 @@ class ServeOptions:
     cluster_files: list[Path]
     plugins: list[str]
     leader_lease: tuple[str, str] | None
+    ask_again: bool
     mode: Literal["beside", "replace"]
     stale_limit_seconds: float
     bind_address: str

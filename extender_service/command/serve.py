@@ -36,6 +36,7 @@ from extender_service.command.setup import Setup
 from extender_service.command.start_error import StartError
 from extender_service.command.welcome import welcome
 from extender_service.extender.app import create_app
+from extender_service.extender.asking_again import Touch
 from extender_service.extender.binding_events import discard
 from extender_service.extender.leadership import Leadership
 from extender_service.extender.overload.overload import Load
@@ -43,6 +44,7 @@ from extender_service.extender.reporting.observer import CallObserver
 from extender_service.extender.service import ExtenderService
 from extender_service.extender.trust import Trust
 from extender_service.framework.profiles import Profiles
+from extender_service.kube.api_resources import WATCHED_PODS
 from extender_service.kube.connection.client import MOST_REQUESTS, KubeClient
 from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.credentials.lookup import load_credentials
@@ -86,7 +88,7 @@ class _Source:
     """The source of the cluster's objects and the target of bindings: an API server or files.
 
     `work` are the tasks that run with it, `checks` are for readiness, besides those of the watches. `events` is None
-    without an API server.
+    without an API server. `touch` has kube-scheduler ask again about a pod; None if it is not to.
     """
 
     api: ApiServer | ClusterFile
@@ -95,11 +97,17 @@ class _Source:
     checks: Mapping[str, Check] = field(default_factory=dict)
     leadership: Leadership | None = None
     events: EventRecorder | None = None
+    touch: Touch | None = None
 
     @property
     def is_live(self) -> bool:
         """Whether the source is an API server, which confirms placements with a watch event."""
         return self.events is not None
+
+    def pods_version(self) -> str:
+        """Return the resource version of the last pod that the watch has shown; empty if there is no watch."""
+        state = self.watches.get(WATCHED_PODS.plural)
+        return "" if state is None else state.last_resource_version
 
 
 async def _serve(options: ServeOptions) -> None:
@@ -188,7 +196,8 @@ async def _api_server(
             partial(debug_on_signal, cluster, api_server),
         ]
         rights = {} if binding_right is None else {"binding-right": binding_right.problem}
-        yield _Source(api_server, work, api_server.states, rights, leadership, events)
+        touch = api_server.touch_pod if options.ask_again else None
+        yield _Source(api_server, work, api_server.states, rights, leadership, events, touch)
         log.info("stopped")
 
 
@@ -205,7 +214,21 @@ async def _serve_from(
     profiles = Profiles(setup.profiles(cluster, source.api))
     engine = Engine(cluster, profiles, source.api, may_bind=trust.require_lead)
     record = discard if source.events is None else source.events.record
-    extender = ExtenderService(engine, mode=options.mode, is_live=source.is_live, trust=trust, record=record)
+    extender = ExtenderService(
+        engine,
+        mode=options.mode,
+        is_live=source.is_live,
+        trust=trust,
+        record=record,
+        pods_version=source.pods_version,
+    )
+    load = Load(options.calls)
+    work = [*source.work]
+    asked_again: Mapping[str, int] = {}
+    if source.touch is not None:
+        asking_again = extender.asking_again(source.touch)
+        asked_again = asking_again.counts
+        work.append(partial(asking_again.run, lambda: not load.in_work))
     metrics = MetricsRegistry(
         version("extender-service"),
         cluster,
@@ -213,11 +236,11 @@ async def _serve_from(
         events={} if source.events is None else source.events.counts,
         refusals=listeners.refusals,
         decisions_ahead=engine.ahead.counts,
+        asked_again=asked_again,
         own_tables=extender.expectations.table_sizes,
     )
     checks = watch_checks(source.watches, stale_limit_seconds=options.stale_limit_seconds)
     health = Health({**checks, **source.checks})
-    work = [*source.work]
     if source.is_live:
         work.append(partial(expire, extender.expectations))
     if source.leadership is not None:
@@ -226,7 +249,7 @@ async def _serve_from(
     with shutdown.signals(health.drain):
         async with asyncio.TaskGroup() as tasks:
             running = [tasks.create_task(each()) for each in work]
-            await _answer(options, extender, metrics, health, listeners, shutdown)
+            await _answer(options, extender, load, metrics, health, listeners, shutdown)
             if source.events is not None:
                 await source.events.drain(shutdown.events_left)
             for task in running:
@@ -236,6 +259,7 @@ async def _serve_from(
 async def _answer(
     options: ServeOptions,
     extender: ExtenderService,
+    load: Load,
     metrics: MetricsRegistry,
     health: Health,
     listeners: Listeners,
@@ -244,7 +268,6 @@ async def _answer(
     """Answer calls until SIGTERM. Then finish the calls and bindings under way, or undo them."""
     for profile in extender.engine.profiles:
         profile.recorder = metrics.framework
-    load = Load(options.calls)
     observe = CallObserver(metrics)
     app = create_app(extender, observe, load)
     operations = operations_routes(health, observe.exposition)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from extender_service.cluster.state.changes import Change
 from extender_service.cluster.state.cluster import Cluster
+from extender_service.extender.watch_lag import WatchLag
 from extender_service.framework.cluster_event import (
     CSI_DRIVER,
     CSI_NODE,
@@ -21,11 +22,13 @@ from extender_service.framework.cluster_event import (
     ClusterEvent,
 )
 from extender_service.scheduling.decision import Decision
+from extender_service.scheduling.question import Question
 from extender_service.seams import Clock
 
-# The most seconds that one call waits.
+# The most seconds that one call waits, unless it shows that our watch is behind.
 PATIENCE_SECONDS = 0.025
-# The share of time that all calls together may wait, and the most seconds that may be saved up.
+# The share of time that all calls together may wait, and the most seconds that may be saved up. One call may use all of
+# these if it shows that our watch is behind.
 SHARE = 0.05
 SAVED_SECONDS = 0.25
 
@@ -39,11 +42,11 @@ class WaitBudget:
         self._at = clock()
 
     def allowance(self) -> float:
-        """Return how long a call may wait now, in seconds; 0 if it may not."""
+        """Return how long a call may wait now, in seconds; 0 if it may not, otherwise at least PATIENCE_SECONDS."""
         now = self._clock()
         self._left = min(SAVED_SECONDS, self._left + SHARE * (now - self._at))
         self._at = now
-        return PATIENCE_SECONDS if self._left >= PATIENCE_SECONDS else 0.0
+        return self._left if self._left >= PATIENCE_SECONDS else 0.0
 
     def spend(self, seconds: float) -> None:
         """Subtract a wait from the budget."""
@@ -53,38 +56,48 @@ class WaitBudget:
 class SecondLook:
     """Decides again once the watch has shown a change that could help."""
 
-    def __init__(self, cluster: Cluster, clock: Clock) -> None:
+    def __init__(self, cluster: Cluster, lag: WatchLag, clock: Clock) -> None:
         self._cluster = cluster
+        self._lag = lag
         self._clock = clock
         self._budget = WaitBudget(clock)
 
     async def decide(self, refused: Decision, decide: Callable[[], Decision], deadline: float) -> tuple[Decision, bool]:
-        """Return the last decision, and whether it followed a wait. `decide` makes a new decision about all nodes."""
-        if not _is_worthwhile(refused):
+        """Return the last decision, and whether it followed a wait. `decide` makes a new decision about all nodes.
+
+        The call waits for PATIENCE_SECONDS, and longer for as long as it shows that our watch is behind.
+        """
+        if refused.is_final or not len(refused.question.nodes.names):
             return refused, False
-        clock = self._clock
-        give_up_at = clock() + min(self._budget.allowance(), deadline - clock())
+        left = min(self._budget.allowance(), deadline - self._clock())
+        patience = PATIENCE_SECONDS
         decision, looked_again = refused, False
         while not len(decision.feasible):
-            started = clock()
-            if started >= give_up_at:
+            seconds = min(left, PATIENCE_SECONDS if self._is_behind(decision.question) else patience)
+            if seconds <= 0:
                 break
             helpful = _helpful(decision)
             if not helpful:
                 break
             looked_again = True
-            came = await self._cluster.changes.wait(helpful, give_up_at - started)
-            self._budget.spend(clock() - started)
-            if not came:
-                break
-            decision = decide()
+            came, waited = await self._wait(helpful, seconds)
+            left -= waited
+            patience -= waited
+            if came:
+                decision = decide()
         return decision, looked_again
 
+    def _is_behind(self, question: Question) -> bool:
+        pod, nodes = question.pod, question.nodes
+        return self._lag.is_behind(pod, nodes) or self._lag.awaits_room(pod, nodes)
 
-def _is_worthwhile(refused: Decision) -> bool:
-    names = refused.question.nodes.names
-    asks_only_nominated = len(names) == 1 and names[0] == refused.question.pod.status.nominated_node_name
-    return len(names) > 0 and not asks_only_nominated and not refused.is_final
+    async def _wait(self, changes: Change, seconds: float) -> tuple[bool, float]:
+        """Wait for one of these changes; returns whether one came, and how long that took."""
+        started = self._clock()
+        came = await self._cluster.changes.wait(changes, seconds)
+        waited = self._clock() - started
+        self._budget.spend(waited)
+        return came, waited if came else max(waited, seconds)
 
 
 # What the cluster reports when an object of a resource is added, updated or deleted.

@@ -1,16 +1,20 @@
 """The extender: its verbs over one engine, wired once."""
 
 import time
+from collections.abc import Callable
 
+from extender_service.extender.asking_again import AskingAgain, Touch
 from extender_service.extender.binding_events import Record, discard
 from extender_service.extender.expectations import EXPECTED_SECONDS, Expectations
 from extender_service.extender.modes import POLICIES, Mode
+from extender_service.extender.refused_pods import RefusedPods
 from extender_service.extender.second_look import SecondLook
 from extender_service.extender.trust import Trust
 from extender_service.extender.verbs.bind import BindVerb
 from extender_service.extender.verbs.filter import FilterVerb
 from extender_service.extender.verbs.preempt import PreemptVerb
 from extender_service.extender.verbs.prioritize import PrioritizeVerb
+from extender_service.extender.watch_lag import WatchLag
 from extender_service.extender.wire.requested_nodes import RequestedNodes
 from extender_service.scheduling.engine import Engine
 from extender_service.seams import Clock
@@ -20,8 +24,8 @@ class ExtenderService:
     """The verbs, and what only an extender needs.
 
     With `is_live`, the cluster follows an API server; otherwise it is a file, which does not change by itself.
-    `record` takes events about bindings whose callers hung up. `clock` must be that of the engine's profiles and of the
-    server.
+    `record` takes events about bindings whose callers hung up. `pods_version` returns the resource version of the last
+    pod that the watch has shown. `clock` must be that of the engine's profiles and of the server.
     """
 
     def __init__(
@@ -32,25 +36,45 @@ class ExtenderService:
         is_live: bool,
         trust: Trust | None = None,
         record: Record = discard,
+        pods_version: Callable[[], str] = lambda: "",
         clock: Clock = time.monotonic,
         expected_seconds: float = EXPECTED_SECONDS,
     ) -> None:
         policy = POLICIES[mode]
         trust = Trust() if trust is None else trust
         nodes = RequestedNodes(engine.cluster, engine.nodes)
-        second_look = SecondLook(engine.cluster, clock) if is_live else None
+        lag = WatchLag(engine.cluster, pods_version)
+        second_look = SecondLook(engine.cluster, lag, clock) if is_live else None
+        self._lag = lag
+        self._trust = trust
         self.engine = engine
         self.clock = clock
         self.expectations = Expectations(engine.cluster, clock=clock, expected_seconds=expected_seconds)
-        self.filter = FilterVerb(engine, nodes, trust, self.expectations, policy, second_look=second_look, clock=clock)
+        self.refused = RefusedPods(engine.cluster, clock)
+        self.filter = FilterVerb(
+            engine,
+            nodes,
+            trust,
+            self.expectations,
+            policy,
+            second_look=second_look,
+            refused=self.refused,
+            clock=clock,
+        )
         self.prioritize = PrioritizeVerb(engine, nodes, trust, self.expectations, policy)
-        self.preempt = PreemptVerb(engine, trust, self.expectations, policy, clock=clock)
+        self.preempt = PreemptVerb(engine, trust, self.expectations, policy, lag, self.refused, clock=clock)
         self.bind = BindVerb(engine, trust, record)
 
+    def asking_again(self, touch: Touch) -> AskingAgain:
+        """Return what has kube-scheduler ask again about refused pods, by `touch`. From now on, these are kept."""
+        self.refused.is_kept = True
+        return AskingAgain(self.engine, self.refused, self._lag, self._trust, touch, clock=self.clock)
+
     def give_up(self, why: str) -> None:
-        """Undo all bindings that wait, and drop all expectations."""
+        """Undo all bindings that wait, drop all expectations, and forget refused pods."""
         self.engine.binder.undo_all(why)
         self.expectations.drop_all()
+        self.refused.clear()
 
     async def close(self, grace_seconds: float) -> None:
         """Let bindings under way finish; undo those that take longer than the grace period, and drop expectations."""

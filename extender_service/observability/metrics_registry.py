@@ -32,6 +32,7 @@ class MetricsRegistry:
     - `events`: events for users, by outcome
     - `refusals`: refused connections, by reason
     - `decisions_ahead`: decisions made ahead, by whether they were used
+    - `asked_again`: refused pods that kube-scheduler was made to ask about again, by outcome
     - `own_tables`: returns the sizes of a program's own tables
 
     Set `framework` as the recorder of the profiles.
@@ -46,6 +47,7 @@ class MetricsRegistry:
         events: Mapping[str, int] = _NONE,
         refusals: Mapping[str, int] = _NONE,
         decisions_ahead: Mapping[str, int] = _NONE,
+        asked_again: Mapping[str, int] = _NONE,
         own_tables: Callable[[], Iterable[TableSize]] = tuple,
         clock: Clock = time.monotonic,
     ) -> None:
@@ -73,6 +75,12 @@ class MetricsRegistry:
                 "Decisions made before they were asked for: used, or unused as something had changed by then.",
                 "result",
                 decisions_ahead,
+            ),
+            CountCollector(
+                "extender_service_pods_asked_again",
+                "Refused pods that fit once the watch had caught up: asked about again, or failed to be.",
+                "result",
+                asked_again,
             ),
             # The library's default registry has the metrics of the process, and those that users' plugins define.
             REGISTRY,

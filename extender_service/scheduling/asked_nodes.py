@@ -74,11 +74,14 @@ class AskedNodes:
 
 
 class AllNodes(AskedNodes):
-    """All nodes of a view that exist, in its order. Names and positions are computed only when they are read."""
+    """All nodes of a view that exist, or those of them that are `asked`, in its order.
 
-    def __init__(self, view: NodeView) -> None:
+    Names and positions are computed only when they are read.
+    """
+
+    def __init__(self, view: NodeView, asked: NDArray[np.bool_] | None = None) -> None:
         self.view = view
-        self.asked = view.exists
+        self.asked = view.exists if asked is None else view.exists & asked
 
     @cached_property
     def found(self) -> FoundRows:  # type: ignore[override]  # an attribute there
@@ -108,6 +111,10 @@ class NodeFinder:
     def all(self) -> AskedNodes:
         """Return all nodes of the cluster."""
         return AllNodes(self._cluster.view(None))
+
+    def marked(self, rows: NDArray[np.bool_]) -> AskedNodes:
+        """Return the nodes at the marked rows of the node table, of which some may be empty."""
+        return AllNodes(self._cluster.view(None), rows)
 
     def named(self, names: Sequence[str]) -> AskedNodes:
         """Find nodes by name. The same list object as in an earlier call is not looked up again."""

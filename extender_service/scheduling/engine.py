@@ -88,6 +88,13 @@ class Engine:
         decision = self.ahead.take(profile, question, nominated)
         return decide(profile, question, nominated) if decision is None else decision
 
+    def judge(self, question: Question) -> Decision:
+        """Decide about a pod that no caller asks about now: what was decided ahead stays for the next caller.
+
+        Raises like `decide`.
+        """
+        return decide(self.profiles.of(question.pod), question, self._nominated(question))
+
     def score(self, question: Question, state: CycleState | None = None) -> Scores:
         """Score the asked nodes without Filter, as they are known to be feasible. Entries are in the view's order.
 

@@ -133,8 +133,15 @@ class ExtenderWorld:
             confirm_seconds=confirm_seconds,
         )
         self.trust = Trust()
+        self.pods_version = ""
         self.extender = ExtenderService(
-            self.engine, mode=mode, is_live=is_live, trust=self.trust, record=self.events.append, clock=self.clock
+            self.engine,
+            mode=mode,
+            is_live=is_live,
+            trust=self.trust,
+            record=self.events.append,
+            pods_version=lambda: self.pods_version,
+            clock=self.clock,
         )
         self.observations: list[Observation] = []
         self.load = Load(limits)

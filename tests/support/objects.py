@@ -14,6 +14,7 @@ from extender_service.kube.types.core import (
     NodeStatus,
     ObjectMeta,
     Pod,
+    PodCondition,
     PodSpec,
     PodStatus,
     ResourceList,
@@ -66,6 +67,16 @@ def make_pod(
         ObjectMeta(name=name, namespace="default", uid=f"uid-of-{name}" if uid is None else uid),
         PodSpec(node_name=node, containers=(make_container(requests, ports=ports),)),
         PodStatus(phase=phase, nominated_node_name=nominated),
+    )
+
+
+def preempted(pod: Pod) -> Pod:
+    """The same pod, which kube-scheduler has deleted to make room, and which has not ended yet."""
+    condition = PodCondition("DisruptionTarget", "True", "PreemptionByScheduler")
+    return msgspec.structs.replace(
+        pod,
+        metadata=msgspec.structs.replace(pod.metadata, deletion_timestamp="2026-01-01T00:00:00Z"),
+        status=msgspec.structs.replace(pod.status, conditions=(condition,)),
     )
 
 

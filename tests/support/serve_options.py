@@ -18,6 +18,7 @@ def serve_options(cluster_files: list[Path], **changes: Any) -> ServeOptions:
         "cluster_files": cluster_files,
         "plugins": [],
         "leader_lease": None,
+        "ask_again": True,
         "mode": "replace",
         "stale_limit_seconds": 30,
         "bind_address": "127.0.0.1",

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import msgspec
@@ -42,6 +43,7 @@ from extender_service.kube.types.storage import ClaimReference, PersistentVolume
 from extender_service.kube.types.watched_pods import AnyPod
 from extender_service.kube.watching.reflector import Limits, Reflector, Store
 from extender_service.kube.watching.watch_state import ServerWatches, WatchState
+from extender_service.seams import WallClock
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +58,9 @@ NOT_ENDED = "status.phase!=Succeeded,status.phase!=Failed"
 _SOON = (NODES.plural, PODS.plural)
 _SOON_SECONDS = 10
 _LATER = Limits(watch_seconds=75, long_watch_seconds=600, late_seconds=10.0, wait_seconds=2.5)
+
+# When kube-scheduler was made to try the pod again, RFC 3339.
+ASKED_AGAIN = "extender-service/asked-again"
 
 # The caller waits for the comparison, and may ask for another one.
 _MOST_SILENT_SECONDS = 6.0
@@ -94,11 +99,13 @@ class ApiServer:
         binding_right: BindingRight | None = None,
         stale_limit_seconds: float = 30.0,
         clock: Callable[[], float] = time.monotonic,
+        wall_clock: WallClock = time.time,
     ) -> None:
         """`pods` decodes the pods. `binding_right` is asked about once everything has been listed; None if pods are not
         bound here."""
         self._client = client
         self._binding_right = binding_right
+        self._wall_clock = wall_clock
         self._reads = frozenset(reads)
         server = ServerWatches(clock)
         self._reflectors = {
@@ -175,6 +182,16 @@ class ApiServer:
         """Apply a strategic merge patch to a pod's status. Raises KubeError."""
         try:
             await self._client.patch(PODS, namespace, name, patch, subresource="status")
+        except CredentialsError as error:
+            raise KubeError(str(error)) from error
+
+    async def touch_pod(self, namespace: str, name: str, uid: str) -> None:
+        """Change a pod's annotation ASKED_AGAIN, with its UID as precondition, so that kube-scheduler tries the pod
+        again. Raises KubeError."""
+        at = datetime.fromtimestamp(self._wall_clock(), UTC).isoformat()
+        metadata = {"uid": uid, "annotations": {ASKED_AGAIN: at}}
+        try:
+            await self._client.patch(PODS, namespace, name, {"metadata": metadata})
         except CredentialsError as error:
             raise KubeError(str(error)) from error
 

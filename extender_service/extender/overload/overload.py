@@ -95,9 +95,14 @@ class Load:
         self.reading: dict[BodyShare, None] = {}
         self.bindings = 0
 
+    @property
+    def in_work(self) -> int:
+        """How many calls have arrived and have no answer yet, except bindings."""
+        return len(self.tasks) - len(self.reading) - self.bindings
+
     def require_room(self) -> None:
         """Raise LimitError if too many calls are in work to decide about this one in time."""
-        in_work = len(self.tasks) - len(self.reading) - self.bindings
+        in_work = self.in_work
         if in_work > self.limits.requests:
             raise LimitError("requests", f"too much to do: {in_work} calls are in work (--max-requests)")
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from extender_service.extender.expectations import Expectations
 from extender_service.extender.modes import Policy
+from extender_service.extender.refused_pods import RefusedPods
 from extender_service.extender.second_look import SecondLook
 from extender_service.extender.trust import Trust
 from extender_service.extender.wire.requested_nodes import UNKNOWN_NODE, RequestedNodes, WholeNodes
@@ -55,7 +56,8 @@ class FilterOutcome(msgspec.Struct):
 class FilterVerb:
     """Answers which nodes pass, or which node was chosen, if the policy chooses one.
 
-    If the cluster is a file, it does not change by itself: `second_look` is None, and no pod is expected.
+    If the cluster is a file, it does not change by itself: `second_look` is None, and no pod is expected or noted in
+    `refused`.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class FilterVerb:
         policy: Policy,
         *,
         second_look: SecondLook | None,
+        refused: RefusedPods,
         clock: Clock,
     ) -> None:
         self._engine = engine
@@ -76,6 +79,7 @@ class FilterVerb:
         self._expectations = expectations
         self._policy = policy
         self._second_look = second_look
+        self._refused = refused
         self._clock = clock
         # kube-scheduler rebuilds whole nodes from the answer, which only matters to its own Score plugins.
         self._warns_of_whole_nodes = second_look is not None and not policy.chooses_node
@@ -106,6 +110,7 @@ class FilterVerb:
             outcome = self._chosen(pod, decision, hung_up)
         else:
             outcome = _all_passing(decision)
+        self._note(uid, decision)
         outcome.grounds = grounds(decision)
         outcome.looked_again = looked_again
         outcome.ahead = decision.is_ahead
@@ -163,6 +168,15 @@ class FilterVerb:
         if len(decision.feasible) or self._second_look is None:
             return decision, False
         return await self._second_look.decide(decision, decide, deadline)
+
+    def _note(self, uid: str, decision: Decision) -> None:
+        """Note a refusal that may be due to the watch alone, or forget the one before."""
+        if self._second_look is None:
+            return
+        if not len(decision.feasible) and not decision.is_final:
+            self._refused.note(decision.question.pod, decision.question.nodes)
+        elif len(self._refused):
+            self._refused.forget(uid)
 
     def _chosen(self, pod: Pod, decision: Decision, hung_up: HungUp) -> FilterOutcome:
         """Answer with one of the best nodes, and place the pod there.

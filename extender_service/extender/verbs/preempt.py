@@ -11,9 +11,12 @@ from numpy.typing import NDArray
 from extender_service.cluster.view.hypothetical import RowChanges
 from extender_service.extender.expectations import Expectations
 from extender_service.extender.modes import Policy
+from extender_service.extender.refused_pods import RefusedPods
 from extender_service.extender.trust import Trust
+from extender_service.extender.watch_lag import WatchLag
 from extender_service.framework.guard import require_time
 from extender_service.framework.preemption.candidates import Candidate
+from extender_service.framework.status import Code
 from extender_service.kube.types.core import Pod, pod_name
 from extender_service.kube.types.extender_api import (
     ExtenderPreemptionArgs,
@@ -45,13 +48,23 @@ class PreemptVerb:
     """Answers on which of the proposed nodes the pod fits after which pods are deleted."""
 
     def __init__(
-        self, engine: Engine, trust: Trust, expectations: Expectations, policy: Policy, *, clock: Clock
+        self,
+        engine: Engine,
+        trust: Trust,
+        expectations: Expectations,
+        policy: Policy,
+        lag: WatchLag,
+        refused: RefusedPods,
+        *,
+        clock: Clock,
     ) -> None:
         self._engine = engine
         self._cluster = engine.cluster
         self._trust = trust
         self._expectations = expectations
         self._policy = policy
+        self._lag = lag
+        self._refused = refused
         self._clock = clock
 
     def __call__(self, pod: Pod, args: ExtenderPreemptionArgs, deadline: float = math.inf) -> ExtenderPreemptionResult:
@@ -61,10 +74,16 @@ class PreemptVerb:
         this service's plugins need more. In `replace`, they are those that this service's plugins need, or the proposed
         ones where these plugins need none. The answer leaves out nodes where preemption does not help, and nodes
         without victims: an empty list makes kube-scheduler panic, and a UID that it does not find on the node is an
-        error. Raises CycleError, also after the `deadline`.
+        error. It has no nodes while room is coming on the pod's nominated node, or where the pod was asked about with
+        nodes that are not known yet.
+        Raises CycleError, also after the `deadline`.
         """
         self._trust.require()
         self._expectations.expire()
+        if self._refused.awaits_nodes(self._refused.get(pod_uid(pod))) or self._is_room_coming(pod, deadline):
+            log.info("a pod preempts no others while the watch is behind", extra={"pod": pod_name(pod)})
+            self._refused.note_withheld(pod)
+            return ExtenderPreemptionResult({})
         proposals = self._present(pod, _proposed(args))
         if not proposals:
             return ExtenderPreemptionResult({})
@@ -75,6 +94,19 @@ class PreemptVerb:
         victims = self._victims(question, proposals, outcome)
         self._expectations.note_victims(pod_uid(pod), victims)
         return ExtenderPreemptionResult(victims)
+
+    def _is_room_coming(self, pod: Pod, deadline: float) -> bool:
+        """Return whether the pod has to wait for its victims to end (PodEligibleToPreemptOthers).
+
+        kube-scheduler has checked that, too, but may have seen the end of victims that our watch still shows.
+        """
+        if not self._lag.is_room_coming(pod):
+            return False
+        nominated = self._engine.nodes.named_once([pod.status.nominated_node_name])
+        question = Question(pod, nominated, deadline, refuses_unsupported=self._policy.refuses_unsupported)
+        verdicts = self._engine.decide(question).verdicts
+        # Where no room helps, kube-scheduler preempts elsewhere.
+        return not verdicts.rejected_with(Code.UNSCHEDULABLE_AND_UNRESOLVABLE).any()
 
     def _present(self, pod: Pod, proposed: Mapping[str, MetaVictims]) -> dict[str, Proposal]:
         """Find the proposed nodes and victims in the cluster; leave out unknown nodes, and nodes without any victim."""

@@ -21,18 +21,27 @@ UNKNOWN_NODE = "node(s) not known to extender-service yet"
 # How Go begins a node in a list. Parsing the whole node, with 10 KB of images and more, takes far longer.
 _GO_HEAD = re.compile(rb'\{"metadata":\{"name":"([-.a-z0-9]+)","uid":"[-0-9a-f]+","resourceVersion":"([0-9]+)",')
 
+# etcd counts its changes in 64 bits.
+_MOST_DIGITS = 20
+
 _heads = Decoder(NodeHead)
 _nodes = Decoder(Node)
 
 
 class WholeNodes(AskedNodes):
-    """Nodes that the caller sent whole: `items` are the undecoded objects."""
+    """Nodes that the caller sent whole: `items` are the undecoded objects.
+
+    `has_newer`: one of them is newer than the one that the watch has shown.
+    """
 
     by_name = False
 
-    def __init__(self, names: Sequence[str], view: NodeView, found: FoundRows, items: Sequence[msgspec.Raw]) -> None:
+    def __init__(
+        self, names: Sequence[str], view: NodeView, found: FoundRows, items: Sequence[msgspec.Raw], *, has_newer: bool
+    ) -> None:
         super().__init__(names, view, found)
         self.items = items
+        self.has_newer = has_newer
 
 
 class RequestedNodes:
@@ -65,7 +74,9 @@ class RequestedNodes:
         names = [name for name, _ in heads]
         table = self._cluster.with_nodes(differing) if differing else self._cluster.nodes
         found = find_rows(table, names)
-        return WholeNodes(names, self._cluster.view(found.rows, table), found, items)
+        view = self._cluster.view(found.rows, table)
+        has_newer = any(_is_newer(self._cluster, node) for node in differing)
+        return WholeNodes(names, view, found, items, has_newer=has_newer)
 
 
 def _head(item: msgspec.Raw, index: int) -> tuple[str, str]:
@@ -85,7 +96,23 @@ def _decoded(decoder: Decoder[T], item: msgspec.Raw, index: int) -> T:
         raise DecodeError(f"Nodes.items[{index}]: {error}") from error
 
 
+def version_number(resource_version: str) -> int:
+    """Return a resource version as a number; 0 for one that is none, which is newer than no other."""
+    is_number = resource_version.isascii() and resource_version.isdecimal() and len(resource_version) < _MOST_DIGITS
+    return int(resource_version) if is_number else 0
+
+
+def _is_newer(cluster: Cluster, node: Node) -> bool:
+    cached = _cached(cluster, node.metadata.name)
+    seen = "" if cached is None else cached.metadata.resource_version
+    return version_number(node.metadata.resource_version) > version_number(seen)
+
+
 def _is_cached(cluster: Cluster, name: str, resource_version: str) -> bool:
-    row = cluster.nodes.row_of.get(name)
-    node = None if row is None else cluster.nodes.objects[row]
+    node = _cached(cluster, name)
     return node is not None and node.metadata.resource_version == resource_version != ""
+
+
+def _cached(cluster: Cluster, name: str) -> Node | None:
+    row = cluster.nodes.row_of.get(name)
+    return None if row is None else cluster.nodes.objects[row]

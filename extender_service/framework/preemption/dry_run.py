@@ -48,17 +48,22 @@ def ineligible(cluster: Cluster, pod: Pod, verdicts: Verdicts) -> str | None:
     """Return why a pod may not preempt others, or None if it may (PodEligibleToPreemptOthers)."""
     if pod.spec.preemption_policy == "Never":
         return "not eligible due to preemptionPolicy=Never."
-    row = cluster.nodes.row_of.get(pod.status.nominated_node_name, -1)
-    if row < 0 or not cluster.nodes.exists[row]:
-        return None
     position = verdicts.view.position_of(pod.status.nominated_node_name)
     if position >= 0 and verdicts.rejected_with(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)[position]:
         return None
-    pods = cluster.pods
-    slots = np.asarray(pods.on_row(row), np.intp)
-    if (pods.preempted[slots] & (pods.priority[slots] < pod.spec.priority)).any():
+    if awaits_victims(cluster, pod):
         return "not eligible due to a terminating pod on the nominated node."
     return None
+
+
+def awaits_victims(cluster: Cluster, pod: Pod) -> bool:
+    """Return whether a pod of lower priority on the nominated node was preempted, and has not ended yet."""
+    row = cluster.nodes.row_of.get(pod.status.nominated_node_name, -1)
+    if row < 0 or not cluster.nodes.exists[row]:
+        return False
+    pods = cluster.pods
+    slots = np.asarray(pods.on_row(row), np.intp)
+    return bool((pods.preempted[slots] & (pods.priority[slots] < pod.spec.priority)).any())
 
 
 def dry_run(

@@ -17,6 +17,12 @@ def test_decisions_made_ahead_are_counted_by_whether_they_were_used() -> None:
     assert value(metrics, "extender_service_decisions_ahead_total", result="unused") == 2
 
 
+def test_refused_pods_that_are_asked_about_again_are_counted_by_outcome() -> None:
+    metrics = MetricsRegistry("1.2.3", Cluster(), {}, asked_again={"asked": 3, "failed": 1})
+    assert value(metrics, "extender_service_pods_asked_again_total", result="asked") == 3
+    assert value(metrics, "extender_service_pods_asked_again_total", result="failed") == 1
+
+
 def test_the_release_and_the_process_are_told(metrics: MetricsRegistry) -> None:
     samples = scrape(metrics)
     assert value(metrics, "extender_service_build_info", version="1.2.3") == 1

@@ -2,6 +2,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -9,6 +10,7 @@ import msgspec
 import pytest
 
 from extender_service.cluster.sources.api_server import (
+    ASKED_AGAIN,
     NOT_ENDED,
     ApiServer,
     NodeStore,
@@ -199,6 +201,19 @@ def test_the_right_to_bind_is_asked_about_once_all_is_listed_and_after_a_403(cod
     asyncio.run(run())
 
 
+def test_a_pod_is_changed_in_one_annotation_with_the_uid_as_precondition() -> None:
+    async def call(api_server: ApiServer, _: Cluster, server: Server) -> Request:
+        await api_server.touch_pod("default", "web", "u")
+        return server.requests[0]
+
+    request = with_server(call)
+    assert request.path == "/api/v1/namespaces/default/pods/web"
+    (annotation,) = json.loads(request.body)["metadata"].pop("annotations").items()
+    assert json.loads(request.body) == {"metadata": {"uid": "u", "annotations": dict([annotation])}}
+    assert annotation[0] == ASKED_AGAIN
+    assert datetime.fromisoformat(annotation[1]).tzinfo is UTC
+
+
 def test_a_volume_and_a_claim_are_written_unless_they_have_changed() -> None:
     metadata = ObjectMeta(name="v", resource_version="7", annotations={"x": "y"})
     reference = ClaimReference("default", "c", "uid-of-c", "6")
@@ -242,6 +257,8 @@ def test_who_cannot_prove_who_they_are_is_told_like_any_other_failure(tmp_path: 
                 await api_server.get_pod("default", "web")
             with pytest.raises(KubeError, match="false"):
                 await api_server.bind_pod("default", "web", "u", "a")
+            with pytest.raises(KubeError, match="false"):
+                await api_server.touch_pod("default", "web", "u")
             with pytest.raises(KubeError, match="false"):
                 await api_server.write_volume(make_volume("v"))
 

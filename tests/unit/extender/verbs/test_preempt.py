@@ -8,7 +8,7 @@ from extender_service.extender.modes import Mode
 from extender_service.kube.types.core import LabelSelector, ObjectMeta, Pod, PodResourceClaim, Taint
 from extender_service.kube.types.policy import PodDisruptionBudget, PodDisruptionBudgetSpec
 from tests.support.extender_world import ExtenderWorld
-from tests.support.objects import make_node, make_pod
+from tests.support.objects import make_node, make_pod, preempted
 
 WEB = make_pod("web", requests={"cpu": "2"})
 
@@ -221,3 +221,69 @@ def test_a_nominated_pod_of_a_scheduler_without_a_profile_keeps_its_room(mode: M
     world.cluster.apply_pod(structs.replace(urgent, spec=structs.replace(urgent.spec, scheduler_name="own")))
     pod = structs.replace(SMALL, spec=structs.replace(SMALL.spec, scheduler_name="own"))
     assert preempt(world, {"a": meta("a-low")}, pod) == {"a": meta("a-high", "a-low")}
+
+
+# While our watch is behind that of kube-scheduler.
+
+
+def nominated(pod: Pod, node: str, version: str = "") -> Pod:
+    return structs.replace(
+        pod,
+        metadata=structs.replace(pod.metadata, resource_version=version),
+        status=structs.replace(pod.status, nominated_node_name=node),
+    )
+
+
+@pytest.mark.parametrize("mode", ["beside", "replace"])
+def test_no_other_pod_goes_while_the_watch_still_shows_the_victims(mode: Mode) -> None:
+    """kube-scheduler has seen them end, or it would not preempt again."""
+    world = world_of_priorities(mode)
+    world.cluster.apply_pod(preempted(prioritised("a-low", "a", priority=1)))
+    proposed = {"b": meta("b-low")}
+    assert preempt(world, proposed, nominated(SMALL, "a")) == {}
+    world.cluster.remove_pod(("default", "a-low"))
+    assert preempt(world, proposed, nominated(SMALL, "a")) == proposed
+
+
+@pytest.mark.parametrize("mode", ["beside", "replace"])
+def test_no_other_pod_goes_until_the_watch_has_shown_the_nomination(mode: Mode) -> None:
+    world = world_of_priorities(mode)
+    world.pods_version = "99"
+    proposed = {"b": meta("b-low")}
+    assert preempt(world, proposed, nominated(SMALL, "a", version="100")) == {}
+    assert preempt(world, proposed, nominated(SMALL, "", version="100")) == proposed
+    world.pods_version = "100"
+    assert preempt(world, proposed, nominated(SMALL, "a", version="100")) == proposed
+
+
+@pytest.mark.parametrize("mode", ["beside", "replace"])
+def test_other_pods_go_where_the_nominated_node_is_of_no_use_any_more(mode: Mode) -> None:
+    world = world_of_priorities(mode)
+    world.cluster.apply_pod(preempted(prioritised("a-low", "a", priority=1)))
+    world.cluster.apply_node(make_node("a", {"cpu": "2", "memory": "8Gi", "pods": "10"}, unschedulable=True))
+    assert preempt(world, {"b": meta("b-low")}, nominated(SMALL, "a")) == {"b": meta("b-low")}
+
+
+@pytest.mark.parametrize("mode", ["beside", "replace"])
+def test_no_pod_goes_while_a_node_that_was_asked_about_is_not_known_yet(mode: Mode) -> None:
+    world = world_of_priorities(mode)
+    world.extender.refused.is_kept = True
+    proposed = {"b": meta("b-low")}
+    asyncio.run(world.filter(SMALL, ["a", "b", "new"]))
+    assert preempt(world, proposed, SMALL) == {}
+    world.clock.pass_seconds(20)  # it will not come any more
+    assert preempt(world, proposed, SMALL) == proposed
+    asyncio.run(world.filter(SMALL, ["a", "b", "new"]))
+    world.cluster.apply_node(make_node("new", {"cpu": "500m", "memory": "8Gi", "pods": "10"}))
+    assert preempt(world, proposed, SMALL) == proposed
+
+
+def test_pods_that_end_for_another_reason_or_matter_as_much_are_not_waited_for() -> None:
+    world = world_of_priorities("replace")
+    ending = prioritised("a-low", "a", priority=1)
+    ending = structs.replace(
+        ending, metadata=structs.replace(ending.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
+    )
+    world.cluster.apply_pod(ending)
+    world.cluster.apply_pod(preempted(prioritised("a-high", "a", priority=10)))
+    assert preempt(world, {"b": meta("b-low")}, nominated(SMALL, "a")) == {"b": meta("b-low")}
