@@ -7,6 +7,7 @@
 # make bench    measure the speed beside kube-scheduler and an extender in Go: over an hour (QUICK=1: minutes; JSON=FILE)
 # make faults   let watches fail in every way against a real API server, 20 times each: half an hour (TIMES=N)
 # make restarts kill the API server and start it again, 50 times under load: ten minutes (TIMES=N)
+# make lag      let watches be late in every setting while room is made for pods, 20 times each: hours (TIMES=N)
 # make fuzz     send 100,000 generated requests and check each answer: ten minutes (REQUESTS=N)
 # make hostile  attack the service while an ordinary caller waits: five minutes
 # make hints    compare the queueing hints with kube-scheduler's on 20,000 pairs of objects: a minute (PAIRS=N)
@@ -19,7 +20,8 @@
 UV := scripts/uv
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-lowest check audit sbom mutants faults restarts fuzz hints hostile queue soak fix openapi bench
+.PHONY: help run test test-lowest check audit sbom mutants faults restarts lag fuzz hints hostile queue soak fix openapi \
+	bench
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -66,6 +68,9 @@ faults:
 
 restarts:
 	$(UV) run --frozen python -m tests.faults.restarts --times $(or $(TIMES),50)
+
+lag:
+	$(UV) run --frozen python -m tests.lag --times $(or $(TIMES),20)
 
 fuzz:
 	$(UV) run --frozen --group fuzz python -m tests.fuzz --requests $(or $(REQUESTS),100000) --covering-seconds 60

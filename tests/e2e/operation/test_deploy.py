@@ -1,5 +1,6 @@
 """The manifests of deploy/: the API server takes them, their rights suffice, and pods are placed by their settings."""
 
+import itertools
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -53,6 +54,39 @@ def test_the_namespace_admits_the_pods(shared_control_plane: ControlPlane, name:
     )
 
     assert yaml.safe_load(admitted)["spec"]["priority"] == 2_000_000_000  # system-cluster-critical
+
+
+@pytest.mark.parametrize("name", ["second-scheduler", "beside"])
+def test_the_account_may_change_only_one_annotation_of_pods(empty_cluster: ControlPlane, name: str) -> None:
+    base = Base(empty_cluster, name)
+    base.grant_rights()
+    account = base.of_kind("ServiceAccount")["metadata"]
+    as_account = f"--as=system:serviceaccount:{account['namespace']}:{account['name']}"
+    created = pod("web", labels={"app": "web"})
+    created["metadata"]["annotations"] = {"team": "blue"}
+    empty_cluster.api.create(created)
+
+    def is_denied(*arguments: str) -> bool:
+        try:
+            empty_cluster.kubectl(*arguments, as_account)
+        except RuntimeError as error:
+            return "may change only the annotation extender-service/asked-again" in str(error)
+        return False
+
+    tags = itertools.count(2)
+
+    def may_not_change_the_image() -> bool:
+        return is_denied("set", "image", "pod/web", f"main=registry.example/main:{next(tags)}")
+
+    wait_until(may_not_change_the_image, "the policy to hold, soon after it was made")
+    for number in range(2):
+        assert not is_denied("annotate", "--overwrite", "pod/web", f"extender-service/asked-again={number}")
+    assert is_denied("annotate", "--overwrite", "pod/web", "team=red")
+    assert is_denied("annotate", "pod/web", "team-")
+    assert is_denied("annotate", "pod/web", "other=1")
+    assert is_denied("label", "pod/web", "more=1")
+    assert is_denied("patch", "pod/web", "--patch", '{"metadata": {"finalizers": ["example.com/stay"]}}')
+    empty_cluster.kubectl("label", "pod/web", "by=the-administrator")
 
 
 def test_kube_scheduler_itself_judges_resources_and_binds_no_claims() -> None:
@@ -185,7 +219,10 @@ def test_beside_it_over_mutual_tls(control_plane: ControlPlane, controlplane: Pa
         assert "refused a connection" not in service.log.read_text()
 
 
-def test_the_service_beside_may_read_what_it_decides_on_and_do_nothing_else(shared_control_plane: ControlPlane) -> None:
+def test_the_service_beside_may_read_what_it_decides_on_patch_pods_and_do_nothing_else(
+    shared_control_plane: ControlPlane,
+) -> None:
+    """test_the_account_may_change_only_one_annotation_of_pods shows what of a pod it may patch."""
     Base(shared_control_plane, "beside").grant_rights()
     core = ("nodes", "nodes/status", "pods", "pods/binding", "pods/status", "pods/eviction", "secrets", "events")
     policy = ("poddisruptionbudgets", "poddisruptionbudgets/status")
@@ -201,7 +238,7 @@ def test_the_service_beside_may_read_what_it_decides_on_and_do_nothing_else(shar
     }
 
     readable = ("nodes", "pods", "poddisruptionbudgets")
-    assert may == {(verb, name) for verb in ("get", "list", "watch") for name in readable}
+    assert may == {(verb, name) for verb in ("get", "list", "watch") for name in readable} | {("patch", "pods")}
 
 
 def test_the_second_schedulers_account_may_write_events(shared_control_plane: ControlPlane) -> None:

@@ -56,12 +56,10 @@ class ControlPlane:
 
         # Held for as long as this lives, so that nobody else gets the port while the API server is down. The API server
         # shares it by --permit-port-sharing; a socket that doesn't listen gets no connections.
-        self._port_reservation = socket.socket()
-        self._port_reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        self._port_reservation.bind(("127.0.0.1", 0))
-        self._port: int = self._port_reservation.getsockname()[1]
+        self._port_reservations: list[socket.socket] = []
+        self._port = self._reserve_port()
 
-        token = secrets.token_urlsafe()
+        self._token = token = secrets.token_urlsafe()
         self.url = f"https://127.0.0.1:{self._port}"
         self.kubeconfig = self._write_kubeconfig("admin", kubeconfigs.token_user(token))
         self.api = API(self.url, self.authority.cert_pem.bytes().decode(), token)
@@ -80,19 +78,23 @@ class ControlPlane:
         for process in reversed(self._processes):
             process.kill()
         self.api.__exit__(kind, error, tb)
-        self._port_reservation.close()
+        for reservation in self._port_reservations:
+            reservation.close()
         shutil.rmtree(self._etcd_data, ignore_errors=True)
 
     def start_api_server(self) -> None:
         """Start it, or start it again after `api_server.stop()` or `.kill()`, and wait until it is ready."""
-        self.api_server = self._start("kube-apiserver", "kube-apiserver", *self._api_server_options())
+        self.api_server = self._start("kube-apiserver", "kube-apiserver", *self._api_server_options(self._port))
+        self._wait_ready(self.api_server, self.api)
 
-        def is_ready() -> bool:
-            self.etcd.require_running()
-            self.api_server.require_running()
-            return self.api.is_ready()
-
-        wait_until(is_ready, "the API server's /readyz", timeout_seconds=60)
+    def start_another_api_server(self) -> str:
+        """Start one more on the same etcd, and wait until it is ready; returns its URL. It stops with the others."""
+        port = self._reserve_port()
+        process = self._start(f"kube-apiserver-{port}", "kube-apiserver", *self._api_server_options(port))
+        url = f"https://127.0.0.1:{port}"
+        with API(url, self.authority.cert_pem.bytes().decode(), self._token) as api:
+            self._wait_ready(process, api)
+        return url
 
     def save_etcd(self, to: Path) -> None:
         """Copy etcd's data, in the state in which a crash would leave them now."""
@@ -158,6 +160,22 @@ class ControlPlane:
         token = self.api.request("POST", f"{account}/token", token_request)["status"]["token"]
         return self._write_kubeconfig(f"{namespace}:{name}", kubeconfigs.token_user(token))
 
+    def _reserve_port(self) -> int:
+        reservation = socket.socket()
+        reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        reservation.bind(("127.0.0.1", 0))
+        self._port_reservations.append(reservation)
+        port: int = reservation.getsockname()[1]
+        return port
+
+    def _wait_ready(self, process: Process, api: API) -> None:
+        def is_ready() -> bool:
+            self.etcd.require_running()
+            process.require_running()
+            return api.is_ready()
+
+        wait_until(is_ready, "the API server's /readyz", timeout_seconds=60)
+
     def _start(self, name: str, program: str, *options: str) -> Process:
         process = Process([self._binary, program, *options], self.directory / f"{name}.log")
         self._processes.append(process)
@@ -176,12 +194,12 @@ class ControlPlane:
             "--election-timeout=100",
         )
 
-    def _api_server_options(self) -> list[str]:
+    def _api_server_options(self, port: int) -> list[str]:
         files = self.directory
         return [
             f"--etcd-servers=unix://{files}/etcd.sock",
             "--bind-address=127.0.0.1",
-            f"--secure-port={self._port}",
+            f"--secure-port={port}",
             "--permit-port-sharing",
             f"--cert-dir={files}",
             f"--tls-cert-file={files}/apiserver.crt",

@@ -21,7 +21,16 @@ from tests.e2e.support.waiting import wait_until
 DEPLOY = Path(__file__).parents[3] / "deploy"
 # util-linux's; who is not root becomes root of a namespace of users.
 _UNSHARE = ("unshare", "--uts", *(() if os.geteuid() == 0 else ("--map-root-user",)))
-_RIGHTS = ("Namespace", "ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
+_RIGHTS = (
+    "Namespace",
+    "ServiceAccount",
+    "Role",
+    "RoleBinding",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+)
 
 
 class Base:

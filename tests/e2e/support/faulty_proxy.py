@@ -81,7 +81,7 @@ class Exchange:
             async with self.ask() as response:
                 await self.start(response.status_code, response.headers.raw)
                 if self.is_watch and response.is_success:
-                    async for line in _lines(response):
+                    async for line in lines_of(response):
                         await self._connection.proxy.on_event(self, line)
                 else:
                     async for piece in response.aiter_raw():
@@ -169,8 +169,15 @@ class FaultyProxy:
     """
 
     def __init__(
-        self, control_plane: ControlPlane, handler: Handler = Exchange.pass_on, access: Access | None = None
+        self,
+        control_plane: ControlPlane,
+        handler: Handler = Exchange.pass_on,
+        access: Access | None = None,
+        *,
+        url: str | None = None,
     ) -> None:
+        """`url` is that of the API server behind the proxy, by default the control plane's first one."""
+        self._upstream_url = url or control_plane.url
         self.handler = handler
         self.on_event: EventHandler = Exchange.send
         self.exchanges: list[Exchange] = []
@@ -231,7 +238,7 @@ class FaultyProxy:
     async def _open(self) -> int:
         token = self._administrator()["users"][0]["user"]["token"]
         self.upstream = httpx.AsyncClient(
-            base_url=self._control_plane.url,
+            base_url=self._upstream_url,
             headers={"Authorization": f"Bearer {token}"},
             verify=ssl.create_default_context(cafile=str(self._control_plane.directory / "ca.crt")),
             limits=httpx.Limits(max_connections=None),
@@ -355,8 +362,8 @@ class _Connection:
         raise HangUpError
 
 
-async def _lines(response: httpx.Response) -> AsyncIterator[bytes]:
-    """The lines of a body, each with its end."""
+async def lines_of(response: httpx.Response) -> AsyncIterator[bytes]:
+    """Yield the lines of a body, each with its end."""
     rest = b""
     async for piece in response.aiter_raw():
         *lines, rest = (rest + piece).split(b"\n")

@@ -26,10 +26,16 @@ def lacking(plugin: str) -> str:
 
 
 @contextmanager
-def running(control_plane: ControlPlane, directory: Path, mode: Mode) -> Iterator[Service]:
-    """A kube-scheduler and the service for as long as the context lasts."""
+def running(
+    control_plane: ControlPlane, directory: Path, mode: Mode, kubeconfig: Path | None = None
+) -> Iterator[Service]:
+    """A kube-scheduler and the service for as long as the context lasts.
+
+    The service has a `kubeconfig` of its own, or acts as the administrator.
+    """
     profiles = _deciding_alone() if mode == "replace" else _deciding_beside()
-    service = Service(directory, control_plane.kubeconfig, mode=mode, configuration={"profiles": profiles})
+    kubeconfig = kubeconfig or control_plane.kubeconfig
+    service = Service(directory, kubeconfig, mode=mode, configuration={"profiles": profiles})
     with service, schedulers.running(control_plane, _kube_scheduler(mode, service.url)):
         yield service
 
