@@ -121,8 +121,12 @@ class RefusedPods:
         return is_asked
 
     def _keep(self, pod: Pod, is_asked: NDArray[np.bool_], unknown: list[str]) -> None:
-        uid, body, asked = pod_uid(pod), _encode(pod), np.packbits(is_asked).tobytes()
+        try:
+            body = _encode(pod)
+        except UnicodeEncodeError:
+            return  # a lone surrogate, which the API server would not have taken
+        uid, asked = pod_uid(pod), np.packbits(is_asked).tobytes()
         unknown = unknown[:_MOST_UNKNOWN]
         refusal = Refusal(uid, body, asked, unknown, self._cluster.version, self._clock())
-        size = _BYTES_A_REFUSAL + len(uid) + len(body) + len(asked) + sum(100 + 4 * len(name) for name in unknown)
+        size = _BYTES_A_REFUSAL + 4 * len(uid) + len(body) + len(asked) + sum(100 + 4 * len(name) for name in unknown)
         self._by_uid.keep(uid, refusal, size)

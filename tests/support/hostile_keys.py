@@ -25,6 +25,7 @@ from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.structures.interning import shared
 from extender_service.cluster.view import node_view
 from extender_service.cluster.view.node_view import NodeView
+from extender_service.extender.refused_pods import RefusedPods
 from extender_service.extender.wire import request_limits as moderation
 from extender_service.extender.wire.nodes_args import ExtenderArgsDecoder
 from extender_service.extender.wire.priorities import Priorities, PrioritiesEncoder
@@ -269,6 +270,31 @@ def _preferred(number: int, things: int) -> object:
     return preferred_node_affinity(PodSpec(affinity=Affinity(node_affinity=NodeAffinity(None, preferred))))
 
 
+def _refused_pods() -> Ask:
+    refused = RefusedPods(Cluster(), lambda: 0.0)
+    refused.is_kept = True
+
+    def ask(number: int, things: int) -> None:
+        metadata = ObjectMeta(
+            name=f"{number:06}", namespace="a", uid=f"{number:06}{_WIDE}", labels=_labels(number, things)
+        )
+        refused.note_withheld(objects.Pod(metadata))
+
+    return ask
+
+
+def _refused_on_unknown_nodes() -> Ask:
+    cluster = Cluster()
+    refused = RefusedPods(cluster, lambda: 0.0)
+    refused.is_kept = True
+
+    def ask(number: int, things: int) -> None:
+        nodes = NodeFinder(cluster).named_once([f"{number:06}{name:03}{_WIDE * things}" for name in range(100)])
+        refused.note(objects.Pod(ObjectMeta(name=f"{number:06}", namespace="a", uid=f"{number:06}")), nodes)
+
+    return ask
+
+
 HOSTILE: Mapping[str, Sequence[Callable[[], Ask]]] = {
     "arrays of weighed pods": [
         lambda: (
@@ -308,6 +334,7 @@ HOSTILE: Mapping[str, Sequence[Callable[[], Ask]]] = {
         lambda: lambda number, things: requests_and_ports(_spec_with_ports(number, things)),
         lambda: lambda number, things: requests_and_ports(_spec_with_requests(number, things)),
     ],
+    "refused pods": [_refused_pods, _refused_on_unknown_nodes],
     "required node affinity": [lambda: _required, lambda: _required_labels],
     "requirements": [lambda: _values],
     "pod counts": [_pod_counts, _pod_sums],

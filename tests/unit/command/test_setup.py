@@ -74,7 +74,7 @@ def test_wrong_arguments_are_named(plugin: str, tmp_path: Path, args: str, probl
 def test_a_plugin_that_nobody_brings_is_unknown(tmp_path: Path) -> None:
     with pytest.raises(StartError) as error:
         Setup(config(tmp_path), [])
-    problem = 'profiles[0].plugins.filter.enabled[0]: plugin "Limited" does not exist'
+    problem = 'profiles[0].plugins.filter.enabled[0]: plugin "Limited" does not exist: did you mean EBSLimits?'
     assert str(error.value) == f"--config: {tmp_path}/config.yaml: {problem}"
 
 

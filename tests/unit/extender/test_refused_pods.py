@@ -106,3 +106,12 @@ def test_whole_nodes_are_kept_by_their_names() -> None:
     assert asked(world, refused) == ["b"]
     world.cluster.apply_node(make_node("new"))
     assert asked(world, refused) == ["b", "new"]
+
+
+def test_a_pod_that_cannot_be_written_as_json_is_not_kept() -> None:
+    world = EngineOnTwoNodes()
+    refused = refused_pods(world)
+    metadata = structs.replace(WEB.metadata, labels={"a": "\ud800"})
+    refused.note(structs.replace(WEB, metadata=metadata), world.engine.nodes.named(["b"]))
+    refused.note_withheld(structs.replace(WEB, metadata=metadata))
+    assert len(refused) == 0
