@@ -5,7 +5,9 @@ moves, and a simulation that passes one clock and one seed to all parts has one 
 that.
 """
 
+import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from random import Random
 
 Clock = Callable[[], float]
@@ -17,6 +19,10 @@ WallClock = Callable[[], float]
 
 Sleep = Callable[[float], Awaitable[None]]
 """Waits for some seconds, like asyncio.sleep."""
+
+BOOT_CLOCK: Clock = partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+"""A clock that also counts the time for which this process was stopped, or the machine slept: for what expires
+elsewhere, such as a lease."""
 
 RANDOM = Random()  # noqa: S311 - it balances load and takes samples; no secret depends on it
 """The random source of a program that passes no other."""

@@ -173,7 +173,7 @@ async def _api_server(
         credentials,
         most_requests=_most_requests(),
         limit=setup.request_limit(),
-        refuse_writes=leadership.problem if leadership is not None else lambda: None,
+        refuse_writes=leadership.problem if leadership is not None else None,
     )
     async with lease_client, events_client, client:
         binding_right = None

@@ -23,6 +23,7 @@ from extender_service.kube.api_errors import (
     error_from_response,
 )
 from extender_service.kube.api_resources import PODS, Resource, T
+from extender_service.kube.connection.connector import RefuseWrites
 from extender_service.kube.connection.event_stream import EventStream
 from extender_service.kube.connection.pool import ConnectionPool
 from extender_service.kube.connection.rate_limit import TokenBucket
@@ -44,6 +45,7 @@ _MOST_RETRIES = 10  # as in client-go
 _PAGE_BYTES = 1 << 21
 _FIRST_PAGE = 100
 
+_WHOLE: Decoder[dict[str, Any]] = Decoder(dict[str, Any])
 _NO_STREAM = httpx.ByteStream(b"")
 
 _Answer = TypeVar("_Answer")
@@ -71,21 +73,21 @@ class KubeClient:
         *,
         most_requests: int = MOST_REQUESTS,
         limit: TokenBucket | None = None,
-        refuse_writes: Callable[[], str | None] = lambda: None,
+        refuse_writes: RefuseWrites | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         """At most `most_requests` are under way at once, at the rate of `limit`; lists and watches do not count.
 
-        The client calls `refuse_writes` before it sends a write, and before each retry. If this returns a reason, the
-        client raises it as a KubeError instead of sending.
+        The client calls `refuse_writes` before it sends a write, before each retry, and again once the connection for
+        it is open. If this returns a reason, the client raises it as a KubeError instead of sending.
         """
         self._credentials = credentials
         self._limit = limit
         self._refuse_writes = refuse_writes
         self._clock = clock
         self._sleep = sleep
-        self._connections = ConnectionPool(credentials)
+        self._connections = ConnectionPool(credentials, refuse_writes=refuse_writes)
         most_reads = max(1, most_requests // 5)
         self._reads = asyncio.Semaphore(most_reads)
         self._writes = asyncio.Semaphore(max(1, most_requests - most_reads))
@@ -187,6 +189,10 @@ class KubeClient:
         )
         return _decode(resource.decoder, answer)
 
+    async def exchange(self, method: str, path: str, manifest: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Send a request and return the answer whole: for objects that are written back with all their fields."""
+        return _decode(_WHOLE, await self._request(method, path, body=manifest))
+
     async def delete(self, resource: Resource[T], namespace: str, name: str, uid: str) -> None:
         """Delete an object, if it has this UID; status 409 if it has another."""
         options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
@@ -225,7 +231,7 @@ class KubeClient:
         if self._limit is not None:
             await self._limit.take()
         async with self._reads if is_read else self._writes:
-            if not is_read and (why := self._refuse_writes()) is not None:
+            if not is_read and self._refuse_writes is not None and (why := self._refuse_writes()) is not None:
                 raise KubeError(f"not sent: {why}")
             async with self._answer(method, path, content=content, content_type=content_type) as response:
                 return await _read(response)

@@ -15,6 +15,7 @@ from urllib.parse import unquote, urlsplit
 import aiohttp
 import aiohttp_socks
 import httpx
+from aiohttp.abc import AbstractStreamWriter
 from aiohttp.client_proto import ResponseHandler
 
 from extender_service.kube.connection.first_success import first_success
@@ -44,11 +45,17 @@ OnOpen = Callable[[asyncio.BaseTransport | None], None]
 """Called for each request with the transport that carries it, once that is open."""
 
 
+RefuseWrites = Callable[[], str | None]
+"""Returns why no write may be sent now; None if writes may be sent."""
+
+
 class Connector:
     """Makes HTTP clients that have one connection each, as long as they send one request at a time."""
 
-    def __init__(self, credentials: Credentials) -> None:
+    def __init__(self, credentials: Credentials, refuse_writes: RefuseWrites | None = None) -> None:
+        """`refuse_writes` is called once more when a write is sent over its open connection: see KubeClient."""
         self._credentials = credentials
+        self._request_class = aiohttp.ClientRequest if refuse_writes is None else _guarded(refuse_writes)
         self._headers = {
             "Accept": "application/json",
             # Unzipping a page would block the event loop for longer than decoding it.
@@ -68,6 +75,7 @@ class Connector:
         proxy = self._credentials.proxy
         session = aiohttp.ClientSession(
             connector=self._connector(on_open),
+            request_class=self._request_class,
             proxy=proxy if proxy.startswith("http:") else None,
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,  # httpx does, where it must
@@ -103,6 +111,25 @@ class Connector:
     @cached_property
     def _proxy_tls(self) -> ssl.SSLContext:
         return ssl.create_default_context()
+
+
+def _guarded(refuse_writes: RefuseWrites) -> type[aiohttp.ClientRequest]:
+    class GuardedRequest(aiohttp.ClientRequest):
+        """A request that is not sent if writes are refused by the time that its connection is open.
+
+        aiohttp holds its head back until there is a body, so no byte of it has been sent then.
+        """
+
+        async def write_bytes(
+            self, writer: AbstractStreamWriter, conn: aiohttp.connector.Connection, content_length: int | None = None
+        ) -> None:
+            why = refuse_writes() if self.method != "GET" else None
+            if why is None:
+                await super().write_bytes(writer, conn, content_length)
+            elif conn.protocol is not None:
+                conn.protocol.set_exception(aiohttp.ClientConnectionError(f"not sent: {why}"))
+
+    return GuardedRequest
 
 
 class _TCPConnector(aiohttp.TCPConnector):

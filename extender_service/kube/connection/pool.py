@@ -24,7 +24,7 @@ from contextlib import asynccontextmanager
 import httpx
 
 from extender_service.kube.api_errors import SilentError, UnreachableError
-from extender_service.kube.connection.connector import IDLE_SECONDS, Connector
+from extender_service.kube.connection.connector import IDLE_SECONDS, Connector, RefuseWrites
 from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.credentials.identity import Identity
 from extender_service.kube.credentials.lookup import Credentials
@@ -40,9 +40,15 @@ _Certificate = tuple[bytes, bytes]
 class ConnectionPool:
     """Lends connections, and closes those that are no longer needed or trusted."""
 
-    def __init__(self, credentials: Credentials, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        credentials: Credentials,
+        *,
+        refuse_writes: RefuseWrites | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._credentials = credentials
-        self._connector = Connector(credentials)
+        self._connector = Connector(credentials, refuse_writes)
         self._clock = clock
         self._certificate: _Certificate | None = None
         self._idle: deque[_Connection] = deque()  # in the order in which they were given back

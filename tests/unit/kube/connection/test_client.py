@@ -309,12 +309,40 @@ def test_what_waits_to_be_repeated_holds_up_no_other_request() -> None:
 
 
 def test_a_write_that_must_not_be_sent_any_more_is_not_repeated() -> None:
-    reasons = iter([None, "another leads"])
+    reasons = iter([None, None, "another leads"])  # asked twice for each try: see below
     server = PuttingOff((429, "1"))
     with pytest.raises(KubeError, match=r"^not sent: another leads$"):
         server.call(CALLS["bind"], refuse_writes=lambda: next(reasons))
     assert len(server.requests) == 1
     PuttingOff().call(CALLS["get"], refuse_writes=lambda: "another leads")
+
+
+def test_a_write_is_not_sent_if_it_must_not_be_by_the_time_that_its_connection_is_open() -> None:
+    requests: list[Request] = []
+    is_allowed = True
+
+    async def handler(request: Request, response: Response) -> None:
+        requests.append(request)
+        await response.send_json(200, POD)
+
+    async def main() -> None:
+        nonlocal is_allowed
+
+        def refuse() -> str | None:
+            nonlocal is_allowed
+            was_allowed, is_allowed = is_allowed, False  # while the connection is being opened
+            return None if was_allowed else "the lease has ended"
+
+        async with http_server(handler) as url:
+            for call in (lambda: client.bind("ns", "p", "u", "n"), lambda: client.delete(PODS, "ns", "p", "u")):
+                is_allowed = True
+                async with KubeClient(load_credentials(master=url), refuse_writes=refuse) as client:
+                    with pytest.raises(KubeError, match=r"not sent: the lease has ended$"):
+                        await call()
+                    await client.get(PODS, "ns", "p")
+
+    asyncio.run(main())
+    assert [request.method for request in requests] == ["GET", "GET"]
 
 
 def test_each_try_counts_for_the_limit() -> None:
