@@ -20,6 +20,9 @@ WallClock = Callable[[], float]
 Sleep = Callable[[float], Awaitable[None]]
 """Waits for some seconds, like asyncio.sleep."""
 
+Draw = Callable[[], float]
+"""Returns a random number from 0 up to, not including, 1, like random.random."""
+
 BOOT_CLOCK: Clock = partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 """A clock that also counts the time for which this process was stopped, or the machine slept: for what expires
 elsewhere, such as a lease."""

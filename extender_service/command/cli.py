@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from extender_service.command.limit_options import add_limit_options, call_limits, connection_limits, duration
-from extender_service.command.options import ScheduleOptions, ServeOptions
+from extender_service.command.options import ServeOptions
+from extender_service.command.schedule_options import add_schedule_options, schedule_options
 from extender_service.config.release import KUBERNETES_VERSION
 from extender_service.observability.logs import parse_log_level
 
@@ -97,7 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.command == "serve":
             serve(_serve_options(options))
         elif options.command == "schedule":
-            schedule(_schedule_options(options))
+            return schedule(schedule_options(options))
         else:
             setup = Setup(options.config, options.plugin or [])
             print(dump_config(setup.config) if options.action == "print" else "valid\n", end="")  # noqa: T201
@@ -161,9 +162,11 @@ def _add_api_server_options(add: AddOption) -> None:
 
 
 def _add_schedule_options(add: AddOption) -> None:
+    add("--version", action="version", version=_version(), help="print the version and exit")
     _add_config_options(add)
-    _add_api_server_options(add)
-    _add_log_options(add)
+    add_schedule_options(add)
+    _add_log_options(add, "--v", "--log-level")
+    add("--logging-format", dest="log_format", choices=("text", "json"), help="the same as --log-format")
 
 
 def _add_serve_options(add: AddOption) -> None:
@@ -216,10 +219,11 @@ def _add_serve_options(add: AddOption) -> None:
     _add_log_options(add)
 
 
-def _add_log_options(add: AddOption) -> None:
+def _add_log_options(add: AddOption, *names: str) -> None:
     add(
         "-v",
-        "--log-level",
+        *(names or ("--log-level",)),
+        dest="log_level",
         type=_log_level,
         default=logging.INFO,
         metavar="LEVEL",
@@ -342,17 +346,6 @@ def _log_level(text: str) -> int:
         return parse_log_level(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
-
-
-def _schedule_options(options: argparse.Namespace) -> ScheduleOptions:
-    return ScheduleOptions(
-        config=options.config,
-        kubeconfig=options.kubeconfig,
-        master=options.master,
-        plugins=options.plugin or [],
-        log_level=options.log_level,
-        log_format=options.log_format,
-    )
 
 
 def _serve_options(options: argparse.Namespace) -> ServeOptions:

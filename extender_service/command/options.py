@@ -1,4 +1,4 @@
-"""The parsed options of `extender-service serve` and `extender-service schedule`."""
+"""The parsed options of `extender-service serve`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,17 +36,5 @@ class ServeOptions:
     calls: CallLimits
     connections: ConnectionLimits
     watchdog_seconds: float
-    log_level: int
-    log_format: Literal["text", "json"]
-
-
-@dataclass(frozen=True)
-class ScheduleOptions:
-    """The options of `schedule`. `extender-service schedule --help` describes them."""
-
-    config: Path | None
-    kubeconfig: Path | None
-    master: str
-    plugins: list[str]
     log_level: int
     log_format: Literal["text", "json"]

@@ -1,25 +1,35 @@
-"""Builds the scheduler from its options, and runs it."""
+"""Builds the scheduler from its options, and runs it.
+
+caches synced ──▶ lead ──▶ schedule ──SIGTERM──▶ finish writes ──▶ release the lease ──▶ exit 0
+                    └──────── lease lost: nothing is written any more ──▶ exit 1
+"""
 
 import asyncio
 import logging
 import signal
 import time
 from collections import Counter
+from collections.abc import Coroutine
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import uvloop
 
 from extender_service.cluster.sources.api_server import ApiServer
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.command.background import log_sync
-from extender_service.command.options import ScheduleOptions
+from extender_service.command.election import Candidacy, LeaseLostError
+from extender_service.command.schedule_options import ScheduleOptions
 from extender_service.command.setup import Setup
 from extender_service.command.start_error import StartError
-from extender_service.config.release import FEATURE_GATES
+from extender_service.config.dump import dump_config
 from extender_service.framework.profiles import Profiles
 from extender_service.framework.queueing_hints import queueing_hints
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.credentials.errors import CredentialsError
-from extender_service.kube.credentials.lookup import load_credentials
+from extender_service.kube.credentials.lookup import Credentials, load_credentials
 from extender_service.kube.pods_by_need import pods_by_need
 from extender_service.kube.writing.event_recorder import EventRecorder
 from extender_service.observability.health import watch_checks
@@ -33,57 +43,153 @@ from extender_service.scheduling.engine import Engine
 
 log = logging.getLogger(__name__)
 
-# How long the writes under way may take after SIGTERM.
+# How long the writes under way may take after SIGTERM, and then the events. Meanwhile no other replica leads.
 _GRACE_SECONDS = 10.0
+_EVENTS_SECONDS = 1.0
 
 
-def schedule(options: ScheduleOptions) -> None:
-    """Run the scheduler until SIGTERM or SIGINT. Raises StartError."""
+def schedule(options: ScheduleOptions) -> int:
+    """Run the scheduler until SIGTERM or SIGINT. Returns the exit status: 1 if the leader lease was lost.
+
+    Raises StartError.
+    """
     configure_logging(options.log_level, options.log_format)
-    uvloop.run(_schedule(options))
-
-
-async def _schedule(options: ScheduleOptions) -> None:
-    setup = Setup(options.config, options.plugins)
+    change = partial(options.flags.change, has_file=options.config is not None)
+    setup = Setup(options.config, options.plugins, gates=options.gates.gates, change=change)
+    if options.write_config_to is not None:
+        _write_config(setup, options.write_config_to)
+        return 0
+    for option in options.without_effect:
+        log.warning("an option has no effect", extra={"option": option})
+    status = 0
     try:
-        credentials = load_credentials(options.kubeconfig, options.master)
+        uvloop.run(_schedule(options, setup))
+    except* LeaseLostError:
+        log.error("ending, as the leader lease is lost")  # noqa: TRY400 - the reason is logged already
+        status = 1
+    return status
+
+
+def _write_config(setup: Setup, file: Path) -> None:
+    try:
+        file.write_text(dump_config(setup.config))
+    except OSError as error:
+        raise StartError(f"--write-config-to: {file}: {error.strerror}") from error
+
+
+async def _schedule(options: ScheduleOptions, setup: Setup) -> None:
+    credentials = _credentials(setup, options.master)
+    names = [profile.scheduler_name for profile in setup.config.profiles]
+    election = setup.config.leader_election
+    # Three clients, each with a rate of its own: nothing else holds up the lease, and no binding waits for an event.
+    lease_client = KubeClient(credentials, limit=setup.client_limit())
+    candidacy = Candidacy(election if election.leader_elect else None, lease_client, names[0])
+    client = KubeClient(credentials, limit=setup.client_limit(), refuse_writes=candidacy.write_problem)
+    events_client = KubeClient(credentials, refuse_writes=candidacy.write_problem)
+    async with lease_client, client, events_client:
+        log.info("starting", extra={"api_server": credentials.server, "profiles": ",".join(names)})
+        cluster = Cluster()
+        api_server = ApiServer(cluster, client, setup.reads, pods=pods_by_need(names))
+        events = EventRecorder(events_client, names[0], limit=setup.client_limit())
+        program = _Program(options, setup, cluster, api_server, events, candidacy)
+        await program.run()
+    log.info("stopped")
+
+
+def _credentials(setup: Setup, master: str) -> Credentials:
+    kubeconfig = setup.config.client_connection.kubeconfig
+    try:
+        return load_credentials(Path(kubeconfig) if kubeconfig else None, master)
     except CredentialsError as error:
         raise StartError(str(error)) from error
-    cluster = Cluster()
-    names = [profile.scheduler_name for profile in setup.config.profiles]
-    # Events have a client of their own, and so a rate of their own.
-    async with KubeClient(credentials, limit=setup.request_limit()) as client, KubeClient(credentials) as events_client:
-        api_server = ApiServer(cluster, client, setup.reads, pods=pods_by_need(names))
-        events = EventRecorder(events_client, names[0])
-        queue, scheduler, handlers = _scheduler(setup, cluster, api_server, events)
+
+
+class _Program:
+    """A scheduler, and what runs with it."""
+
+    def __init__(
+        self,
+        options: ScheduleOptions,
+        setup: Setup,
+        cluster: Cluster,
+        api_server: ApiServer,
+        events: EventRecorder,
+        candidacy: Candidacy,
+    ) -> None:
+        self._setup = setup
+        self._cluster = cluster
+        self._api_server = api_server
+        self._events = events
+        self._candidate = candidacy
+        self._queue, self._scheduler, handlers = _scheduler(options, setup, cluster, api_server, events, candidacy)
         api_server.handle_with(handlers.handler)
-        checks = watch_checks(api_server.states, stale_limit_seconds=30.0)
-        log.info("scheduling", extra={"api_server": credentials.server, "profiles": ",".join(names)})
+        self._stop = asyncio.Event()
+        self._following: list[asyncio.Task[None]] = []
+
+    async def run(self) -> None:
+        """Schedule until SIGTERM or SIGINT. Raises an ExceptionGroup with LeaseLostError."""
         loop = asyncio.get_running_loop()
         for each in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(each, queue.close)
+            loop.add_signal_handler(each, self._end)
         async with asyncio.TaskGroup() as tasks:
-            background = [
-                tasks.create_task(work)
-                for work in (api_server.follow(), events.run(), log_sync(cluster, api_server, checks))
-            ]
-            await api_server.wait_synced()
-            await scheduler.run()
-            async with asyncio.timeout(_GRACE_SECONDS):
-                await scheduler.close()
-            await events.drain(_GRACE_SECONDS)
-            for task in background:
+            recording = tasks.create_task(self._events.run())
+            if await _unless(self._stop, self._get_ready(tasks)):
+                await self._candidate.lead(self._work())
+            for task in (recording, *self._following):
                 task.cancel()
-        log.info("stopped")
+
+    def _end(self) -> None:
+        self._stop.set()
+        self._queue.close()
+
+    async def _get_ready(self, tasks: asyncio.TaskGroup) -> None:
+        """Wait for the caches, then for the lead; the other way round with delayCacheUntilActive."""
+        waits = self._setup.config.delay_cache_until_active and self._candidate.elector is not None
+        if not waits:
+            await self._follow(tasks)
+        await self._candidate.acquire()
+        if waits:
+            await self._follow(tasks)
+
+    async def _follow(self, tasks: asyncio.TaskGroup) -> None:
+        checks = watch_checks(self._api_server.states)
+        for work in (self._api_server.follow(), log_sync(self._cluster, self._api_server, checks)):
+            self._following.append(tasks.create_task(work))
+        await self._api_server.wait_synced()
+
+    async def _work(self) -> None:
+        await self._scheduler.run()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_GRACE_SECONDS):
+                await self._scheduler.finish_writes()
+        await self._events.drain(_EVENTS_SECONDS)
+
+
+async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
+    """Run `work` to its end; cancel it and return False if `stop` is set before."""
+    working, stopping = asyncio.create_task(work), asyncio.create_task(stop.wait())
+    await asyncio.wait([working, stopping], return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if not working.done():
+        working.cancel()
+        await asyncio.gather(working, return_exceptions=True)
+        return False
+    working.result()
+    return True
 
 
 def _scheduler(
-    setup: Setup, cluster: Cluster, api_server: ApiServer, events: EventRecorder
+    options: ScheduleOptions,
+    setup: Setup,
+    cluster: Cluster,
+    api_server: ApiServer,
+    events: EventRecorder,
+    candidacy: Candidacy,
 ) -> tuple[SchedulingQueue, Scheduler, EventHandlers]:
     by_name = setup.profiles(cluster, api_server)
     profiles = Profiles(by_name)
     pending = PodLister()
-    uses_hints = FEATURE_GATES.scheduler_queueing_hints
+    uses_hints = options.gates.gates.scheduler_queueing_hints
     queue = SchedulingQueue(
         by_name,
         {name: queueing_hints(profile.rejecting, enabled=uses_hints) for name, profile in by_name.items()},
@@ -93,8 +199,15 @@ def _scheduler(
         namespace_labels=cluster.workloads.namespace_labels,
         uses_hints=uses_hints,
         backoff=PodBackoff(setup.config.pod_initial_backoff_seconds, setup.config.pod_max_backoff_seconds),
+        max_in_unschedulable_seconds=options.max_in_unschedulable_seconds,
     )
-    engine = Engine(cluster, profiles, api_server, nominated_for=nominations(cluster, queue))
+    engine = Engine(
+        cluster,
+        profiles,
+        api_server,
+        may_bind=candidacy.require_lead,
+        nominated_for=nominations(cluster, queue),
+    )
     scheduler = Scheduler(engine, queue, pending, api_server, events.record, sleep=asyncio.sleep, wall_clock=time.time)
     return queue, scheduler, EventHandlers(cluster, queue, profiles, pending, uses_hints=uses_hints)
 

@@ -2,12 +2,14 @@
 
 import logging
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.command.start_error import StartError
-from extender_service.config.loading import default_config, load_config
+from extender_service.config.loading import Change, default_config, load_config, unchanged
 from extender_service.config.problems import ConfigError
+from extender_service.config.release import FEATURE_GATES, FeatureGates
 from extender_service.config.types import KubeSchedulerConfiguration
 from extender_service.framework.discovery import PluginLoadError, discover_plugins
 from extender_service.framework.handle import API, Handle
@@ -24,17 +26,25 @@ log = logging.getLogger(__name__)
 class Setup:
     """A configuration and the plugins that it can name. The constructor raises StartError if either is invalid."""
 
-    def __init__(self, config: Path | None, plugins: Sequence[str]) -> None:
+    def __init__(
+        self,
+        config: Path | None,
+        plugins: Sequence[str],
+        *,
+        gates: FeatureGates = FEATURE_GATES,
+        change: Change = unchanged,
+    ) -> None:
+        """`change` is what the command line says instead of the configuration."""
         self._file = config
+        self._gates = gates
         try:
             discovered = discover_plugins(plugins)
             self._registry = Registry([*IN_TREE, *discovered.plugins], discovered.broken)
         except PluginLoadError as error:
             raise StartError(f"--plugin: {error}") from error
         try:
-            self.config: KubeSchedulerConfiguration = (
-                load_config(config, ARGS_TYPES) if config else default_config(ARGS_TYPES)
-            )
+            read = partial(load_config, config) if config else default_config
+            self.config: KubeSchedulerConfiguration = read(ARGS_TYPES, gates, change)
             self._registry.check(self.config)
         except ConfigError as error:
             raise self._refused(error) from error
@@ -52,14 +62,17 @@ class Setup:
         kube-scheduler's defaults, 50 a second and 100 at once, count only beside a value that is set.
         """
         connection = self.config.client_connection
-        if not connection.model_fields_set & {"qps", "burst"} or connection.qps < 0:
-            return None
-        return TokenBucket(connection.qps, connection.burst)
+        return self.client_limit() if connection.model_fields_set & {"qps", "burst"} else None
+
+    def client_limit(self) -> TokenBucket | None:
+        """Make what limits requests to the API server, for one client, None if qps is negative."""
+        connection = self.config.client_connection
+        return None if connection.qps < 0 else TokenBucket(connection.qps, connection.burst)
 
     def profiles(self, cluster: Cluster, api: API) -> dict[str, Profile]:
         """Return the profiles by scheduler name. Their plugins write to `api`. Raises StartError."""
         try:
-            return self._registry.profiles(self.config, Handle(cluster, api))
+            return self._registry.profiles(self.config, Handle(cluster, api, gates=self._gates))
         except ConfigError as error:
             raise self._refused(error) from error
 

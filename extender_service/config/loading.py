@@ -1,6 +1,6 @@
 """Loads a configuration: decode, set defaults, validate, complete, as kube-scheduler does when it starts."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from extender_service.config.args import ArgsTypes, PluginArgs
@@ -15,10 +15,22 @@ from extender_service.config.types import KubeSchedulerConfiguration, KubeSchedu
 _FIT = "NodeResourcesFit"
 
 
-def load_config(path: Path, args_types: ArgsTypes) -> KubeSchedulerConfiguration:
+Change = Callable[[KubeSchedulerConfiguration], KubeSchedulerConfiguration]
+"""Returns a configuration with what the command line says instead of the file."""
+
+
+def unchanged(config: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
+    """Return the configuration as it is."""
+    return config
+
+
+def load_config(
+    path: Path, args_types: ArgsTypes, gates: FeatureGates = FEATURE_GATES, change: Change = unchanged
+) -> KubeSchedulerConfiguration:
     """Return the effective configuration of a YAML or JSON file.
 
     `args_types` gives the type of a plugin's arguments; the arguments of other plugins stay as the file has them.
+    `change` is applied after the defaults and before the checks, as kube-scheduler applies --leader-elect.
     Raises ConfigError, with one line for each problem, each naming the file and the field.
     """
     try:
@@ -27,25 +39,32 @@ def load_config(path: Path, args_types: ArgsTypes) -> KubeSchedulerConfiguration
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise ConfigError([Problem("", f"cannot be read: {reason}")], str(path)) from None
     try:
-        return parse_config(text, args_types)
+        return parse_config(text, args_types, gates, change)
     except ConfigError as error:
         raise ConfigError(error.problems, str(path)) from None
 
 
-def parse_config(text: str, args_types: ArgsTypes, gates: FeatureGates = FEATURE_GATES) -> KubeSchedulerConfiguration:
+def parse_config(
+    text: str, args_types: ArgsTypes, gates: FeatureGates = FEATURE_GATES, change: Change = unchanged
+) -> KubeSchedulerConfiguration:
     """Return the effective configuration of a file's text, as `load_config` does. Raises ConfigError."""
-    config = set_defaults(decode(text, args_types), args_types, gates)
+    return _checked(change(set_defaults(decode(text, args_types), args_types, gates)), gates)
+
+
+def default_config(
+    args_types: ArgsTypes, gates: FeatureGates = FEATURE_GATES, change: Change = unchanged
+) -> KubeSchedulerConfiguration:
+    """Return the effective configuration that applies without a file. Raises ConfigError for what `change` made."""
+    return _checked(change(set_defaults(KubeSchedulerConfiguration(), args_types, gates)), gates)
+
+
+def _checked(config: KubeSchedulerConfiguration, gates: FeatureGates) -> KubeSchedulerConfiguration:
     problems = [*validate(config, gates), *_check_fit_is_there(config)]
     config = _ignore_managed_resources(config)
     problems += validate_made(config, gates)
     if problems:
         raise ConfigError(problems)
     return _completed(config)
-
-
-def default_config(args_types: ArgsTypes) -> KubeSchedulerConfiguration:
-    """Return the effective configuration that applies without a file."""
-    return _completed(set_defaults(KubeSchedulerConfiguration(), args_types, FEATURE_GATES))
 
 
 def _check_fit_is_there(config: KubeSchedulerConfiguration) -> Iterator[Problem]:

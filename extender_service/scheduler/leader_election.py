@@ -16,13 +16,12 @@ that comes after an unanswered renewal reads the lease and tries again.
 import asyncio
 import logging
 from dataclasses import dataclass
-from random import Random
 from typing import Final, Protocol
 
 from extender_service.kube.api_errors import ApiError, KubeError
 from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.writing.leases import LeaseRecord
-from extender_service.seams import Clock, Sleep
+from extender_service.seams import Clock, Draw, Sleep
 
 log = logging.getLogger(__name__)
 
@@ -76,13 +75,13 @@ class LeaderElector:
     read the lease first.
     """
 
-    def __init__(self, lock: ElectionLock, times: ElectionTimes, *, clock: Clock, sleep: Sleep, random: Random) -> None:
+    def __init__(self, lock: ElectionLock, times: ElectionTimes, *, clock: Clock, sleep: Sleep, draw: Draw) -> None:
         self.slow_paths = 0
         self._lock = lock
         self._times = times
         self._clock = clock
         self._sleep = sleep
-        self._random = random
+        self._draw = draw
         self._observed: LeaseRecord | None = None
         self._observed_at = 0.0
         # When the last renewal that was answered began; None if this replica does not lead.
@@ -123,7 +122,7 @@ class LeaderElector:
             if self.holder != known:
                 known = self.holder
                 log.info("another replica leads", extra={"lease": str(self._lock), "holder": known})
-            pause_seconds = self._times.retry_seconds * (1 + JITTER_FACTOR * self._random.random())
+            pause_seconds = self._times.retry_seconds * (1 + JITTER_FACTOR * self._draw())
             await self._sleep(pause_seconds)
         log.info("acquired the leader lease", extra={"lease": str(self._lock), "identity": self._lock.identity})
 

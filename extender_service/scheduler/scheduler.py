@@ -95,6 +95,11 @@ class Scheduler:
             await asyncio.wait(self._background)
         await self._writes.close()
 
+    async def finish_writes(self) -> None:
+        """Wait until all writes that have begun have ended; a pod that waits before its binding goes on waiting."""
+        await self._engine.binder.finish_bindings()
+        await self._writes.close()
+
     def schedule_one(self, info: QueuedPodInfo) -> None:
         """Attempt to schedule a pod that was popped."""
         pod = info.pod

@@ -116,14 +116,24 @@ class Binder:
         """Undo a binding that waits in Permit or PreBind, possibly for minutes; Bind itself runs to its end."""
         under_way = self._under_way.get(uid)
         placement = self._cluster.placements.get(uid)
-        reservation = None if placement is None else placement.reservation
-        if under_way is not None and reservation is not None and not reservation.has_reached_bind:
+        is_reserved = placement is not None and placement.reservation is not None
+        if under_way is not None and is_reserved and not self._has_reached_bind(uid):
             under_way.task.cancel(why)
 
     def undo_all(self, why: str) -> None:
         """Undo all bindings that wait."""
         for uid in self._under_way:
             self.undo(uid, why)
+
+    async def finish_bindings(self) -> None:
+        """Wait until no binding is in Bind; those that wait in Permit or PreBind go on waiting."""
+        while sent := [each.task for uid, each in self._under_way.items() if self._has_reached_bind(uid)]:
+            await asyncio.wait(sent)
+
+    def _has_reached_bind(self, uid: str) -> bool:
+        placement = self._cluster.placements.get(uid)
+        reservation = None if placement is None else placement.reservation
+        return reservation is not None and reservation.has_reached_bind
 
     async def settle(self, uid: str) -> str | None:
         """Find out where a pod is bound whose binding the watch has not confirmed; returns its node, None if none.

@@ -38,6 +38,9 @@ _ANSWER_SECONDS = 60.0  # the API server's own limit
 # Requests under way at once, except lists and watches, of which there are few. Each holds a connection, and so an open
 # file. Of these, a fifth is for reads, so that reads and writes wait for their own kind only.
 MOST_REQUESTS = 1250
+# A request that the limit held back for longer is logged, one each ten seconds (client-go's tryThrottleWithInfo).
+_LONG_WAIT_SECONDS = 1.0
+_SECONDS_BETWEEN_LINES = 10.0
 _MOST_RETRIES = 10  # as in client-go
 
 # Decoding blocks the event loop, by some milliseconds for a page of so many bytes. The first page shows how big the
@@ -87,6 +90,7 @@ class KubeClient:
         self._refuse_writes = refuse_writes
         self._clock = clock
         self._sleep = sleep
+        self._quiet_until = clock()
         self._connections = ConnectionPool(credentials, refuse_writes=refuse_writes)
         most_reads = max(1, most_requests // 5)
         self._reads = asyncio.Semaphore(most_reads)
@@ -228,13 +232,20 @@ class KubeClient:
 
     async def _try(self, method: str, path: str, content: bytes | None, content_type: str) -> bytes:
         is_read = method == "GET"
-        if self._limit is not None:
-            await self._limit.take()
+        if self._limit is not None and (waited_seconds := await self._limit.take()) > _LONG_WAIT_SECONDS:
+            self._log_throttling(waited_seconds, method, path)
         async with self._reads if is_read else self._writes:
             if not is_read and self._refuse_writes is not None and (why := self._refuse_writes()) is not None:
                 raise KubeError(f"not sent: {why}")
             async with self._answer(method, path, content=content, content_type=content_type) as response:
                 return await _read(response)
+
+    def _log_throttling(self, seconds: float, method: str, path: str) -> None:
+        now = self._clock()
+        if now >= self._quiet_until:
+            self._quiet_until = now + _SECONDS_BETWEEN_LINES
+            url = self._credentials.server + path
+            logger.info("Waited for %.3gs due to client-side throttling, request: %s:%s", seconds, method, url)
 
     @asynccontextmanager
     async def _answer(

@@ -26,12 +26,15 @@ class TokenBucket:
         self._tokens = float(burst)
         self._counted_at = clock()
 
-    async def take(self) -> None:
-        """Return when the next thing may happen; waiting callers proceed in the order of their calls."""
+    async def take(self) -> float:
+        """Wait until the next thing may happen; return for how long. Callers proceed in the order of their calls."""
         now = self._clock()
         self._tokens = min(self._burst, self._tokens + (now - self._counted_at) * self._per_second)
         self._counted_at = now
         # Below zero, tokens are owed: the next caller waits longer.
         self._tokens -= 1
-        if self._tokens < 0:
-            await self._sleep(-self._tokens / self._per_second)
+        if self._tokens >= 0:
+            return 0.0
+        seconds = -self._tokens / self._per_second
+        await self._sleep(seconds)
+        return seconds

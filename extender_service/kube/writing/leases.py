@@ -1,4 +1,4 @@
-"""Leases (coordination.k8s.io/v1): who leads among several schedulers. Reads the holder, or takes part in the election."""
+"""Leases (coordination.k8s.io/v1), by which schedulers elect a leader: reads the holder, or takes part."""
 
 import asyncio
 import time
@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
-
 
 from extender_service.kube.api_errors import ApiError, InvalidAnswerError, SilentError
 from extender_service.kube.api_resources import Resource

@@ -38,19 +38,32 @@ def start(
     configuration: Object | None = None,
     *,
     name: str = "schedule",
+    kubeconfig: Path | None = None,
     plugins: Sequence[type[Plugin]] = (),
     options: Sequence[str] = (),
 ) -> Process:
-    """Start the scheduler. Its log, and its configuration, are in the control plane's directory under `name`."""
-    head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
-    unlimited = {"clientConnection": {"qps": 1000, "burst": 1000}}
+    """Start the scheduler. Its log, and its configuration, are in the control plane's directory under `name`.
+
+    Unless the configuration or the options say otherwise, it leads without an election, serves nothing, and its
+    requests are not limited. It acts as system:kube-scheduler unless a kubeconfig is given.
+    """
+    complete = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        **SOON,
+        "leaderElection": {"leaderElect": False},
+        **(configuration or {}),
+    }
+    user = kubeconfig or control_plane.user_kubeconfig("system:kube-scheduler")
+    unlimited = {"qps": 1000, "burst": 1000, "kubeconfig": str(user)}
+    complete["clientConnection"] = {**unlimited, **complete.get("clientConnection", {})}
     file = control_plane.directory / f"{name}.yaml"
-    file.write_text(yaml.safe_dump({**head, **SOON, **unlimited, **(configuration or {})}))
+    file.write_text(yaml.safe_dump(complete))
     command: list[str | Path] = [
         PROGRAM,
         "schedule",
-        f"--kubeconfig={control_plane.user_kubeconfig('system:kube-scheduler')}",
         f"--config={file}",
+        "--secure-port=0",
         "--log-format=json",
         *(f"--plugin={plugin.__module__}:{plugin.__name__}" for plugin in plugins),
         *options,

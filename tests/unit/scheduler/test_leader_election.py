@@ -55,7 +55,7 @@ class Replica:
         self._thawed.set()
         self._lease = lease
         self._version = 0
-        self.elector = LeaderElector(self, times, clock=virtual_time.time, sleep=self._sleep, random=Random(name))
+        self.elector = LeaderElector(self, times, clock=virtual_time.time, sleep=self._sleep, draw=Random(name).random)
         self.task = asyncio.create_task(self._run())
         self.has_ended = False
 
@@ -71,6 +71,9 @@ class Replica:
 
     def thaw(self) -> None:
         self._thawed.set()
+
+    def heal(self) -> None:
+        self.is_cut_off, self.there_seconds, self.back_seconds = False, 0.0, 0.0
 
     def kill(self) -> None:
         self.task.cancel()
@@ -292,59 +295,66 @@ FAULTS = st.tuples(
 )
 
 
+class Replicas:
+    """Several replicas, to which faults happen."""
+
+    def __init__(self, lease: StoredLease) -> None:
+        self.all = [Replica(lease, f"replica-{number}") for number in range(3)]
+        self._lease = lease
+        self._places = [*self.all]
+
+    async def suffer(self, what: str, index: int, seconds: float) -> None:
+        """Let a fault happen to one of three replicas."""
+        each = self._places[index]
+        acts: dict[str, Callable[[], object]] = {
+            "freeze": each.freeze,
+            "thaw": each.thaw,
+            "cut off": lambda: setattr(each, "is_cut_off", True),
+            "heal": each.heal,
+            "slow there": lambda: setattr(each, "there_seconds", seconds / 3),
+            "slow back": lambda: setattr(each, "back_seconds", seconds / 3),
+            "kill": each.kill,
+            "start": lambda: self.start_again(index),
+        }
+        if what == "stop":
+            await each.stop()
+        else:
+            acts[what]()
+        await asyncio.sleep(seconds)
+
+    def start_again(self, index: int) -> None:
+        self._places[index].kill()
+        self._places[index] = Replica(self._lease, f"replica-{len(self.all)}")
+        self.all.append(self._places[index])
+
+    async def watch(self) -> None:
+        """Fail if two may write at the same time."""
+        while True:
+            writers = [each.identity for each in self.all if each.may_write]
+            assert len(writers) <= 1, writers
+            await asyncio.sleep(0.05)
+
+
 @settings(deadline=None, max_examples=150)
 @given(st.lists(FAULTS, max_size=25))
 def test_whatever_happens_at_most_one_may_write_and_in_the_end_one_does(faults: list[tuple[str, int, float]]) -> None:
     async def test(lease: StoredLease) -> None:
-        names = iter(range(1000))
-        replicas = [Replica(lease, f"replica-{next(names)}") for _ in range(3)]
-        everyone = list(replicas)
-
-        async def watch() -> None:
-            while True:
-                writers = [each.identity for each in everyone if each.may_write]
-                assert len(writers) <= 1, writers
-                await asyncio.sleep(0.05)
+        replicas = Replicas(lease)
 
         async def act() -> None:
-            for what, index, seconds in faults:
-                each = replicas[index]
-                match what:
-                    case "freeze":
-                        each.freeze()
-                    case "thaw":
-                        each.thaw()
-                    case "cut off":
-                        each.is_cut_off = True
-                    case "heal":
-                        each.is_cut_off, each.there_seconds, each.back_seconds = False, 0.0, 0.0
-                    case "slow there":
-                        each.there_seconds = seconds / 3
-                    case "slow back":
-                        each.back_seconds = seconds / 3
-                    case "kill":
-                        each.kill()
-                    case "stop":
-                        await each.stop()
-                    case "start":
-                        each.kill()
-                        replicas[index] = Replica(lease, f"replica-{next(names)}")
-                        everyone.append(replicas[index])
-                await asyncio.sleep(seconds)
-            for each in replicas:
-                each.kill()
-            replicas[:] = [Replica(lease, f"last-{number}") for number in range(2)]
-            everyone.extend(replicas)
-            await until(lambda: any(each.may_write for each in replicas), 25)
+            for fault in faults:
+                await replicas.suffer(*fault)
+            for index in range(3):
+                replicas.start_again(index)
+            await until(lambda: any(each.may_write for each in replicas.all[-3:]), 25)
 
-        watching = asyncio.create_task(watch())
-        acting = asyncio.create_task(act())
+        watching, acting = asyncio.create_task(replicas.watch()), asyncio.create_task(act())
         done, _ = await asyncio.wait([watching, acting], return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             task.result()
-        assert acting.done()
-        for task in [watching, *(each.task for each in everyone)]:
+        others = [watching, *(each.task for each in replicas.all)]
+        for task in others:
             task.cancel()
-        await asyncio.gather(watching, *(each.task for each in everyone), return_exceptions=True)
+        await asyncio.gather(*others, return_exceptions=True)
 
     run(test)

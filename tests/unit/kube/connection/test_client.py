@@ -1,6 +1,7 @@
 import asyncio
 import gc
 import json
+import re
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -18,6 +19,7 @@ from extender_service.kube.connection.rate_limit import TokenBucket
 from extender_service.kube.credentials.lookup import load_credentials
 from extender_service.kube.types.core import Node, Pod
 from extender_service.serving import open_files
+from tests.support.clock import Clock
 from tests.support.http_server import Handler, Request, Response, http_server
 from tests.support.kubeconfig_files import write_kubeconfig
 
@@ -236,6 +238,7 @@ CALLS: dict[str, Callable[[KubeClient], Awaitable[Any]]] = {
     "bind": lambda client: client.bind("ns", "p", "u", "n"),
     "patch": lambda client: client.patch(PODS, "ns", "p", {"spec": {}}),
     "create": lambda client: client.create(PODS, "ns", {"metadata": {"name": "p"}}),
+    "delete": lambda client: client.delete(PODS, "ns", "p", "u"),
     "get": lambda client: client.get(PODS, "ns", "p"),
 }
 
@@ -334,15 +337,44 @@ def test_a_write_is_not_sent_if_it_must_not_be_by_the_time_that_its_connection_i
             return None if was_allowed else "the lease has ended"
 
         async with http_server(handler) as url:
-            for call in (lambda: client.bind("ns", "p", "u", "n"), lambda: client.delete(PODS, "ns", "p", "u")):
+            for call in (CALLS["bind"], CALLS["delete"]):
                 is_allowed = True
                 async with KubeClient(load_credentials(master=url), refuse_writes=refuse) as client:
                     with pytest.raises(KubeError, match=r"not sent: the lease has ended$"):
-                        await call()
+                        await call(client)
                     await client.get(PODS, "ns", "p")
 
     asyncio.run(main())
     assert [request.method for request in requests] == ["GET", "GET"]
+
+
+def test_a_limit_that_holds_requests_back_is_logged_once_in_ten_seconds(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    clock = Clock()
+
+    async def sleep(_: float) -> None:
+        pass
+
+    async def handler(_: Request, response: Response) -> None:
+        await response.send_json(200, POD)
+
+    async def main() -> None:
+        limit = TokenBucket(0.4, 1, clock=clock, sleep=sleep)
+        async with (
+            http_server(handler) as url,
+            KubeClient(load_credentials(master=url), limit=limit, clock=clock) as client,
+        ):
+            for seconds in (0.0, 0.0, 0.0, 10.0, 0.0):
+                clock.pass_seconds(seconds)
+                await client.get(PODS, "ns", "p")
+
+    asyncio.run(main())
+    throttled = [message for message in caplog.messages if "throttling" in message]
+    assert len(throttled) == 2
+    assert re.fullmatch(
+        r"Waited for 2\.5s due to client-side throttling, request: GET:http://\S+/api/v1/namespaces/ns/pods/p",
+        throttled[0],
+    )
 
 
 def test_each_try_counts_for_the_limit() -> None:

@@ -59,7 +59,7 @@ class LeaseServer:
         self.is_silent = False
 
     async def __call__(self, request: Request, response: Response) -> None:
-        body = json.loads(request.body) if request.body else None
+        body: dict[str, Any] = json.loads(request.body or b"{}")
         self.requests.append((request.method, request.path, body))
         if self.is_silent:
             await asyncio.sleep(10)

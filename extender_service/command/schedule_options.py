@@ -1,0 +1,418 @@
+"""The options of `schedule`: kube-scheduler's flags, under its names and with its values (app/options/options.go).
+
+A flag that has no effect here is accepted all the same, so that a manifest of kube-scheduler's need not be changed; the
+log says so.
+"""
+
+import argparse
+import ipaddress
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+
+from extender_service.config.feature_gates import GateSettings, parse_bool, parse_gates, resolve_gates
+
+if TYPE_CHECKING:  # these need pydantic, which `version` should not wait for
+    from extender_service.config.durations import Duration
+    from extender_service.config.types import KubeSchedulerConfiguration
+
+T = TypeVar("T")
+
+AddOption = Callable[..., None]
+
+DEFAULT_SECURE_PORT: Final = 10259
+ALWAYS_ALLOWED_PATHS: Final = ("/healthz", "/readyz", "/livez")
+TLS_VERSIONS: Final = ("VersionTLS10", "VersionTLS11", "VersionTLS12", "VersionTLS13")
+
+# Options that change a field of the configuration: the name, the field's, how its value is read, and what it is.
+_ELECTION: Final = (
+    ("leader-elect", "leader_elect", "bool", "lead only while holding the lease, one of several replicas"),
+    (
+        "leader-elect-lease-duration",
+        "lease_duration",
+        "duration",
+        "how long others wait for a lease that is not renewed",
+    ),
+    ("leader-elect-renew-deadline", "renew_deadline", "duration", "how long the leader tries to renew before it ends"),
+    ("leader-elect-retry-period", "retry_period", "duration", "the time between two tries"),
+    ("leader-elect-resource-lock", "resource_lock", "text", "only leases"),
+    ("leader-elect-resource-name", "resource_name", "text", "the lease's name"),
+    ("leader-elect-resource-namespace", "resource_namespace", "text", "the lease's namespace"),
+)
+_CONNECTION: Final = (
+    ("kubeconfig", "kubeconfig", "text", "how to reach the API server (default: the pod's service account)"),
+    ("kube-api-qps", "qps", "number", "requests to the API server a second (default: 50)"),
+    ("kube-api-burst", "burst", "whole", "requests to the API server at once (default: 100)"),
+    ("kube-api-content-type", "content_type", "text", "without effect: this program speaks JSON"),
+)
+_DEBUGGING: Final = (
+    ("profiling", "enable_profiling", "bool", "without effect"),
+    ("contention-profiling", "enable_contention_profiling", "bool", "without effect"),
+)
+# Go's runtime, HTTP/2, and log files: what this program does not have.
+_WITHOUT_EFFECT: Final = (
+    "allow-metric-labels",
+    "allow-metric-labels-manifest",
+    "disable-http2-serving",
+    "disabled-metrics",
+    "emulated-version",
+    "http2-max-streams-per-connection",
+    "log-flush-frequency",
+    "log-text-info-buffer-size",
+    "log-text-split-stream",
+    "permit-address-sharing",
+    "show-hidden-metrics-for-version",
+    "vmodule",
+)
+_SWITCHES: Final = {"disable-http2-serving", "log-text-split-stream", "permit-address-sharing"}
+
+
+@dataclass(frozen=True)
+class SecureServingOptions:
+    """Where and how HTTPS is served; port 0 serves nothing."""
+
+    bind_address: str
+    port: int
+    cert_dir: Path | None
+    cert_file: Path | None
+    key_file: Path | None
+    min_version: str
+    cipher_suites: tuple[str, ...]
+    shares_port: bool
+
+
+@dataclass(frozen=True)
+class AuthenticationOptions:
+    """Who calls. Without a kubeconfig, the pod's service account is used; outside of a cluster, no token is known."""
+
+    kubeconfig: Path | None
+    skips_lookup: bool
+    tolerates_lookup_failure: bool
+    cache_seconds: float
+    client_ca_file: Path | None
+    request_header_ca_file: Path | None
+    request_header_names: tuple[str, ...]
+    username_headers: tuple[str, ...]
+    group_headers: tuple[str, ...]
+    extra_prefixes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class AuthorizationOptions:
+    """What callers may do."""
+
+    kubeconfig: Path | None
+    always_allowed_paths: tuple[str, ...]
+    allowed_cache_seconds: float
+    denied_cache_seconds: float
+
+
+@dataclass(frozen=True)
+class ConfigurationFlags:
+    """What the command line says about fields of the configuration, by the names of Python.
+
+    Those of `election` override a file. The others count only without one, as they are deprecated.
+    """
+
+    election: Mapping[str, Any]
+    connection: Mapping[str, Any]
+    debugging: Mapping[str, Any]
+
+    def change(self, config: "KubeSchedulerConfiguration", *, has_file: bool) -> "KubeSchedulerConfiguration":
+        """Return the configuration with what the flags say."""
+        election = config.leader_election.model_copy(update=dict(self.election))
+        changed: dict[str, Any] = {"leader_election": election}
+        if not has_file:
+            changed["client_connection"] = config.client_connection.model_copy(update=dict(self.connection))
+            changed |= self.debugging
+        return config.model_copy(update=changed)
+
+
+@dataclass(frozen=True)
+class ScheduleOptions:
+    """The options of `schedule`. `extender-service schedule --help` describes them.
+
+    `without_effect` are the names of options that were given, and change nothing here.
+    """
+
+    config: Path | None
+    write_config_to: Path | None
+    master: str
+    plugins: Sequence[str]
+    flags: ConfigurationFlags
+    gates: GateSettings
+    max_in_unschedulable_seconds: float
+    serving: SecureServingOptions
+    authentication: AuthenticationOptions
+    authorization: AuthorizationOptions
+    without_effect: tuple[str, ...]
+    log_level: int
+    log_format: Literal["text", "json"]
+
+
+def add_schedule_options(add: AddOption) -> None:
+    """Add all options except those that other commands have, too. `add` is like argparse's add_argument."""
+    add("--write-config-to", metavar="FILE", type=Path, help="write the effective configuration to this file, and exit")
+    add("--master", default="", metavar="URL", help="the API server's URL; overrides the one in the kubeconfig")
+    for name, _, kind, what in _ELECTION:
+        _add(add, name, kind, f"{what}; overrides the configuration's leaderElection")
+    for name, _, kind, what in (*_CONNECTION, *_DEBUGGING):
+        _add(add, name, kind, f"deprecated, ignored with --config: {what}")
+    add(
+        "--pod-max-in-unschedulable-pods-duration",
+        type=_duration,
+        default="5m",
+        metavar="DURATION",
+        help="how long a pod waits at most for an event that could help, before it is tried again (default: 5m)",
+    )
+    add(
+        "--feature-gates",
+        type=_gates,
+        action="append",
+        metavar="NAME=true|false,...",
+        help="SchedulerQueueingHints and VolumeCapacityPriority are followed; kube-scheduler's others change nothing",
+    )
+    _add_serving_options(add)
+    _add_authentication_options(add)
+    _add_authorization_options(add)
+    for name in _WITHOUT_EFFECT:
+        _add(add, name, "bool" if name in _SWITCHES else "text", "accepted, without effect")
+
+
+def _add_serving_options(add: AddOption) -> None:
+    add(
+        "--bind-address",
+        type=_address,
+        default="0.0.0.0",  # noqa: S104 - kube-scheduler's; every path but health needs authorization
+        metavar="ADDRESS",
+        help="the address to serve HTTPS on (default: 0.0.0.0)",
+    )
+    add(
+        "--secure-port",
+        type=_port,
+        default=DEFAULT_SECURE_PORT,
+        metavar="PORT",
+        help=f"the port for health, metrics and configuration over HTTPS; 0 for none (default: {DEFAULT_SECURE_PORT})",
+    )
+    _add(add, "permit-port-sharing", "bool", "let other processes listen on the port, too (SO_REUSEPORT)")
+    add("--cert-dir", type=Path, metavar="FOLDER", help="where a self-signed certificate is kept (default: in memory)")
+    add("--tls-cert-file", type=Path, metavar="FILE", help="the certificate (PEM); read again when the file changes")
+    add("--tls-private-key-file", type=Path, metavar="FILE", help="the key of --tls-cert-file (PEM)")
+    add("--tls-min-version", choices=TLS_VERSIONS, default="VersionTLS12", help="(default: VersionTLS12)")
+    _add_list(add, "tls-cipher-suites", (), "cipher suites up to TLS 1.2, by Go's names (default: OpenSSL's)")
+
+
+def _add_authentication_options(add: AddOption) -> None:
+    add(
+        "--authentication-kubeconfig",
+        type=_text,
+        metavar="FILE",
+        help="the API server to ask about tokens and client authorities (default: the pod's service account)",
+    )
+    _add(add, "authentication-skip-lookup", "bool", "do not read client authorities from the API server")
+    _add(
+        add,
+        "authentication-tolerate-lookup-failure",
+        "bool",
+        "start even if client authorities cannot be read (default: true)",
+    )
+    add(
+        "--authentication-token-webhook-cache-ttl",
+        type=_duration,
+        default="10s",
+        metavar="DURATION",
+        help="how long an answer about a token is used again (default: 10s)",
+    )
+    add("--client-ca-file", type=Path, metavar="FILE", help="authorities of client certificates (PEM)")
+    add(
+        "--requestheader-client-ca-file",
+        type=Path,
+        metavar="FILE",
+        help="authorities of proxies that name the user in headers (PEM)",
+    )
+    _add_list(add, "requestheader-allowed-names", (), "common names of such proxies (default: any)")
+    _add_list(add, "requestheader-username-headers", ("x-remote-user",), "headers with the user's name")
+    _add_list(add, "requestheader-group-headers", ("x-remote-group",), "headers with the user's groups")
+    _add_list(
+        add, "requestheader-extra-headers-prefix", ("x-remote-extra-",), "how headers with more about the user begin"
+    )
+
+
+def _add_authorization_options(add: AddOption) -> None:
+    add(
+        "--authorization-kubeconfig",
+        type=_text,
+        metavar="FILE",
+        help="the API server to ask what a user may do (default: the pod's service account)",
+    )
+    _add_list(add, "authorization-always-allow-paths", ALWAYS_ALLOWED_PATHS, "paths that are open to everyone")
+    for name in ("authorized", "unauthorized"):
+        add(
+            f"--authorization-webhook-cache-{name}-ttl",
+            type=_duration,
+            default="10s",
+            metavar="DURATION",
+            help=f"how long an answer that a user is {name} is used again (default: 10s)",
+        )
+
+
+def schedule_options(options: argparse.Namespace) -> ScheduleOptions:
+    """Return the parsed options."""
+
+    def given(flags: Sequence[tuple[str, str, str, str]]) -> dict[str, Any]:
+        values = {field: getattr(options, _dest(name)) for name, field, _, _ in flags}
+        return {field: value for field, value in values.items() if value is not None}
+
+    flags = ConfigurationFlags(given(_ELECTION), given(_CONNECTION), given(_DEBUGGING))
+    gates = resolve_gates(options.feature_gates or [])
+    ineffective = {"profiling", "contention-profiling", "kube-api-content-type", *_WITHOUT_EFFECT}
+    if options.config is not None:
+        ineffective |= {name for name, *_ in (*_CONNECTION, *_DEBUGGING)}
+    return ScheduleOptions(
+        config=options.config,
+        write_config_to=options.write_config_to,
+        master=options.master,
+        plugins=options.plugin or [],
+        flags=flags,
+        gates=gates,
+        max_in_unschedulable_seconds=options.pod_max_in_unschedulable_pods_duration.seconds,
+        serving=_serving(options),
+        authentication=_authentication(options),
+        authorization=_authorization(options),
+        without_effect=(
+            *sorted(f"--{name}" for name in ineffective if getattr(options, _dest(name)) is not None),
+            *(f"--feature-gates {name}" for name in gates.without_effect),
+        ),
+        log_level=options.log_level,
+        log_format=options.log_format,
+    )
+
+
+def _serving(options: argparse.Namespace) -> SecureServingOptions:
+    return SecureServingOptions(
+        bind_address=options.bind_address,
+        port=options.secure_port,
+        cert_dir=options.cert_dir,
+        cert_file=options.tls_cert_file,
+        key_file=options.tls_private_key_file,
+        min_version=options.tls_min_version,
+        cipher_suites=_listed(options.tls_cipher_suites, ()),
+        shares_port=bool(options.permit_port_sharing),
+    )
+
+
+def _authentication(options: argparse.Namespace) -> AuthenticationOptions:
+    return AuthenticationOptions(
+        kubeconfig=_path(options.authentication_kubeconfig),
+        skips_lookup=bool(options.authentication_skip_lookup),
+        tolerates_lookup_failure=options.authentication_tolerate_lookup_failure is not False,
+        cache_seconds=options.authentication_token_webhook_cache_ttl.seconds,
+        client_ca_file=options.client_ca_file,
+        request_header_ca_file=options.requestheader_client_ca_file,
+        request_header_names=_listed(options.requestheader_allowed_names, ()),
+        username_headers=_listed(options.requestheader_username_headers, ("x-remote-user",)),
+        group_headers=_listed(options.requestheader_group_headers, ("x-remote-group",)),
+        extra_prefixes=_listed(options.requestheader_extra_headers_prefix, ("x-remote-extra-",)),
+    )
+
+
+def _authorization(options: argparse.Namespace) -> AuthorizationOptions:
+    return AuthorizationOptions(
+        kubeconfig=_path(options.authorization_kubeconfig),
+        always_allowed_paths=_listed(options.authorization_always_allow_paths, ALWAYS_ALLOWED_PATHS),
+        allowed_cache_seconds=options.authorization_webhook_cache_authorized_ttl.seconds,
+        denied_cache_seconds=options.authorization_webhook_cache_unauthorized_ttl.seconds,
+    )
+
+
+def _add(add: AddOption, name: str, kind: str, what: str) -> None:
+    """Add an option whose value is None unless it is given."""
+    if kind == "bool":
+        add(f"--{name}", type=_boolean, nargs="?", const=True, metavar="true|false", help=what)
+    else:
+        add(f"--{name}", type=_KINDS[kind], metavar=kind.upper(), help=what)
+
+
+def _add_list(add: AddOption, name: str, default: Sequence[str], what: str) -> None:
+    shown = f" (default: {','.join(default)})" if default else ""
+    add(f"--{name}", type=_names, action="append", metavar="NAME,...", help=what + shown)
+
+
+def _listed(given: Sequence[Sequence[str]] | None, default: Sequence[str]) -> tuple[str, ...]:
+    return tuple(default) if given is None else tuple(name for names in given for name in names)
+
+
+def _path(text: str | None) -> Path | None:
+    return Path(text) if text else None
+
+
+def _dest(name: str) -> str:
+    return name.replace("-", "_")
+
+
+def _text(text: str) -> str:
+    return text
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _boolean(text: str) -> bool:
+    return _parsed(parse_bool, text)
+
+
+def _gates(text: str) -> dict[str, bool]:
+    return _parsed(parse_gates, text)
+
+
+def _duration(text: str) -> "Duration":
+    from extender_service.config.durations import Duration  # noqa: PLC0415 - as above
+
+    return _parsed(Duration.parse, text)
+
+
+def _parsed(parse: Callable[[str], T], text: str) -> T:
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _address(text: str) -> str:
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not an IP address") from None
+
+
+def _port(text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port: give a number from 0 to 65535")
+    return int(text)
+
+
+def _whole(text: str) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+    if not -(2**31) <= number < 2**31:
+        raise argparse.ArgumentTypeError(f"{text!r} does not fit 32 bits")
+    return number
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+
+
+_KINDS: Final[Mapping[str, Callable[[str], Any]]] = {
+    "text": _text,
+    "duration": _duration,
+    "number": _number,
+    "whole": _whole,
+}

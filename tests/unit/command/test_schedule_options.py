@@ -1,0 +1,185 @@
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from extender_service.command import cli, schedule
+from extender_service.command.schedule_options import ScheduleOptions
+from extender_service.command.setup import Setup
+from extender_service.command.start_error import StartError
+from extender_service.config.types import KubeSchedulerConfiguration
+
+Scheduled = Callable[..., ScheduleOptions]
+
+FILE = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {resourceName: of-the-file, renewDeadline: 8s}
+clientConnection: {kubeconfig: of-the-file.kubeconfig, qps: 7}
+"""
+
+
+@pytest.fixture(autouse=True)
+def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in os.environ:
+        if name.startswith(cli.ENVIRONMENT_PREFIX):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def scheduled(monkeypatch: pytest.MonkeyPatch) -> Scheduled:
+    """Runs `schedule` with some arguments, up to where the scheduler would start; returns its options."""
+
+    def run(*arguments: str) -> ScheduleOptions:
+        given: list[ScheduleOptions] = []
+
+        def start(options: ScheduleOptions) -> int:
+            given.append(options)
+            return 0
+
+        monkeypatch.setattr(schedule, "schedule", start)
+        assert cli.main(["schedule", *arguments]) == 0
+        return given[0]
+
+    return run
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "config.yaml"
+    path.write_text(FILE)
+    return path
+
+
+def configured(options: ScheduleOptions) -> KubeSchedulerConfiguration:
+    def change(config: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
+        return options.flags.change(config, has_file=options.config is not None)
+
+    return Setup(options.config, options.plugins, gates=options.gates.gates, change=change).config
+
+
+def test_the_defaults_are_kube_schedulers(scheduled: Scheduled) -> None:
+    options = scheduled()
+    assert (options.serving.bind_address, options.serving.port) == ("0.0.0.0", 10259)
+    assert options.authorization.always_allowed_paths == ("/healthz", "/readyz", "/livez")
+    assert options.authorization.allowed_cache_seconds == options.authorization.denied_cache_seconds == 10
+    assert options.authentication.cache_seconds == 10
+    assert options.authentication.username_headers == ("x-remote-user",)
+    assert options.authentication.tolerates_lookup_failure
+    assert not options.authentication.skips_lookup
+    assert options.max_in_unschedulable_seconds == 300
+    assert options.without_effect == ()
+    election = configured(options).leader_election
+    assert (election.leader_elect, election.resource_namespace, election.resource_name) == (
+        True,
+        "kube-system",
+        "kube-scheduler",
+    )
+    assert (election.lease_duration.seconds, election.renew_deadline.seconds, election.retry_period.seconds) == (
+        15,
+        10,
+        2,
+    )
+
+
+def test_flags_of_the_election_override_the_file_and_deprecated_ones_do_not(scheduled: Scheduled, file: Path) -> None:
+    options = scheduled(
+        f"--config={file}",
+        "--leader-elect-resource-name=of-the-flag",
+        "--leader-elect-retry-period=1s",
+        "--kubeconfig=of-the-flag.kubeconfig",
+        "--kube-api-qps=9",
+        "--pod-max-in-unschedulable-pods-duration=1m",
+    )
+    config = configured(options)
+    assert config.leader_election.resource_name == "of-the-flag"
+    assert config.leader_election.retry_period.seconds == 1
+    assert config.leader_election.renew_deadline.seconds == 8
+    assert (config.client_connection.kubeconfig, config.client_connection.qps) == ("of-the-file.kubeconfig", 7)
+    assert options.max_in_unschedulable_seconds == 60
+    assert options.without_effect == ("--kube-api-qps", "--kubeconfig")
+
+
+def test_deprecated_flags_count_without_a_file(scheduled: Scheduled) -> None:
+    options = scheduled("--kubeconfig=F", "--kube-api-qps=9.5", "--kube-api-burst=11", "--profiling=false")
+    config = configured(options)
+    assert (config.client_connection.kubeconfig, config.client_connection.qps) == ("F", 9.5)
+    assert config.client_connection.burst == 11
+    assert not config.enable_profiling
+    assert options.without_effect == ("--profiling",)
+
+
+@pytest.mark.parametrize(("flag", "expected"), [("", True), ("--leader-elect=false", False), ("--leader-elect", True)])
+def test_an_election_is_the_default(scheduled: Scheduled, flag: str, expected: bool) -> None:
+    options = scheduled(*([flag] if flag else []))
+    assert configured(options).leader_election.leader_elect is expected
+
+
+def test_times_that_do_not_fit_are_refused_as_those_of_a_file(scheduled: Scheduled) -> None:
+    with pytest.raises(StartError, match=r"leaderElection\.leaseDuration"):
+        configured(scheduled("--leader-elect-lease-duration=5s"))
+
+
+def test_lists_are_separated_by_commas_or_repeated(scheduled: Scheduled) -> None:
+    options = scheduled(
+        "--authorization-always-allow-paths=/metrics,/configz",
+        "--authorization-always-allow-paths=/healthz",
+        "--requestheader-group-headers=X-Group",
+        "--requestheader-allowed-names=front-proxy,other",
+    )
+    assert options.authorization.always_allowed_paths == ("/metrics", "/configz", "/healthz")
+    assert options.authentication.group_headers == ("X-Group",)
+    assert options.authentication.request_header_names == ("front-proxy", "other")
+
+
+def test_flags_without_a_meaning_here_are_accepted_and_named(scheduled: Scheduled) -> None:
+    options = scheduled(
+        "--http2-max-streams-per-connection=7",
+        "--vmodule=x=2",
+        "--contention-profiling",
+        "--permit-address-sharing",
+        "--logging-format=text",
+        "--v=4",
+        "--feature-gates=NodeSwap=false",
+    )
+    assert options.without_effect == (
+        "--contention-profiling",
+        "--http2-max-streams-per-connection",
+        "--permit-address-sharing",
+        "--vmodule",
+        "--feature-gates NodeSwap",
+    )
+
+
+@pytest.mark.parametrize(
+    ("argument", "problem"),
+    [
+        ("--secure-port=70000", "argument --secure-port: '70000' is not a port: give a number from 0 to 65535"),
+        ("--bind-address=host", "argument --bind-address: 'host' is not an IP address"),
+        ("--leader-elect=maybe", "argument --leader-elect: 'maybe' is neither true nor false"),
+        ("--leader-elect-retry-period=2", "argument --leader-elect-retry-period: missing unit in duration"),
+        ("--kube-api-burst=x", "argument --kube-api-burst: 'x' is not a whole number"),
+        ("--feature-gates=X=true", "argument --feature-gates: unrecognized feature gate: X"),
+    ],
+)
+def test_a_wrong_value_is_refused(argument: str, problem: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["schedule", argument])
+    assert problem in capsys.readouterr().err
+
+
+def test_the_effective_configuration_is_written(tmp_path: Path, file: Path) -> None:
+    written = tmp_path / "written.yaml"
+    arguments = [f"--config={file}", f"--write-config-to={written}", "--leader-elect-resource-name=mine"]
+    assert cli.main(["schedule", *arguments]) == 0
+    config = yaml.safe_load(written.read_text())
+    assert config["leaderElection"]["resourceName"] == "mine"
+    assert config["leaderElection"]["leaseDuration"] == "15s"
+    assert config["profiles"][0]["schedulerName"] == "default-scheduler"
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["schedule", f"--write-config-to={tmp_path}/no/file"]) == 1
+    assert "--write-config-to: " in capsys.readouterr().err
