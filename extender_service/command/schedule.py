@@ -9,9 +9,10 @@ import logging
 import signal
 import time
 from collections import Counter
-from collections.abc import Coroutine
-from contextlib import suppress
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager, suppress
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from extender_service.cluster.state.cluster import Cluster
 from extender_service.command.background import log_sync
 from extender_service.command.election import Candidacy, LeaseLostError
 from extender_service.command.schedule_options import ScheduleOptions
+from extender_service.command.secure_server import SecureListener
 from extender_service.command.setup import Setup
 from extender_service.command.start_error import StartError
 from extender_service.config.dump import dump_config
@@ -32,8 +34,11 @@ from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.credentials.lookup import Credentials, load_credentials
 from extender_service.kube.pods_by_need import pods_by_need
 from extender_service.kube.writing.event_recorder import EventRecorder
-from extender_service.observability.health import watch_checks
+from extender_service.observability.configz import configuration_route
+from extender_service.observability.health import Health, watch_checks
 from extender_service.observability.logs import configure_logging
+from extender_service.observability.metrics_registry import MetricsRegistry
+from extender_service.observability.operations import operations_routes
 from extender_service.queue.pod_backoff import PodBackoff
 from extender_service.queue.scheduling_queue import SchedulingQueue
 from extender_service.scheduler.event_handlers import EventHandlers
@@ -86,12 +91,13 @@ async def _schedule(options: ScheduleOptions, setup: Setup) -> None:
     candidacy = Candidacy(election if election.leader_elect else None, lease_client, names[0])
     client = KubeClient(credentials, limit=setup.client_limit(), refuse_writes=candidacy.write_problem)
     events_client = KubeClient(credentials, refuse_writes=candidacy.write_problem)
+    listener = SecureListener(options) if options.serving.port else None
     async with lease_client, client, events_client:
         log.info("starting", extra={"api_server": credentials.server, "profiles": ",".join(names)})
         cluster = Cluster()
         api_server = ApiServer(cluster, client, setup.reads, pods=pods_by_need(names))
         events = EventRecorder(events_client, names[0], limit=setup.client_limit())
-        program = _Program(options, setup, cluster, api_server, events, candidacy)
+        program = _Program(options, setup, cluster, api_server, events, candidacy, listener)
         await program.run()
     log.info("stopped")
 
@@ -115,14 +121,20 @@ class _Program:
         api_server: ApiServer,
         events: EventRecorder,
         candidacy: Candidacy,
+        listener: SecureListener | None,
     ) -> None:
         self._setup = setup
         self._cluster = cluster
         self._api_server = api_server
         self._events = events
-        self._candidate = candidacy
+        self._candidacy = candidacy
         self._queue, self._scheduler, handlers = _scheduler(options, setup, cluster, api_server, events, candidacy)
         api_server.handle_with(handlers.handler)
+        self._listener = listener
+        self._is_synced = False
+        elector = candidacy.elector
+        election = {} if elector is None else {"leaderElection": elector.health_problem}
+        self._health = Health({**election, "sched-handler-sync": self._sync_problem}, election)
         self._stop = asyncio.Event()
         self._following: list[asyncio.Task[None]] = []
 
@@ -131,23 +143,46 @@ class _Program:
         loop = asyncio.get_running_loop()
         for each in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(each, self._end)
-        async with asyncio.TaskGroup() as tasks:
+        async with self._serving(), asyncio.TaskGroup() as tasks:
             recording = tasks.create_task(self._events.run())
             if await _unless(self._stop, self._get_ready(tasks)):
-                await self._candidate.lead(self._work())
+                await self._candidacy.lead(self._work())
             for task in (recording, *self._following):
                 task.cancel()
 
+    @asynccontextmanager
+    async def _serving(self) -> AsyncIterator[None]:
+        if self._listener is None:
+            yield
+            return
+        metrics = MetricsRegistry(
+            version("extender-service"),
+            self._cluster,
+            self._api_server.states,
+            events=self._events.counts,
+            refusals=self._listener.refusals,
+        )
+        routes = [
+            *operations_routes(self._health, metrics.exposition),
+            configuration_route(self._setup.config),
+        ]
+        async with self._listener.serving(routes):
+            yield
+
+    def _sync_problem(self) -> str | None:
+        return None if self._is_synced else "waiting for handlers to sync"
+
     def _end(self) -> None:
+        self._health.drain()
         self._stop.set()
         self._queue.close()
 
     async def _get_ready(self, tasks: asyncio.TaskGroup) -> None:
         """Wait for the caches, then for the lead; the other way round with delayCacheUntilActive."""
-        waits = self._setup.config.delay_cache_until_active and self._candidate.elector is not None
+        waits = self._setup.config.delay_cache_until_active and self._candidacy.elector is not None
         if not waits:
             await self._follow(tasks)
-        await self._candidate.acquire()
+        await self._candidacy.acquire()
         if waits:
             await self._follow(tasks)
 
@@ -156,6 +191,7 @@ class _Program:
         for work in (self._api_server.follow(), log_sync(self._cluster, self._api_server, checks)):
             self._following.append(tasks.create_task(work))
         await self._api_server.wait_synced()
+        self._is_synced = True
 
     async def _work(self) -> None:
         await self._scheduler.run()

@@ -5,6 +5,7 @@ import math
 import time
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import NamedTuple
 
 from extender_service.kube.watching.watch_state import WatchState
@@ -20,6 +21,9 @@ Check = Callable[[], str | None]
 """Returns what is wrong, in one line; None if nothing is."""
 
 
+_NO_CHECKS: Mapping[str, Check] = MappingProxyType({})
+
+
 class Report(NamedTuple):
     """The outcome of some checks. `text` has a line for each check, and then the outcome."""
 
@@ -30,13 +34,15 @@ class Report(NamedTuple):
 class Health:
     """The checks by name: `liveness` for whether this process is alive, `readiness` for whether it may get calls.
 
-    Readiness has the given checks and those that every process has.
+    Readiness has the given checks and those that every process has. `health` is the older of both, /healthz: liveness,
+    and what a program adds.
     """
 
-    def __init__(self, readiness: Mapping[str, Check]) -> None:
+    def __init__(self, readiness: Mapping[str, Check], health: Mapping[str, Check] = _NO_CHECKS) -> None:
         self._is_draining = False
         # This check has no condition, as a process whose event loop is stuck does not answer.
         self.liveness: Mapping[str, Check] = {"ping": lambda: None}
+        self.health: Mapping[str, Check] = {**self.liveness, **health}
         self.readiness: Mapping[str, Check] = {**self.liveness, **readiness, "shutdown": self._shutdown}
 
     def drain(self) -> None:

@@ -21,7 +21,7 @@ def operations_routes(health: Health, exposition: Callable[[str], tuple[bytes, s
         return Response(body, headers={"content-type": content_type})
 
     return [
-        Route("/healthz", _health_endpoint("healthz", health.liveness)),
+        Route("/healthz", _health_endpoint("healthz", health.health)),
         Route("/livez", _health_endpoint("livez", health.liveness)),
         Route("/readyz", _health_endpoint("readyz", health.readiness)),
         Route("/metrics", answer_metrics),

@@ -9,3 +9,6 @@ HUNG_UP = "extender_service.hung_up"
 
 # Returns whether the caller has closed the connection, even if the event loop has not read that yet.
 HungUp = Callable[[], bool]
+
+# The ssl.SSLObject of the connection, where a server sets it.
+TLS_CONNECTION = "extender_service.tls_connection"

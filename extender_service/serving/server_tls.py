@@ -29,7 +29,8 @@ class TLSError(Exception):
 class TLSFiles:
     """PEM files: our certificate chain, its key, and the clients' authorities (None: clients need no certificate).
 
-    A client's certificate must have one of the `allowed_names` as a CN or SAN, unless there are none.
+    A client's certificate must have one of the `allowed_names` as a CN or SAN, unless there are none. `ciphers` are
+    OpenSSL's names of cipher suites up to TLS 1.2, with colons between them; empty stands for its default.
     """
 
     certificate: Path
@@ -37,6 +38,7 @@ class TLSFiles:
     client_ca: Path | None = None
     allowed_names: frozenset[str] = frozenset()
     minimum_version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2
+    ciphers: str = ""
 
 
 class ServingCertificates:
@@ -51,8 +53,18 @@ class ServingCertificates:
         self._poll_seconds = poll_seconds
         self.refusals = refusals or Refusals()
         self._seen = self._digest()
+        self._invited = ""
         self.context = _NewestContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.newest = _load(files, self.refusals)
+
+    def invite(self, authorities: str) -> None:
+        """Ask clients for a certificate of these authorities (PEM) from now on, but accept clients without one.
+
+        Raises TLSError if there is no certificate in the text.
+        """
+        if authorities != self._invited:
+            self.context.newest = _load(self._files, self.refusals, authorities)
+            self._invited = authorities
 
     async def follow(self) -> None:
         """Reload the files whenever they change. If they cannot be used, log why and keep the last good ones."""
@@ -76,7 +88,7 @@ class ServingCertificates:
         seen = self._digest()
         if seen == self._seen:
             return None
-        newest = _load(self._files, self.refusals)
+        newest = _load(self._files, self.refusals, self._invited)
         # Read before loading, so that the next turn sees a change in between.
         self._seen = seen
         return newest
@@ -97,7 +109,7 @@ def _options(files: TLSFiles) -> list[tuple[str, Path]]:
     return own if files.client_ca is None else [*own, ("--client-ca-file", files.client_ca)]
 
 
-def _load(files: TLSFiles, refusals: Refusals) -> "_Context":
+def _load(files: TLSFiles, refusals: Refusals, invited: str = "") -> "_Context":
     context = _Context(ssl.PROTOCOL_TLS_SERVER)
     context.allowed_names = files.allowed_names
     context.refusals = refusals
@@ -116,9 +128,25 @@ def _load(files: TLSFiles, refusals: Refusals) -> "_Context":
         ) from error
     except OSError as error:
         raise TLSError(f"--tls-cert-file, --tls-private-key-file: {files.certificate}: {error.strerror}") from error
+    if files.ciphers:
+        try:
+            context.set_ciphers(files.ciphers)
+        except ssl.SSLError as error:
+            raise TLSError(f"--tls-cipher-suites: OpenSSL knows none of {files.ciphers}") from error
     if files.client_ca is not None:
         _require_certificate(context, files.client_ca)
+    elif invited:
+        _invite_certificate(context, invited)
     return context
+
+
+def _invite_certificate(context: ssl.SSLContext, authorities: str) -> None:
+    context.verify_mode = ssl.CERT_OPTIONAL
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    try:
+        context.load_verify_locations(cadata=authorities)
+    except ssl.SSLError as error:
+        raise TLSError("the authorities of clients have no PEM certificate") from error
 
 
 def _require_certificate(context: ssl.SSLContext, client_ca: Path) -> None:

@@ -57,6 +57,11 @@ def load_credentials(
     return _credentials(_select(kubeconfig, master, service_account))
 
 
+def is_in_cluster(service_account: Path = SERVICE_ACCOUNT) -> bool:
+    """Return whether this process runs in a pod with a service account."""
+    return _in_cluster(service_account) is not None
+
+
 def _select(kubeconfig: Path | None, master: str, service_account: Path) -> Selection:
     if kubeconfig:
         selection = load_kubeconfig([kubeconfig], must_exist=True)

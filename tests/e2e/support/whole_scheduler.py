@@ -41,11 +41,12 @@ def start(
     kubeconfig: Path | None = None,
     plugins: Sequence[type[Plugin]] = (),
     options: Sequence[str] = (),
+    serves: bool = False,
 ) -> Process:
     """Start the scheduler. Its log, and its configuration, are in the control plane's directory under `name`.
 
-    Unless the configuration or the options say otherwise, it leads without an election, serves nothing, and its
-    requests are not limited. It acts as system:kube-scheduler unless a kubeconfig is given.
+    Unless the configuration or the options say otherwise, it leads without an election, serves nothing unless it
+    `serves`, and its requests are not limited. It acts as system:kube-scheduler unless a kubeconfig is given.
     """
     complete = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -63,7 +64,7 @@ def start(
         PROGRAM,
         "schedule",
         f"--config={file}",
-        "--secure-port=0",
+        *([] if serves else ["--secure-port=0"]),
         "--log-format=json",
         *(f"--plugin={plugin.__module__}:{plugin.__name__}" for plugin in plugins),
         *options,

@@ -1,0 +1,142 @@
+"""What the scheduler serves, and to whom: the API server knows who calls and what the caller may do."""
+
+import socket
+import ssl
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+import yaml
+
+from tests.e2e.support.control_plane import ControlPlane
+from tests.e2e.support.objects import Object
+from tests.e2e.support.processes import Process
+from tests.e2e.support.waiting import wait_until
+from tests.e2e.support.whole_scheduler import start
+
+NO_HEADERS: Mapping[str, str] = {}
+RBAC = "rbac.authorization.k8s.io/v1"
+
+
+@dataclass
+class Serving:
+    """A scheduler that serves, and its callers."""
+
+    control_plane: ControlPlane
+    process: Process
+    url: str
+
+    def get(
+        self, path: str, token: str = "", certificate: Path | None = None, headers: Mapping[str, str] = NO_HEADERS
+    ) -> httpx.Response:
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        if certificate is not None:
+            context.load_cert_chain(certificate)
+        sent = {**headers, **({"Authorization": f"Bearer {token}"} if token else {})}
+        with httpx.Client(verify=context, trust_env=False) as client:
+            return client.get(self.url + path, headers=sent)
+
+    def token(self, account: str) -> str:
+        file = self.control_plane.service_account_kubeconfig("default", account)
+        return str(yaml.safe_load(file.read_text())["users"][0]["user"]["token"])
+
+    def certificate(self, user: str, group: str | None = None) -> Path:
+        """A client certificate with its key, of the authority that the API server publishes."""
+        issued = self.control_plane.authority.issue_cert(user, common_name=user, organization_name=group)
+        file = self.control_plane.directory / f"{user}.pem"
+        file.write_bytes(issued.private_key_and_cert_chain_pem.bytes())
+        return file
+
+
+@pytest.fixture(scope="module")
+def serving(shared_control_plane: ControlPlane) -> Iterator[Serving]:
+    api = shared_control_plane.api
+    for name in ("reader", "stranger"):
+        api.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": "default"}})
+    rules = [{"nonResourceURLs": ["/metrics", "/configz", "/metrics/resources"], "verbs": ["get"]}]
+    subjects: list[Object] = [
+        {"kind": "ServiceAccount", "name": "reader", "namespace": "default"},
+        {"kind": "User", "name": "cert-reader", "apiGroup": "rbac.authorization.k8s.io"},
+    ]
+    role = {"kind": "ClusterRole", "name": "metrics", "apiGroup": "rbac.authorization.k8s.io"}
+    shared_control_plane.kubectl(
+        "create",
+        "-f",
+        "-",
+        stdin=yaml.safe_dump_all(
+            [
+                {"apiVersion": RBAC, "kind": "ClusterRole", "metadata": {"name": "metrics"}, "rules": rules},
+                {
+                    "apiVersion": RBAC,
+                    "kind": "ClusterRoleBinding",
+                    "metadata": {"name": "metrics"},
+                    "roleRef": role,
+                    "subjects": subjects,
+                },
+            ]
+        ),
+    )
+    user = shared_control_plane.user_kubeconfig("system:kube-scheduler")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    process = start(
+        shared_control_plane,
+        {"leaderElection": {"leaderElect": True}},
+        name="serving",
+        options=[
+            "--bind-address=127.0.0.1",
+            f"--secure-port={port}",
+            f"--authentication-kubeconfig={user}",
+            f"--authorization-kubeconfig={user}",
+        ],
+        serves=True,
+    )
+
+    try:
+        wait_until(lambda: '"msg": "serving"' in process.log.read_text(), "the scheduler to serve")
+        yield Serving(shared_control_plane, process, f"https://127.0.0.1:{port}")
+    finally:
+        process.kill()
+
+
+def test_health_is_open(serving: Serving) -> None:
+    wait_until(lambda: serving.get("/readyz").is_success, "the scheduler to be ready")
+    report = serving.get("/readyz?verbose")
+    for check in ("ping", "leaderElection", "shutdown", "sched-handler-sync"):
+        assert f"[+]{check} ok" in report.text
+    assert "[+]leaderElection ok" in serving.get("/healthz?verbose").text
+    assert serving.get("/livez").text == "ok"
+
+
+def test_strangers_are_refused_as_the_api_server_says(serving: Serving) -> None:
+    nobody = serving.get("/metrics")
+    assert nobody.status_code == 403
+    assert nobody.json()["message"] == 'forbidden: User "system:anonymous" cannot get path "/metrics"'
+    assert serving.get("/metrics", token="invalid").status_code == 401
+    stranger = serving.get("/metrics", token=serving.token("stranger"))
+    assert stranger.status_code == 403
+    assert 'User "system:serviceaccount:default:stranger" cannot get path "/metrics"' in stranger.json()["message"]
+    # Headers of a proxy count only with the proxy's certificate.
+    named = {"X-Remote-User": "admin", "X-Remote-Group": "system:masters"}
+    assert serving.get("/metrics", headers=named).status_code == 403
+
+
+def test_who_may_reads_metrics_and_configuration(serving: Serving) -> None:
+    token = serving.token("reader")
+    assert "scheduler_" in serving.get("/metrics", token=token).text
+    config = serving.get("/configz", token=token).json()["componentconfig"]
+    assert config["leaderElection"]["leaseDuration"] == "15s"
+    assert serving.get("/other", token=token).status_code == 403
+
+
+def test_a_client_certificate_names_its_user(serving: Serving) -> None:
+    assert serving.get("/metrics", certificate=serving.certificate("cert-reader")).is_success
+    refused = serving.get("/metrics", certificate=serving.certificate("cert-stranger"))
+    assert refused.status_code == 403
+    assert 'User "cert-stranger"' in refused.json()["message"]
+    masters = serving.certificate("operator", "system:masters")
+    assert serving.get("/metrics", certificate=masters).is_success
+    assert serving.get("/other", certificate=masters).status_code == 404

@@ -1,0 +1,112 @@
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from extender_service.serving.authentication import Authenticator, ClientAuthorities, ProxyHeaders
+from extender_service.serving.peer_certificates import PeerCertificate
+from extender_service.serving.users import ANONYMOUS, UnauthenticatedError, UserInfo
+from tests.support.clock import Clock
+
+CLIENT_CA, PROXY_CA, OTHER_CA = b"client", b"proxy", b"other"
+READER = UserInfo("reader", "uid", ("team",), (("scope", ("a", "b")),))
+
+
+class Tokens:
+    """Reviews tokens, and counts that."""
+
+    def __init__(self) -> None:
+        self.reviewed: list[str] = []
+        self.is_down = False
+
+    async def __call__(self, token: str) -> UserInfo | None:
+        self.reviewed.append(token)
+        if self.is_down:
+            raise UnauthenticatedError("nobody answers")
+        return READER if token == "good" else None
+
+
+class Gate:
+    def __init__(self, *, has_reviews: bool = True, names: Sequence[str] = ()) -> None:
+        self.tokens = Tokens()
+        self.clock = Clock()
+        review = self.tokens if has_reviews else None
+        self.authenticator = Authenticator(review, cache_seconds=10, clock=self.clock)
+        headers = ProxyHeaders(tuple(names))
+        self.authenticator.authorities = ClientAuthorities(frozenset([CLIENT_CA]), frozenset([PROXY_CA]), headers)
+
+    def user(self, *headers: tuple[str, str], certificate: PeerCertificate | None = None) -> UserInfo:
+        return asyncio.run(self.authenticator.authenticate(headers, certificate))
+
+
+def of(authority: bytes, name: str = "someone", *organizations: str) -> PeerCertificate:
+    return PeerCertificate(name, organizations, frozenset([b"leaf", authority]))
+
+
+def bearer(token: str) -> tuple[str, str]:
+    return "authorization", f"Bearer {token}"
+
+
+def test_a_caller_without_credentials_is_anonymous() -> None:
+    assert Gate().user() == ANONYMOUS
+    assert Gate().user(("authorization", "Basic abc")) == ANONYMOUS
+    assert Gate().user(("x-remote-user", "admin")) == ANONYMOUS
+
+
+def test_a_token_names_its_user() -> None:
+    assert Gate().user(bearer("good")) == UserInfo("reader", "uid", ("team", "system:authenticated"), READER.extra)
+    with pytest.raises(UnauthenticatedError, match="invalid bearer token"):
+        Gate().user(bearer("bad"))
+
+
+def test_without_an_api_server_tokens_do_not_count() -> None:
+    assert Gate(has_reviews=False).user(bearer("good")) == ANONYMOUS
+
+
+def test_answers_about_tokens_count_for_ten_seconds_and_failures_do_not() -> None:
+    gate = Gate()
+    for _ in range(2):
+        gate.user(bearer("good"))
+        with pytest.raises(UnauthenticatedError):
+            gate.user(bearer("bad"))
+    assert gate.tokens.reviewed == ["good", "bad"]
+    gate.clock.pass_seconds(10)
+    gate.tokens.is_down = True
+    for _ in range(2):
+        with pytest.raises(UnauthenticatedError, match="nobody answers"):
+            gate.user(bearer("good"))
+    assert gate.tokens.reviewed == ["good", "bad", "good", "good"]
+
+
+def test_a_certificate_names_its_user_and_groups() -> None:
+    gate = Gate()
+    assert gate.user(certificate=of(CLIENT_CA, "ann", "ops")) == UserInfo("ann", groups=("ops", "system:authenticated"))
+    # It comes before a token.
+    assert gate.user(bearer("bad"), certificate=of(CLIENT_CA, "ann")).name == "ann"
+
+
+def test_a_certificate_of_no_authority_that_counts_is_no_user_but_a_token_beside_it_is() -> None:
+    with pytest.raises(UnauthenticatedError, match="of no authority"):
+        Gate().user(certificate=of(OTHER_CA))
+    assert Gate().user(bearer("good"), certificate=of(OTHER_CA)).name == "reader"
+
+
+def test_a_proxy_names_the_user_in_headers() -> None:
+    headers = [
+        ("x-remote-user", "ann"),
+        ("x-remote-group", "ops"),
+        ("x-remote-group", "dev"),
+        ("x-remote-extra-acme%2fteam", "blue"),
+    ]
+    user = Gate(names=["front-proxy"]).user(*headers, certificate=of(PROXY_CA, "front-proxy"))
+    assert user == UserInfo("ann", groups=("ops", "dev", "system:authenticated"), extra=(("acme/team", ("blue",)),))
+
+
+@pytest.mark.parametrize("certificate", [of(CLIENT_CA, "front-proxy"), of(PROXY_CA, "other")])
+def test_headers_of_others_do_not_count(certificate: PeerCertificate) -> None:
+    gate = Gate(names=["front-proxy"])
+    if certificate.is_of(frozenset([CLIENT_CA])):
+        assert gate.user(("x-remote-user", "admin"), certificate=certificate).name == "front-proxy"
+    else:
+        with pytest.raises(UnauthenticatedError):
+            gate.user(("x-remote-user", "admin"), certificate=certificate)
