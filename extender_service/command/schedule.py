@@ -8,7 +8,6 @@ import asyncio
 import logging
 import signal
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -29,6 +28,7 @@ from extender_service.command.start_error import StartError
 from extender_service.config.dump import dump_config
 from extender_service.framework.profiles import Profiles
 from extender_service.framework.queueing_hints import queueing_hints
+from extender_service.framework.recording import Recorder
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.credentials.lookup import Credentials, load_credentials
@@ -44,6 +44,7 @@ from extender_service.queue.scheduling_queue import SchedulingQueue
 from extender_service.scheduler.event_handlers import EventHandlers
 from extender_service.scheduler.pod_lister import PodLister
 from extender_service.scheduler.scheduler import Scheduler, nominations
+from extender_service.scheduler.scheduler_metrics import SchedulerMetrics, SchedulerState
 from extender_service.scheduling.engine import Engine
 
 log = logging.getLogger(__name__)
@@ -51,6 +52,7 @@ log = logging.getLogger(__name__)
 # How long the writes under way may take after SIGTERM, and then the events. Meanwhile no other replica leads.
 _GRACE_SECONDS = 10.0
 _EVENTS_SECONDS = 1.0
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 def schedule(options: ScheduleOptions) -> int:
@@ -128,11 +130,33 @@ class _Program:
         self._api_server = api_server
         self._events = events
         self._candidacy = candidacy
-        self._queue, self._scheduler, handlers = _scheduler(options, setup, cluster, api_server, events, candidacy)
+        self._metrics = MetricsRegistry(
+            version("extender-service"),
+            cluster,
+            api_server.states,
+            events=events.counts,
+            refusals={} if listener is None else listener.refusals,
+        )
+        registry = self._metrics.prometheus
+        self._queue, self._scheduler, handlers, engine = _scheduler(
+            options,
+            setup,
+            cluster,
+            api_server,
+            events,
+            candidacy,
+            SchedulerMetrics(registry, time.monotonic),
+            self._metrics.framework,
+        )
+        elector = candidacy.elector
+        slow_paths = None if elector is None else lambda: elector.slow_paths
+        state = SchedulerState(
+            self._queue.pending_counts, engine.binder.__len__, lambda: candidacy.is_leading, slow_paths
+        )
+        registry.register(state)
         api_server.handle_with(handlers.handler)
         self._listener = listener
         self._is_synced = False
-        elector = candidacy.elector
         election = {} if elector is None else {"leaderElection": elector.health_problem}
         self._health = Health({**election, "sched-handler-sync": self._sync_problem}, election)
         self._stop = asyncio.Event()
@@ -141,7 +165,7 @@ class _Program:
     async def run(self) -> None:
         """Schedule until SIGTERM or SIGINT. Raises an ExceptionGroup with LeaseLostError."""
         loop = asyncio.get_running_loop()
-        for each in (signal.SIGTERM, signal.SIGINT):
+        for each in _SIGNALS:
             loop.add_signal_handler(each, self._end)
         async with self._serving(), asyncio.TaskGroup() as tasks:
             recording = tasks.create_task(self._events.run())
@@ -155,15 +179,8 @@ class _Program:
         if self._listener is None:
             yield
             return
-        metrics = MetricsRegistry(
-            version("extender-service"),
-            self._cluster,
-            self._api_server.states,
-            events=self._events.counts,
-            refusals=self._listener.refusals,
-        )
         routes = [
-            *operations_routes(self._health, metrics.exposition),
+            *operations_routes(self._health, self._metrics.exposition),
             configuration_route(self._setup.config),
         ]
         async with self._listener.serving(routes):
@@ -173,6 +190,9 @@ class _Program:
         return None if self._is_synced else "waiting for handlers to sync"
 
     def _end(self) -> None:
+        loop = asyncio.get_running_loop()
+        for each in _SIGNALS:
+            loop.remove_signal_handler(each)  # a second one ends the process at once
         self._health.drain()
         self._stop.set()
         self._queue.close()
@@ -221,8 +241,12 @@ def _scheduler(
     api_server: ApiServer,
     events: EventRecorder,
     candidacy: Candidacy,
-) -> tuple[SchedulingQueue, Scheduler, EventHandlers]:
+    metrics: SchedulerMetrics,
+    recorder: Recorder,
+) -> tuple[SchedulingQueue, Scheduler, EventHandlers, Engine]:
     by_name = setup.profiles(cluster, api_server)
+    for profile in by_name.values():
+        profile.recorder = recorder
     profiles = Profiles(by_name)
     pending = PodLister()
     uses_hints = options.gates.gates.scheduler_queueing_hints
@@ -230,7 +254,7 @@ def _scheduler(
         by_name,
         {name: queueing_hints(profile.rejecting, enabled=uses_hints) for name, profile in by_name.items()},
         clock=time.monotonic,
-        metrics=_NoMetrics(),
+        metrics=metrics,
         is_pending=pending.__contains__,
         namespace_labels=cluster.workloads.namespace_labels,
         uses_hints=uses_hints,
@@ -244,20 +268,14 @@ def _scheduler(
         may_bind=candidacy.require_lead,
         nominated_for=nominations(cluster, queue),
     )
-    scheduler = Scheduler(engine, queue, pending, api_server, events.record, sleep=asyncio.sleep, wall_clock=time.time)
-    return queue, scheduler, EventHandlers(cluster, queue, profiles, pending, uses_hints=uses_hints)
-
-
-class _NoMetrics:
-    """Counts of the queue."""
-
-    def __init__(self) -> None:
-        self.counts: Counter[tuple[str, str]] = Counter()
-
-    def incoming(self, queue: str, event: str) -> None:
-        """Count a pod that an event brought to a queue."""
-        self.counts[queue, event] += 1
-
-    def rejected(self, plugin: str, profile: str, change: int) -> None:
-        """Count one more or one fewer pod that a plugin rejected."""
-        self.counts[plugin, profile] += change
+    scheduler = Scheduler(
+        engine,
+        queue,
+        pending,
+        api_server,
+        events.record,
+        sleep=asyncio.sleep,
+        wall_clock=time.time,
+        metrics=metrics,
+    )
+    return queue, scheduler, EventHandlers(cluster, queue, profiles, pending, uses_hints=uses_hints), engine

@@ -20,6 +20,9 @@ class Recorder(Protocol):
     def record_plugin(self, plugin: str, point: str, status: str, seconds: float) -> None:
         """Note a call of one plugin."""
 
+    def record_permit_wait(self, status: str, seconds: float) -> None:
+        """Note how long a pod waited in Permit, and how that ended."""
+
 
 class Recorded(Protocol):
     """An object whose extension points a recorder can time."""

@@ -3,6 +3,7 @@
 from prometheus_client import CollectorRegistry, Histogram
 
 _POINT_SECONDS = tuple(0.0001 * 2**power for power in range(12))
+_WAIT_SECONDS = tuple(0.001 * 2**power for power in range(15))
 _PLUGIN_SECONDS = tuple(0.00001 * 1.5**power for power in range(20))
 
 
@@ -31,6 +32,13 @@ class FrameworkMetrics:
             buckets=_PLUGIN_SECONDS,
             registry=registry,
         )
+        self._permit_waits = Histogram(
+            "scheduler_permit_wait_duration_seconds",
+            "Time for which pods waited in Permit.",
+            ["result"],
+            buckets=_WAIT_SECONDS,
+            registry=registry,
+        )
         # Kept by labels, as `labels()` costs more than observing.
         self._of_point: dict[tuple[str, str, str], Histogram] = {}
         self._of_plugin: dict[tuple[str, str, str], Histogram] = {}
@@ -51,6 +59,10 @@ class FrameworkMetrics:
         if histogram is None:
             histogram = self._of_plugin[key] = self._plugins.labels(*key)
         self._note(histogram, seconds)
+
+    def record_permit_wait(self, status: str, seconds: float) -> None:
+        """Note how long a pod waited in Permit, and how that ended."""
+        self._permit_waits.labels(status).observe(seconds)
 
     def count(self) -> None:
         """Add the noted durations to the histograms."""

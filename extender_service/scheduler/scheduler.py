@@ -29,8 +29,9 @@ from extender_service.kube.writing.event_recorder import Occurrence
 from extender_service.queue.queued_pod import QueuedPodInfo
 from extender_service.queue.scheduling_queue import SchedulingQueue
 from extender_service.scheduler.attempt import Outcome, Preemption, attempt
+from extender_service.scheduler.attempt_metrics import AttemptMetrics, UncountedAttempts
 from extender_service.scheduler.eviction import Evictions, PodApi
-from extender_service.scheduler.failure import SCHEDULER_ERROR, Failure, words
+from extender_service.scheduler.failure import SCHEDULER_ERROR, UNSCHEDULABLE, Failure, words
 from extender_service.scheduler.pod_lister import PodLister
 from extender_service.scheduler.pod_status import failure_patch
 from extender_service.scheduler.pod_writes import PodWrites
@@ -45,6 +46,8 @@ log = logging.getLogger(__name__)
 # How often the queue is looked through for pods whose backoff is over, and for those that waited too long.
 FLUSH_BACKOFF_SECONDS: Final = 1.0
 FLUSH_LEFTOVER_SECONDS: Final = 30.0
+
+UNCOUNTED: Final = UncountedAttempts()
 
 Record = Callable[[Occurrence], None]
 
@@ -62,6 +65,7 @@ class Scheduler:
         *,
         sleep: Sleep,
         wall_clock: WallClock,
+        metrics: AttemptMetrics = UNCOUNTED,
     ) -> None:
         self._engine = engine
         self._queue = queue
@@ -70,6 +74,7 @@ class Scheduler:
         self._record = record
         self._sleep = sleep
         self._wall_clock = wall_clock
+        self._metrics = metrics
         self._writes = PodWrites(sleep)
         self._evictions = Evictions(api, self._writes, record, wall_clock)
         self._background: set[asyncio.Task[None]] = set()
@@ -108,7 +113,10 @@ class Scheduler:
             self._queue.done(pod_uid(pod))
             return
         cycle = self._queue.scheduling_cycle
-        match self._attempt(pod):
+        self._metrics.begun(info)
+        outcome = self._attempt(pod)
+        self._metrics.decided(info, ran_post_filter=bool(profile.post_filter) and _is_unfit(outcome))
+        match outcome:
             case Placement() as placement:
                 self._queue.nominator.remove(pod)
                 self._start(self._bind(info, pod, placement))
@@ -141,6 +149,7 @@ class Scheduler:
         else:
             log.info("bound a pod", extra={"pod": pod_name(pod), "node": placement.node_name})
             self._record(pod_events.scheduled(pod_reference(pod), placement.node_name))
+            self._metrics.scheduled(info)
             self._queue.done(pod_uid(pod))
 
     def _fail_binding(self, info: QueuedPodInfo, pod: Pod, failure: Failure) -> None:
@@ -176,6 +185,8 @@ class Scheduler:
             self._queue.nominator.remove(pod)
             failed = msgspec.structs.replace(preemption.fit_error, post_filter=f"preemption: {words(error)}")
             failure = Failure.unfit(failed, nomination=None)
+        else:
+            self._metrics.preempted(len(preemption.victims))
         self._fail(info, pod, failure, cycle)
 
     def _fail(self, info: QueuedPodInfo, pod: Pod, failure: Failure, cycle: int | None = None) -> None:
@@ -183,6 +194,7 @@ class Scheduler:
 
         As in kube-scheduler, the `cycle` is the queue's current one unless it is given.
         """
+        self._metrics.failed(info, is_unschedulable=failure.reason == UNSCHEDULABLE)
         if failure.fit_error is not None:
             info.unschedulable_plugins = failure.fit_error.plugins
             info.pending_plugins = failure.fit_error.pending_plugins
@@ -211,6 +223,10 @@ class Scheduler:
         while True:
             await self._sleep(seconds)
             act()
+
+
+def _is_unfit(outcome: Outcome) -> bool:
+    return isinstance(outcome, Preemption) or (isinstance(outcome, Failure) and outcome.fit_error is not None)
 
 
 def nominations(cluster: Cluster, queue: SchedulingQueue) -> Callable[[Pod], list[Nomination]]:

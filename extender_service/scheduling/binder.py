@@ -66,6 +66,9 @@ class Binder:
         under_way.task.add_done_callback(lambda _: self._under_way.pop(uid, None))
         return under_way
 
+    def __len__(self) -> int:
+        return len(self._under_way)
+
     def under_way(self, uid: str) -> UnderWay | None:
         """Return the binding of a pod that is under way, None if there is none. The pod need not be assumed yet."""
         return self._under_way.get(uid)

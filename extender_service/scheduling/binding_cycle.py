@@ -137,10 +137,14 @@ class BindingCycle:
         waiting = self._waiting
         if waiting is None:
             return
+        started = self.clock()
         try:
             rejection = await waiting.wait()
         finally:
             self._stop_waiting(waiting)
+        if self.recorder is not None:
+            code = Code.SUCCESS if rejection is None else rejection.code
+            self.recorder.record_permit_wait(code.label, self.clock() - started)
         if rejection is not None:
             text = f'waiting on Permit plugin "{rejection.plugin}": {rejection.message}'
             raise RejectedError(text, rejection)

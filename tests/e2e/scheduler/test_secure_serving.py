@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tests.e2e.support.control_plane import ControlPlane
-from tests.e2e.support.objects import Object
+from tests.e2e.support.objects import Object, node, pod
 from tests.e2e.support.processes import Process
 from tests.e2e.support.waiting import wait_until
 from tests.e2e.support.whole_scheduler import start
@@ -126,10 +126,32 @@ def test_strangers_are_refused_as_the_api_server_says(serving: Serving) -> None:
 
 def test_who_may_reads_metrics_and_configuration(serving: Serving) -> None:
     token = serving.token("reader")
-    assert "scheduler_" in serving.get("/metrics", token=token).text
+    metrics = serving.get("/metrics", token=token).text
+    assert 'scheduler_pending_pods{queue="active"} 0.0' in metrics
+    assert 'leader_election_master_status{name="kube-scheduler"} 1.0' in metrics
     config = serving.get("/configz", token=token).json()["componentconfig"]
     assert config["leaderElection"]["leaseDuration"] == "15s"
     assert serving.get("/other", token=token).status_code == 403
+
+
+def test_metrics_show_what_happened_to_pods(serving: Serving) -> None:
+    token, api = serving.token("reader"), serving.control_plane.api
+    api.create(node("a", cpu="1"), pod("fits", requests={"cpu": "1"}), pod("big", requests={"cpu": "100"}))
+
+    def value(series: str) -> float:
+        lines = serving.get("/metrics", token=token).text.splitlines()
+        return next((float(line.rpartition(" ")[2]) for line in lines if line.startswith(series + " ")), 0.0)
+
+    def attempts(result: str) -> float:
+        return value(f'scheduler_schedule_attempts_total{{profile="default-scheduler",result="{result}"}}')
+
+    wait_until(lambda: attempts("scheduled") == 1, "a pod to be bound")
+    wait_until(lambda: attempts("unschedulable"), "a pod to be refused")
+    assert value('scheduler_pending_pods{queue="unschedulable"}') == 1
+    assert value('scheduler_unschedulable_pods{plugin="NodeResourcesFit",profile="default-scheduler"}') == 1
+    assert value('scheduler_queue_incoming_pods_total{event="PodAdd",queue="active"}') == 2
+    assert value("scheduler_preemption_attempts_total") >= 1
+    assert value('scheduler_pod_scheduling_sli_duration_seconds_count{attempts="1"}') == 1
 
 
 def test_a_client_certificate_names_its_user(serving: Serving) -> None:
@@ -140,3 +162,13 @@ def test_a_client_certificate_names_its_user(serving: Serving) -> None:
     masters = serving.certificate("operator", "system:masters")
     assert serving.get("/metrics", certificate=masters).is_success
     assert serving.get("/other", certificate=masters).status_code == 404
+
+
+def test_a_leader_whose_lease_is_taken_ends_also_while_it_serves(serving: Serving) -> None:
+    """Comes last: it ends the scheduler."""
+    api = serving.control_plane.api
+    lease = api.get("Lease", "kube-scheduler", namespace="kube-system", api_version="coordination.k8s.io/v1")
+    api.patch(lease, patch={"spec": {"holderIdentity": "somebody_else"}})
+    wait_until(lambda: serving.process.exit_code is not None, "the scheduler to end", 10)
+    assert serving.process.exit_code == 1
+    assert "Traceback" not in serving.process.log.read_text()

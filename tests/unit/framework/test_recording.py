@@ -34,6 +34,9 @@ class Recorder:
         self._note_seconds(point, seconds)
         self.points.append((point, status))
 
+    def record_permit_wait(self, status: str, seconds: float) -> None:
+        raise AssertionError("nothing waits here")
+
     def record_plugin(self, plugin: str, point: str, status: str, seconds: float) -> None:
         self._note_seconds(point, seconds)
         self.plugins.append((plugin, point, status))

@@ -1,0 +1,166 @@
+"""The scheduler's metrics for Prometheus, under kube-scheduler's names and labels (pkg/scheduler/metrics/metrics.go).
+
+docs/scheduler.md lists all metrics of kube-scheduler, with what stands for each here.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from extender_service.queue.queued_pod import QueuedPodInfo
+from extender_service.seams import Clock
+
+# From this number of attempts on, pods are counted together.
+_MOST_ATTEMPTS = 15
+_ATTEMPT_SECONDS = tuple(0.001 * 2**power for power in range(15))
+_SLI_SECONDS = tuple(0.01 * 2**power for power in range(20))
+
+
+class SchedulerMetrics:
+    """Counts attempts (AttemptMetrics) and what happens in the queue (QueueMetrics). `clock` is the queue's."""
+
+    def __init__(self, registry: CollectorRegistry, clock: Clock) -> None:
+        self._clock = clock
+        # When the attempts that have not ended began, by the pod's UID.
+        self._begun_at: dict[str, float] = {}
+        self._attempts = Counter(
+            "scheduler_schedule_attempts",
+            "Attempts to schedule pods: scheduled, unschedulable (no node is right), or error.",
+            ["result", "profile"],
+            registry=registry,
+        )
+        self._attempt_seconds = Histogram(
+            "scheduler_scheduling_attempt_duration_seconds",
+            "Time of an attempt, with its binding.",
+            ["result", "profile"],
+            buckets=_ATTEMPT_SECONDS,
+            registry=registry,
+        )
+        self._algorithm_seconds = Histogram(
+            "scheduler_scheduling_algorithm_duration_seconds",
+            "Time to choose a node.",
+            buckets=_ATTEMPT_SECONDS,
+            registry=registry,
+        )
+        self._sli_seconds = Histogram(
+            "scheduler_pod_scheduling_sli_duration_seconds",
+            "Time from a pod's first way into the active queue to its binding, over all attempts.",
+            ["attempts"],
+            buckets=_SLI_SECONDS,
+            registry=registry,
+        )
+        self._attempts_of_pod = Histogram(
+            "scheduler_pod_scheduling_attempts",
+            "Attempts until a pod was bound.",
+            buckets=(1, 2, 4, 8, 16),
+            registry=registry,
+        )
+        self._incoming = Counter(
+            "scheduler_queue_incoming_pods",
+            "Pods that an event brought to a queue.",
+            ["queue", "event"],
+            registry=registry,
+        )
+        self._unschedulable = Gauge(
+            "scheduler_unschedulable_pods",
+            "Pods that a plugin rejected in their last attempt; a pod counts for each such plugin.",
+            ["plugin", "profile"],
+            registry=registry,
+        )
+        self._preemptions = Counter(
+            "scheduler_preemption_attempts", "Attempts to make room by deleting pods.", registry=registry
+        )
+        self._victims = Histogram(
+            "scheduler_preemption_victims",
+            "Pods deleted to make room for one.",
+            buckets=(1, 2, 4, 8, 16, 32, 64),
+            registry=registry,
+        )
+
+    def incoming(self, queue: str, event: str) -> None:
+        """Count a pod that an event brought to a queue."""
+        self._incoming.labels(queue, event).inc()
+
+    def rejected(self, plugin: str, profile: str, change: int) -> None:
+        """Count one more or one fewer pod that a plugin rejected in its last attempt."""
+        self._unschedulable.labels(plugin, profile).inc(change)
+
+    def begun(self, info: QueuedPodInfo) -> None:
+        """Note that an attempt begins."""
+        self._begun_at[info.pod.metadata.uid] = self._clock()
+
+    def decided(self, info: QueuedPodInfo, *, ran_post_filter: bool) -> None:
+        """Note that the nodes were judged, and whether PostFilter ran."""
+        self._algorithm_seconds.observe(self._clock() - self._begun_at[info.pod.metadata.uid])
+        if ran_post_filter:
+            self._preemptions.inc()
+
+    def preempted(self, victims: int) -> None:
+        """Note that so many victims were deleted for a pod."""
+        self._victims.observe(victims)
+
+    def scheduled(self, info: QueuedPodInfo) -> None:
+        """Note that the pod is bound."""
+        self._end(info, "scheduled")
+        self._attempts_of_pod.observe(info.attempts)
+        if info.first_attempt_at is not None:
+            attempts = str(info.attempts) if info.attempts < _MOST_ATTEMPTS else f"{_MOST_ATTEMPTS}+"
+            self._sli_seconds.labels(attempts).observe(self._clock() - info.first_attempt_at)
+
+    def failed(self, info: QueuedPodInfo, *, is_unschedulable: bool) -> None:
+        """Note that the attempt failed: no node is right, or else an error occurred."""
+        self._end(info, "unschedulable" if is_unschedulable else "error")
+
+    def _end(self, info: QueuedPodInfo, result: str) -> None:
+        profile = info.pod.spec.scheduler_name
+        self._attempts.labels(result, profile).inc()
+        begun_at = self._begun_at.pop(info.pod.metadata.uid, None)
+        if begun_at is not None:
+            self._attempt_seconds.labels(result, profile).observe(self._clock() - begun_at)
+
+
+class SchedulerState(Collector):
+    """What a scrape reads from the scheduler: who waits where, bindings under way, and whether this process leads."""
+
+    def __init__(
+        self,
+        pending: Callable[[], Mapping[str, int]],
+        bindings: Callable[[], int],
+        is_leading: Callable[[], bool],
+        slow_paths: Callable[[], int] | None,
+    ) -> None:
+        """`slow_paths` returns how often a renewal of the lease read it first; None without an election."""
+        self._pending = pending
+        self._bindings = bindings
+        self._is_leading = is_leading
+        self._slow_paths = slow_paths
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics as they are now."""
+        waiting = GaugeMetricFamily(
+            "scheduler_pending_pods",
+            "Pods that wait, by queue: active, backoff, unschedulable or gated.",
+            labels=["queue"],
+        )
+        for queue, count in self._pending().items():
+            waiting.add_metric([queue], count)
+        yield waiting
+        running = GaugeMetricFamily(
+            "scheduler_goroutines", "Bindings under way (in kube-scheduler, goroutines).", labels=["operation"]
+        )
+        running.add_metric(["binding"], self._bindings())
+        yield running
+        if self._slow_paths is None:
+            return
+        leads = GaugeMetricFamily(
+            "leader_election_master_status", "1 if this process leads, 0 if it waits.", labels=["name"]
+        )
+        leads.add_metric(["kube-scheduler"], int(self._is_leading()))
+        yield leads
+        slow = GaugeMetricFamily(
+            "leader_election_slowpath_total", "Renewals of the lease that had to read it first.", labels=["name"]
+        )
+        slow.add_metric(["kube-scheduler"], self._slow_paths())
+        yield slow

@@ -1,0 +1,98 @@
+from prometheus_client import CollectorRegistry
+
+from extender_service.queue.queued_pod import QueuedPodInfo
+from extender_service.scheduler.scheduler_metrics import SchedulerMetrics, SchedulerState
+from tests.support.clock import Clock
+from tests.support.event_loop import in_event_loop
+from tests.support.objects import make_node, make_pod
+from tests.support.scheduler_world import SchedulerWorld, whole
+
+
+class Counted:
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.clock = Clock()
+        self.metrics = SchedulerMetrics(self.registry, self.clock)
+
+    def value(self, name: str, **labels: str) -> float | None:
+        return self.registry.get_sample_value(name, labels)
+
+
+def info(name: str, attempts: int = 1) -> QueuedPodInfo:
+    pod = whole(make_pod(name))
+    return QueuedPodInfo(pod, 1000.0, key=f"default/{name}", attempts=attempts, first_attempt_at=1000.0)
+
+
+def test_an_attempt_that_ends_well_counts_with_its_binding() -> None:
+    counted = Counted()
+    pod = info("a", attempts=3)
+    counted.metrics.begun(pod)
+    counted.clock.pass_seconds(0.5)
+    counted.metrics.decided(pod, ran_post_filter=False)
+    counted.clock.pass_seconds(1.5)
+    counted.metrics.scheduled(pod)
+    labels = {"result": "scheduled", "profile": "default-scheduler"}
+    assert counted.value("scheduler_schedule_attempts_total", **labels) == 1
+    assert counted.value("scheduler_scheduling_attempt_duration_seconds_sum", **labels) == 2.0
+    assert counted.value("scheduler_scheduling_algorithm_duration_seconds_sum") == 0.5
+    assert counted.value("scheduler_pod_scheduling_sli_duration_seconds_sum", attempts="3") == 2.0
+    assert counted.value("scheduler_pod_scheduling_attempts_sum") == 3
+    assert counted.value("scheduler_preemption_attempts_total") == 0
+
+
+def test_failures_count_by_result() -> None:
+    counted = Counted()
+    for is_unschedulable in (True, True, False):
+        counted.metrics.begun(info("a"))
+        counted.metrics.decided(info("a"), ran_post_filter=is_unschedulable)
+        counted.metrics.failed(info("a"), is_unschedulable=is_unschedulable)
+    counted.metrics.preempted(3)
+    profile = "default-scheduler"
+    assert counted.value("scheduler_schedule_attempts_total", result="unschedulable", profile=profile) == 2
+    assert counted.value("scheduler_schedule_attempts_total", result="error", profile=profile) == 1
+    assert counted.value("scheduler_preemption_attempts_total") == 2
+    assert counted.value("scheduler_preemption_victims_sum") == 3
+
+
+def test_many_attempts_share_a_label() -> None:
+    counted = Counted()
+    for attempts in (14, 15, 16):
+        pod = info("a", attempts)
+        counted.metrics.begun(pod)
+        counted.metrics.scheduled(pod)
+    assert counted.value("scheduler_pod_scheduling_sli_duration_seconds_count", attempts="14") == 1
+    assert counted.value("scheduler_pod_scheduling_sli_duration_seconds_count", attempts="15+") == 2
+
+
+def test_the_queue_counts_what_comes_and_who_rejects() -> None:
+    counted = Counted()
+    counted.metrics.incoming("active", "PodAdd")
+    counted.metrics.rejected("NodeAffinity", "default-scheduler", 1)
+    counted.metrics.rejected("NodeAffinity", "default-scheduler", 1)
+    counted.metrics.rejected("NodeAffinity", "default-scheduler", -1)
+    assert counted.value("scheduler_queue_incoming_pods_total", queue="active", event="PodAdd") == 1
+    assert counted.value("scheduler_unschedulable_pods", plugin="NodeAffinity", profile="default-scheduler") == 1
+
+
+def test_a_scrape_shows_who_waits_and_who_leads() -> None:
+    registry = CollectorRegistry()
+    registry.register(SchedulerState(lambda: {"active": 2, "gated": 1}, lambda: 3, lambda: True, lambda: 4))
+    assert registry.get_sample_value("scheduler_pending_pods", {"queue": "active"}) == 2
+    assert registry.get_sample_value("scheduler_goroutines", {"operation": "binding"}) == 3
+    assert registry.get_sample_value("leader_election_master_status", {"name": "kube-scheduler"}) == 1
+    assert registry.get_sample_value("leader_election_slowpath_total", {"name": "kube-scheduler"}) == 4
+
+
+@in_event_loop
+async def test_the_scheduler_counts_its_attempts() -> None:
+    counted = Counted()
+    world = SchedulerWorld(make_node("a", {"cpu": "1", "pods": "10"}))
+    world.scheduler._metrics = counted.metrics
+    world.create(make_pod("fits", requests={"cpu": "1"}))
+    world.create(make_pod("does-not", requests={"cpu": "9"}))
+    world.attempt_all()
+    await world.scheduler.close()
+    profile = "default-scheduler"
+    assert counted.value("scheduler_schedule_attempts_total", result="scheduled", profile=profile) == 1
+    assert counted.value("scheduler_schedule_attempts_total", result="unschedulable", profile=profile) == 1
+    assert counted.metrics._begun_at == {}
