@@ -128,5 +128,7 @@ class RefusedPods:
         uid, asked = pod_uid(pod), np.packbits(is_asked).tobytes()
         unknown = unknown[:_MOST_UNKNOWN]
         refusal = Refusal(uid, body, asked, unknown, self._cluster.version, self._clock())
-        size = _BYTES_A_REFUSAL + 4 * len(uid) + len(body) + len(asked) + sum(100 + 4 * len(name) for name in unknown)
+        # What is written to grows in steps, and keeps the rest of the last one.
+        size = _BYTES_A_REFUSAL + 4 * len(uid) + len(body) * 9 // 8 + len(asked)
+        size += sum(100 + 4 * len(name) for name in unknown)
         self._by_uid.keep(uid, refusal, size)
