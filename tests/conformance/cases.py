@@ -1,6 +1,7 @@
 """Cases and verdicts as the oracle reads and writes them, one JSON object per line (see tests/oracle/README.md)."""
 
 import gzip
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,10 @@ class Case(msgspec.Struct):
 
 
 def read_lines(path: Path) -> Iterator[bytes]:
-    """Iterate over the lines of a file, unpacked if it is a .gz."""
+    """Iterate over the lines of a file, unpacked if it is a .gz, or of standard input if it is called "-"."""
+    if path == Path("-"):
+        yield from (line for line in sys.stdin.buffer if line.strip())
+        return
     with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
         yield from (line for line in file if line.strip())
 

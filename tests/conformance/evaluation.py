@@ -1,5 +1,6 @@
 """This project's verdict on a case, in the oracle's form."""
 
+import copy
 from typing import Any
 
 import msgspec
@@ -16,7 +17,7 @@ from extender_service.config.types import KubeSchedulerConfiguration
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.guard import CycleError
 from extender_service.framework.handle import Handle
-from extender_service.framework.interface import Score
+from extender_service.framework.interface import Filter, Score
 from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.profile import Profile
 from extender_service.framework.registry import Registry
@@ -29,7 +30,7 @@ from extender_service.framework.runtime import (
     run_pre_score,
     run_score,
 )
-from extender_service.framework.status import Code, Status
+from extender_service.framework.status import Code, Rejections, Status
 from extender_service.framework.verdicts import Verdicts
 from extender_service.kube.parsing.api_defaults import default_metadata
 from extender_service.kube.parsing.decoder import Decoder
@@ -49,6 +50,24 @@ _heads = Decoder(_Head)
 _decoders: dict[type[Object], Decoder[Any]] = {kind: Decoder(kind) for kind in KINDS.values()}
 
 
+def _failing_per_node(plugin: Filter) -> Filter:
+    """Let a plugin's failure be the verdict on each node, as in kube-scheduler; else it ends the cycle at once."""
+
+    class FailingPerNode(Filter):
+        name = plugin.name
+
+        def __init__(self) -> None:
+            """Needs neither arguments nor a handle."""
+
+        def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
+            try:
+                return plugin.filter(state, pod, nodes)
+            except PluginError as error:
+                return Rejections.where(np.ones(len(nodes), np.bool_), Status(Code.ERROR, (str(error),)))
+
+    return FailingPerNode()
+
+
 class Evaluation:
     """One case, set up: a cluster, the pod, and the profile that decides."""
 
@@ -63,6 +82,9 @@ class Evaluation:
         profiles = Registry(IN_TREE).profiles(_config(case), Handle(self.cluster, ClusterFile(self.cluster, [])))
         self.scheduler_names = list(profiles)
         self.profile: Profile = profiles[self.pod.spec.scheduler_name]
+        # Where preemption judges nodes, the profile itself does.
+        self.failing_per_node = copy.copy(self.profile)
+        self.failing_per_node.filter = tuple(_failing_per_node(plugin) for plugin in self.profile.filter)
 
     @property
     def nodes(self) -> NodeView:
@@ -167,7 +189,7 @@ def _judge_all(evaluation: Evaluation, state: CycleState, found: PreFilterOutcom
 
 def _judge(evaluation: Evaluation, state: CycleState, nodes: NodeView, found: PreFilterOutcome) -> Verdicts:
     nominated = evaluation.cluster.nominated_for(evaluation.pod, evaluation.scheduler_names)
-    return filter_nodes(evaluation.profile, state, evaluation.pod, nodes, nodes.exists, found, nominated)
+    return filter_nodes(evaluation.failing_per_node, state, evaluation.pod, nodes, nodes.exists, found, nominated)
 
 
 def _pre_filter(found: PreFilterOutcome, state: CycleState) -> dict[str, Any]:
@@ -207,13 +229,11 @@ def _failed_filter(error: Status) -> str:
 
 
 def _filter_by_plugin(evaluation: Evaluation, state: CycleState, found: PreFilterOutcome) -> dict[str, Any] | None:
-    if found.rejection is not None and found.rejection.code != Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-        return None
     if found.rejection is not None:
         return None
     names = evaluation.nodes.names
     by_plugin: dict[str, Any] = {}
-    for plugin in evaluation.profile.filter:
+    for plugin in evaluation.failing_per_node.filter:
         if plugin.name in state.skipped_filters:
             continue
         rejections = plugin.filter(state, evaluation.pod, evaluation.nodes)

@@ -4,9 +4,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from tests.conformance.cases import Case, Verdict
+from tests.conformance.cases import Case, Verdict, read_cases
 from tests.conformance.comparison import differences
 from tests.conformance.evaluation import evaluate
+
+_UNREADABLE = "unreadable"
 
 
 class Judgement(msgspec.Struct):
@@ -32,9 +34,30 @@ def judge(cases: Sequence[Case], references: Sequence[Verdict], only: Sequence[s
     ]
 
 
+def judge_lines(lines: Sequence[bytes], references: Sequence[Verdict], only: Sequence[str]) -> list[Judgement]:
+    """Judge cases as they are written; a line that is none counts as a case that differs. Raises ValueError, too."""
+    if len(lines) != len(references):
+        raise ValueError(f"there are {len(lines)} cases and {len(references)} verdicts")
+    return [
+        found for line, reference in zip(lines, references, strict=True) for found in _judge_line(line, reference, only)
+    ]
+
+
+def _judge_line(line: bytes, reference: Verdict, only: Sequence[str]) -> list[Judgement]:
+    try:
+        cases = read_cases(iter([line]))
+    except msgspec.DecodeError as error:
+        return [Judgement(str(reference.get("name")), _UNREADABLE, [f"this is no case: {error}"])]
+    return judge(cases, [reference], only)
+
+
 def _compare(case: Case, reference: Verdict, only: Sequence[str]) -> list[str]:
-    if "error" in reference:
-        return [f"the reference could not evaluate it: {reference['error']}"]
+    refusal = reference.get("error")
+    if refusal is not None:
+        return [f"the reference could not evaluate it: {refusal}"]
     # Normalised scores depend on which nodes all plugins together left: take the reference's.
-    ours = evaluate(case, reference["feasible"] if only else None)
+    try:
+        ours = evaluate(case, reference["feasible"] if only else None)
+    except Exception as error:  # whatever fails, the other cases are still judged
+        return [f"this project could not evaluate it: {type(error).__name__}: {error}"]
     return list(differences(ours, reference, only))

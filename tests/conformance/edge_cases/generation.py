@@ -1,0 +1,40 @@
+"""As many cases as asked for: fresh ones, and ones that are derived from those of both generators."""
+
+from collections.abc import Iterator, Sequence
+from itertools import cycle, islice
+
+import msgspec
+
+from tests.conformance import oracle
+from tests.conformance.edge_cases.case_builder import Item
+from tests.conformance.edge_cases.derivation import derived_case
+from tests.conformance.edge_cases.families import FAMILIES, fresh_case
+
+# Large clusters take long, so there are fewer of them.
+_LARGE_EVERY = 10
+_FIRST_GENERATORS_FAMILIES = 13
+# The seed of the cases that others are derived from, so that they are not among the fresh ones.
+_OF_OTHERS = 10**9
+
+
+def fresh_cases(seed: int, count: int, families: Sequence[str] = FAMILIES) -> Iterator[Item]:
+    """Yield cases of the families in turn; of the large ones, a tenth as many."""
+    turns = _turns(families)
+    for number, family in enumerate(islice(turns, count)):
+        yield fresh_case(family, seed, number)
+
+
+def _turns(families: Sequence[str]) -> Iterator[str]:
+    small = [family for family in families if family != "large"]
+    if len(small) in (0, len(families)):
+        return cycle(families)
+    return cycle([*small * _LARGE_EVERY, "large"])
+
+
+def derived_cases(seed: int, count: int) -> Iterator[Item]:
+    """Yield cases that are derived from one of ours and one of the first generator's in turn."""
+    ours = fresh_cases(seed + _OF_OTHERS, -(-count // 2), [family for family in FAMILIES if family != "large"])
+    theirs = iter(oracle.generate(seed, -(-count // 2 // _FIRST_GENERATORS_FAMILIES) + 1, []).splitlines())
+    for index in range(count):
+        source = next(ours) if index % 2 == 0 else msgspec.json.decode(next(theirs))
+        yield derived_case(source, seed, index)
