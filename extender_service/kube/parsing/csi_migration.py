@@ -61,10 +61,10 @@ BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
 BETA_REGION = "failure-domain.beta.kubernetes.io/region"
 ZONE_DELIMITER = "__"
 
+# csi-translation-lib leaves the zones of Azure's disks as they are.
 _TOPOLOGY_KEYS = {
     EBS: "topology.ebs.csi.aws.com/zone",
     GCE_PD: "topology.gke.io/zone",
-    AZURE_DISK: "topology.disk.csi.azure.com/zone",
     CINDER: "topology.cinder.csi.openstack.org/zone",
 }
 _EBS_VOLUME = re.compile(r"vol-[^/]*")

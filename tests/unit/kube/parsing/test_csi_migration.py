@@ -139,6 +139,10 @@ def test_regions_of_old_volumes_are_named_as_today() -> None:
 
 
 def test_a_driver_without_topology_changes_nothing() -> None:
+    disk = PersistentVolumeSpec(azure_disk=AzureDisk("/disks/1"))
+    in_zone = NodeSelector((NodeSelectorTerm((one_of(ZONE, "a"),)),))
+    assert translated_affinity(volume(disk, {ZONE: "a"}), AZURE_DISK) is None
+    assert translated_affinity(volume(disk, {}, (one_of(ZONE, "a"),)), AZURE_DISK) == in_zone
     portworx = PersistentVolumeSpec(portworx_volume=VolumeID("p"))
     assert translated_affinity(volume(portworx, {ZONE: "a"}), PORTWORX) is None
     assert translated_affinity(volume(ebs("vol-1")), EBS) is None
