@@ -109,7 +109,7 @@ def _checked(
     shape: RequestShape, ignored: frozenset[str], ignored_groups: frozenset[str]
 ) -> tuple[list[str], tuple[int, ...]]:
     """The requested resources that a node must have, in the order of their reasons; and how much of pods and of each of
-    them. Raises QuantityError."""
+    them. A sum that overflowed to less than nothing asks for nothing (SetMaxResource). Raises QuantityError."""
     requests = pod_requests(shape).amounts
     amount_of = dict(requests)
     checked = [name for name in (CPU, MEMORY, EPHEMERAL_STORAGE) if amount_of.get(name, 0) > 0]
@@ -117,7 +117,7 @@ def _checked(
     checked += sorted(
         name
         for name, amount in requests
-        if amount != 0
+        if amount > 0
         and is_scalar_resource(name)
         and not (is_extended_resource(name) and (name in ignored or name.partition("/")[0] in ignored_groups))
     )

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.status import Status, unschedulable
+from extender_service.kube.types.core import Container, ObjectMeta, Pod, PodSpec, ResourceRequirements
 from extender_service.plugins.node_resources.args import (
     NodeResourcesFitArgs,
     RequestedToCapacityRatioParam,
@@ -92,6 +93,19 @@ def test_extended_resources_can_be_ignored(args: dict[str, Any], ignored: set[st
     state, plugin = CycleState(pod), fit(world, **args)
     plugin.pre_filter(state, pod)
     assert rejected(plugin, state, pod, world) == [lacking(PlainNode("a", allocatable={"pods": 5}), wanted, ignored)]
+
+
+def test_an_amount_that_overflows_when_it_is_added_up_asks_for_nothing() -> None:
+    """Of two containers with the most that int64 holds, -2 is left; as less than nothing, Filter ignores it."""
+    world = empty_world()
+    world.handle.cluster.apply_node(PlainNode("a", allocatable={"pods": 5}).to_node())
+    world.handle.cluster.apply_pod(PlainPod("running", {GPU: 9 * 10**18}).to_pod("a"))
+    world.view = world.handle.cluster.view(None)
+    most = Container(resources=ResourceRequirements({GPU: str(2**63 - 1)}))
+    pod = Pod(ObjectMeta(name="new"), PodSpec(containers=(most, most)))
+    state, plugin = CycleState(pod), fit(world)
+    plugin.pre_filter(state, pod)
+    assert rejected(plugin, state, pod, world) == [None]
 
 
 def test_without_prefilter_there_is_no_filter() -> None:
