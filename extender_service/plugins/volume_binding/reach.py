@@ -39,7 +39,8 @@ def can_reach(nodes: NodeView, reach: Reach) -> Mask:
 def reach_volume(nodes: NodeView, volume: PersistentVolume, verdicts: VolumeVerdicts, asked: Mask) -> Mask:
     """Return for each node whether it can reach a volume: through the CSI driver where its plugin is migrated.
 
-    If the volume cannot be translated for the driver, `verdicts` get an error for those of these nodes in `asked`.
+    If the volume cannot be translated for the driver, none of these nodes can; `verdicts` get an error for those of
+    them in `asked`.
     """
     reached = can_reach(nodes, reach_of(volume))
     plugin = in_tree_plugin(volume.spec)
@@ -53,7 +54,7 @@ def reach_volume(nodes: NodeView, volume: PersistentVolume, verdicts: VolumeVerd
         translate_volume(volume, plugin)
     except TranslationError as error:
         verdicts.fail(f"could not translate pv: {error}", asked & migrated)
-        return reached | migrated
+        return reached & ~migrated
     affinity = translated_affinity(volume, plugin)
     through_driver = can_reach(nodes, None if affinity is None else parse_node_selector(affinity))
     return np.where(migrated, through_driver, reached)

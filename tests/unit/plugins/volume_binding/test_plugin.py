@@ -129,10 +129,10 @@ def test_a_claim_that_cannot_be_read_is_an_error_unless_the_node_is_out_anyway()
     assert found["a"].code == Code.ERROR
 
 
-def in_tree(volume_id: str, zone: str) -> PersistentVolume:
+def in_tree(volume_id: str, zone: str, name: str = "v") -> PersistentVolume:
     affinity = VolumeNodeAffinity(NodeSelector((NodeSelectorTerm((SelectorRequirement(ZONE, "In", (zone,)),)),)))
     return make_volume(
-        "v",
+        name,
         PersistentVolumeSpec(aws_elastic_block_store=AWSElasticBlockStore(volume_id), node_affinity=affinity),
     )
 
@@ -169,6 +169,20 @@ def test_a_volume_that_its_driver_cannot_take_over_is_an_error_where_it_is_migra
         "(aws://a/x)"
     )
     assert judged(storage_cluster(nodes, storage), "c") == {"migrated": Status(Code.ERROR, (error,)), "other": None}
+
+
+def test_of_two_volumes_that_drivers_cannot_take_over_the_first_is_the_error() -> None:
+    nodes = [make_node("migrated", labels={ZONE: "a"})]
+    storage: list[StorageObject] = [
+        make_csi_node("migrated", migrated=EBS),
+        *(make_claim(f"c{number}", f"v{number}") for number in (1, 2)),
+        *(in_tree(f"aws://a/{number}", "a", name=f"v{number}") for number in (1, 2)),
+    ]
+    error = (
+        "could not translate pv: failed to translate Kubernetes ID to EBS Volume ID Invalid format for AWS volume "
+        "(aws://a/1)"
+    )
+    assert judged(storage_cluster(nodes, storage), "c1", "c2") == {"migrated": Status(Code.ERROR, (error,))}
 
 
 def test_filter_needs_prefilter() -> None:
