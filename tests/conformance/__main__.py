@@ -43,10 +43,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     only = [name for name in options.only.split(",") if name]
     counts: dict[str, Counter[bool]] = {}
     failed: list[Failed] = []
+    chances: Counter[str] = Counter()
     for line, judgement in _judged(options.cases, options.verdicts, only):
         counts.setdefault(judgement.family, Counter())[judgement.agrees] += 1
+        chances.update(judgement.chances)
         if not judgement.agrees:
             failed.append(Failed(line, judgement))
+    for reason, times in chances.items():
+        print(f"left to chance, {times} times: {reason}")
     _report(counts, failed[: options.show])
     if options.minimise and failed:
         _minimise(failed[0].line, only, options.minimise)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from tests.conformance import chance
 from tests.conformance.cases import Case, Verdict, read_cases
 from tests.conformance.comparison import differences
 from tests.conformance.evaluation import evaluate
@@ -12,26 +13,24 @@ _UNREADABLE = "unreadable"
 
 
 class Judgement(msgspec.Struct):
-    """What differs on one case; nothing, if all agrees."""
+    """What differs on one case; nothing, if all agrees. `chances` are the reasons if chance explains all of it."""
 
     name: str
     family: str
     differences: list[str]
+    chances: list[str] = []
 
     @property
     def agrees(self) -> bool:
-        """Whether nothing differs."""
-        return not self.differences
+        """Whether nothing differs except what the reference leaves to chance."""
+        return not self.differences or bool(self.chances)
 
 
 def judge(cases: Sequence[Case], references: Sequence[Verdict], only: Sequence[str]) -> list[Judgement]:
     """Evaluate the cases and compare. Raises ValueError where cases and verdicts do not belong together."""
     if [case.name for case in cases] != [reference.get("name") for reference in references]:
         raise ValueError("the verdicts are not those of these cases, in the same order")
-    return [
-        Judgement(case.name, case.family, _compare(case, reference, only))
-        for case, reference in zip(cases, references, strict=True)
-    ]
+    return [_judge(case, reference, only) for case, reference in zip(cases, references, strict=True)]
 
 
 def judge_lines(lines: Sequence[bytes], references: Sequence[Verdict], only: Sequence[str]) -> list[Judgement]:
@@ -49,6 +48,11 @@ def _judge_line(line: bytes, reference: Verdict, only: Sequence[str]) -> list[Ju
     except msgspec.DecodeError as error:
         return [Judgement(str(reference.get("name")), _UNREADABLE, [f"this is no case: {error}"])]
     return judge(cases, [reference], only)
+
+
+def _judge(case: Case, reference: Verdict, only: Sequence[str]) -> Judgement:
+    found = _compare(case, reference, only)
+    return Judgement(case.name, case.family, found, chance.reasons(case, found))
 
 
 def _compare(case: Case, reference: Verdict, only: Sequence[str]) -> list[str]:

@@ -110,6 +110,10 @@ class CaseBuilder:
         self._objects[kind, namespace, name] = item
         return item
 
+    def find(self, kind: str, name: str) -> Item:
+        """Return an object without a namespace that was added before."""
+        return self._objects[kind, "", name]
+
     def set_args(self, plugin: str, **args: Any) -> None:
         """Set arguments of a plugin."""
         self._args.setdefault(plugin, {}).update(args)

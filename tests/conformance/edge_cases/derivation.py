@@ -1,13 +1,13 @@
 """Cases made of others: with fields of pods swapped, everything doubled elsewhere, or elements of lists doubled."""
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tests.conformance.edge_cases.case_builder import Item, Source
 
 # What an object is known by, and what must be distinct, stays.
-_KEPT = {"name", "uid", "nodeName", "apiVersion", "kind"}
+_KEPT = {"name", "uid", "nodeName", "schedulerName"}
 _DOUBLE = "-too"
 
 
@@ -48,9 +48,20 @@ def _double_namespaces(draft: Item, rng: Source) -> None:
         metadata[field] = metadata.get(field, "default") + _DOUBLE
         if "uid" in metadata:
             metadata["uid"] += _DOUBLE
+    if rng.chance(0.7):
+        # Else the order of victims that are alike is left to chance where a node has many.
+        _start_later(doubles)
     draft["objects"] += doubles
     if rng.chance(0.3):
         draft["pod"]["metadata"]["namespace"] = draft["pod"]["metadata"].get("namespace", "default") + _DOUBLE
+
+
+def _start_later(items: Sequence[Item]) -> None:
+    """Let pods start seconds later than on the minute, as all pods that generators make do."""
+    for item in items:
+        status = item.get("status", {})
+        if "startTime" in status:
+            status["startTime"] = status["startTime"].replace(":00Z", ":30Z")
 
 
 _CLUSTER_SCOPED = {"Node", "Namespace", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "PriorityClass"}

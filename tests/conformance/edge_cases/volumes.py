@@ -79,13 +79,19 @@ class Volumes:
     def waiting_claim(self, pod: Item) -> str:
         """Add a claim that is provisioned or bound once its pod has a node, and return its name."""
         name = _name(self._claim(pod, self._rng.choice(["wait", "wait", "local"]), None))
-        for _ in range(self._rng.randint(0, 3)):
+        volumes = [
             self._volume(
                 {"local": {"path": "/mnt"}},
                 class_name=self._rng.choice(["local", "local", "wait"]),
                 phase="Available",
                 terms=[self._local_term()],
             )
+            for _ in range(self._rng.randint(0, 3))
+        ]
+        if volumes and self._rng.chance(0.3):
+            # Only one names the claim: among several the choice would be undefined.
+            reference = {"kind": "PersistentVolumeClaim", "namespace": pod["metadata"]["namespace"], "name": name}
+            self._case.find("PersistentVolume", volumes[0])["spec"]["claimRef"] = reference
         return name
 
     def claimed(self, pod: Item, claim: str, times: int = 1) -> list[Item]:

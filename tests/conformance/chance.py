@@ -1,0 +1,81 @@
+"""What kube-scheduler leaves to chance: a difference that follows from it is no fault, and is counted apart."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from tests.conformance.cases import Case
+
+Item = dict[str, Any]
+
+
+class Chance(NamedTuple):
+    """A reason why the reference may answer otherwise the next time, for cases in which it `arises`.
+
+    `concerns` is how the differences begin that it explains.
+    """
+
+    reason: str
+    concerns: str
+    arises: Callable[[Case], bool]
+
+
+def reasons(case: Case, differences: Sequence[str]) -> list[str]:
+    """Return the reasons that explain all the differences of a case; none if a difference is left."""
+    if not differences:
+        return []
+    arising = [chance for chance in LEFT_TO_CHANCE if chance.arises(case)]
+    explained = {
+        difference for chance in arising for difference in differences if difference.startswith(chance.concerns)
+    }
+    return [chance.reason for chance in arising] if explained == set(differences) else []
+
+
+def _many_victims_of_which_some_are_alike(case: Case) -> bool:
+    return any(len(pods) > _SORTED_STABLY and _some_are_alike(pods) for pods in _pods_by_node(case))
+
+
+def _some_are_alike(pods: Sequence[Item]) -> bool:
+    importance = Counter((_priority(pod), pod.get("status", {}).get("startTime")) for pod in pods)
+    return max(importance.values()) > 1
+
+
+def _victims_that_have_not_started(case: Case) -> bool:
+    for pods in _pods_by_node(case):
+        waiting = Counter(_priority(pod) for pod in pods if not pod.get("status", {}).get("startTime"))
+        if max(waiting.values(), default=0) > 1:
+            return True
+    return False
+
+
+def _priority(pod: Item) -> int:
+    return int(pod.get("spec", {}).get("priority") or 0)
+
+
+def _pods_by_node(case: Case) -> Sequence[Sequence[Item]]:
+    pods: defaultdict[str, list[Item]] = defaultdict(list)
+    for raw in case.objects:
+        item = msgspec.json.decode(raw)
+        if item["kind"] == "Pod" and item.get("spec", {}).get("nodeName"):
+            pods[item["spec"]["nodeName"]].append(item)
+    return list(pods.values())
+
+
+# Go's sort.Slice keeps the order of equal elements up to this length.
+_SORTED_STABLY = 12
+LEFT_TO_CHANCE = [
+    Chance(
+        "of more than 12 victims on a node, those of the same priority and start time have no defined order, since "
+        "sort.Slice is not stable (SelectVictimsOnNode in plugins/defaultpreemption/default_preemption.go)",
+        "preempt.",
+        _many_victims_of_which_some_are_alike,
+    ),
+    Chance(
+        "of victims of the same priority that have not started, each counts as started when it is compared "
+        "(GetPodStartTime in pkg/scheduler/util/utils.go)",
+        "preempt.",
+        _victims_that_have_not_started,
+    ),
+]
