@@ -5,6 +5,7 @@
 # make fix      format, and fix what the linter can
 # make openapi  write the description of the API to openapi/
 # make bench    measure the speed beside kube-scheduler and an extender in Go: over an hour (QUICK=1: minutes; JSON=FILE)
+# make conformance  compare 25,000 new cases with kube-scheduler's own plugins: ten minutes (FRESH=N, DERIVED=N, SEED=N)
 # make faults   let watches fail in every way against a real API server, 20 times each: half an hour (TIMES=N)
 # make restarts kill the API server and start it again, 50 times under load: ten minutes (TIMES=N)
 # make lag      let watches be late in every setting while room is made for pods, 20 times each: hours (TIMES=N)
@@ -20,8 +21,8 @@
 UV := scripts/uv
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-lowest check audit sbom mutants faults restarts lag fuzz hints hostile queue soak fix openapi \
-	bench
+.PHONY: help run test test-lowest check audit sbom mutants conformance faults restarts lag fuzz hints hostile queue \
+	soak fix openapi bench
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -62,6 +63,11 @@ sbom:
 mutants:
 	$(UV) run --frozen --group mutation mutmut run --max-children $(or $(CHILDREN),1)
 	$(UV) run --frozen --group mutation python -m tests.mutants
+
+# Prints the seed. What differs for a reason in tests/conformance/chance.py is counted apart.
+conformance:
+	$(UV) run --frozen python -m tests.conformance.edge_cases $(if $(SEED),--seed $(SEED)) \
+		--fresh $(or $(FRESH),20000) --derived $(or $(DERIVED),5000) | $(UV) run --frozen python -m tests.conformance -
 
 faults:
 	$(UV) run --frozen python -m tests.faults --times $(or $(TIMES),20)

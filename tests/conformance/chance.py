@@ -23,14 +23,12 @@ class Chance(NamedTuple):
 
 
 def reasons(case: Case, differences: Sequence[str]) -> list[str]:
-    """Return the reasons that explain all the differences of a case; none if a difference is left."""
-    if not differences:
-        return []
-    arising = [chance for chance in LEFT_TO_CHANCE if chance.arises(case)]
-    explained = {
-        difference for chance in arising for difference in differences if difference.startswith(chance.concerns)
-    }
-    return [chance.reason for chance in arising] if explained == set(differences) else []
+    """Return the reasons each of which explains all the differences of a case."""
+    return [
+        chance.reason
+        for chance in LEFT_TO_CHANCE
+        if differences and all(each.startswith(chance.concerns) for each in differences) and chance.arises(case)
+    ]
 
 
 def _many_victims_of_which_some_are_alike(case: Case) -> bool:

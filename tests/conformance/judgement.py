@@ -65,3 +65,13 @@ def _compare(case: Case, reference: Verdict, only: Sequence[str]) -> list[str]:
     except Exception as error:  # whatever fails, the other cases are still judged
         return [f"this project could not evaluate it: {type(error).__name__}: {error}"]
     return list(differences(ours, reference, only))
+
+
+def first_differences(judgements: Sequence[Judgement]) -> list[str]:
+    """Return how the first cases that do not agree differ, for a test to show."""
+    return [
+        f"{judgement.name}: {difference}"
+        for judgement in judgements
+        if not judgement.agrees
+        for difference in judgement.differences[:3]
+    ][:20]

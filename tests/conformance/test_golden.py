@@ -6,20 +6,10 @@ import pytest
 
 from tests.conformance import golden, oracle
 from tests.conformance.cases import read_cases, read_lines, read_verdicts
-from tests.conformance.judgement import Judgement, judge
+from tests.conformance.judgement import first_differences, judge
 
 FAMILIES = golden.families()
 RANDOM_CASES_PER_FAMILY = 50
-
-
-def differing(judgements: list[Judgement]) -> list[str]:
-    """The first cases that differ, and how."""
-    return [
-        f"{judgement.name}: {difference}"
-        for judgement in judgements
-        if not judgement.agrees
-        for difference in judgement.differences[:3]
-    ][:20]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -27,7 +17,7 @@ def test_golden_verdicts(family: str) -> None:
     cases = read_cases(read_lines(golden.cases_path(family)))
     verdicts = read_verdicts(read_lines(golden.verdicts_path(family)))
     assert len(cases) == golden.CASES_PER_FAMILY
-    assert differing(judge(cases, verdicts, ())) == []
+    assert first_differences(judge(cases, verdicts, ())) == []
 
 
 @pytest.mark.usefixtures("reference")
@@ -47,4 +37,4 @@ def test_random_cases(family: str, capsys: pytest.CaptureFixture[str]) -> None:
         print(f" seed {seed}", end="")
     verdicts = read_verdicts(iter(oracle.ask(generated).splitlines()))
     command = f"python tests/oracle/generate.py --seed {seed} --count {RANDOM_CASES_PER_FAMILY} --family {family}"
-    assert differing(judge(read_cases(iter(generated.splitlines())), verdicts, ())) == [], command
+    assert first_differences(judge(read_cases(iter(generated.splitlines())), verdicts, ())) == [], command
