@@ -49,11 +49,15 @@ class Volumes:
                 "storage.k8s.io/v1", "StorageClass", name, provisioner=provisioner, volumeBindingMode=mode, **fields
             )
 
-    def add_limits(self) -> None:
-        """Say per node which types are migrated and how many volumes each driver attaches."""
+    def add_limits(self, csi_nodes: float, in_tree: float) -> None:
+        """Say which types are migrated on a node and how many volumes each driver attaches there, in a CSINode; and how
+        many of each type the node attaches itself. Both with some probability."""
         rng = self._rng
         for node in self._case.nodes:
-            if rng.chance(0.15):
+            for resource in ("aws-ebs", "gce-pd", "azure-disk", "cinder", "csi-csi.example.com"):
+                if rng.chance(in_tree):
+                    node["status"]["allocatable"][f"attachable-volumes-{resource}"] = rng.choice(["0", "1", "2"])
+            if not rng.chance(csi_nodes):
                 continue
             drivers: list[Item] = []
             for driver in rng.some([*_PLUGINS.values(), _OTHER_DRIVER], 2, 8):
@@ -63,12 +67,9 @@ class Volumes:
                 drivers.append({"name": driver, "nodeID": "id", "topologyKeys": [], **limit})
             item = self._case.add("storage.k8s.io/v1", "CSINode", node["metadata"]["name"], spec={"drivers": drivers})
             if rng.chance(0.8):
-                migrated = rng.some(_PLUGINS, 0, 7) if rng.chance(0.5) else list(_PLUGINS)
-                annotation = ",".join(rng.again(migrated) if rng.chance(0.2) else migrated)
+                plugins = rng.some(_PLUGINS, 0, 7) if rng.chance(0.5) else list(_PLUGINS)
+                annotation = ",".join(rng.again(plugins) if rng.chance(0.2) else plugins)
                 item["metadata"]["annotations"] = {"storage.alpha.kubernetes.io/migrated-plugins": annotation}
-            for resource in ("aws-ebs", "gce-pd", "azure-disk", "cinder", "csi-csi.example.com"):
-                if rng.chance(0.15):
-                    node["status"]["allocatable"][f"attachable-volumes-{resource}"] = rng.choice(["0", "1", "2"])
 
     def bound_claim(self, pod: Item) -> str:
         """Add a claim of the pod's namespace, bound to a volume of any type, and return its name."""
@@ -238,12 +239,17 @@ def add_volumes(case: CaseBuilder) -> None:
     rng = case.rng
     volumes = Volumes(case)
     volumes.add_classes()
-    volumes.add_limits()
+    counted_in_tree = rng.chance(0.25)
+    volumes.add_limits(csi_nodes=0.4 if counted_in_tree else 0.85, in_tree=0.7 if counted_in_tree else 0.15)
     claims: dict[str, list[str]] = {}
     for pod in everyone(case):
         if pod is not case.pod and not rng.chance(0.4):
             continue
         pod["spec"]["volumes"] = _volumes_of(rng, pod, volumes, claims.setdefault(pod["metadata"]["namespace"], []))
+    if counted_in_tree:
+        # They count volumes of types that are not migrated on the node; the default profile has none of them.
+        for plugin in rng.some(["EBSLimits", "GCEPDLimits", "AzureDiskLimits", "CinderLimits"], 2, 4):
+            case.enable("multiPoint", plugin)
     if rng.chance(0.25):
         # Where a plugin is off, what the ones behind it say shows.
         case.disable("multiPoint", *rng.some(["VolumeBinding", "VolumeZone", "VolumeRestrictions"], 1, 2))
