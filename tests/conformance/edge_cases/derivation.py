@@ -13,11 +13,11 @@ _DOUBLE = "-too"
 
 def derived_case(source: Item, seed: int, index: int) -> Item:
     """Return a case that is made of another, which stays as it is."""
-    family = list(DERIVATIONS)[index % len(DERIVATIONS)]
-    name = f"{family}-{seed}-{index}"
+    rng = Source(f"{seed}-{index}")
+    family = rng.choice(list(DERIVATIONS))
     draft = copy.deepcopy(source)
-    DERIVATIONS[family](draft, Source(name))
-    return {**draft, "name": f"{name}-of-{source['name']}"}
+    DERIVATIONS[family](draft, rng)
+    return {**draft, "name": f"{family}-{seed}-{index}-of-{source['name']}"}
 
 
 def _swap_fields(draft: Item, rng: Source) -> None:
