@@ -284,10 +284,11 @@ def _require_range(plugins: list[str], scores: NDArray[np.int64]) -> None:
     if not scores.size or scores.view(np.uint64).max() <= MAX_NODE_SCORE:
         return
     wrong = (scores > MAX_NODE_SCORE) | (scores < MIN_NODE_SCORE)
-    first = int(wrong.any(axis=1).argmax())
+    node = int(wrong.any(axis=0).argmax())
+    plugin = int(wrong[:, node].argmax())
     raise CycleError(
-        f'applying score defaultWeights on Score plugins: plugin "{plugins[first]}" returns an invalid score '
-        f"{scores[first][wrong[first]][0]}, "
+        f'applying score defaultWeights on Score plugins: plugin "{plugins[plugin]}" returns an invalid score '
+        f"{scores[plugin, node]}, "
         f"it should in the range of [{MIN_NODE_SCORE}, {MAX_NODE_SCORE}] after normalizing"
     )
 

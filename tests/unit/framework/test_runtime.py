@@ -185,6 +185,13 @@ def test_an_error_ends_the_cycle_in_kube_schedulers_words(plugin: Stub, says: st
     assert str(raised.value) == says
 
 
+def test_the_first_node_with_an_invalid_score_is_the_error() -> None:
+    """As in kube-scheduler, which goes through the nodes, and through the plugins for each."""
+    with pytest.raises(CycleError) as raised:
+        decision(make_profile(Stub("B", scores={"b": -7}), Stub("A", scores={"a": 101, "b": 102})), "a", "b")
+    assert str(raised.value) == INVALID_SCORE.format(101)
+
+
 @pytest.mark.parametrize(
     ("point", "answer", "says"),
     [
