@@ -7,7 +7,7 @@ from typing import Any
 from tests.conformance.edge_cases.case_builder import Item, Source
 
 # What an object is known by, and what must be distinct, stays.
-_KEPT = {"name", "uid", "nodeName", "schedulerName"}
+_KEPT = {"name", "uid", "nodeName", "schedulerName", "phase"}
 _DOUBLE = "-too"
 
 

@@ -8,15 +8,23 @@ _BYTES = [
     *("0", "1", "1m", "0.5", "1Ki", "64Mi", "1Gi", "4Gi"),
     *(str(number) for number in (2**31 - 1, 2**31, 2**53 - 1, 2**53, 2**53 + 1)),
     *(str(number) for number in (_MOST // 100, _MOST // 100 + 1, _MOST // 2, _MOST // 2 + 1, _MOST - 1, _MOST)),
-    *("82Pi", "84Pi", "1Ei", "3Ei", "4Ei", "8Ei", "9E", "10E", "1e30", "9223372036854775807.5"),
+    *("82Pi", "84Pi", "1Ei", "3Ei", "4Ei", "8Ei", "9E", "9223372036854775807.5"),
 ]
 _CPU = [
     *("0", "1n", "1u", "1m", "999999n", "100m", "0.1005", "1", "1e3", "1M"),
     *(f"{number}m" for number in (2**31 - 1, 2**53 + 1, _MOST // 100, _MOST // 100 + 1, _MOST - 1, _MOST)),
-    *("92233720368547758", "9223372036854775", "9223372036854776", "1P", "9P", "10P", "9223372036854775807", "8Ei"),
+    *("92233720368547758", "9223372036854775", "9223372036854776", "1P", "9P", "9223372036854775807", "8Ei"),
 ]
 _COUNTS = ["0", "1m", "1", "2", "1k", *(str(n) for n in (2**31 - 1, 2**31, 2**53 + 1, _MOST // 100 + 1, _MOST)), "9E"]
+# Go keeps these apart from others: up to 18 digits, and a power of ten that brings them beyond int64. Compared with an
+# amount of more digits, or with a binary suffix from Pi on, they overflow in another way, which this project does not
+# follow (whole_value in kube/parsing/quantities.py). So no case has both.
+_BYTES_BEYOND = ["0", "1", "1Ki", "64Mi", "1Gi", str(2**53 + 1), "84P", "1E", "9E", "10E", "1e30"]
+_CPU_BEYOND = ["0", "1n", "100m", "1", "1M", "9223372036854775", "9223372036854776", "1P", "9P", "10P", "1e30"]
 _SCALARS = ["example.com/gpu", "hugepages-2Mi", "hugepages-1Gi"]
+_Palette = dict[str, list[str]]
+_AMOUNTS: _Palette = {"cpu": _CPU, "memory": _BYTES, "ephemeral-storage": _BYTES, **dict.fromkeys(_SCALARS, _COUNTS)}
+_AMOUNTS_BEYOND = _AMOUNTS | {"cpu": _CPU_BEYOND, "memory": _BYTES_BEYOND, "ephemeral-storage": _BYTES_BEYOND}
 # Int32, as validation allows it.
 _INT32 = [1, 2, 2**31 - 2, 2**31 - 1]
 
@@ -25,46 +33,48 @@ def add_amounts(case: CaseBuilder) -> None:
     """Requests and allocatable amounts of which few are ordinary, and scores that are computed from them."""
     rng = case.rng
     likely = rng.choice([0.2, 0.6, 0.95])
+    palette = rng.choice([_AMOUNTS, _AMOUNTS, _AMOUNTS_BEYOND])
     # Where all amounts are drawn alike, hardly any pod fits.
     low, high = rng.choice([(0, 1), (0, 0.5), (0, 0.3), (0.4, 0.7)])
     for node in case.nodes:
         allocatable = node["status"]["allocatable"]
-        allocatable |= _amounts(rng, likely, rng.choice([0, 0.5]), 1)
+        allocatable |= _amounts(rng, palette, likely, rng.choice([0, 0.5]), 1)
         allocatable["pods"] = rng.choice(["20", "20", "20", *_COUNTS])
     for pod in case.pods:
         if rng.chance(0.6):
-            _request(rng, pod, likely * 0.6, low, high)
-    _request(rng, case.pod, likely, low, high)
+            _request(rng, pod, palette, likely * 0.6, low, high)
+    _request(rng, case.pod, palette, likely, low, high)
     if rng.chance(0.5):
         _add_scoring(case)
 
 
-def _amounts(rng: Source, likely: float, low: float, high: float) -> dict[str, str]:
+def _amounts(rng: Source, palette: _Palette, likely: float, low: float, high: float) -> dict[str, str]:
     """Return amounts of some resources, from a part of the lists, which ascend."""
-    every = {"cpu": _CPU, "memory": _BYTES, "ephemeral-storage": _BYTES, **dict.fromkeys(_SCALARS, _COUNTS)}
     return {
         name: rng.choice(amounts[int(low * len(amounts)) : int(high * len(amounts))])
-        for name, amounts in every.items()
+        for name, amounts in palette.items()
         if rng.chance(likely)
     }
 
 
-def _request(rng: Source, pod: Item, likely: float, low: float, high: float) -> None:
-    requests(pod, _amounts(rng, likely, low, high))
+def _request(rng: Source, pod: Item, palette: _Palette, likely: float, low: float, high: float) -> None:
+    requests(pod, _amounts(rng, palette, likely, low, high))
     spec = pod["spec"]
     if rng.chance(0.2):
-        spec["containers"].append({"name": "more", "resources": {"requests": _amounts(rng, likely / 2, low, high)}})
+        spec["containers"].append(
+            {"name": "more", "resources": {"requests": _amounts(rng, palette, likely / 2, low, high)}}
+        )
     if rng.chance(0.2):
         spec["initContainers"] = [
             {
                 "name": f"init-{number}",
-                "resources": {"requests": _amounts(rng, likely / 2, low, high)},
+                "resources": {"requests": _amounts(rng, palette, likely / 2, low, high)},
                 **({"restartPolicy": "Always"} if rng.chance(0.5) else {}),
             }
             for number in range(rng.randint(1, 3))
         ]
     if rng.chance(0.1):
-        spec["overhead"] = _amounts(rng, 0.5, low, high)
+        spec["overhead"] = _amounts(rng, palette, 0.5, low, high)
 
 
 def _add_scoring(case: CaseBuilder) -> None:
