@@ -64,7 +64,6 @@ mutants:
 	$(UV) run --frozen --group mutation mutmut run --max-children $(or $(CHILDREN),1)
 	$(UV) run --frozen --group mutation python -m tests.mutants
 
-# Prints the seed. What differs for a reason in tests/conformance/chance.py is counted apart.
 conformance:
 	$(UV) run --frozen python -m tests.conformance.edge_cases $(if $(SEED),--seed $(SEED)) \
 		--fresh $(or $(FRESH),20000) --derived $(or $(DERIVED),5000) | $(UV) run --frozen python -m tests.conformance -
