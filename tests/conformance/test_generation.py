@@ -38,7 +38,7 @@ def test_a_derived_case_differs_and_leaves_the_other_as_it_is() -> None:
     derived = [derived_case(source, 1, index) for index in range(12)]
     assert json.dumps(source) == before
     assert {case["name"].split("-")[0] for case in derived} == DERIVATIONS.keys()
-    # What is swapped may be equal.
+    # Fields that are swapped may be equal.
     assert sum((case["pod"], case["objects"]) != (source["pod"], source["objects"]) for case in derived) > 6
 
 
@@ -53,3 +53,10 @@ def test_no_two_objects_of_a_kind_share_a_name(family: str) -> None:
 
 def _key(item: dict[str, Any]) -> tuple[str, str, str]:
     return item["kind"], item["metadata"].get("namespace", ""), item["metadata"]["name"]
+
+
+def test_doubling_elements_of_a_pods_lists_leaves_the_configuration_as_it_is() -> None:
+    """Both may have been made of the same lists."""
+    for index in range(100):
+        source = fresh_case("repeats", 1, index)
+        assert derived_case(source, 1, index).get("config") == source.get("config")

@@ -8,23 +8,23 @@ _BYTES = [
     *("0", "1", "1m", "0.5", "1Ki", "64Mi", "1Gi", "4Gi"),
     *(str(number) for number in (2**31 - 1, 2**31, 2**53 - 1, 2**53, 2**53 + 1)),
     *(str(number) for number in (_MOST // 100, _MOST // 100 + 1, _MOST // 2, _MOST // 2 + 1, _MOST - 1, _MOST)),
-    *("82Pi", "84Pi", "1Ei", "3Ei", "4Ei", "8Ei", "9E", "9223372036854775807.5"),
+    *("82Pi", "84Pi", "1Ei", "3Ei", "4Ei", "8Ei", "9223372036854775807.5"),
 ]
 _CPU = [
     *("0", "1n", "1u", "1m", "999999n", "100m", "0.1005", "1", "1e3", "1M"),
     *(f"{number}m" for number in (2**31 - 1, 2**53 + 1, _MOST // 100, _MOST // 100 + 1, _MOST - 1, _MOST)),
-    *("92233720368547758", "9223372036854775", "9223372036854776", "1P", "9P", "9223372036854775807", "8Ei"),
+    *("92233720368547758", "9223372036854775", "9223372036854776", "9223372036854775807", "8Ei"),
 ]
-_COUNTS = ["0", "1m", "1", "2", "1k", *(str(n) for n in (2**31 - 1, 2**31, 2**53 + 1, _MOST // 100 + 1, _MOST)), "9E"]
-# Go keeps these apart from others: up to 18 digits, and a power of ten that brings them beyond int64. Compared with an
-# amount of more digits, or with a binary suffix from Pi on, they overflow in another way, which this project does not
+_COUNTS = ["0", "1m", "1", "2", "1k", *(str(n) for n in (2**31 - 1, 2**31, 2**53 + 1, _MOST // 100 + 1, _MOST))]
+# Go stores few digits and a power of ten in one way, and more digits or binary amounts from Pi on in another. Each
+# overflows int64 differently, and so does one that was compared with or added to the other, which this project does not
 # follow (whole_value in kube/parsing/quantities.py). So no case has both.
-_BYTES_BEYOND = ["0", "1", "1Ki", "64Mi", "1Gi", str(2**53 + 1), "84P", "1E", "9E", "10E", "1e30"]
-_CPU_BEYOND = ["0", "1n", "100m", "1", "1M", "9223372036854775", "9223372036854776", "1P", "9P", "10P", "1e30"]
+_POWERS = ["0", "1E", "2E", "9E", "10E", "100E", "1e30"]
+_CPU_POWERS = ["0", "1P", "2P", "9P", "10P", "100P", "1e30"]
 _SCALARS = ["example.com/gpu", "hugepages-2Mi", "hugepages-1Gi"]
 _Palette = dict[str, list[str]]
 _AMOUNTS: _Palette = {"cpu": _CPU, "memory": _BYTES, "ephemeral-storage": _BYTES, **dict.fromkeys(_SCALARS, _COUNTS)}
-_AMOUNTS_BEYOND = _AMOUNTS | {"cpu": _CPU_BEYOND, "memory": _BYTES_BEYOND, "ephemeral-storage": _BYTES_BEYOND}
+_AMOUNTS_AS_POWERS = dict.fromkeys(_AMOUNTS, _POWERS) | {"cpu": _CPU_POWERS}
 # Int32, as validation allows it.
 _INT32 = [1, 2, 2**31 - 2, 2**31 - 1]
 
@@ -33,7 +33,7 @@ def add_amounts(case: CaseBuilder) -> None:
     """Requests and allocatable amounts of which few are ordinary, and scores that are computed from them."""
     rng = case.rng
     likely = rng.choice([0.2, 0.6, 0.95])
-    palette = rng.choice([_AMOUNTS, _AMOUNTS, _AMOUNTS_BEYOND])
+    palette = rng.choice([_AMOUNTS, _AMOUNTS, _AMOUNTS, _AMOUNTS_AS_POWERS])
     # Where all amounts are drawn alike, hardly any pod fits.
     low, high = rng.choice([(0, 1), (0, 0.5), (0, 0.3), (0.4, 0.7)])
     for node in case.nodes:
