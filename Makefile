@@ -13,6 +13,7 @@
 # make hostile  attack the service while an ordinary caller waits: five minutes
 # make hints    compare the queueing hints with kube-scheduler's on 20,000 pairs of objects: a minute (PAIRS=N)
 # make queue    run 10,000 new scripts on the scheduling queue and on kube-scheduler's: some minutes (SCRIPTS=N)
+# make sampling  schedule 40,000 new pods beside kube-scheduler, with percentageOfNodesToScore: three minutes (SCRIPTS=N)
 # make soak     let a cluster churn: ten minutes (MINUTES=N)
 # make mutants  change the code bit by bit and list the changes that no test notices: an hour or more (CHILDREN=N cores)
 # make audit    ask OSV for known vulnerabilities of the locked packages
@@ -22,7 +23,7 @@ UV := scripts/uv
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-lowest check audit sbom mutants conformance faults restarts lag fuzz hints hostile queue \
-	soak fix openapi bench
+	sampling soak fix openapi bench
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -88,6 +89,9 @@ hostile:
 
 queue:
 	$(UV) run --frozen python -m tests.lockstep.queue --scripts $(or $(SCRIPTS),10000)
+
+sampling:
+	$(UV) run --frozen python -m tests.lockstep.sampling --scripts $(or $(SCRIPTS),200)
 
 soak:
 	$(UV) run --frozen python -m tests.soak --minutes $(or $(MINUTES),10)

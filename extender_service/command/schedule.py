@@ -41,7 +41,10 @@ from extender_service.observability.metrics_registry import MetricsRegistry
 from extender_service.observability.operations import operations_routes
 from extender_service.queue.pod_backoff import PodBackoff
 from extender_service.queue.scheduling_queue import SchedulingQueue
+from extender_service.scheduler.attempt import SchedulingCycle
 from extender_service.scheduler.event_handlers import EventHandlers
+from extender_service.scheduler.node_order import NodeOrder
+from extender_service.scheduler.node_sampling import NodeSampling, percentages
 from extender_service.scheduler.pod_lister import PodLister
 from extender_service.scheduler.scheduler import Scheduler, nominations
 from extender_service.scheduler.scheduler_metrics import SchedulerMetrics, SchedulerState
@@ -268,7 +271,10 @@ def _scheduler(
         may_bind=candidacy.require_lead,
         nominated_for=nominations(cluster, queue),
     )
+    wanted = percentages(setup.config)
+    sampling = None if wanted is None else NodeSampling(NodeOrder(cluster.nodes), wanted)
     scheduler = Scheduler(
+        SchedulingCycle(engine, sampling),
         engine,
         queue,
         pending,
@@ -278,4 +284,6 @@ def _scheduler(
         wall_clock=time.time,
         metrics=metrics,
     )
-    return queue, scheduler, EventHandlers(cluster, queue, profiles, pending, uses_hints=uses_hints), engine
+    order = None if sampling is None else sampling.order
+    handlers = EventHandlers(cluster, queue, profiles, pending, uses_hints=uses_hints, order=order)
+    return queue, scheduler, handlers, engine

@@ -3,7 +3,7 @@
 Statuses, their merging and their texts follow kube-scheduler (framework/runtime/framework.go, schedule_one.go).
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,10 @@ class PreFilterOutcome:
     def elsewhere(self) -> Status:
         """The status of the nodes that PreFilter left out."""
         return unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(self.restricting))}]")
+
+
+# Forgets the verdicts on nodes that are not looked at.
+Search = Callable[[Profile, Verdicts, PreFilterOutcome], None]
 
 
 class Scores:
@@ -116,12 +120,16 @@ def run_filter(
     asked: NDArray[np.bool_],
     found: PreFilterOutcome,
     nominated: Sequence[Nomination] = (),
+    search: Search | None = None,
 ) -> Verdicts:
     """Run Filter on the asked nodes, each plugin once, until no node is left.
 
-    Raises CycleError if a plugin fails on a node, as opposed to rejecting it.
+    A `search` leaves some of the verdicts. Raises CycleError if a plugin fails on a node that is left, as opposed to
+    rejecting it.
     """
     verdicts = filter_nodes(profile, state, pod, nodes, asked, found, nominated)
+    if search is not None and found.rejection is None:
+        search(profile, verdicts, found)
     error = verdicts.first_error()
     if error is not None:
         raise CycleError(f'running "{error.plugin}" filter plugin: {error.message}')

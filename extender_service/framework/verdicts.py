@@ -71,6 +71,17 @@ class Verdicts:
         self.passing[positions] = later.passing
         self._left = int(np.count_nonzero(self.passing))
 
+    def keep(self, judged: NDArray[np.bool_]) -> None:
+        """Forget the verdicts on all nodes that are not marked, as if they had not been asked about."""
+        kept = [
+            settled._replace(positions=settled.positions[on], keys=settled.keys[on])
+            for settled in self._settled
+            if (on := judged[settled.positions]).any()
+        ]
+        self._settled = kept
+        self.passing &= judged
+        self._left = int(np.count_nonzero(self.passing))
+
     def leave_out(self, rejections: Rejections) -> None:
         """Apply PreFilter's choice of nodes, before any plugin's verdict."""
         self._left_out = rejections
@@ -99,6 +110,14 @@ class Verdicts:
             if status.code == code:
                 rejected[positions] = True
         return rejected
+
+    def failed(self) -> NDArray[np.bool_]:
+        """Return on which nodes a plugin failed, as opposed to rejecting the node; one entry per node of the view."""
+        failed = np.zeros(len(self.view), np.bool_)
+        if any(settled.rejections.may_be_errors for settled in self._settled):
+            for status, positions in self.groups():
+                failed[positions] = not status.is_rejection
+        return failed
 
     def first_error(self) -> Status | None:
         """Return the status of the first node on which a plugin failed, as opposed to rejecting the node."""

@@ -47,6 +47,7 @@ from extender_service.kube.watching.reflector import Store
 from extender_service.queue.pre_checks import pre_check_for_node
 from extender_service.queue.scheduling_queue import SchedulingQueue
 from extender_service.scheduler.assigned_pods import assigned_pod
+from extender_service.scheduler.node_order import NodeOrder
 from extender_service.scheduler.pod_lister import PodLister
 
 # The resource of an event, and how its label begins.
@@ -62,7 +63,10 @@ _WAIT_FOR_FIRST_CONSUMER: Final = "WaitForFirstConsumer"
 
 
 class EventHandlers:
-    """Makes the handler of each resource. `uses_hints` is the feature gate SchedulerQueueingHints."""
+    """Makes the handler of each resource. `uses_hints` is the feature gate SchedulerQueueingHints.
+
+    `order`, if given, follows the nodes.
+    """
 
     def __init__(
         self,
@@ -72,19 +76,21 @@ class EventHandlers:
         pending: PodLister,
         *,
         uses_hints: bool,
+        order: NodeOrder | None = None,
     ) -> None:
         self._cluster = cluster
         self._queue = queue
         self._profiles = profiles
         self._pending = pending
         self._uses_hints = uses_hints
+        self._order = order
 
     def handler(self, resource: Resource[Any], store: Store[Any]) -> Store[Any]:
         """Return what takes in the objects of a resource, instead of the cluster's own store."""
         if isinstance(store, PodStore):
             return _Pods(store, self._cluster, self._queue, self._profiles, self._pending, uses_hints=self._uses_hints)
         if isinstance(store, NodeStore):
-            return _Nodes(store, self._cluster, self._queue)
+            return _Nodes(store, self._cluster, self._queue, self._order)
         if isinstance(store, StorageStore):
             return _Storage(store, self._cluster, self._queue, resource.type)
         return store  # no event of kube-scheduler is about Services, owners or namespaces
@@ -181,10 +187,11 @@ class _Pods:
 
 
 class _Nodes:
-    def __init__(self, store: NodeStore, cluster: Cluster, queue: SchedulingQueue) -> None:
+    def __init__(self, store: NodeStore, cluster: Cluster, queue: SchedulingQueue, order: NodeOrder | None) -> None:
         self._store = store
         self._cluster = cluster
         self._queue = queue
+        self._order = order
 
     def keys(self) -> Iterable[Key]:
         return self._store.keys()
@@ -196,6 +203,8 @@ class _Nodes:
         new = self._cluster.nodes.node(name)
         if new is None:
             return
+        if self._order is not None:
+            self._order.apply(new)
         if old is None:
             self._queue.move_all_to_active_or_backoff(NODE_ADD, None, new, pre_check_for_node(self._cluster, name))
             return
@@ -209,6 +218,8 @@ class _Nodes:
     def remove(self, key: Key) -> None:
         # kube-scheduler reports no event: a node less helps no pod.
         self._store.remove(key)
+        if self._order is not None:
+            self._order.remove(key[1])
 
 
 class _Storage:

@@ -28,7 +28,7 @@ from extender_service.kube.types.pods import pod_uid
 from extender_service.kube.writing.event_recorder import Occurrence
 from extender_service.queue.queued_pod import QueuedPodInfo
 from extender_service.queue.scheduling_queue import SchedulingQueue
-from extender_service.scheduler.attempt import Outcome, Preemption, attempt
+from extender_service.scheduler.attempt import Outcome, Preemption, SchedulingCycle
 from extender_service.scheduler.attempt_metrics import AttemptMetrics, UncountedAttempts
 from extender_service.scheduler.eviction import Evictions, PodApi
 from extender_service.scheduler.failure import SCHEDULER_ERROR, UNSCHEDULABLE, Failure, words
@@ -57,6 +57,7 @@ class Scheduler:
 
     def __init__(
         self,
+        cycle: SchedulingCycle,
         engine: Engine,
         queue: SchedulingQueue,
         pending: PodLister,
@@ -67,6 +68,7 @@ class Scheduler:
         wall_clock: WallClock,
         metrics: AttemptMetrics = UNCOUNTED,
     ) -> None:
+        self._cycle = cycle
         self._engine = engine
         self._queue = queue
         self._pending = pending
@@ -128,7 +130,7 @@ class Scheduler:
 
     def _attempt(self, pod: Pod) -> Outcome:
         try:
-            return attempt(self._engine, pod)
+            return self._cycle.attempt(pod)
         except Exception as error:
             # A bug that one pod meets must not end the scheduling of all others.
             log.exception("an attempt failed unexpectedly", extra={"pod": pod_name(pod)})

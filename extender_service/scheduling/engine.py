@@ -85,7 +85,7 @@ class Engine:
         if refusal is not None:
             return refuse(profile, question, refusal)
         nominated = self._nominated(question)
-        decision = self.ahead.take(profile, question, nominated)
+        decision = None if question.search is not None else self.ahead.take(profile, question, nominated)
         return decide(profile, question, nominated) if decision is None else decision
 
     def judge(self, question: Question) -> Decision:
@@ -170,7 +170,7 @@ class Engine:
         except QuantityError:
             cycle.unreserve()
             raise
-        if decision is not None and not decision.question.chosen_elsewhere:
+        if decision is not None and not decision.question.chosen_elsewhere and decision.question.search is None:
             self._last_placed = decision
         return placement
 

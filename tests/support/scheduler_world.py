@@ -26,7 +26,10 @@ from extender_service.plugins.default_binder import DefaultBinder
 from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
 from extender_service.plugins.queue_sort import PrioritySort
 from extender_service.queue.scheduling_queue import SchedulingQueue
+from extender_service.scheduler.attempt import SchedulingCycle
 from extender_service.scheduler.event_handlers import EventHandlers
+from extender_service.scheduler.node_order import NodeOrder
+from extender_service.scheduler.node_sampling import NodeSampling
 from extender_service.scheduler.pod_lister import PodLister
 from extender_service.scheduler.scheduler import Scheduler, nominations
 from extender_service.scheduling.engine import Engine
@@ -86,13 +89,17 @@ class Api:
 
 
 class SchedulerWorld:
-    """A scheduler with the default plugins, or with `plugins` besides DefaultBinder, whose watch a test drives."""
+    """A scheduler with the default plugins, or with `plugins` besides DefaultBinder, whose watch a test drives.
+
+    `percentage` is of the nodes that are to be found feasible; all without it.
+    """
 
     def __init__(
         self,
         *nodes: Node,
         plugins: Mapping[str, Sequence[tuple[Plugin, int]]] | None = None,
         uses_hints: bool = False,
+        percentage: int | None = None,
     ) -> None:
         self.clock = Clock()
         self.cluster = Cluster()
@@ -116,7 +123,11 @@ class SchedulerWorld:
         )
         self.engine = Engine(self.cluster, profiles, self.api, nominated_for=nominations(self.cluster, self.queue))
         self.events: list[Occurrence] = []
+        order = NodeOrder(self.cluster.nodes)
+        self.sampling = None if percentage is None else NodeSampling(order, {NAME: percentage})
+        self.cycle = SchedulingCycle(self.engine, self.sampling)
         self.scheduler = Scheduler(
+            self.cycle,
             self.engine,
             self.queue,
             self.pending,
@@ -125,7 +136,7 @@ class SchedulerWorld:
             sleep=asyncio.sleep,
             wall_clock=lambda: WALL_SECONDS,
         )
-        handlers = EventHandlers(self.cluster, self.queue, profiles, self.pending, uses_hints=uses_hints)
+        handlers = EventHandlers(self.cluster, self.queue, profiles, self.pending, uses_hints=uses_hints, order=order)
         self.pod_watch = handlers.handler(WATCHED_PODS, PodStore(self.cluster))
         self.node_watch = handlers.handler(NODES, NodeStore(self.cluster))
         for node in nodes:
