@@ -8,8 +8,8 @@ import asyncio
 import logging
 import signal
 import time
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -26,12 +26,16 @@ from extender_service.command.secure_server import SecureListener
 from extender_service.command.setup import Setup
 from extender_service.command.start_error import StartError
 from extender_service.config.dump import dump_config
+from extender_service.config.types import Extender
 from extender_service.framework.profiles import Profiles
 from extender_service.framework.queueing_hints import queueing_hints
 from extender_service.framework.recording import Recorder
+from extender_service.kube.api_resources import NODES
 from extender_service.kube.connection.client import KubeClient
+from extender_service.kube.connection.posts import Posts
 from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.credentials.lookup import Credentials, load_credentials
+from extender_service.kube.nodes_with_json import NODES_WITH_JSON
 from extender_service.kube.pods_by_need import pods_by_need
 from extender_service.kube.writing.event_recorder import EventRecorder
 from extender_service.observability.configz import configuration_route
@@ -43,6 +47,9 @@ from extender_service.queue.pod_backoff import PodBackoff
 from extender_service.queue.scheduling_queue import SchedulingQueue
 from extender_service.scheduler.attempt import SchedulingCycle
 from extender_service.scheduler.event_handlers import EventHandlers
+from extender_service.scheduler.extenders.access import posts_to
+from extender_service.scheduler.extenders.extender_client import ExtenderClient
+from extender_service.scheduler.extenders.extenders import Extenders
 from extender_service.scheduler.node_order import NodeOrder
 from extender_service.scheduler.node_sampling import NodeSampling, percentages
 from extender_service.scheduler.pod_lister import PodLister
@@ -97,12 +104,25 @@ async def _schedule(options: ScheduleOptions, setup: Setup) -> None:
     client = KubeClient(credentials, limit=setup.client_limit(), refuse_writes=candidacy.write_problem)
     events_client = KubeClient(credentials, refuse_writes=candidacy.write_problem)
     listener = SecureListener(options) if options.serving.port else None
-    async with lease_client, client, events_client:
+    extenders = setup.config.extenders
+    async with lease_client, client, events_client, AsyncExitStack() as connections:
         log.info("starting", extra={"api_server": credentials.server, "profiles": ",".join(names)})
         cluster = Cluster()
-        api_server = ApiServer(cluster, client, setup.reads, pods=pods_by_need(names))
+        api_server = ApiServer(
+            cluster,
+            client,
+            setup.reads,
+            pods=pods_by_need(names, keeps_json=bool(extenders)),
+            nodes=NODES if all(extender.node_cache_capable for extender in extenders) else NODES_WITH_JSON,
+        )
+        clients = [
+            ExtenderClient(
+                extender, await connections.enter_async_context(to_it), cluster.nodes, api_server.get_pod_json
+            )
+            for extender, to_it in zip(extenders, _posts(extenders), strict=True)
+        ]
         events = EventRecorder(events_client, names[0], limit=setup.client_limit())
-        program = _Program(options, setup, cluster, api_server, events, candidacy, listener)
+        program = _Program(options, setup, cluster, api_server, events, candidacy, listener, Extenders(clients))
         await program.run()
     log.info("stopped")
 
@@ -127,6 +147,7 @@ class _Program:
         events: EventRecorder,
         candidacy: Candidacy,
         listener: SecureListener | None,
+        extenders: Extenders,
     ) -> None:
         self._setup = setup
         self._cluster = cluster
@@ -150,6 +171,7 @@ class _Program:
             candidacy,
             SchedulerMetrics(registry, time.monotonic),
             self._metrics.framework,
+            extenders,
         )
         elector = candidacy.elector
         slow_paths = None if elector is None else lambda: elector.slow_paths
@@ -246,6 +268,7 @@ def _scheduler(
     candidacy: Candidacy,
     metrics: SchedulerMetrics,
     recorder: Recorder,
+    extenders: Extenders,
 ) -> tuple[SchedulingQueue, Scheduler, EventHandlers, Engine]:
     by_name = setup.profiles(cluster, api_server)
     for profile in by_name.values():
@@ -255,7 +278,10 @@ def _scheduler(
     uses_hints = options.gates.gates.scheduler_queueing_hints
     queue = SchedulingQueue(
         by_name,
-        {name: queueing_hints(profile.rejecting, enabled=uses_hints) for name, profile in by_name.items()},
+        {
+            name: queueing_hints(profile.rejecting, enabled=uses_hints, with_extenders=bool(extenders))
+            for name, profile in by_name.items()
+        },
         clock=time.monotonic,
         metrics=metrics,
         is_pending=pending.__contains__,
@@ -270,11 +296,21 @@ def _scheduler(
         api_server,
         may_bind=candidacy.require_lead,
         nominated_for=nominations(cluster, queue),
+        bind_elsewhere=extenders.bind if extenders else None,
     )
     wanted = percentages(setup.config)
-    sampling = None if wanted is None else NodeSampling(NodeOrder(cluster.nodes), wanted)
+    sampling = (
+        None
+        if wanted is None
+        else NodeSampling(
+            NodeOrder(cluster.nodes),
+            wanted,
+            extenders_filter=extenders.filter_any,
+            extenders_score=extenders.score_any,
+        )
+    )
     scheduler = Scheduler(
-        SchedulingCycle(engine, sampling),
+        SchedulingCycle(engine, sampling, extenders),
         engine,
         queue,
         pending,
@@ -287,3 +323,10 @@ def _scheduler(
     order = None if sampling is None else sampling.order
     handlers = EventHandlers(cluster, queue, profiles, pending, uses_hints=uses_hints, order=order)
     return queue, scheduler, handlers, engine
+
+
+def _posts(extenders: Sequence[Extender]) -> list[Posts]:
+    try:
+        return [posts_to(extender, f"extenders[{index}]") for index, extender in enumerate(extenders)]
+    except CredentialsError as error:
+        raise StartError(f"--config: {error}") from error

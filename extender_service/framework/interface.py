@@ -6,7 +6,7 @@ The points and their contracts are those of k8s.io/kubernetes/pkg/scheduler/fram
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cmp_to_key
 from typing import Any, ClassVar
 
@@ -114,17 +114,27 @@ class Filter(Plugin):
 FilterAgain = Callable[[NodeView], Verdicts]
 
 
+class Candidate(msgspec.Struct, frozen=True):
+    """A node on which the pod fits once the pods in the slots `victims` are gone, in the reference's order."""
+
+    node_name: str
+    victims: tuple[int, ...]
+    pdb_violations: int
+
+
 class PostFilterResult(msgspec.Struct, frozen=True):
     """The outcome of PostFilter: on success, the node that the pod is nominated for, and the slots of the pods to
     delete there. The plugin has not deleted them.
 
-    Without success, `clears_nomination` takes back the pod's nominated node, if it has one.
+    Without success, `clears_nomination` takes back the pod's nominated node, if it has one. `candidates` are all among
+    which that node was chosen; where extenders are to agree, the scheduler chooses again among those that they leave.
     """
 
     status: Status
     node_name: str = ""
     victims: tuple[int, ...] = ()
     clears_nomination: bool = False
+    candidates: Iterable[Candidate] = ()
 
 
 class PostFilter(Plugin):

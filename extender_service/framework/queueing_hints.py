@@ -7,7 +7,7 @@ is left out, and what it rejects waits for the flush of leftovers; here it has i
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from extender_service.framework.cluster_event import (
     EVERY_CHANGE,
@@ -23,6 +23,9 @@ from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.kube.types.core import Pod, pod_name
 
 log = logging.getLogger(__name__)
+
+# What stands for all extenders among the plugins that rejected a pod.
+EXTENDER: Final = "Extender"
 
 HintFunction = Callable[[ClusterEvent, Pod, Any, Any], QueueingHint]
 
@@ -46,12 +49,15 @@ class RetryOnError(ValueError):
     """A plugin's `retry_on` that means nothing; the text says what would be right."""
 
 
-def queueing_hints(plugins: Iterable[Plugin], *, enabled: bool) -> QueueingHints:
+def queueing_hints(plugins: Iterable[Plugin], *, enabled: bool, with_extenders: bool = False) -> QueueingHints:
     """Return the plugins to ask by the event that they registered, in the order of the plugins.
 
-    `enabled` is the feature gate SchedulerQueueingHints; without it, all functions answer QUEUE. Raises RetryOnError.
+    `enabled` is the feature gate SchedulerQueueingHints; without it, all functions answer QUEUE. `with_extenders`, each
+    change is worth another attempt for a pod for which an extender rejected nodes. Raises RetryOnError.
     """
     hints: dict[ClusterEvent, list[RegisteredHint]] = {}
+    if with_extenders:
+        hints = {event: [RegisteredHint(EXTENDER, _queue)] for event in EVERY_CHANGE}
     for plugin in plugins:
         check_retry_on(plugin)
         ask = _Asking(plugin) if enabled else _queue

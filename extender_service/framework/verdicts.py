@@ -1,6 +1,6 @@
 """Which nodes pass so far during a decision, and why the others do not."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -80,6 +80,23 @@ class Verdicts:
         ]
         self._settled = kept
         self.passing &= judged
+        self._left = int(np.count_nonzero(self.passing))
+
+    def refuse(self, plugin: str, positions: NDArray[np.intp], statuses: Sequence[Status | None]) -> None:
+        """Reject passing nodes, each with its status; those with None as if they had not been asked about."""
+        numbers = {status: number for number, status in enumerate(dict.fromkeys(statuses), 1)}
+        keys = np.array([numbers[status] for status in statuses], np.int64)
+        distinct = list(numbers)
+
+        def status_of(key: int) -> Status:
+            status = distinct[key - 1]
+            assert status is not None
+            return status
+
+        rejected = keys != numbers.get(None, 0)
+        if rejected.any():
+            self._settled.append(_Settled(plugin, Rejections(keys, status_of), positions[rejected], keys[rejected]))
+        self.passing[positions] = False
         self._left = int(np.count_nonzero(self.passing))
 
     def leave_out(self, rejections: Rejections) -> None:

@@ -78,7 +78,7 @@ class DefaultPreemption(PostFilter):
             failed = [*tried.failed, (NOT_HELPFUL, hopeless)] if hopeless else tried.failed
             return PostFilterResult(unschedulable(f"preemption: {fit_error(failed)}"), clears_nomination=True)
         best = self.handle.random.choice(best_candidates(self.handle.cluster.pods, tried.candidates))
-        return PostFilterResult(Status(Code.SUCCESS), best.node_name, best.victims)
+        return PostFilterResult(Status(Code.SUCCESS), best.node_name, best.victims, candidates=tried.candidates)
 
     def _try(self, pod: Pod, nodes: NodeView, hopeful: NDArray[np.intp], filter_again: FilterAgain) -> DryRun:
         """Try nodes, from a random one on, until there are enough candidates."""

@@ -1,6 +1,6 @@
 """One attempt to find a node for a pod: the scheduling cycle (schedulePod and schedulingCycle in schedule_one.go)."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 
 import msgspec
@@ -8,10 +8,15 @@ import msgspec
 from extender_service.cluster.state.placements import Placement
 from extender_service.framework.guard import CycleError
 from extender_service.framework.interface import PostFilterResult
+from extender_service.framework.queueing_hints import EXTENDER
 from extender_service.framework.status import Code
 from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.kube.types.core import Pod
 from extender_service.scheduler.eviction import Victim
+from extender_service.scheduler.extenders.agreed_preemption import agreed_preemption
+from extender_service.scheduler.extenders.extended_search import ExtendedSearch
+from extender_service.scheduler.extenders.extender_client import ExtenderError
+from extender_service.scheduler.extenders.extenders import NO_EXTENDERS, Extenders
 from extender_service.scheduler.failure import NO_NODES_AVAILABLE, Failure
 from extender_service.scheduler.fit_error import FitError, fit_error_of
 from extender_service.scheduler.node_sampling import NodeSampling
@@ -38,24 +43,41 @@ Outcome = Placement | Preemption | Failure
 class SchedulingCycle:
     """Attempts pods, one at a time. Without `sampling`, it looks at all nodes."""
 
-    def __init__(self, engine: Engine, sampling: NodeSampling | None = None) -> None:
+    def __init__(
+        self, engine: Engine, sampling: NodeSampling | None = None, extenders: Extenders = NO_EXTENDERS
+    ) -> None:
         self._engine = engine
         self._sampling = sampling
+        self._extenders = extenders
 
-    def attempt(self, pod: Pod) -> Outcome:
-        """Find a node for a pod: reserve one, with Permit run, or return room to make for it, or the failure."""
-        engine = self._engine
-        if not engine.cluster.node_count:
+    async def attempt(self, pod: Pod) -> Outcome:
+        """Find a node for a pod: reserve one, with Permit run, or return room to make for it, or the failure.
+
+        Awaits nothing but extenders: where none is asked, this ends at once.
+        """
+        if not self._engine.cluster.node_count:
             return NO_NODES_AVAILABLE
         try:
+            if self._extenders.are_interested(pod):
+                return await self._attempt_with_extenders(pod)
             decision = self.decide(pod)
             if not len(decision.feasible):
-                return self._make_room(decision)
-            node_name = decision.question.nodes.view.name_at(decision.choose())
-            placement = engine.place(pod, node_name, decision)
-            engine.permit(placement)
-        except (CycleError, QuantityError) as error:
+                return await self._make_room(decision)
+            return self._place(decision, decision.question.nodes.view.name_at(decision.choose()))
+        except (CycleError, QuantityError, ExtenderError) as error:
             return Failure.of(error)
+
+    async def _attempt_with_extenders(self, pod: Pod) -> Outcome:
+        if self._sampling is not None:
+            self._sampling.order.begin_attempt()
+        found = await ExtendedSearch(self._engine, self._extenders, self._sampling, pod).run()
+        if found.node_name:
+            return self._place(found.decision, found.node_name)
+        return await self._make_room(found.decision, {EXTENDER} if found.has_removed else ())
+
+    def _place(self, decision: Decision, node_name: str) -> Placement:
+        placement = self._engine.place(decision.question.pod, node_name, decision)
+        self._engine.permit(placement)
         return placement
 
     def decide(self, pod: Pod) -> Decision:
@@ -80,14 +102,19 @@ class SchedulingCycle:
         search = None if sampling is None else partial(sampling.narrow, judged=nominated)
         return engine.decide(Question(pod, engine.nodes.all(), refuses_unsupported=True, search=search))
 
-    def _make_room(self, decision: Decision) -> Preemption | Failure:
-        """Run PostFilter, and return what follows."""
-        engine = self._engine
+    async def _make_room(self, decision: Decision, also_blamed: Collection[str] = ()) -> Preemption | Failure:
+        """Run PostFilter, and return what follows. `also_blamed` rejected the pod besides the plugins that did."""
+        engine, pod = self._engine, decision.question.pod
         nodes = engine.cluster.node_count
         if not decision.profile.post_filter:
-            return Failure.unfit(fit_error_of(decision, nodes), nomination=None)
+            return Failure.unfit(fit_error_of(decision, nodes, also_blamed), nomination=None)
         result = engine.make_room(decision.question, decision)
-        error = fit_error_of(decision, nodes)
+        error = fit_error_of(decision, nodes, also_blamed)
+        if result.status.code == Code.SUCCESS and self._extenders.may_preempt(pod):
+            candidates = list(result.candidates)
+            if candidates:
+                randrange = decision.profile.random.randrange
+                result = await agreed_preemption(self._extenders, engine.cluster, pod, candidates, randrange)
         if result.status.code == Code.SUCCESS and result.victims:
             return self._preemption(error, result)
         error = msgspec.structs.replace(error, post_filter=result.status.message)

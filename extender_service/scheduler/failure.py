@@ -36,7 +36,7 @@ class Failure(msgspec.Struct, frozen=True):
         return cls(fit_error.message, UNSCHEDULABLE, fit_error, nomination)
 
     @classmethod
-    def of(cls, error: CycleError | QuantityError | BindError) -> "Failure":
+    def of(cls, error: CycleError | QuantityError | BindError | KubeError) -> "Failure":
         """Return the failure for an error of the scheduling or binding cycle."""
         cause = error.__cause__ if isinstance(error, BindError) else error
         if isinstance(cause, RejectedError):

@@ -1,7 +1,7 @@
 """Why a pod fits on no node, as users read it (FitError in framework/types.go), and the plugins that rejected it."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import msgspec
 
@@ -34,8 +34,11 @@ class FitError(msgspec.Struct, frozen=True):
         return f"{text} {self.post_filter}" if self.post_filter else text
 
 
-def fit_error_of(decision: Decision, nodes: int) -> FitError:
-    """Return why a decision found no feasible node among `nodes` nodes of the cluster."""
+def fit_error_of(decision: Decision, nodes: int, also_blamed: Collection[str] = ()) -> FitError:
+    """Return why a decision found no feasible node among `nodes` nodes of the cluster.
+
+    `also_blamed` are plugins that rejected the pod besides those that the decision names.
+    """
     rejection = decision.pre_filter.rejection
     if rejection is not None:
         blamed = _blamed([rejection])
@@ -51,7 +54,8 @@ def fit_error_of(decision: Decision, nodes: int) -> FitError:
         for reason in status.reasons:
             reasons[reason] += len(positions)
     blamed = _blamed(statuses)
-    return FitError(nodes, reasons, blamed.plugins | frozenset(decision.pre_filter.restricting), blamed.pending)
+    plugins = blamed.plugins.union(decision.pre_filter.restricting, also_blamed)
+    return FitError(nodes, reasons, plugins, blamed.pending)
 
 
 def rejected_on_one_node(status: Status) -> FitError:

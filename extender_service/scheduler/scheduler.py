@@ -91,7 +91,7 @@ class Scheduler:
             while await self._queue.wait():
                 info = self._queue.pop()
                 if info is not None:
-                    self.schedule_one(info)
+                    await self.schedule_one(info)
                 await self._sleep(0)  # the watch and bindings have their turn between two pods
             for task in flushes:
                 task.cancel()
@@ -107,7 +107,7 @@ class Scheduler:
         await self._engine.binder.finish_bindings()
         await self._writes.close()
 
-    def schedule_one(self, info: QueuedPodInfo) -> None:
+    async def schedule_one(self, info: QueuedPodInfo) -> None:
         """Attempt to schedule a pod that was popped."""
         pod = info.pod
         profile = self._engine.profiles.find(pod.spec.scheduler_name)
@@ -116,7 +116,7 @@ class Scheduler:
             return
         cycle = self._queue.scheduling_cycle
         self._metrics.begun(info)
-        outcome = self._attempt(pod)
+        outcome = await self._attempt(pod)
         self._metrics.decided(info, ran_post_filter=bool(profile.post_filter) and _is_unfit(outcome))
         match outcome:
             case Placement() as placement:
@@ -128,9 +128,9 @@ class Scheduler:
             case Failure() as failure:
                 self._fail(info, pod, failure)
 
-    def _attempt(self, pod: Pod) -> Outcome:
+    async def _attempt(self, pod: Pod) -> Outcome:
         try:
-            return self._cycle.attempt(pod)
+            return await self._cycle.attempt(pod)
         except Exception as error:
             # A bug that one pod meets must not end the scheduling of all others.
             log.exception("an attempt failed unexpectedly", extra={"pod": pod_name(pod)})

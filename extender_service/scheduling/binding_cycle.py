@@ -1,7 +1,7 @@
 """From the chosen node to the bound pod: Reserve, Permit, PreBind, Bind and PostBind (schedule_one.go)."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from extender_service.framework.answer_checks import wrong_permit, wrong_status
 from extender_service.framework.cycle_state import CycleState
@@ -26,6 +26,10 @@ from extender_service.seams import Clock
 log = logging.getLogger(__name__)
 
 
+BindElsewhere = Callable[[Pod, str], Awaitable[bool]]
+"""Binds a pod to a node, unless that is left to the plugins: returns whether it did. Raises KubeError as Bind does."""
+
+
 class BindingCycle:
     """The steps after a node was chosen for a pod. They raise RejectedError if a plugin rejects the pod, CycleError if
     one fails.
@@ -33,13 +37,17 @@ class BindingCycle:
     A caller that gives up after `reserve` calls `unreserve`; calling it more than once does no harm.
     """
 
-    def __init__(self, profile: Profile, state: CycleState, pod: Pod, node_name: str) -> None:
+    def __init__(
+        self, profile: Profile, state: CycleState, pod: Pod, node_name: str, bind_elsewhere: BindElsewhere | None = None
+    ) -> None:
+        """`bind_elsewhere`, if given, is asked to bind the pod before the plugins are."""
         self.node_name = node_name
         # Once true, only the API server knows whether the pod is bound, until Bind ends.
         self.has_reached_bind = False
         self._profile = profile
         self._state = state
         self._pod = pod
+        self._bind_elsewhere = bind_elsewhere
         self._is_permitted = False
         # While a Permit plugin makes the pod wait.
         self._waiting: WaitingPod | None = None
@@ -155,6 +163,8 @@ class BindingCycle:
 
     async def _bind(self) -> None:
         self.has_reached_bind = True
+        if self._bind_elsewhere is not None and await self._bind_elsewhere(self._pod, self.node_name):
+            return
         for plugin in self._profile.bind:
             try:
                 status = await awaited(plugin, "Bind", plugin.bind, self._state, self._pod, self.node_name)

@@ -91,6 +91,17 @@ def decide(profile: Profile, question: Question, nominated: Sequence[Nomination]
     return Decision(profile, question, state, found, verdicts, feasible, scores)
 
 
+def narrowed(decision: Decision, feasible: NDArray[np.intp], *, must_score: bool) -> Decision:
+    """Return the decision with some of its feasible nodes only, scored anew if there is a choice."""
+    profile, question, state = decision.profile, decision.question, decision.state
+    scores = None
+    if must_score and len(feasible) > 1 and profile.score:
+        candidates = question.nodes.view.at(feasible)
+        run_pre_score(profile, state, question.pod, candidates)
+        scores = run_score(profile, state, question.pod, candidates)
+    return Decision(profile, question, state, decision.pre_filter, decision.verdicts, feasible, scores)
+
+
 def refuse(profile: Profile, question: Question, status: Status) -> Decision:
     """Return a decision that rejects all asked nodes with a status, without running plugins."""
     verdicts = Verdicts(question.nodes.view, question.nodes.asked)

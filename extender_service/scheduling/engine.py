@@ -13,8 +13,8 @@ from extender_service.cluster.view.hypothetical import RowChanges
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.guard import CycleError
 from extender_service.framework.handle import Pods
-from extender_service.framework.interface import PostFilterResult
-from extender_service.framework.preemption.candidates import NO_CANDIDATES, Candidate, Candidates
+from extender_service.framework.interface import Candidate, PostFilterResult
+from extender_service.framework.preemption.candidates import NO_CANDIDATES, Candidates
 from extender_service.framework.preemption.dry_run import dry_run, given_candidate
 from extender_service.framework.profiles import Profiles
 from extender_service.framework.runtime import (
@@ -33,8 +33,8 @@ from extender_service.kube.types.pods import pod_uid
 from extender_service.scheduling.ahead import DecidingAhead
 from extender_service.scheduling.asked_nodes import NodeFinder
 from extender_service.scheduling.binder import CONFIRM_SECONDS, Binder
-from extender_service.scheduling.binding_cycle import BindingCycle
-from extender_service.scheduling.decision import Decision, decide, refuse
+from extender_service.scheduling.binding_cycle import BindElsewhere, BindingCycle
+from extender_service.scheduling.decision import Decision, decide, narrowed, refuse
 from extender_service.scheduling.question import Question
 from extender_service.scheduling.unsupported import UnsupportedFields
 
@@ -50,8 +50,9 @@ class Engine:
     """The decision making of kube-scheduler over a cluster.
 
     `may_bind` raises CycleError if this process may not bind any more. `nominated_for` returns the nominated pods that
-    count when a pod is judged; without it, those that the watch shows do. Call it from one thread: nothing else may
-    change the cluster between a decision and the placement after it.
+    count when a pod is judged; without it, those that the watch shows do. `bind_elsewhere` is asked to bind pods before
+    plugins are. Call the engine from one thread: nothing else may change the cluster between a decision and the
+    placement after it.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class Engine:
         may_bind: Callable[[], None] = lambda: None,
         confirm_seconds: float = CONFIRM_SECONDS,
         nominated_for: Callable[[Pod], list[Nomination]] | None = None,
+        bind_elsewhere: BindElsewhere | None = None,
     ) -> None:
         self.cluster = cluster
         self.profiles = profiles
@@ -70,6 +72,7 @@ class Engine:
         self.binder = Binder(cluster, pods, may_bind=may_bind, confirm_seconds=confirm_seconds)
         self.ahead = DecidingAhead(cluster)
         self._unsupported = UnsupportedFields()
+        self._bind_elsewhere = bind_elsewhere
         self._last_placed: Decision | None = None
         self._nominated_for = nominated_for or (lambda pod: cluster.nominated_for(pod, profiles.names))
 
@@ -112,6 +115,13 @@ class Engine:
             return Scores([], [], np.empty((0, 0), np.int64))
         run_pre_score(profile, state, pod, nodes)
         return run_score(profile, state, pod, nodes)
+
+    def narrowed(self, decision: Decision, feasible: NDArray[np.intp], *, must_score: bool) -> Decision:
+        """Return a decision with some of its feasible nodes only, by position. The cluster must not have changed since.
+
+        Raises CycleError.
+        """
+        return narrowed(decision, feasible, must_score=must_score)
 
     def make_room(self, question: Question, decision: Decision) -> PostFilterResult:
         """Run PostFilter for a pod that fits on no node of the cluster. Raises CycleError."""
@@ -159,11 +169,11 @@ class Engine:
             self.cluster.drop_placement(uid)  # frees what the pod has reserved on another node, also for this pod
         if decision is None:
             profile = self.profiles.of(pod)
-            cycle = BindingCycle(profile, profile.new_state(pod), pod, node_name)
+            cycle = BindingCycle(profile, profile.new_state(pod), pod, node_name, self._bind_elsewhere)
         else:
             if decision.question.pod is not pod and pod_uid(decision.question.pod) != uid:
                 raise ValueError(f"the decision is about pod {pod_name(decision.question.pod)}, not {pod_name(pod)}")
-            cycle = BindingCycle(decision.profile, decision.state, pod, node_name)
+            cycle = BindingCycle(decision.profile, decision.state, pod, node_name, self._bind_elsewhere)
         cycle.reserve()
         try:
             placement = self.cluster.placements.place(pod, uid, node_name, cycle)

@@ -7,7 +7,8 @@ import numpy as np
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.guard import CycleError
-from extender_service.framework.preemption.candidates import NO_CANDIDATES, Candidate, Candidates, best_candidates
+from extender_service.framework.interface import Candidate
+from extender_service.framework.preemption.candidates import NO_CANDIDATES, Candidates, best_candidates
 from extender_service.framework.preemption.dry_run import dry_run, ineligible
 from extender_service.framework.profile import Profile
 from extender_service.framework.runtime import filter_again, run_post_filter

@@ -1,11 +1,13 @@
 """A whole scheduler with its cluster, its clock and the API server's part, for tests of the scheduler's modules."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
+from extender_service.cluster.nodes.node_table import NodeTable
 from extender_service.cluster.sources.api_server import NodeStore, PodStore
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.config.loading import default_config
@@ -28,6 +30,8 @@ from extender_service.plugins.queue_sort import PrioritySort
 from extender_service.queue.scheduling_queue import SchedulingQueue
 from extender_service.scheduler.attempt import SchedulingCycle
 from extender_service.scheduler.event_handlers import EventHandlers
+from extender_service.scheduler.extenders.extender_client import PodJson
+from extender_service.scheduler.extenders.extenders import NO_EXTENDERS, Extenders
 from extender_service.scheduler.node_order import NodeOrder
 from extender_service.scheduler.node_sampling import NodeSampling
 from extender_service.scheduler.pod_lister import PodLister
@@ -54,6 +58,12 @@ class Api:
 
     async def get_pod(self, namespace: str, name: str) -> Pod | None:
         return self.pods.get((namespace, name))
+
+    async def get_pod_json(self, namespace: str, name: str) -> bytes:
+        pod = self.pods.get((namespace, name))
+        if pod is None:
+            raise ApiError(ApiStatus(404, "NotFound", f'pods "{name}" not found'))
+        return msgspec.json.encode(pod)
 
     async def bind_pod(self, namespace: str, name: str, uid: str, node_name: str) -> None:
         await self._write("bind", name, node_name)
@@ -91,7 +101,7 @@ class Api:
 class SchedulerWorld:
     """A scheduler with the default plugins, or with `plugins` besides DefaultBinder, whose watch a test drives.
 
-    `percentage` is of the nodes that are to be found feasible; all without it.
+    `percentage` is of the nodes that are to be found feasible; all without it. `extenders` makes those that are asked.
     """
 
     def __init__(
@@ -100,6 +110,7 @@ class SchedulerWorld:
         plugins: Mapping[str, Sequence[tuple[Plugin, int]]] | None = None,
         uses_hints: bool = False,
         percentage: int | None = None,
+        extenders: Callable[[NodeTable, PodJson], Extenders] = lambda table, pod_json: NO_EXTENDERS,
     ) -> None:
         self.clock = Clock()
         self.cluster = Cluster()
@@ -111,21 +122,31 @@ class SchedulerWorld:
             else {NAME: self._profile(plugins)}
         )
         profiles = Profiles(by_name)
+        made = extenders(self.cluster.nodes, self.api.get_pod_json)
         self.pending = PodLister()
         self.queue = SchedulingQueue(
             by_name,
-            {name: queueing_hints(profile.rejecting, enabled=uses_hints) for name, profile in by_name.items()},
+            {
+                name: queueing_hints(profile.rejecting, enabled=uses_hints, with_extenders=bool(made))
+                for name, profile in by_name.items()
+            },
             clock=self.clock,
             metrics=_Metrics(),
             is_pending=self.pending.__contains__,
             namespace_labels=self.cluster.workloads.namespace_labels,
             uses_hints=uses_hints,
         )
-        self.engine = Engine(self.cluster, profiles, self.api, nominated_for=nominations(self.cluster, self.queue))
+        self.engine = Engine(
+            self.cluster,
+            profiles,
+            self.api,
+            nominated_for=nominations(self.cluster, self.queue),
+            bind_elsewhere=made.bind if made else None,
+        )
         self.events: list[Occurrence] = []
         order = NodeOrder(self.cluster.nodes)
         self.sampling = None if percentage is None else NodeSampling(order, {NAME: percentage})
-        self.cycle = SchedulingCycle(self.engine, self.sampling)
+        self.cycle = SchedulingCycle(self.engine, self.sampling, made)
         self.scheduler = Scheduler(
             self.cycle,
             self.engine,
@@ -164,8 +185,16 @@ class SchedulerWorld:
         info = self.queue.pop()
         if info is None:
             return ""
-        self.scheduler.schedule_one(info)
+        with suppress(StopIteration):  # without extenders, it awaits nothing
+            self.scheduler.schedule_one(info).send(None)
+            raise AssertionError("the attempt awaits something")
         return info.pod.metadata.name
+
+    async def attempt_with_extenders(self) -> None:
+        """Attempt the next pod, which extenders may delay."""
+        info = self.queue.pop()
+        assert info is not None, "no pod is active"
+        await self.scheduler.schedule_one(info)
 
     def attempt_all(self) -> list[str]:
         """Attempt all active pods."""
@@ -208,7 +237,7 @@ def whole(pod: Pod) -> Pod:
     """What the scheduler's watch shows of a pending pod."""
     found = msgspec.json.decode(msgspec.json.encode(pod), type=PendingPod)
     spec = msgspec.structs.replace(found.spec, scheduler_name=found.spec.scheduler_name or NAME)
-    return msgspec.structs.replace(found, spec=spec)
+    return msgspec.structs.replace(found, spec=spec, whole_json=msgspec.json.encode(pod))
 
 
 def on_node(pod: Pod, node_name: str) -> Pod:

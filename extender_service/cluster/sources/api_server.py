@@ -96,13 +96,16 @@ class ApiServer:
         reads: Collection[type[Object]] = (),
         *,
         pods: Resource[Any] = WATCHED_PODS,
+        nodes: Resource[Any] = NODES,
         binding_right: BindingRight | None = None,
         stale_limit_seconds: float = 30.0,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: WallClock = time.time,
     ) -> None:
-        """`pods` decodes the pods. `binding_right` is asked about once everything has been listed; None if pods are not
-        bound here."""
+        """`pods` and `nodes` decode these objects.
+
+        `binding_right` is asked about once everything has been listed; None if pods are not bound here.
+        """
         self._client = client
         self._binding_right = binding_right
         self._wall_clock = wall_clock
@@ -118,7 +121,7 @@ class ApiServer:
                 server=server,
                 clock=clock,
             )
-            for resource, store, field_selector in _stores(cluster, self._reads, pods)
+            for resource, store, field_selector in _stores(cluster, self._reads, pods, nodes)
         }
 
     @property
@@ -164,6 +167,13 @@ class ApiServer:
             if error.status_code == 404:
                 return None
             raise
+        except CredentialsError as error:
+            raise KubeError(str(error)) from error
+
+    async def get_pod_json(self, namespace: str, name: str) -> bytes:
+        """Return the JSON of a pod as it is now. Raises KubeError."""
+        try:
+            return await self._client.get_json(PODS, namespace, name)
         except CredentialsError as error:
             raise KubeError(str(error)) from error
 
@@ -308,10 +318,13 @@ class StorageStore:
 
 
 def _stores(
-    cluster: Cluster, reads: Collection[type[Object]], pods: Resource[Any] = WATCHED_PODS
+    cluster: Cluster,
+    reads: Collection[type[Object]],
+    pods: Resource[Any] = WATCHED_PODS,
+    nodes: Resource[Any] = NODES,
 ) -> Iterator[tuple[Resource[Any], Store[Any], str]]:
     """What is read of the API server: each resource, what takes it in, and which field selector it is read by."""
-    yield NODES, NodeStore(cluster), ""
+    yield nodes, NodeStore(cluster), ""
     yield pods, PodStore(cluster), NOT_ENDED
     for resource in _WORKLOADS:
         if resource.type in reads:
@@ -324,7 +337,7 @@ def _stores(
 def _limits(resource: Resource[Any], stale_limit_seconds: float) -> Limits:
     seconds = min(_SOON_SECONDS, int(stale_limit_seconds / 3))
     if resource.plural in _SOON or stale_limit_seconds <= GONE_SECONDS:
-        return Limits(watch_seconds=seconds, phase_seconds=0.0 if resource is NODES else seconds / 2)
+        return Limits(watch_seconds=seconds, phase_seconds=0.0 if resource.plural == NODES.plural else seconds / 2)
     return _LATER
 
 

@@ -15,7 +15,7 @@ from extender_service.extender.refused_pods import RefusedPods
 from extender_service.extender.trust import Trust
 from extender_service.extender.watch_lag import WatchLag
 from extender_service.framework.guard import require_time
-from extender_service.framework.preemption.candidates import Candidate
+from extender_service.framework.interface import Candidate
 from extender_service.framework.status import Code
 from extender_service.kube.types.core import Pod, pod_name
 from extender_service.kube.types.extender_api import (

@@ -11,15 +11,13 @@ from msgspec import inspect
 
 from extender_service.extender.wire.request_limits import LARGE_BODY_BYTES, require_moderate_arguments
 from extender_service.kube.parsing.decoder import DecodeError, Decoder
+from extender_service.kube.parsing.go_names import with_go_names
 from extender_service.kube.types.extender_api import Args
 
 # The message of an event has 1 KB at most.
 _MOST_ERROR_CHARACTERS = 4000
 
 A = TypeVar("A", bound=Args)
-
-_members = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_elements = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 class ArgsDecoder(Generic[A]):
@@ -38,33 +36,10 @@ class ArgsDecoder(Generic[A]):
         if args.is_complete:
             return args
         try:
-            named = _with_go_names(msgspec.Raw(body), self._type_info)
+            named = with_go_names(msgspec.Raw(body), self._type_info, Args)
         except UnicodeDecodeError as error:
             raise DecodeError("the body is not UTF-8") from error
         return self._decoder.decode(msgspec.json.encode(named))
-
-
-def _with_go_names(raw: msgspec.Raw, kind: inspect.Type) -> object:
-    """Rename the fields of arguments to Go's spelling, and leave out unknown ones."""
-    if isinstance(kind, inspect.UnionType):
-        kind = kind.types[0]  # the other is None
-    try:
-        match kind:
-            case inspect.StructType() if issubclass(kind.cls, Args):
-                fields = {field.encode_name.lower(): field for field in kind.fields}
-                known = [
-                    (fields[name.lower()], member)
-                    for name, member in _members.decode(raw).items()
-                    if name.lower() in fields
-                ]
-                return {field.encode_name: _with_go_names(member, field.type) for field, member in known}
-            case inspect.DictType():
-                return {key: _with_go_names(member, kind.value_type) for key, member in _members.decode(raw).items()}
-            case inspect.ListType():
-                return [_with_go_names(element, kind.item_type) for element in _elements.decode(raw)]
-    except msgspec.ValidationError:
-        pass  # null, which counts as absent, or the wrong type, which decoding reports with the field's name
-    return raw
 
 
 def error_text(message: str) -> str:

@@ -2,23 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.pods.pod_entries import NOT_STARTED
 from extender_service.cluster.pods.pod_table import PodTable
+from extender_service.framework.interface import Candidate
 
 # What is added to priorities, so that the sum grows with the number of pods (math.MaxInt32 + 1).
 _ABOVE_LEAST_PRIORITY = 2**31
-
-
-class Candidate(msgspec.Struct, frozen=True):
-    """A node on which the pod fits once the pods in the slots `victims` are gone, in the reference's order."""
-
-    node_name: str
-    victims: tuple[int, ...]
-    pdb_violations: int
 
 
 class Candidates:

@@ -176,6 +176,10 @@ class KubeClient:
         """Read one object, as it is now; the namespace of cluster-scoped objects is empty."""
         return _decode(resource.decoder, await self._request("GET", resource.path(namespace, name)))
 
+    async def get_json(self, resource: Resource[T], namespace: str, name: str) -> bytes:
+        """Read one object, as it is now, undecoded."""
+        return await self._request("GET", resource.path(namespace, name))
+
     async def create(self, resource: Resource[T], namespace: str, manifest: Mapping[str, Any]) -> T:
         """Create an object from its manifest and return what the API server made of it."""
         answer = await self._request("POST", resource.path(namespace), body=manifest)

@@ -48,8 +48,9 @@ class PendingPodStatus(PodStatus):
 
 
 class PendingPod(Pod):
-    """v1.Pod."""
+    """v1.Pod. `whole_json` has all fields, as the API server sent them, if it was asked for."""
 
     metadata: PendingPodMeta = PendingPodMeta()
     spec: PendingPodSpec = PendingPodSpec()
     status: PendingPodStatus = PendingPodStatus()
+    whole_json: bytes = b""

@@ -62,7 +62,7 @@ class _World:
         read = parse_config(json.dumps(config), ARGS_TYPES)
         self.cluster = Cluster()
         profiles = Registry([*IN_TREE, Observer]).profiles(read, Handle(self.cluster, None))  # type: ignore[arg-type]
-        self.observers = [p for each in profiles.values() for p in each.plugins if isinstance(p, Observer)]
+        self.observers = [p for each in profiles.values() for p in each.rejecting if isinstance(p, Observer)]
         wanted = percentages(read)
         assert wanted is not None
         self.sampling = NodeSampling(NodeOrder(self.cluster.nodes), wanted)

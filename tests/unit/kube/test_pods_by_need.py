@@ -1,8 +1,12 @@
 """Pending pods of the given schedulers are decoded whole; all others stay small."""
 
+import json
+from typing import Any
+
 import msgspec
 import pytest
 
+from extender_service.kube.nodes_with_json import NODES_WITH_JSON
 from extender_service.kube.pods_by_need import pods_by_need
 from extender_service.kube.types.pending_pods import PendingPod
 from extender_service.kube.types.watched_pods import WatchedPod
@@ -45,3 +49,17 @@ def test_nulls_are_read_as_elsewhere() -> None:
 def test_an_error_of_the_watch_is_no_pod() -> None:
     line = b'{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired"}}'
     assert RESOURCE.frame_decoder.decode(line).type == "ERROR"
+
+
+def test_extenders_get_pods_and_nodes_as_the_api_server_sent_them_without_managed_fields() -> None:
+    shown = pod("", "default-scheduler")
+    metadata: Any = shown["metadata"]
+    sent = {**shown, "metadata": {**metadata, "managedFields": [{"manager": "kubectl"}]}, "other": [1]}
+    line = msgspec.json.encode({"type": "MODIFIED", "object": sent})
+    found = pods_by_need(["default-scheduler"], keeps_json=True).frame_decoder.decode(line).object
+    assert json.loads(found.whole_json) == {**shown, "other": [1]}
+    assert RESOURCE.frame_decoder.decode(line).object.whole_json == b""
+    node = NODES_WITH_JSON.frame_decoder.decode(line).object
+    assert json.loads(node.whole_json) == {**shown, "other": [1]}
+    [listed] = NODES_WITH_JSON.list_decoder.decode(msgspec.json.encode({"items": [sent]})).items
+    assert listed == node

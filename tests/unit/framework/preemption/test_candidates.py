@@ -8,13 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender_service.cluster.pods.pod_table import PodTable
-from extender_service.framework.preemption.candidates import (
-    NO_CANDIDATES,
-    Candidate,
-    Candidates,
-    best_candidates,
-    sampled,
-)
+from extender_service.framework.interface import Candidate
+from extender_service.framework.preemption.candidates import NO_CANDIDATES, Candidates, best_candidates, sampled
 from tests.support.preemption_worlds import preemption_cluster, running
 
 Pods = list[tuple[int, int]]

@@ -1,0 +1,1 @@
+"""Other extenders, which this program calls as kube-scheduler does (extender.go)."""

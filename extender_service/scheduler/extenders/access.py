@@ -1,0 +1,52 @@
+"""How to reach an extender: its URL, TLS and proxy, from the configuration (NewHTTPExtender)."""
+
+import base64
+
+from extender_service.config.types import Extender, ExtenderTLSConfig
+from extender_service.kube.connection.posts import Posts, is_url
+from extender_service.kube.credentials.client_tls import ServerTrust, client_context
+from extender_service.kube.credentials.errors import CredentialsError
+from extender_service.kube.credentials.identity import CurrentIdentity, Identity, read_file
+from extender_service.kube.credentials.lookup import Credentials
+from extender_service.kube.credentials.proxy import environment_proxy
+
+
+class _Fixed:
+    """A client certificate that stays as it was read at the start, as in kube-scheduler."""
+
+    def __init__(self, identity: Identity) -> None:
+        self._identity = identity
+
+    async def read(self) -> tuple[Identity, float]:
+        return self._identity, float("inf")
+
+
+def posts_to(extender: Extender, where: str) -> Posts:
+    """Return what sends requests to an extender. `where` names its part of the configuration.
+
+    Raises CredentialsError.
+    """
+    server = extender.url_prefix.rstrip("/")
+    if not is_url(server):
+        raise CredentialsError(f"{where}.urlPrefix: must be a URL that starts with http:// or https://")
+    tls = extender.tls_config or ExtenderTLSConfig()
+    where = f"{where}.tlsConfig"
+    authority = _pem(tls.ca_data, tls.ca_file, f"{where}.caFile")
+    certificate = _pem(tls.cert_data, tls.cert_file, f"{where}.certFile")
+    key = _pem(tls.key_data, tls.key_file, f"{where}.keyFile")
+    # As in kube-scheduler: enableHTTPS without an authority trusts any certificate.
+    insecure = tls.insecure or (extender.enable_https and not authority)
+    if insecure and authority:
+        raise CredentialsError(f"{where}: set caFile (or caData) or insecure, not both")
+    if bool(certificate) != bool(key):
+        raise CredentialsError(f"{where}: set both, certFile and keyFile (or their data), or neither")
+    trust = ServerTrust(authority, tls.server_name, insecure, where)
+    if server.startswith("https:"):
+        client_context(trust, certificate, key, where)  # reports what is unusable at the start
+    identity = CurrentIdentity(_Fixed(Identity("", certificate, key)))
+    credentials = Credentials(server, environment_proxy(server), (), identity, trust, where)
+    return Posts(credentials, extender.http_timeout.seconds)
+
+
+def _pem(data: str, file: str, what: str) -> bytes:
+    return base64.b64decode(data) if data else read_file(file, what)

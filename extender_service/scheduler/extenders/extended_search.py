@@ -1,0 +1,133 @@
+"""The search for a node of one attempt in which extenders have a say (findNodesThatFitPod, prioritizeNodes).
+
+kube-scheduler works on a snapshot while extenders answer. Here the watch goes on, and the columns change with it. So
+after each answer, what the plugins said counts only if the cluster is still at the version that they saw. If it is not,
+they judge again: the nodes that are left must still be feasible.
+"""
+
+import logging
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from extender_service.framework.guard import CycleError
+from extender_service.framework.queueing_hints import EXTENDER
+from extender_service.framework.runtime import Search
+from extender_service.kube.types.core import Pod, pod_name
+from extender_service.scheduler.extenders.extender_client import ExtenderError
+from extender_service.scheduler.extenders.extenders import Extenders, Statuses
+from extender_service.scheduler.node_sampling import NodeSampling
+from extender_service.scheduling.asked_nodes import AskedNodes
+from extender_service.scheduling.decision import Decision
+from extender_service.scheduling.engine import Engine
+from extender_service.scheduling.question import Question
+
+log = logging.getLogger(__name__)
+
+
+class Found(NamedTuple):
+    """The outcome of a search: the node for the pod, "" for none, and a decision that holds now.
+
+    If there is no node, the verdicts of the decision have what extenders said, too, and `has_removed` is whether they
+    removed any.
+    """
+
+    decision: Decision
+    node_name: str
+    has_removed: bool = False
+
+
+class ExtendedSearch:
+    """Searches a node for one pod."""
+
+    def __init__(self, engine: Engine, extenders: Extenders, sampling: NodeSampling | None, pod: Pod) -> None:
+        self._engine = engine
+        self._extenders = extenders
+        self._sampling = sampling
+        self._pod = pod
+        self._statuses: Statuses = {}
+        self._version = engine.cluster.version
+
+    async def run(self) -> Found:
+        """Search. Raises CycleError, QuantityError, ExtenderError."""
+        nominated = self._pod.status.nominated_node_name
+        judged = ""
+        if nominated and self._engine.cluster.nodes.is_node(nominated):
+            try:
+                decision = await self._on_nominated_node(nominated)
+            except (CycleError, ExtenderError) as error:
+                extra = {"pod": pod_name(self._pod), "node": nominated, "error": str(error)}
+                log.warning("cannot evaluate the nominated node", extra=extra)
+            else:
+                if decision is not None:
+                    return Found(decision, nominated)
+                judged = nominated
+            if not judged and nominated in self._statuses:
+                judged = nominated
+        search = None if self._sampling is None else partial(self._sampling.narrow, judged=judged)
+        decision = self._decide(self._engine.nodes.all(), search)
+        names = _feasible(decision)
+        left = await self._extenders.filter(self._pod, names, self._statuses)
+        has_removed = len(left) != len(names)
+        if not left:
+            return Found(self._refused(decision), "", has_removed)
+        return await self._best(decision, left)
+
+    async def _on_nominated_node(self, name: str) -> Decision | None:
+        """Return a decision that holds now if the nominated node passes, None if it does not."""
+        decision = self._decide(self._engine.nodes.named_once([name]))
+        if not len(decision.feasible):
+            return None
+        left = await self._extenders.filter(self._pod, [name], self._statuses)
+        return self._current(decision, [name]) if left else None
+
+    async def _best(self, decision: Decision, names: Sequence[str]) -> Found:
+        """Score some of the feasible nodes, if there is a choice, and take one of the best."""
+        decision = self._current(decision, names, must_score=True)
+        names = _feasible(decision)
+        if len(names) == 1:
+            return Found(decision, names[0])
+        totals = np.zeros(len(names), np.int64) if decision.totals is None else decision.totals
+        totals = totals + await self._extenders.priorities(self._pod, names)
+        decision = self._current(decision, names)
+        left = set(_feasible(decision))
+        is_left = np.array([name in left for name in names])
+        best = np.flatnonzero(is_left & (totals == totals[is_left].max()))
+        return Found(decision, names[int(best[decision.profile.random.randrange(len(best))])])
+
+    def _current(self, decision: Decision, names: Sequence[str], *, must_score: bool = False) -> Decision:
+        """Return a decision that holds now, in which all feasible nodes are among `names`. Raises CycleError."""
+        if self._engine.cluster.version == self._version:
+            feasible = decision.feasible
+            if len(names) < len(feasible):
+                feasible = np.sort(decision.question.nodes.view.positions_of(names))
+            return self._engine.narrowed(decision, feasible, must_score=must_score)
+        again = self._decide(self._engine.nodes.named_once(names))
+        if not len(again.feasible):
+            raise CycleError("the nodes that passed the extenders do not fit any more")
+        return self._engine.narrowed(again, again.feasible, must_score=must_score)
+
+    def _refused(self, decision: Decision) -> Decision:
+        """Return a decision that holds now, and in which no node is feasible, for what plugins and extenders say."""
+        if self._engine.cluster.version != self._version:
+            # A node that has become feasible meanwhile was not asked about. The change will wake the pod.
+            decision = self._decide(self._engine.nodes.all())
+        feasible = decision.feasible
+        if not len(feasible):
+            return decision
+        names = decision.question.nodes.view.names_at(feasible)
+        decision.verdicts.refuse(EXTENDER, feasible, [self._statuses.get(name) for name in names])
+        none: NDArray[np.intp] = feasible[:0]
+        return self._engine.narrowed(decision, none, must_score=False)
+
+    def _decide(self, nodes: AskedNodes, search: Search | None = None) -> Decision:
+        self._version = self._engine.cluster.version
+        question = Question(self._pod, nodes, must_score=False, refuses_unsupported=True, search=search)
+        return self._engine.decide(question)
+
+
+def _feasible(decision: Decision) -> list[str]:
+    return decision.question.nodes.view.names_at(decision.feasible)

@@ -1,0 +1,69 @@
+"""How an extender is reached: TLS as the configuration says, and errors that name its field."""
+
+import base64
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+
+from extender_service.config.types import Extender, ExtenderTLSConfig
+from extender_service.kube.connection.posts import PostError
+from extender_service.kube.credentials.errors import CredentialsError
+from extender_service.scheduler.extenders.access import posts_to
+from tests.support.certificates import issue
+from tests.support.event_loop import in_event_loop
+from tests.support.http_server import Request, Response, http_server
+
+
+def extender(url: str, tls: Mapping[str, Any] | None = None, **fields: Any) -> Extender:
+    return Extender(url_prefix=url, tls_config=None if tls is None else ExtenderTLSConfig(**tls), **fields)
+
+
+@pytest.mark.parametrize(
+    ("config", "text"),
+    [
+        (extender("gpu.example.com:80"), "extenders[1].urlPrefix: must be a URL that starts with http:// or https://"),
+        (extender("https://gpu:x"), "extenders[1].urlPrefix: "),
+        (extender("https://gpu", {"ca_file": "/nowhere"}), "extenders[1].tlsConfig.caFile /nowhere: No such file"),
+        (extender("https://gpu", {"cert_data": "eA=="}), "extenders[1].tlsConfig: set both, certFile and keyFile"),
+        (
+            extender("https://gpu", {"ca_data": "eA==", "insecure": True}),
+            "extenders[1].tlsConfig: set caFile (or caData) or insecure, not both",
+        ),
+        (extender("https://gpu", {"ca_data": "eA=="}), "extenders[1].tlsConfig: certificate-authority is not a PEM"),
+    ],
+)
+def test_a_wrong_configuration_is_refused_at_the_start(config: Extender, text: str) -> None:
+    with pytest.raises(CredentialsError) as raised:
+        posts_to(config, "extenders[1]")
+    assert str(raised.value).startswith(text)
+
+
+@in_event_loop
+async def test_the_authority_and_the_name_of_the_server_are_checked(tmp_path: Path) -> None:
+    ca = trustme.CA()
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    issue(ca, "gpu.example.com").configure_cert(tls)
+    authority = base64.b64encode(ca.cert_pem.bytes()).decode()
+
+    async def answer(request: Request, response: Response) -> None:
+        await response.send_json(200, {"path": request.path})
+
+    async with http_server(answer, tls) as url:
+        named = {"ca_data": authority, "server_name": "gpu.example.com"}
+        for config, is_trusted in (
+            (extender(url, named), True),
+            (extender(url, {"ca_data": authority}), False),
+            (extender(url), False),
+            (extender(url, enableHTTPS=True), True),
+            (extender(url, {"insecure": True}), True),
+        ):
+            async with posts_to(config, "extenders[0]") as posts:
+                if is_trusted:
+                    assert await posts.post("filter", b"{}", is_repeatable=True) == b'{"path": "/filter"}'
+                else:
+                    with pytest.raises(PostError, match="filter"):
+                        await posts.post("filter", b"{}", is_repeatable=True)
