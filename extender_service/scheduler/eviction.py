@@ -75,7 +75,9 @@ class Evictions:
             await self._writes.add(victim.uid, name, lambda: self._api.patch_pod_status(*key, patch))
             await self._writes.add(victim.uid, name, lambda: self._delete(victim))
         reference = ObjectReference("v1", "Pod", victim.namespace, victim.name, victim.uid)
-        self._record(pod_events.preempted(reference, pod_events.pod_reference(preemptor), node_name))
+        controller = preemptor.spec.scheduler_name
+        by = pod_events.pod_reference(preemptor)
+        self._record(pod_events.preempted(reference, by, node_name, controller=controller))
 
     async def _delete(self, victim: Victim) -> None:
         try:

@@ -139,7 +139,7 @@ class Scheduler:
     def _skips(self, pod: Pod) -> bool:
         """Return whether a pod needs no attempt: it is being deleted, or is being bound already (skipPodSchedule)."""
         if pod.metadata.deletion_timestamp:
-            self._record(pod_events.skipped(pod_reference(pod)))
+            self._record(pod_events.skipped(pod_reference(pod), controller=pod.spec.scheduler_name))
             return True
         return self._engine.cluster.placements.get(pod_uid(pod)) is not None
 
@@ -150,7 +150,9 @@ class Scheduler:
             self._fail_binding(info, pod, Failure.of(error))
         else:
             log.info("bound a pod", extra={"pod": pod_name(pod), "node": placement.node_name})
-            self._record(pod_events.scheduled(pod_reference(pod), placement.node_name))
+            self._record(
+                pod_events.scheduled(pod_reference(pod), placement.node_name, controller=pod.spec.scheduler_name)
+            )
             self._metrics.scheduled(info)
             self._queue.done(pod_uid(pod))
 
@@ -210,7 +212,9 @@ class Scheduler:
             info.pod = latest
             self._queue.add_unschedulable_if_not_present(info, self._queue.scheduling_cycle if cycle is None else cycle)
         self._queue.nominator.add(info.pod, failure.nomination)
-        self._record(pod_events.failed_scheduling(pod_reference(pod), failure.message))
+        self._record(
+            pod_events.failed_scheduling(pod_reference(pod), failure.message, controller=pod.spec.scheduler_name)
+        )
         patch = failure_patch(pod, failure, self._wall_clock())
         if patch is not None:
             namespace, name = pod.metadata.namespace, pod.metadata.name

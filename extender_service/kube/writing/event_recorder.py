@@ -1,9 +1,9 @@
 """Writes events about objects (events.k8s.io/v1), which users read with kubectl.
 
 The rules are those of client-go's recorder (tools/events/event_broadcaster.go). Occurrences with the same object, type,
-reason and action are one event with a series. The recorder writes the event at the first occurrence and the series at
-the second, then every half hour, and six minutes after the last one. Recording never waits for a write, and a failed
-write affects no other code.
+reason, action and controller are one event with a series. The recorder writes the event at the first occurrence and the
+series at the second, then every half hour, and six minutes after the last one. Recording never waits for a write, and a
+failed write affects no other code.
 """
 
 import asyncio
@@ -52,7 +52,10 @@ class ObjectReference(msgspec.Struct, frozen=True, rename="camel", omit_defaults
 
 
 class Occurrence(msgspec.Struct, frozen=True):
-    """Something that happened to an object. `note` is for people, `reason` and `action` for machines, in CamelCase."""
+    """Something that happened to an object. `note` is for people, `reason` and `action` for machines, in CamelCase.
+
+    `controller` is the event's reportingController; the recorder's own if it is empty.
+    """
 
     regarding: ObjectReference
     type: Literal["Normal", "Warning"]
@@ -60,6 +63,7 @@ class Occurrence(msgspec.Struct, frozen=True):
     action: str
     note: str
     related: ObjectReference | None = None
+    controller: str = ""
 
 
 class StoredEvent(Object):
@@ -70,7 +74,7 @@ class StoredEvent(Object):
 
 EVENTS = Resource("events.k8s.io", "v1", "events", StoredEvent)
 
-_Key = tuple[ObjectReference, ObjectReference | None, str, str, str]
+_Key = tuple[ObjectReference, ObjectReference | None, str, str, str, str]
 
 
 class _Event(msgspec.Struct, eq=False):
@@ -106,11 +110,11 @@ class EventRecorder:
         clock_ns: Callable[[], int] = time.time_ns,
         backoff: Callable[[], Backoff] = Backoff,
     ) -> None:
-        """`controller` is the reportingController of the events, such as default-scheduler."""
+        """`controller` is the reportingController of events whose occurrences name none."""
         self.counts: Counter[str] = Counter(written=0, failed=0, dropped=0)
         self._client = client
         self._controller = controller
-        self._instance = f"{controller}-{socket.gethostname()}"
+        self._host_name = socket.gethostname()
         self._limit = limit or TokenBucket(WRITES_PER_SECOND, WRITES_AT_ONCE)
         self._clock_ns = clock_ns
         self._backoff = backoff
@@ -119,7 +123,14 @@ class EventRecorder:
 
     def record(self, occurrence: Occurrence) -> None:
         """Record an occurrence. Does not wait and does not raise. Call it only in the event loop's thread."""
-        key = (occurrence.regarding, occurrence.related, occurrence.type, occurrence.reason, occurrence.action)
+        key = (
+            occurrence.regarding,
+            occurrence.related,
+            occurrence.type,
+            occurrence.reason,
+            occurrence.action,
+            occurrence.controller,
+        )
         now = self._clock_ns()
         event = self._known.get(key)
         if event is None:
@@ -233,13 +244,14 @@ class EventRecorder:
 
     def _manifest(self, event: _Event) -> dict[str, Any]:
         first = event.first
+        controller = first.controller or self._controller
         manifest: dict[str, Any] = {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
             "metadata": {"namespace": first.regarding.namespace, "name": _name(event)},
             "eventTime": micro_time(event.first_ns),
-            "reportingController": self._controller,
-            "reportingInstance": self._instance,
+            "reportingController": controller,
+            "reportingInstance": f"{controller}-{self._host_name}",
             "regarding": msgspec.to_builtins(first.regarding),
             "type": first.type,
             "reason": first.reason,

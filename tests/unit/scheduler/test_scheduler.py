@@ -59,6 +59,7 @@ async def test_a_pod_is_bound_and_users_see_it() -> None:
     assert world.api.written == [("bind", "p", "a")]
     [event] = world.events
     assert (event.reason, event.note) == ("Scheduled", "Successfully assigned default/p to a")
+    assert event.controller == "default-scheduler"  # the pod's profile
     world.show_bound()
     assert world.where() == {}
 
@@ -158,7 +159,9 @@ async def test_a_pod_that_is_being_deleted_is_not_attempted() -> None:
     world.attempt()
     await world.scheduler.close()
     assert world.api.written == []
-    assert [event.note for event in world.events] == ["skip schedule deleting pod: default/p"]
+    assert [(event.note, event.controller) for event in world.events] == [
+        ("skip schedule deleting pod: default/p", "default-scheduler")
+    ]
 
 
 @in_event_loop
@@ -181,6 +184,7 @@ async def test_an_important_pod_is_nominated_at_once_and_stays_in_flight_until_i
     assert (condition["type"], condition["reason"]) == ("DisruptionTarget", "PreemptionByScheduler")
     assert world.api.written[2][2]["status"]["nominatedNodeName"] == "a"
     assert world.notes(victim) == ["Preempted"]
+    assert {event.controller for event in world.events} == {"default-scheduler"}
     assert world.where() == {"unschedulable": 1}
     world.delete(victim)
     world.clock.pass_seconds(10)

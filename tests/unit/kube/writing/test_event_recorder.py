@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 import pytest
 
 from extender_service.kube.connection.backoff import Backoff
@@ -165,6 +166,17 @@ def test_an_event_has_what_the_api_asks_for(events: Events) -> None:
         )
     ]
     assert events.counts == (1, 0, 0)
+
+
+def test_an_occurrence_may_name_its_controller_and_is_an_event_of_its_own_then(events: Events) -> None:
+    async def main() -> None:
+        async with recording(events):
+            await events.record(failed(), msgspec.structs.replace(failed(), controller="packing"))
+
+    asyncio.run(main())
+    named = [(body["reportingController"], body["reportingInstance"]) for _, _, body in events.requests]
+    host = socket.gethostname()
+    assert named == [("extender-service", f"extender-service-{host}"), ("packing", f"packing-{host}")]
 
 
 def test_what_happens_again_makes_a_series_whose_count_is_not_written_each_time(events: Events) -> None:

@@ -1,0 +1,45 @@
+"""Run scenarios with kube-scheduler and with this program, and compare what users see.
+
+python -m tests.e2e.scheduler.side_by_side [--pairs N] [SCENARIO ...]
+"""
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.conformance import oracle
+from tests.e2e.scheduler.side_by_side.catalogue import SCENARIOS
+from tests.e2e.scheduler.side_by_side.running import DEFAULT_PAIRS, pairs_of_clusters, run
+from tests.support import go_programs
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.e2e.scheduler.side_by_side", description=__doc__)
+    parser.add_argument("--pairs", type=int, default=DEFAULT_PAIRS, help="of clusters, for scenarios at once")
+    parser.add_argument("scenarios", nargs="*", help="all if none is named", metavar="SCENARIO")
+    args = parser.parse_args()
+    unknown = [name for name in args.scenarios if name not in SCENARIOS]
+    if unknown:
+        parser.error(f"no such scenarios: {', '.join(unknown)}; there are {', '.join(SCENARIOS)}")
+    go_programs.build(oracle.ORACLE)
+    controlplane = go_programs.build(Path(__file__).parents[2] / "controlplane")
+    differing, placements, without_choice = 0, 0, 0
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        pairs_of_clusters(controlplane, Path(directory), args.pairs) as pairs,
+    ):
+        for name, comparison in run(pairs, oracle.ask, args.scenarios or SCENARIOS):
+            print(
+                "\n    ".join([f"{name}: {'differs' if comparison.differences else 'same'}", *comparison.differences])
+            )
+            differing += bool(comparison.differences)
+            placements += comparison.placements
+            without_choice += comparison.without_choice
+    print(f"{placements} placements, {without_choice} of them with one best node; {differing} scenarios differ")
+    if differing:
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

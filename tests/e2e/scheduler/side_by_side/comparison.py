@@ -1,0 +1,75 @@
+"""Compares what two schedulers made of one scenario. Where several nodes are best, each may take any of them."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from tests.conformance.cases import Verdict, read_verdicts
+from tests.e2e.scheduler.side_by_side.recording import Placement, Snapshot
+
+AskOracle = Callable[[bytes], bytes]
+
+
+class Comparison(NamedTuple):
+    """The differences, as texts; how many placements there were, and how many of them had one best node."""
+
+    differences: list[str]
+    placements: int
+    without_choice: int
+
+
+def compare(ask_oracle: AskOracle, stock: Sequence[Snapshot], ours: Sequence[Snapshot]) -> Comparison:
+    """Compare two records of a scenario, of kube-scheduler's and of this program's."""
+    differences = list[str]()
+    placements = [
+        placement for snapshots in (stock, ours) for snapshot in snapshots for placement in snapshot.placements
+    ]
+    best = dict(zip(map(id, placements), _best_nodes(ask_oracle, placements), strict=True))
+    choices, seen = set[str](), set[str]()
+    for placement in placements:
+        nodes = best[id(placement)]
+        if placement.node not in nodes:
+            differences.append(f"{placement.pod} went to {placement.node}; best are {sorted(nodes)}")
+        if len(nodes) > 1:
+            choices.add(placement.pod)
+    for number, (one, other) in enumerate(zip(stock, ours, strict=True), start=1):
+        for text in _unlike(_without_nodes_of(choices, one), _without_nodes_of(choices, other)):
+            if text not in seen:  # what differs after one step often does after the next
+                seen.add(text)
+                differences.append(f"step {number}: {text}")
+    return Comparison(differences, len(placements), sum(len(best[id(each)]) == 1 for each in placements))
+
+
+def _best_nodes(ask_oracle: AskOracle, placements: Sequence[Placement]) -> Iterator[frozenset[str]]:
+    """Return the best nodes of each placement; of a profile that the oracle does not run, the node itself."""
+    cases = [placement.case for placement in placements if placement.case]
+    verdicts = iter(read_verdicts(iter(ask_oracle(b"\n".join(cases)).splitlines())) if cases else [])
+    for placement in placements:
+        yield _best(next(verdicts)) if placement.case else frozenset([placement.node])
+
+
+def _best(verdict: Verdict) -> frozenset[str]:
+    assert "error" not in verdict, verdict
+    totals: dict[str, int] = verdict.get("total") or {}
+    if not totals:
+        return frozenset(verdict["feasible"] or ())
+    return frozenset(node for node, total in totals.items() if total == max(totals.values()))
+
+
+def _without_nodes_of(pods: set[str], snapshot: Snapshot) -> dict[str, Any]:
+    """Return objects and events by a text that names them; pods with a choice are on any node."""
+    found = dict(snapshot.objects)
+    for pod in pods:
+        if (key := f"Pod {pod}") in found and found[key]["node"]:
+            found[key] = {**found[key], "node": "any"}
+    for event in snapshot.events:
+        fields = dict(event)
+        if fields["reason"] == "Scheduled" and fields["regarding"] in pods:
+            fields["note"] = fields["note"].rpartition(" ")[0]
+        found["Event " + ", ".join(f"{key}: {value}" for key, value in fields.items())] = "there"
+    return found
+
+
+def _unlike(stock: dict[str, Any], ours: dict[str, Any]) -> Iterator[str]:
+    for key in sorted(stock.keys() | ours.keys()):
+        if stock.get(key) != ours.get(key):
+            yield f"{key}\n      kube-scheduler: {stock.get(key)}\n      this program:   {ours.get(key)}"

@@ -1,0 +1,211 @@
+"""Runs scenarios on a control plane with a scheduler, and records what users see after each step."""
+
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import msgspec
+
+from tests.e2e.scheduler.side_by_side.steps import Scenario
+from tests.e2e.support.api import API, APIError
+from tests.e2e.support.control_plane import ControlPlane
+from tests.e2e.support.objects import Object, node, pod
+from tests.e2e.support.oracle_cases import case, surroundings, without_history
+from tests.e2e.support.volume_controllers import volume_controllers
+from tests.e2e.support.waiting import wait_until
+
+# A pod whose attempt failed is back in the active queue after a backoff of 1 s and a flush, which comes each second.
+_SILENCE_WITH_WAITING_SECONDS = 2.4
+_SILENCE_SECONDS = 0.6
+_POLL_SECONDS = 0.1
+_TIMEOUT_SECONDS = 30.0
+
+_EVENTS = "events.k8s.io/v1"
+# What a scenario may leave behind, in the order in which it goes.
+_KINDS = {
+    "Pod": "v1",
+    "PodDisruptionBudget": "policy/v1",
+    "Service": "v1",
+    "PersistentVolumeClaim": "v1",
+    "PersistentVolume": "v1",
+    "StorageClass": "storage.k8s.io/v1",
+    "CSINode": "storage.k8s.io/v1",
+    "Node": "v1",
+    "PriorityClass": "scheduling.k8s.io/v1",
+    "Event": _EVENTS,
+}
+_KEPT = {"kubernetes", "system-cluster-critical", "system-node-critical"}
+_UID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+class Placement(msgspec.Struct, frozen=True):
+    """A pod that was bound in a step, and the oracle's case: the cluster as the scheduler had it.
+
+    There is no case if the pod has another profile than the default one, which alone the oracle runs.
+    """
+
+    pod: str
+    node: str
+    case: bytes
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """What users see when a step has ended. UIDs are replaced by the names of the objects that have them.
+
+    - `objects`: what the scheduler writes of pods, claims and volumes, by kind and name
+    - `events`: all events of the scenario up to now, as sets of fields
+    - `placements`: of this step, in the order of their events
+    """
+
+    objects: Mapping[str, Any]
+    events: frozenset[tuple[tuple[str, str], ...]]
+    placements: Sequence[Placement]
+
+
+def record(control_plane: ControlPlane, scenario: Scenario) -> list[Snapshot]:
+    """Run a scenario in an empty cluster, and empty the cluster again."""
+    api, snapshots, bound = control_plane.api, list[Snapshot](), set[str]()
+    controllers = nullcontext() if scenario.provisioner is None else volume_controllers(api, scenario.provisioner)
+    try:
+        with controllers:
+            for step in scenario.steps:
+                step(api)
+                _wait_until_quiet(api)
+                snapshots.append(_snapshot(api, bound))
+    finally:
+        _clear(api)
+    return snapshots
+
+
+def wait_for_scheduler(control_plane: ControlPlane) -> None:
+    """Wait until the scheduler binds pods."""
+    api = control_plane.api
+    api.create(node("first"), pod("first"))
+    wait_until(lambda: api.get("Pod", "first", namespace="default")["spec"].get("nodeName"), "the scheduler", 60)
+    _clear(api)
+
+
+def _wait_until_quiet(api: API) -> None:
+    """Wait until nothing changes for longer than a pod's backoff, or for a moment if no pod waits."""
+    start = changed = time.monotonic()
+    before = None
+    while True:
+        pods = api.list_all("Pod")
+        now = [*_versions(pods), *_versions(api.list_all("Event", api_version=_EVENTS))]
+        now += _versions(api.list_all("PersistentVolumeClaim"))
+        if now != before:
+            before, changed = now, time.monotonic()
+        waits = any(not pod["spec"].get("nodeName") and not pod["spec"].get("schedulingGates") for pod in pods)
+        silence = time.monotonic() - changed
+        if silence >= (_SILENCE_WITH_WAITING_SECONDS if waits else _SILENCE_SECONDS):
+            return
+        if time.monotonic() - start > _TIMEOUT_SECONDS:
+            raise TimeoutError(f"the scheduler is not quiet after {_TIMEOUT_SECONDS} s")
+        time.sleep(_POLL_SECONDS)
+
+
+def _versions(objects: Sequence[Object]) -> Iterator[tuple[str, str]]:
+    return ((found["metadata"]["uid"], found["metadata"]["resourceVersion"]) for found in objects)
+
+
+def _snapshot(api: API, bound: set[str]) -> Snapshot:
+    pods, claims = api.list_all("Pod"), api.list_all("PersistentVolumeClaim")
+    events = api.list_all("Event", api_version=_EVENTS)
+    names = {found["metadata"]["uid"]: found["metadata"]["name"] for found in [*pods, *claims]}
+    for event in events:
+        for reference in (event["regarding"], event.get("related", {})):
+            if "uid" in reference:
+                names[reference["uid"]] = reference["name"]
+
+    objects = {
+        **{f"Pod {pod['metadata']['name']}": _of_pod(pod) for pod in pods},
+        **{f"Claim {claim['metadata']['name']}": _of_claim(claim) for claim in claims},
+        **{f"Volume {volume['metadata']['name']}": _of_volume(volume) for volume in api.list_all("PersistentVolume")},
+    }
+    told = frozenset(tuple(sorted(_of_event(event).items())) for event in events)
+    return Snapshot(
+        objects=_with_names(objects, names),
+        events=_with_names(told, names),
+        placements=_placements(api, pods, events, bound),
+    )
+
+
+def _of_pod(found: Object) -> Object:
+    status = found["status"]
+    times = ("lastProbeTime", "lastTransitionTime")
+    return {
+        "node": found["spec"].get("nodeName", ""),
+        "nominated": status.get("nominatedNodeName", ""),
+        "phase": status["phase"],
+        "is being deleted": "deletionTimestamp" in found["metadata"],
+        "conditions": sorted(
+            tuple(sorted((key, value) for key, value in condition.items() if key not in times))
+            for condition in status.get("conditions", [])
+        ),
+    }
+
+
+def _of_claim(claim: Object) -> Object:
+    return {"volume": claim["spec"].get("volumeName"), "annotations": claim["metadata"].get("annotations")}
+
+
+def _of_volume(volume: Object) -> Object:
+    claim = volume["spec"].get("claimRef", {})
+    return {"claim": claim.get("name"), "annotations": volume["metadata"].get("annotations")}
+
+
+def _of_event(event: Object) -> dict[str, str]:
+    fields = ("type", "reason", "action", "note", "reportingController")
+    return {
+        **{field: event.get(field, "") for field in fields},
+        "regarding": event["regarding"]["name"],
+        "related": event.get("related", {}).get("name", ""),
+    }
+
+
+def _with_names(found: Any, names: Mapping[str, str]) -> Any:
+    """Replace UIDs in all texts by `uid of NAME`."""
+    if isinstance(found, str):
+        return _UID.sub(lambda match: f"uid of {names.get(match.group(), 'unknown')}", found)
+    if isinstance(found, Mapping):
+        return {_with_names(key, names): _with_names(value, names) for key, value in found.items()}
+    if isinstance(found, list | tuple | frozenset):
+        return type(found)(_with_names(each, names) for each in found)
+    return found
+
+
+def _placements(api: API, pods: Sequence[Object], events: Sequence[Object], bound: set[str]) -> list[Placement]:
+    """The pods that the scheduler bound in this step, each with the pods that were on nodes before it."""
+    by_uid = {pod["metadata"]["uid"]: pod for pod in pods if pod["spec"].get("nodeName")}
+    when = {event["regarding"]["uid"]: event["eventTime"] for event in events if event["reason"] == "Scheduled"}
+    new = sorted((uid for uid in when.keys() & by_uid.keys() if uid not in bound), key=when.__getitem__)
+    bound |= by_uid.keys()
+    around, placements = surroundings(api), []
+    for number, uid in enumerate(new):
+        pod, later = by_uid[uid], new[number:]
+        others = [without_history(other) for found, other in by_uid.items() if found not in later]
+        wanted = {**without_history(pod), "status": {}}
+        wanted["spec"] = {key: value for key, value in pod["spec"].items() if key != "nodeName"}
+        name = pod["metadata"]["name"]
+        is_default = pod["spec"]["schedulerName"] == "default-scheduler"
+        asked = case(name, wanted, others, around) if is_default else b""
+        placements.append(Placement(name, pod["spec"]["nodeName"], asked))
+    return placements
+
+
+def _clear(api: API) -> None:
+    for kind, version in _KINDS.items():
+        left = [found for found in api.list_all(kind, api_version=version) if found["metadata"]["name"] not in _KEPT]
+        for found in left:
+            try:
+                if found["metadata"].get("finalizers"):
+                    api.patch(found, patch={"metadata": {"finalizers": None}})
+                api.delete(found)
+            except APIError as error:
+                if error.status_code != 404:  # it was being deleted
+                    raise
+    wait_until(lambda: not api.list_all("Pod"), "the pods to be gone")
+    time.sleep(_SILENCE_SECONDS)
+    api.delete(*api.list_all("Event", api_version=_EVENTS))

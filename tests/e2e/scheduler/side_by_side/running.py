@@ -1,0 +1,79 @@
+"""Pairs of control planes, one with kube-scheduler and one with this program, on which scenarios run side by side."""
+
+import queue
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.e2e.scheduler.side_by_side.catalogue import CONFIGURATION, SCENARIOS
+from tests.e2e.scheduler.side_by_side.comparison import AskOracle, Comparison, compare
+from tests.e2e.scheduler.side_by_side.recording import record, wait_for_scheduler
+from tests.e2e.support.api import APIError
+from tests.e2e.support.control_plane import ControlPlane
+from tests.e2e.support.processes import Process
+from tests.e2e.support.whole_scheduler import start
+
+# The schedulers mostly wait, for backoffs to be over: scenarios run at once, each on clusters of its own.
+DEFAULT_PAIRS = 3
+
+
+class Pair(NamedTuple):
+    """A cluster of kube-scheduler's and one of this program's."""
+
+    stock: ControlPlane
+    ours: ControlPlane
+
+
+@contextmanager
+def pairs_of_clusters(controlplane: Path, directory: Path, count: int = DEFAULT_PAIRS) -> Iterator[list[Pair]]:
+    """Start pairs of empty clusters, each with its scheduler, and wait until they schedule."""
+    with ExitStack() as stack:
+        pairs, processes = list[Pair](), list[Process]()
+        for number in range(count):
+            stock, ours = (_control_plane(stack, controlplane, directory / f"{name}{number}") for name in ("s", "o"))
+            processes.append(stock.start_scheduler(CONFIGURATION))
+            processes.append(start(ours, CONFIGURATION))
+            stack.callback(processes[-1].kill)
+            pairs.append(Pair(stock, ours))
+        for pair in pairs:
+            for control_plane in pair:
+                wait_for_scheduler(control_plane)
+        yield pairs
+        for process in processes:
+            process.require_running()
+
+
+def run(pairs: Iterable[Pair], ask_oracle: AskOracle, names: Iterable[str]) -> Iterator[tuple[str, Comparison]]:
+    """Run scenarios on the pairs that are free, and compare each; in the order in which they end.
+
+    A scenario whose step fails, or after which a scheduler is never quiet, differs.
+    """
+    free = queue.SimpleQueue[Pair]()
+    count = 0
+    for pair in pairs:
+        free.put(pair)
+        count += 1
+
+    def compared(name: str) -> Comparison:
+        pair = free.get()
+        try:
+            with ThreadPoolExecutor(1) as other:
+                stock = other.submit(record, pair.stock, SCENARIOS[name]())
+                ours = record(pair.ours, SCENARIOS[name]())
+                return compare(ask_oracle, stock.result(), ours)
+        except (APIError, TimeoutError) as error:
+            return Comparison([f"it did not end: {error}"], 0, 0)
+        finally:
+            free.put(pair)
+
+    with ThreadPoolExecutor(count) as pool:
+        running: dict[Future[Comparison], str] = {pool.submit(compared, name): name for name in names}
+        for done in as_completed(running):
+            yield running[done], done.result()
+
+
+def _control_plane(stack: ExitStack, controlplane: Path, directory: Path) -> ControlPlane:
+    directory.mkdir()
+    return stack.enter_context(ControlPlane(controlplane, directory))

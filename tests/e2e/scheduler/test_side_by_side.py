@@ -1,0 +1,37 @@
+"""What users see of scenarios is the same with this program as with kube-scheduler: a sample of all (`make beside`)."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.scheduler.side_by_side.running import Pair, pairs_of_clusters, run
+
+# Some of each kind, and those that once showed a difference.
+SAMPLE = (
+    "a_node_comes_late",
+    "a_note_is_too_long_for_an_event",
+    "a_pod_learns_to_tolerate",
+    "affinity_that_contradicts_itself",
+    "near_a_pod_that_comes_late",
+    "spread_over_zones",
+    "pods_of_three_profiles",
+    "a_pod_is_held_by_a_finalizer_while_it_goes",
+    "a_more_important_pod_displaces_as_well",
+    "another_node_is_free_before_the_victim_is_gone",
+    "a_volume_is_made",
+    "a_missing_claim",
+)
+
+
+@pytest.fixture
+def pairs(controlplane: Path, tmp_path: Path) -> Iterator[list[Pair]]:
+    with pairs_of_clusters(controlplane, tmp_path) as pairs:
+        yield pairs
+
+
+def test_users_see_the_same_as_with_kube_scheduler(pairs: list[Pair], ask_oracle: Callable[[bytes], bytes]) -> None:
+    comparisons = dict(run(pairs, ask_oracle, SAMPLE))
+    assert {name: found.differences for name, found in comparisons.items() if found.differences} == {}
+    placements = sum(found.placements for found in comparisons.values())
+    assert sum(found.without_choice for found in comparisons.values()) >= 0.75 * placements
