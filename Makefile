@@ -14,6 +14,7 @@
 # make hints    compare the queueing hints with kube-scheduler's on 20,000 pairs of objects: a minute (PAIRS=N)
 # make queue    run 10,000 new scripts on the scheduling queue and on kube-scheduler's: some minutes (SCRIPTS=N)
 # make sampling  schedule 40,000 new pods beside kube-scheduler, with percentageOfNodesToScore: three minutes (SCRIPTS=N)
+# make beside   run all scenarios with kube-scheduler and with `schedule`, and compare what users see: some minutes
 # make soak     let a cluster churn: ten minutes (MINUTES=N)
 # make mutants  change the code bit by bit and list the changes that no test notices: an hour or more (CHILDREN=N cores)
 # make audit    ask OSV for known vulnerabilities of the locked packages
@@ -23,7 +24,7 @@ UV := scripts/uv
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-lowest check audit sbom mutants conformance faults restarts lag fuzz hints hostile queue \
-	sampling soak fix openapi bench
+	sampling beside soak fix openapi bench
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -92,6 +93,9 @@ queue:
 
 sampling:
 	$(UV) run --frozen python -m tests.lockstep.sampling --scripts $(or $(SCRIPTS),200)
+
+beside:
+	$(UV) run --frozen python -m tests.e2e.scheduler.side_by_side
 
 soak:
 	$(UV) run --frozen python -m tests.soak --minutes $(or $(MINUTES),10)

@@ -123,7 +123,10 @@ class SchedulingCycle:
         return Failure.unfit(error, nomination="" if result.clears_nomination else None)
 
     def _preemption(self, error: FitError, result: PostFilterResult) -> Preemption:
-        facts = [self._engine.cluster.pods[slot] for slot in result.victims]
-        victims = [Victim(pod.namespace, pod.name, pod.uid) for pod in facts]
+        pods = self._engine.cluster.pods
+        victims = [
+            Victim(pods[slot].namespace, pods[slot].name, pods[slot].uid, bool(pods.preempted[slot]))
+            for slot in result.victims
+        ]
         failure = Failure.unfit(error, nomination=result.node_name)
         return Preemption(result.node_name, victims, failure, error)

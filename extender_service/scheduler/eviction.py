@@ -28,11 +28,12 @@ class PodApi(Protocol):
 
 
 class Victim(msgspec.Struct, frozen=True):
-    """A pod that is to be deleted."""
+    """A pod that is to be deleted. `preempted` is whether a scheduler has done so before, and it takes its time."""
 
     namespace: str
     name: str
     uid: str
+    preempted: bool
 
 
 class Evictions:
@@ -69,7 +70,8 @@ class Evictions:
         if waiting is not None:
             waiting.reject("DefaultPreemption", "preempted")
         else:
-            patch = victim_patch(victim.uid, preemptor.spec.scheduler_name, self._wall_clock())
+            now = None if victim.preempted else self._wall_clock()
+            patch = victim_patch(victim.uid, preemptor.spec.scheduler_name, now)
             key = victim.namespace, victim.name
             name = "/".join(key)
             await self._writes.add(victim.uid, name, lambda: self._api.patch_pod_status(*key, patch))

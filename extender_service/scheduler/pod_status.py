@@ -30,16 +30,17 @@ def without_nomination(pod: Pod) -> Patch:
     return {"metadata": {"uid": pod.metadata.uid}, "status": {"nominatedNodeName": None}}
 
 
-def victim_patch(uid: str, scheduler_name: str, now_seconds: float) -> Patch:
-    """Return the patch that says why a pod is about to be deleted."""
-    condition = {
+def victim_patch(uid: str, scheduler_name: str, now_seconds: float | None) -> Patch:
+    """Return the patch that says why a pod is about to be deleted. Without a time, the condition keeps its own."""
+    condition: dict[str, Any] = {
         "type": "DisruptionTarget",
         "status": "True",
         "reason": "PreemptionByScheduler",
         "message": f"{scheduler_name}: preempting to accommodate a higher priority pod",
         "lastProbeTime": None,
-        "lastTransitionTime": rfc3339(now_seconds),
     }
+    if now_seconds is not None:
+        condition["lastTransitionTime"] = rfc3339(now_seconds)
     return {"metadata": {"uid": uid}, "status": {"conditions": [condition]}}
 
 

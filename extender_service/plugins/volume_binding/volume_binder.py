@@ -97,7 +97,7 @@ class BoundVolumes:
         while True:
             is_known = self._cluster.pod(pod_uid(self._pod)) is not None
             if was_known and not is_known:
-                raise PluginError("pod does not exist any more")
+                raise PluginError(f'pod does not exist any more: pod "{self._pod.metadata.name}" not found')
             was_known = was_known or is_known
             if self._are_bound():
                 return

@@ -10,7 +10,7 @@ from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.interface import Permit, Reserve
 from extender_service.framework.status import Code, Status, unschedulable
 from extender_service.kube.api_errors import ApiError, ApiStatus, UnreachableError
-from extender_service.kube.types.core import Pod, ResourceList
+from extender_service.kube.types.core import Pod, PodCondition, PodStatus, ResourceList
 from tests.support.event_loop import in_event_loop
 from tests.support.objects import make_node, make_pod
 from tests.support.scheduler_world import SchedulerWorld, turns
@@ -26,6 +26,11 @@ def important(name: str) -> Pod:
 def deleted(pod: Pod) -> Pod:
     metadata = msgspec.structs.replace(pod.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
     return msgspec.structs.replace(pod, metadata=metadata)
+
+
+def being_preempted(pod: Pod) -> Pod:
+    condition = PodCondition("DisruptionTarget", "True", "PreemptionByScheduler")
+    return msgspec.structs.replace(deleted(pod), status=PodStatus(conditions=(condition,)))
 
 
 class Late(Permit, Reserve):
@@ -230,6 +235,18 @@ async def test_a_bug_that_one_pod_meets_does_not_stop_the_others(monkeypatch: py
     assert world.api.named("bind") == ["other"]
     assert [event.note for event in world.events if event.regarding.name == "unlucky"] == ["ZeroDivisionError: a bug"]
     assert world.where() == {"backoff": 1}
+
+
+@in_event_loop
+async def test_the_condition_of_a_victim_that_is_going_already_keeps_its_time() -> None:
+    world, pod = SchedulerWorld(make_node("a")), important("p")
+    world.create(being_preempted(make_pod("victim", "a", requests=CPU)), pod)
+    world.attempt()
+    await world.scheduler.close()
+    [(_, name, patch), *_] = world.api.written
+    [condition] = patch["status"]["conditions"]
+    assert (name, condition["type"]) == ("victim", "DisruptionTarget")
+    assert "lastTransitionTime" not in condition
 
 
 @in_event_loop

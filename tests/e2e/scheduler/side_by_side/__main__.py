@@ -36,7 +36,7 @@ def main() -> None:
             differing += bool(comparison.differences)
             placements += comparison.placements
             without_choice += comparison.without_choice
-    print(f"{placements} placements, {without_choice} of them with one best node; {differing} scenarios differ")
+    print(f"{placements} placements judged, {without_choice} of them with one best node; {differing} scenarios differ")
     if differing:
         sys.exit(1)
 

@@ -10,7 +10,7 @@ AskOracle = Callable[[bytes], bytes]
 
 
 class Comparison(NamedTuple):
-    """The differences, as texts; how many placements there were, and how many of them had one best node."""
+    """The differences, as texts; how many placements the oracle judged, and how many of these had one best node."""
 
     differences: list[str]
     placements: int
@@ -28,7 +28,8 @@ def compare(ask_oracle: AskOracle, stock: Sequence[Snapshot], ours: Sequence[Sna
     for placement in placements:
         nodes = best[id(placement)]
         if placement.node not in nodes:
-            differences.append(f"{placement.pod} went to {placement.node}; best are {sorted(nodes)}")
+            whose = "this program" if any(placement in snapshot.placements for snapshot in ours) else "kube-scheduler"
+            differences.append(f"{whose} put {placement.pod} on {placement.node}; best are {sorted(nodes)}")
         if len(nodes) > 1:
             choices.add(placement.pod)
     for number, (one, other) in enumerate(zip(stock, ours, strict=True), start=1):
@@ -36,7 +37,8 @@ def compare(ask_oracle: AskOracle, stock: Sequence[Snapshot], ours: Sequence[Sna
             if text not in seen:  # what differs after one step often does after the next
                 seen.add(text)
                 differences.append(f"step {number}: {text}")
-    return Comparison(differences, len(placements), sum(len(best[id(each)]) == 1 for each in placements))
+    judged = [best[id(placement)] for placement in placements if placement.case]
+    return Comparison(differences, len(judged), sum(len(nodes) == 1 for nodes in judged))
 
 
 def _best_nodes(ask_oracle: AskOracle, placements: Sequence[Placement]) -> Iterator[frozenset[str]]:
@@ -48,10 +50,10 @@ def _best_nodes(ask_oracle: AskOracle, placements: Sequence[Placement]) -> Itera
 
 
 def _best(verdict: Verdict) -> frozenset[str]:
-    assert "error" not in verdict, verdict
+    """Return the best nodes; none if the oracle places the pod nowhere."""
     totals: dict[str, int] = verdict.get("total") or {}
     if not totals:
-        return frozenset(verdict["feasible"] or ())
+        return frozenset(verdict.get("feasible") or ())
     return frozenset(node for node, total in totals.items() if total == max(totals.values()))
 
 

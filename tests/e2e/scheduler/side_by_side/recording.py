@@ -36,6 +36,7 @@ _KINDS = {
     "PriorityClass": "scheduling.k8s.io/v1",
     "Event": _EVENTS,
 }
+_SKIPPED = "skip schedule deleting pod"
 _KEPT = {"kubernetes", "system-cluster-critical", "system-node-critical"}
 _UID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -43,7 +44,8 @@ _UID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 class Placement(msgspec.Struct, frozen=True):
     """A pod that was bound in a step, and the oracle's case: the cluster as the scheduler had it.
 
-    There is no case if the pod has another profile than the default one, which alone the oracle runs.
+    There is no case, and so it has to be the same node, if the oracle has not the pod's profile, or if the pod has
+    claims, which are bound by now.
     """
 
     pod: str
@@ -124,7 +126,13 @@ def _snapshot(api: API, bound: set[str]) -> Snapshot:
         **{f"Claim {claim['metadata']['name']}": _of_claim(claim) for claim in claims},
         **{f"Volume {volume['metadata']['name']}": _of_volume(volume) for volume in api.list_all("PersistentVolume")},
     }
-    told = frozenset(tuple(sorted(_of_event(event).items())) for event in events)
+    present = {pod["metadata"]["uid"] for pod in pods}
+    told = frozenset(
+        tuple(sorted(_of_event(event).items()))
+        for event in events
+        # As a pod is deleted, the watch shows it being deleted for a moment. An attempt may fall into that.
+        if not event["note"].startswith(_SKIPPED) or event["regarding"]["uid"] in present
+    )
     return Snapshot(
         objects=_with_names(objects, names),
         events=_with_names(told, names),
@@ -181,7 +189,7 @@ def _placements(api: API, pods: Sequence[Object], events: Sequence[Object], boun
     by_uid = {pod["metadata"]["uid"]: pod for pod in pods if pod["spec"].get("nodeName")}
     when = {event["regarding"]["uid"]: event["eventTime"] for event in events if event["reason"] == "Scheduled"}
     new = sorted((uid for uid in when.keys() & by_uid.keys() if uid not in bound), key=when.__getitem__)
-    bound |= by_uid.keys()
+    bound.update(by_uid)
     around, placements = surroundings(api), []
     for number, uid in enumerate(new):
         pod, later = by_uid[uid], new[number:]
@@ -189,10 +197,14 @@ def _placements(api: API, pods: Sequence[Object], events: Sequence[Object], boun
         wanted = {**without_history(pod), "status": {}}
         wanted["spec"] = {key: value for key, value in pod["spec"].items() if key != "nodeName"}
         name = pod["metadata"]["name"]
-        is_default = pod["spec"]["schedulerName"] == "default-scheduler"
-        asked = case(name, wanted, others, around) if is_default else b""
+        asked = case(name, wanted, others, around) if _is_judged(pod) else b""
         placements.append(Placement(name, pod["spec"]["nodeName"], asked))
     return placements
+
+
+def _is_judged(found: Object) -> bool:
+    has_claims = any("persistentVolumeClaim" in volume for volume in found["spec"].get("volumes", []))
+    return found["spec"]["schedulerName"] == "default-scheduler" and not has_claims
 
 
 def _clear(api: API) -> None:

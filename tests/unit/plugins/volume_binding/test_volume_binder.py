@@ -362,7 +362,7 @@ def test_a_pod_that_is_deleted_does_not_go_on() -> None:
     pod = with_claims("p", "c")
     cluster = cluster_with(MADE, make_claim("c", class_name="made"), pods=(pod,))
     assert failure(cluster, lambda api: api.cluster.remove_pod(("default", "p"))) == (
-        "binding volumes: pod does not exist any more"
+        'binding volumes: pod does not exist any more: pod "p" not found'
     )
 
 

@@ -154,3 +154,20 @@ def a_node_comes_back_without_its_pods() -> Scenario:
             create(pod("q", requests={"cpu": "1"})),
         ]
     )
+
+
+def selectors_with_every_operator() -> Scenario:
+    def wants(operator: str, *values: str) -> Object:
+        return _required(labels=[{"key": "cores", "operator": operator, **({"values": values} if values else {})}])
+
+    return Scenario(
+        [
+            create(node("a", labels={"cores": "4"}), node("b", labels={"cores": "16"}), node("c", cpu="16")),
+            create(pod("greater", affinity=wants("Gt", "8"))),
+            create(pod("less", affinity=wants("Lt", "8"))),
+            create(pod("absent", affinity=wants("DoesNotExist"))),
+            create(pod("other", affinity=wants("NotIn", "4", "16"))),
+            create(pod("none", affinity=wants("Gt", "100"))),
+            change("Node", "a", {"metadata": {"labels": {"cores": "128"}}}),
+        ]
+    )

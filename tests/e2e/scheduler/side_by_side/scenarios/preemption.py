@@ -6,6 +6,7 @@ from tests.e2e.scheduler.side_by_side.steps import (
     Scenario,
     allow_disruptions,
     budget,
+    change,
     create,
     delete,
     end,
@@ -277,8 +278,8 @@ def two_preemptors_displace_one_pod_each() -> Scenario:
     )
 
 
-def a_waiting_victim_of_another_class() -> Scenario:
-    """A pod that waits for its victims is not displaced itself, but loses its place in the queue to the other."""
+def a_more_important_pod_waits_for_the_same_victim() -> Scenario:
+    """A pod that waits for its victim loses its nomination to a more important one."""
     return Scenario(
         [
             _CLASSES,
@@ -286,8 +287,8 @@ def a_waiting_victim_of_another_class() -> Scenario:
             create(_graceful("low", "victim")),
             create(_of("middle", "first")),
             create(_of("high", "second")),
-            create(node("b", cpu="1")),
             end("victim"),
+            create(node("b", cpu="1")),
         ]
     )
 
@@ -302,5 +303,76 @@ def a_pod_with_its_affinity_satisfied_by_a_victim() -> Scenario:
             create(node("a", cpu="1")),
             create(_of("low", "db", labels={"app": "db"})),
             create(_of("high", "p", affinity=near)),
+        ]
+    )
+
+
+def others_are_tried_while_a_victim_goes() -> Scenario:
+    """The victim is gone at once, which wakes other pods before the deletion is answered."""
+    return Scenario(
+        [
+            _CLASSES,
+            create(node("a", cpu="2")),
+            create(_of("low", "victim", "2")),
+            create(_of("low", "first", "2"), _of("low", "second", "2")),
+            create(_of("high", "p")),
+            create(_of("high", "q")),
+        ]
+    )
+
+
+def the_nominated_node_is_cordoned() -> Scenario:
+    return Scenario(
+        [
+            _CLASSES,
+            create(node("a", cpu="1")),
+            create(_graceful("low", "victim")),
+            create(_of("high", "p")),
+            change("Node", "a", {"spec": {"unschedulable": True}}),
+            end("victim"),
+            change("Node", "a", {"spec": {"unschedulable": None}}),
+        ]
+    )
+
+
+def a_nominated_pod_changes() -> Scenario:
+    return Scenario(
+        [
+            _CLASSES,
+            create(node("a", cpu="1")),
+            create(_graceful("low", "victim")),
+            create(_of("high", "p")),
+            change("Pod", "p", {"metadata": {"labels": {"app": "web"}}}),
+            change("Pod", "p", {"spec": {"tolerations": [{"key": "dedicated", "operator": "Exists"}]}}),
+            end("victim"),
+        ]
+    )
+
+
+def a_budget_allows_one() -> Scenario:
+    """Two protected pods would have to go from one node, of which one may; from the other a more important one."""
+    return Scenario(
+        [
+            _CLASSES,
+            create(node("a", cpu="2"), node("b", cpu="2"), budget("protected", {"app": "protected"})),
+            allow_disruptions("protected", 1),
+            create(_graceful("low", "one", labels={"app": "protected"}, nodeSelector=_on("a"))),
+            create(_graceful("low", "two", labels={"app": "protected"}, nodeSelector=_on("a"))),
+            create(_graceful("middle", "plain", "2", nodeSelector=_on("b"))),
+            create(_of("high", "p", "2")),
+        ]
+    )
+
+
+def a_nomination_for_a_node_that_is_too_small_now() -> Scenario:
+    return Scenario(
+        [
+            _CLASSES,
+            create(node("a", cpu="2")),
+            create(_graceful("low", "victim", "2")),
+            create(_of("high", "p", "2")),
+            change("Node", "a", {"status": {"allocatable": {"cpu": "1"}}}, subresource="status"),
+            end("victim"),
+            change("Node", "a", {"status": {"allocatable": {"cpu": "4"}}}, subresource="status"),
         ]
     )

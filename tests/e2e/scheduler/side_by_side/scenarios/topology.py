@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tests.e2e.scheduler.side_by_side.steps import Scenario, change, create, delete
+from tests.e2e.scheduler.side_by_side.steps import Scenario, change, create, delete, end
 from tests.e2e.support.objects import Object, node, pod
 
 _HOST = "kubernetes.io/hostname"
@@ -182,5 +182,45 @@ def spread_of_a_service() -> Scenario:
         "metadata": {"name": "web", "namespace": "default"},
         "spec": {"selector": _WEB, "ports": [{"port": 80}]},
     }
-    nodes = create(_zoned("a", "z1", cpu="8"), _zoned("b", "z2", cpu="6"), service)
+    nodes = create(_zoned("a", "z1", cpu="8"), _zoned("b", "z2", cpu="2"), service)
     return Scenario([nodes, *(create(pod(f"web{number}", labels=_WEB)) for number in range(3))])
+
+
+def spread_over_nodes_that_the_pod_may_use() -> Scenario:
+    """The tainted zone counts unless its taint is honoured."""
+    taint = {"key": "dedicated", "value": "yes", "effect": "NoSchedule"}
+    honoured = _spread(nodeTaintsPolicy="Honor")
+    return Scenario(
+        [
+            create(_zoned("a", "z1"), _zoned("t", "z2", taints=[taint])),
+            create(pod("first", labels=_WEB, topologySpreadConstraints=_spread())),
+            create(pod("second", labels=_WEB, topologySpreadConstraints=_spread())),
+            create(pod("honours", labels=_WEB, topologySpreadConstraints=honoured)),
+            change("Node", "t", {"spec": {"taints": None}}),
+        ]
+    )
+
+
+def spread_of_one_revision() -> Scenario:
+    keyed = _spread(matchLabelKeys=["revision"])
+    pods = (
+        create(pod(f"web-{revision}-{number}", labels={**_WEB, "revision": revision}, topologySpreadConstraints=keyed))
+        for revision in ("one", "two")
+        for number in range(2)
+    )
+    return Scenario([create(_zoned("a", "z1", cpu="8"), _zoned("b", "z2")), *pods])
+
+
+def apart_from_pods_that_are_going() -> Scenario:
+    """A pod that is being deleted still counts for affinity, and no longer for spread."""
+    going = pod("going", labels=_WEB, nodeSelector={_HOST: "a"}, terminationGracePeriodSeconds=600)
+    return Scenario(
+        [
+            create(_zoned("a", "z1", cpu="8"), _zoned("b", "z2", cpu="1", pods="0")),
+            create(going),
+            delete("Pod", "going"),
+            create(pod("shy", affinity=_apart(_term(_WEB)))),
+            create(pod("web", labels=_WEB, topologySpreadConstraints=_spread())),
+            end("going"),
+        ]
+    )

@@ -165,3 +165,22 @@ def a_volume_cannot_be_made() -> Scenario:
         ],
         lambda found, node_name: None,
     )
+
+
+def storage_of_a_class_is_only_in_one_zone() -> Scenario:
+    key = "topology.kubernetes.io/zone"
+    topology = [{"matchLabelExpressions": [{"key": key, "values": ["z2"]}]}]
+    return _scenario(
+        create(node("a", cpu="8", labels={key: "z1"}), {**_DYNAMIC, "allowedTopologies": topology}),
+        create(claim("data", "dynamic")),
+        create(_with_claims("p", "data")),
+        create(node("b", labels={key: "z2"})),
+    )
+
+
+def a_claim_without_a_class() -> Scenario:
+    return _scenario(
+        create(node("a"), claim("data", "")),
+        create(_with_claims("p", "data")),
+        create({**volume_on("a", "pv", ""), "metadata": {"name": "pv"}}),
+    )

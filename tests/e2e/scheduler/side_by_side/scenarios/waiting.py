@@ -176,4 +176,6 @@ def a_pod_that_names_its_node() -> Scenario:
 
 def many_wait_for_one_node() -> Scenario:
     pods = (pod(f"p{number}", requests={"cpu": "1"}) for number in range(10))
-    return Scenario([create(*pods), create(node("a", cpu="4")), create(node("b", cpu="8"))])
+    return Scenario(
+        [create(node("full", cpu="100m")), create(*pods), create(node("a", cpu="4")), create(node("b", cpu="8"))]
+    )
