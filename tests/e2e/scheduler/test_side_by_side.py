@@ -18,9 +18,10 @@ SAMPLE = (
     "pods_of_three_profiles",
     "a_pod_is_held_by_a_finalizer_while_it_goes",
     "a_more_important_pod_displaces_as_well",
+    "others_are_tried_while_a_victim_goes",
     "another_node_is_free_before_the_victim_is_gone",
     "a_volume_is_made",
-    "a_missing_claim",
+    "a_pod_is_deleted_while_its_volume_is_made",
 )
 
 

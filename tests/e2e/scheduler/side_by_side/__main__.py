@@ -30,9 +30,9 @@ def main() -> None:
         pairs_of_clusters(controlplane, Path(directory), args.pairs) as pairs,
     ):
         for name, comparison in run(pairs, oracle.ask, args.scenarios or SCENARIOS):
-            print(
-                "\n    ".join([f"{name}: {'differs' if comparison.differences else 'same'}", *comparison.differences])
-            )
+            by_chance = comparison.placements - comparison.without_choice
+            told = f"{name}: {'differs' if comparison.differences else 'same'}, {by_chance} placements by chance"
+            print("\n    ".join([told, *comparison.differences]))
             differing += bool(comparison.differences)
             placements += comparison.placements
             without_choice += comparison.without_choice

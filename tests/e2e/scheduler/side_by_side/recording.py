@@ -36,7 +36,10 @@ _KINDS = {
     "PriorityClass": "scheduling.k8s.io/v1",
     "Event": _EVENTS,
 }
+# As a pod is deleted, the watch shows it being deleted for a moment. An attempt may fall into that.
 _SKIPPED = "skip schedule deleting pod"
+# kube-scheduler has two caches of claims. The one may wake a pod before the other has the claim.
+_HALF_SEEN = 'running PreFilter plugin "VolumeBinding": error getting PVC'
 _KEPT = {"kubernetes", "system-cluster-critical", "system-node-critical"}
 _UID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -130,8 +133,8 @@ def _snapshot(api: API, bound: set[str]) -> Snapshot:
     told = frozenset(
         tuple(sorted(_of_event(event).items()))
         for event in events
-        # As a pod is deleted, the watch shows it being deleted for a moment. An attempt may fall into that.
-        if not event["note"].startswith(_SKIPPED) or event["regarding"]["uid"] in present
+        if not (event["note"].startswith(_SKIPPED) and event["regarding"]["uid"] not in present)
+        and not event["note"].startswith(_HALF_SEEN)
     )
     return Snapshot(
         objects=_with_names(objects, names),

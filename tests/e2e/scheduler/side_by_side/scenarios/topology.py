@@ -170,8 +170,11 @@ def _asking_for_cpu() -> list[Object]:
 
 def spread_is_weighed() -> Scenario:
     soft = _spread(whenUnsatisfiable="ScheduleAnyway", maxSkew=2)
-    pods = (create(pod(f"web{number}", labels=_WEB, topologySpreadConstraints=soft)) for number in range(4))
-    return Scenario([create(_zoned("a", "z1", cpu="8"), _zoned("b", "z2", cpu="6"), _zoned("c", "z2")), *pods])
+    pods = (
+        create(pod(f"web{number}", labels=_WEB, requests={"cpu": "1"}, topologySpreadConstraints=soft))
+        for number in range(3)
+    )
+    return Scenario([create(_zoned("a", "z1", cpu="8"), _zoned("b", "z2", cpu="6"), _zoned("c", "z2", cpu="2")), *pods])
 
 
 def spread_of_a_service() -> Scenario:

@@ -154,8 +154,7 @@ def a_volume_in_another_zone() -> Scenario:
     )
 
 
-def a_volume_cannot_be_made() -> Scenario:
-    """The provisioner gives up each time; the pod is then told to try another node."""
+def a_pod_is_deleted_while_its_volume_is_made() -> Scenario:
     return Scenario(
         [
             create(node("a"), _DYNAMIC),

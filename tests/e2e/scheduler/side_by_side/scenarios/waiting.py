@@ -66,8 +66,8 @@ def pods_of_three_profiles() -> Scenario:
     return Scenario(
         [
             create(node("a", cpu="4"), node("b", cpu="8"), node("t", cpu="16", taints=[taint])),
-            create(pod("spread", requests={"cpu": "2"})),
-            create(pod("packed", requests={"cpu": "1"}, schedulerName="packing")),
+            create(pod("spread", requests={"cpu": "2", "memory": "4Gi"})),
+            create(pod("packed", requests={"cpu": "1", "memory": "2Gi"}, schedulerName="packing")),
             create(pod("lenient", requests={"cpu": "10"}, schedulerName="lenient")),
             create(pod("too-big-1", requests={"cpu": "100"})),
             create(pod("too-big-2", requests={"cpu": "100"}, schedulerName="packing")),
