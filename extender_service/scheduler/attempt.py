@@ -12,7 +12,7 @@ from extender_service.framework.queueing_hints import EXTENDER
 from extender_service.framework.status import Code
 from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.kube.types.core import Pod
-from extender_service.scheduler.eviction import Victim
+from extender_service.scheduler.eviction import Victim, victim_in
 from extender_service.scheduler.extenders.agreed_preemption import agreed_preemption
 from extender_service.scheduler.extenders.extended_search import ExtendedSearch
 from extender_service.scheduler.extenders.extender_client import ExtenderError
@@ -123,10 +123,6 @@ class SchedulingCycle:
         return Failure.unfit(error, nomination="" if result.clears_nomination else None)
 
     def _preemption(self, error: FitError, result: PostFilterResult) -> Preemption:
-        pods = self._engine.cluster.pods
-        victims = [
-            Victim(pods[slot].namespace, pods[slot].name, pods[slot].uid, bool(pods.preempted[slot]))
-            for slot in result.victims
-        ]
+        victims = [victim_in(self._engine.cluster, slot) for slot in result.victims]
         failure = Failure.unfit(error, nomination=result.node_name)
         return Preemption(result.node_name, victims, failure, error)

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.framework.profile import Profile
 from extender_service.kube.api_errors import ApiError
 from extender_service.kube.types.core import Pod, pod_name
@@ -34,6 +35,12 @@ class Victim(msgspec.Struct, frozen=True):
     name: str
     uid: str
     preempted: bool
+
+
+def victim_in(cluster: Cluster, slot: int) -> Victim:
+    """Return the pod in a slot of the pod table as a victim."""
+    pod = cluster.pods[slot]
+    return Victim(pod.namespace, pod.name, pod.uid, bool(cluster.pods.preempted[slot]))
 
 
 class Evictions:

@@ -9,7 +9,7 @@ from extender_service.framework.interface import Candidate, PostFilterResult
 from extender_service.framework.preemption.candidates import Candidates, best_candidates
 from extender_service.framework.status import Code, Status, unschedulable
 from extender_service.kube.types.core import Pod
-from extender_service.scheduler.eviction import Victim
+from extender_service.scheduler.eviction import victim_in
 from extender_service.scheduler.extenders.extender_client import ExtenderError, ProposedVictims
 from extender_service.scheduler.extenders.extenders import Extenders
 
@@ -34,8 +34,7 @@ async def agreed_preemption(
 
 
 def _proposed(cluster: Cluster, candidate: Candidate) -> ProposedVictims:
-    facts = [cluster.pods[slot] for slot in candidate.victims]
-    return ProposedVictims(tuple(Victim(pod.namespace, pod.name, pod.uid) for pod in facts), candidate.pdb_violations)
+    return ProposedVictims(tuple(victim_in(cluster, slot) for slot in candidate.victims), candidate.pdb_violations)
 
 
 def _candidates(cluster: Cluster, agreed: Mapping[str, ProposedVictims]) -> Candidates:

@@ -12,7 +12,7 @@ from extender_service.cluster.state.cluster import Cluster
 from extender_service.framework.status import Code, Status
 from extender_service.kube.types.core import Pod, pod_name
 from extender_service.kube.types.extender_api import ExtenderFilterResult, MetaVictims
-from extender_service.scheduler.eviction import Victim
+from extender_service.scheduler.eviction import Victim, victim_in
 from extender_service.scheduler.extenders.extender_client import (
     ExtenderClient,
     ExtenderError,
@@ -179,7 +179,4 @@ def _found(
 
 def _on(cluster: Cluster, node_name: str, uid: str) -> Victim | None:
     slot = cluster.slot_on(uid, node_name)
-    if slot is None:
-        return None
-    pod = cluster.pods[slot]
-    return Victim(pod.namespace, pod.name, pod.uid)
+    return None if slot is None else victim_in(cluster, slot)
