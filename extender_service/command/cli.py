@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from extender_service.command.limit_options import add_limit_options, call_limits, connection_limits, duration
-from extender_service.command.options import ServeOptions
+from extender_service.command.options import PlaceOptions, ServeOptions
 from extender_service.command.schedule_options import add_schedule_options, schedule_options
 from extender_service.config.release import KUBERNETES_VERSION
 from extender_service.observability.logs import parse_log_level
@@ -88,6 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(_version())  # noqa: T201 - the user asked for it
         return 0
     # Import late, so that `version` is fast.
+    from extender_service.command.place_file import place_files  # noqa: PLC0415
     from extender_service.command.schedule import schedule  # noqa: PLC0415
     from extender_service.command.serve import serve  # noqa: PLC0415
     from extender_service.command.setup import Setup  # noqa: PLC0415
@@ -97,6 +98,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if options.command == "serve":
             serve(_serve_options(options))
+        elif options.command == "schedule" and options.cluster_file:
+            place_files(_place_options(options))
         elif options.command == "schedule":
             return schedule(schedule_options(options))
         else:
@@ -130,6 +133,7 @@ def parser() -> argparse.ArgumentParser:
         f"variable can set each option, too: for example --kubeconfig by {ENVIRONMENT_PREFIX}KUBECONFIG.",
     )
     _add_schedule_options(schedule.add_option)
+    _add_place_options(schedule.add_option)
     config = commands.add_parser("config", help="print or check a KubeSchedulerConfiguration")
     actions = config.add_subparsers(dest="action", required=True, metavar="ACTION", parser_class=_Parser)
     for action, what in (("print", "print it with every default"), ("check", "report only whether it is valid")):
@@ -167,6 +171,24 @@ def _add_schedule_options(add: AddOption) -> None:
     add_schedule_options(add)
     _add_log_options(add, "--v", "--log-level")
     add("--logging-format", dest="log_format", choices=("text", "json"), help="the same as --log-format")
+
+
+def _add_place_options(add: AddOption) -> None:
+    add(
+        "--cluster-file",
+        type=_file,
+        action="append",
+        metavar="FILE",
+        help="instead of scheduling in a cluster, place the pending pods of this file of Kubernetes manifests, print "
+        "where each goes or why none fits, and exit; the file stays as it is; repeatable",
+    )
+    add(
+        "-o",
+        "--output",
+        choices=("text", "json"),
+        default="text",
+        help="what --cluster-file prints (default: text)",
+    )
 
 
 def _add_serve_options(add: AddOption) -> None:
@@ -346,6 +368,18 @@ def _log_level(text: str) -> int:
         return parse_log_level(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _place_options(options: argparse.Namespace) -> PlaceOptions:
+    return PlaceOptions(
+        cluster_files=options.cluster_file,
+        config=options.config,
+        plugins=options.plugin or [],
+        output=options.output,
+        # The result is what the user asked for, and says what the log would.
+        log_level=max(options.log_level, logging.WARNING) if options.log_level >= logging.INFO else options.log_level,
+        log_format=options.log_format,
+    )
 
 
 def _serve_options(options: argparse.Namespace) -> ServeOptions:

@@ -38,3 +38,15 @@ class ServeOptions:
     watchdog_seconds: float
     log_level: int
     log_format: Literal["text", "json"]
+
+
+@dataclass(frozen=True)
+class PlaceOptions:
+    """The options of `schedule --cluster-file`."""
+
+    cluster_files: list[Path]
+    config: Path | None
+    plugins: list[str]
+    output: Literal["text", "json"]
+    log_level: int
+    log_format: Literal["text", "json"]

@@ -24,7 +24,10 @@ log = logging.getLogger(__name__)
 
 
 class Setup:
-    """A configuration and the plugins that it can name. The constructor raises StartError if either is invalid."""
+    """A configuration and the plugins that it can name: `plugins`, and those in tree.
+
+    The constructor raises StartError if either is invalid.
+    """
 
     def __init__(
         self,
@@ -40,6 +43,7 @@ class Setup:
         try:
             discovered = discover_plugins(plugins)
             self._registry = Registry([*IN_TREE, *discovered.plugins], discovered.broken)
+            self.plugins = discovered.plugins
         except PluginLoadError as error:
             raise StartError(f"--plugin: {error}") from error
         try:

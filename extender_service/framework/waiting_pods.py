@@ -19,6 +19,7 @@ class WaitingPod:
         self.pod = pod
         self.node_name = node_name
         self._outcome: asyncio.Future[Status | None] = loop.create_future()
+        self._wait_seconds = wait_seconds
         self._timers = {
             plugin: loop.call_later(seconds, self._time_out, plugin, seconds)
             for plugin, seconds in wait_seconds.items()
@@ -33,6 +34,22 @@ class WaitingPod:
     def is_rejected(self) -> bool:
         """Whether a plugin rejected the pod, or time ran out; its binding is about to be undone."""
         return self._outcome.done() and (self._outcome.cancelled() or self._outcome.result() is not None)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the pod is neither allowed nor rejected yet."""
+        return not self._outcome.done()
+
+    @property
+    def times_out_at(self) -> float:
+        """When the first of its waits ends, in seconds of the event loop's time."""
+        return min(timer.when() for timer in self._timers.values())
+
+    def time_out(self) -> None:
+        """Reject the binding now, as if the first of its waits had ended."""
+        timer = min(self._timers.values(), key=asyncio.TimerHandle.when)
+        plugin = next(plugin for plugin, other in self._timers.items() if other is timer)
+        self._time_out(plugin, self._wait_seconds[plugin])
 
     def allow(self, plugin: str) -> None:
         """Record that a plugin allows the binding; the pod stops waiting once all have."""

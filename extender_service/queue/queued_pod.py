@@ -1,6 +1,6 @@
 """A pod in the queue or in flight, with what the queue knows of its attempts (framework.QueuedPodInfo)."""
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from extender_service.framework.interface import QueuedPod
 
@@ -22,3 +22,14 @@ class QueuedPodInfo(QueuedPod, eq=False, gc=False):
     unschedulable_plugins: frozenset[str] = NO_PLUGINS
     pending_plugins: frozenset[str] = NO_PLUGINS
     gated: bool = False
+
+
+class QueueEntry(NamedTuple):
+    """A pod that waits: in which queue, and until when at the latest, in seconds of the queue's clock.
+
+    `until` is None where no time ends the wait: an active pod waits for its turn, a gated one for a change of its own.
+    """
+
+    queue: str
+    info: QueuedPodInfo
+    until: float | None

@@ -20,7 +20,7 @@ All methods belong to one event loop.
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from extender_service.framework.cluster_event import POD, ActionType, ClusterEvent
@@ -45,7 +45,7 @@ from extender_service.queue.pod_backoff import DEFAULT_BACKOFF, PodBackoff
 from extender_service.queue.pod_update import is_pod_updated
 from extender_service.queue.pre_checks import PreCheck
 from extender_service.queue.queue_metrics import QueueMetrics
-from extender_service.queue.queued_pod import NO_PLUGINS, QueuedPodInfo
+from extender_service.queue.queued_pod import NO_PLUGINS, QueuedPodInfo, QueueEntry
 from extender_service.queue.unschedulable_pods import UnschedulablePods, is_frozen
 from extender_service.seams import Clock
 
@@ -190,6 +190,11 @@ class SchedulingQueue:
                 self._waiter = None
         return not self._closed
 
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether a task waits for a pod, and none is active."""
+        return self._waiter is not None and not self._waiter.done()
+
     def close(self) -> None:
         """End the wait for pods."""
         self._closed = True
@@ -299,6 +304,16 @@ class SchedulingQueue:
             UNSCHEDULABLE: self._unschedulable.unschedulable_count,
             GATED: self._unschedulable.gated_count,
         }
+
+    def entries(self) -> Iterator[QueueEntry]:
+        """Yield the pods that are not in flight, with where they wait and until when."""
+        for info in self._active:
+            yield QueueEntry(ACTIVE, info, None)
+        for info in self._backing_off:
+            yield QueueEntry(BACKOFF, info, self._backoff.end(info))
+        for info in self._unschedulable:
+            until = None if is_frozen(info) else info.queued_at + self._max_in_unschedulable_seconds
+            yield QueueEntry(GATED if info.gated else UNSCHEDULABLE, info, until)
 
     def nominated_pods_for_node(self, node_name: str) -> list[Pod]:
         """Return the pods that are nominated for a node, as the queue knows them; of one in flight only the name and

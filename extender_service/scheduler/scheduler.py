@@ -96,6 +96,11 @@ class Scheduler:
             for task in flushes:
                 task.cancel()
 
+    @property
+    def under_way(self) -> int:
+        """How many bindings, preemptions and writes have not ended, in the background of the loop."""
+        return len(self._background) + len(self._writes)
+
     async def close(self) -> None:
         """Wait until bindings, deletions of victims and writes under way have ended."""
         while self._background:

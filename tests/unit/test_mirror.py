@@ -81,6 +81,7 @@ WITHOUT = {
     "serving/socket_state.py": "serving/test_limited_http.py",
     "serving/upgrades.py": "serving/test_limited_http.py",
     "serving/users.py": TYPES,
+    "simulation/pod_outcome.py": TYPES,
     "testing/builders.py": "testing/test_trial.py and examples",
 }
 # What no single module does.

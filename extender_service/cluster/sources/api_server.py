@@ -121,7 +121,7 @@ class ApiServer:
                 server=server,
                 clock=clock,
             )
-            for resource, store, field_selector in _stores(cluster, self._reads, pods, nodes)
+            for resource, store, field_selector in stores(cluster, self._reads, pods, nodes)
         }
 
     @property
@@ -151,7 +151,7 @@ class ApiServer:
     async def list_cluster(self) -> Cluster:
         """Return a cluster made from scratch of what the API server lists now. Raises KubeError, CredentialsError."""
         listed = Cluster()
-        for resource, store, field_selector in _stores(listed, self._reads):
+        for resource, store, field_selector in stores(listed, self._reads):
             async for page in self._client.list_pages(
                 resource, field_selector=field_selector, silence_seconds=_MOST_SILENT_SECONDS
             ):
@@ -317,13 +317,13 @@ class StorageStore:
         return self._cluster.storage.keys(self._kind)
 
 
-def _stores(
+def stores(
     cluster: Cluster,
     reads: Collection[type[Object]],
     pods: Resource[Any] = WATCHED_PODS,
     nodes: Resource[Any] = NODES,
 ) -> Iterator[tuple[Resource[Any], Store[Any], str]]:
-    """What is read of the API server: each resource, what takes it in, and which field selector it is read by."""
+    """Yield what is read of the API server: each resource, what takes it in, and the field selector it is read by."""
     yield nodes, NodeStore(cluster), ""
     yield pods, PodStore(cluster), NOT_ENDED
     for resource in _WORKLOADS:

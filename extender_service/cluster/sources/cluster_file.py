@@ -5,27 +5,14 @@ import logging
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from msgspec import structs
-
 from extender_service.cluster.owners.owners import WORKLOADS
+from extender_service.cluster.sources.memory_api import MemoryApi
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.volumes.storage_table import STORAGE, StorageObject
-from extender_service.kube.api_errors import ApiError, ApiStatus
 from extender_service.kube.parsing.known_fields import UnknownField
 from extender_service.kube.parsing.manifests import ManifestError, Manifests, read_manifests
-from extender_service.kube.types.core import Node, ObjectMeta, Pod
+from extender_service.kube.types.core import Node, Pod
 from extender_service.kube.types.keys import key_of
-from extender_service.kube.types.pods import pod_uid
-from extender_service.kube.types.storage import (
-    BIND_COMPLETED_ANNOTATION,
-    ClaimReference,
-    CSISource,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    PersistentVolumeSpec,
-    Phase,
-    StorageClass,
-)
 
 log = logging.getLogger(__name__)
 
@@ -34,29 +21,17 @@ POLL_SECONDS = 1.0
 MOST_LOGGED = 20
 
 
-class ClusterFile:
+class ClusterFile(MemoryApi):
     """Keeps a cluster equal to what its files say, and stands in for the API server where pods and claims are bound.
 
     What is bound here stays bound until a file is changed.
     """
 
     def __init__(self, cluster: Cluster, paths: Sequence[Path]) -> None:
-        self._cluster = cluster
+        super().__init__(cluster)
         self._paths = paths
-        self._nodes: dict[str, Node] = {}
-        self._pods: dict[str, Pod] = {}
         self._stamps = self._read_stamps()
         self._unknown_fields: set[UnknownField] = set()
-
-    @property
-    def nodes(self) -> list[Node]:
-        """The nodes of the files."""
-        return list(self._nodes.values())
-
-    @property
-    def pods(self) -> list[Pod]:
-        """The pods of the files."""
-        return list(self._pods.values())
 
     def load(self) -> None:
         """Read the files and take over what they say. Raises ManifestError, and changes nothing then."""
@@ -100,94 +75,31 @@ class ClusterFile:
                     extra={"nodes": self._cluster.node_count, "pods": self._cluster.pod_count},
                 )
 
-    async def get_pod(self, namespace: str, name: str) -> Pod | None:
-        """Return a pod of the files."""
-        return self._pods.get(f"{namespace}/{name}")
-
-    async def bind_pod(self, namespace: str, name: str, uid: str, node_name: str) -> None:
-        """Bind a pod of the files. Raises ApiError as an API server would."""
-        pod = self._pods.get(f"{namespace}/{name}")
-        if pod is None:
-            raise ApiError(ApiStatus(404, "NotFound", f'pods "{name}" not found'))
-        if uid not in ("", pod_uid(pod)):
-            raise ApiError(ApiStatus(409, "Conflict", f"the UID of pod {name} is {pod_uid(pod)}, not {uid}"))
-        if not self._cluster.nodes.is_node(node_name):
-            raise ApiError(ApiStatus(404, "NotFound", f'nodes "{node_name}" not found'))
-        bound = structs.replace(pod, spec=structs.replace(pod.spec, node_name=node_name))
-        self._pods[f"{namespace}/{name}"] = bound
-        self._cluster.apply_pod(bound)
-
-    async def write_volume(self, volume: PersistentVolume) -> PersistentVolume:
-        """Bind a volume to the claim that it names; there is no volume controller that would."""
-        reference = volume.spec.claim_ref
-        claim = None if reference is None else self._cluster.storage.claim(reference.namespace, reference.name)
-        written = structs.replace(volume, status=Phase("Bound"))
-        self._cluster.apply_storage(written)
-        if claim is not None:
-            self._cluster.apply_storage(_bound(claim, volume.metadata.name))
-        return written
-
-    async def write_claim(self, claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
-        """Make a volume for a claim, and bind the two; there is no provisioner that would."""
-        volume = _made_for(claim, self._cluster.storage.storage_class(claim.class_name))
-        bound = _bound(claim, volume.metadata.name)
-        self._cluster.apply_storage(volume)
-        self._cluster.apply_storage(bound)
-        return bound
-
     def _apply(self, manifests: Manifests) -> None:
         nodes, pods = manifests.of(Node), manifests.of(Pod)
         for kind in WORKLOADS:
             self._cluster.workloads.replace(kind, manifests.of(kind).values())
         for storage_kind in STORAGE:
             self._replace_storage(storage_kind, manifests.of(storage_kind).values())
+        gone: list[Node | Pod] = [node for name, node in self._nodes.items() if name not in nodes]
+        gone += [pod for name, pod in self._pods.items() if name not in pods]
         for node in nodes.values():
-            self._cluster.apply_node(node)
+            self.put(node)
         for pod in pods.values():
-            self._cluster.apply_pod(pod)
-        for name in self._cluster.node_names():
-            if name not in nodes:
-                self._cluster.remove_node(name)
-        for key in self._cluster.pod_keys():
-            if "/".join(key) not in pods:
-                self._cluster.remove_pod(key)
-        self._nodes, self._pods = nodes, pods
+            self.put(pod)
+        for item in gone:
+            self.remove(item)
 
     def _replace_storage(self, kind: type[StorageObject], items: Iterable[StorageObject]) -> None:
         gone = set(self._cluster.storage.keys(kind))
         for item in items:
-            self._cluster.apply_storage(item)
+            self.put(item)
             gone.discard(key_of(item))
         for key in gone:
-            self._cluster.remove_storage(kind, key)
+            self._stores[kind].remove(key)
 
     def _read_stamps(self) -> list[tuple[int, int] | None]:
         return [_stamp(path) for path in self._paths]
-
-
-def _bound(claim: PersistentVolumeClaim, volume_name: str) -> PersistentVolumeClaim:
-    annotations = {**claim.metadata.annotations, BIND_COMPLETED_ANNOTATION: "yes"}
-    return structs.replace(
-        claim,
-        metadata=structs.replace(claim.metadata, annotations=annotations),
-        spec=structs.replace(claim.spec, volume_name=volume_name),
-        status=Phase("Bound"),
-    )
-
-
-def _made_for(claim: PersistentVolumeClaim, storage_class: StorageClass | None) -> PersistentVolume:
-    """A volume of the class's driver, as large as the claim asks, and within reach of all nodes."""
-    # A claim that a file gives no UID has namespace/name in its place.
-    name = f"pvc-{claim.metadata.uid.replace('/', '-')}"
-    spec = PersistentVolumeSpec(
-        csi=CSISource(storage_class.provisioner if storage_class is not None else "", name),
-        capacity=claim.spec.resources.requests,
-        access_modes=claim.spec.access_modes,
-        claim_ref=ClaimReference(*key_of(claim), claim.metadata.uid),
-        storage_class_name=claim.class_name,
-        volume_mode=claim.spec.volume_mode,
-    )
-    return PersistentVolume(ObjectMeta(name=name), spec, Phase("Bound"))
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:

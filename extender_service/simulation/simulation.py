@@ -1,0 +1,298 @@
+"""Runs the whole scheduler on a cluster in memory until nothing moves any more."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import count
+from pathlib import Path
+from random import Random
+from types import TracebackType
+from typing import Any, Final, Self
+
+import msgspec
+
+from extender_service.cluster.sources.cluster_file import ClusterFile
+from extender_service.cluster.state.cluster import Cluster
+from extender_service.config.loading import parse_config
+from extender_service.config.release import FEATURE_GATES
+from extender_service.config.types import KubeSchedulerConfiguration
+from extender_service.framework.handle import Handle
+from extender_service.framework.interface import Plugin
+from extender_service.framework.profiles import Profiles
+from extender_service.framework.queueing_hints import queueing_hints
+from extender_service.framework.registry import Registry
+from extender_service.framework.runtime import run_pre_enqueue
+from extender_service.framework.waiting_pods import WaitingPod
+from extender_service.kube.parsing.api_defaults import DEFAULT_SCHEDULER_NAME
+from extender_service.kube.types.core import Node, Object, Pod, pod_name
+from extender_service.kube.types.pending_pods import PendingPodCondition
+from extender_service.kube.types.pods import TERMINAL_PHASES, pod_uid
+from extender_service.kube.writing.event_recorder import Occurrence
+from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
+from extender_service.queue.pod_backoff import PodBackoff
+from extender_service.queue.scheduling_queue import BACKOFF, SchedulingQueue
+from extender_service.scheduler.event_handlers import EventHandlers
+from extender_service.scheduler.pod_lister import PodLister
+from extender_service.scheduler.scheduler import FLUSH_BACKOFF_SECONDS, Scheduler, nominations
+from extender_service.scheduling.engine import Engine
+from extender_service.scheduling.question import Question
+from extender_service.simulation.pod_outcome import DELETED, GATED, OTHER_SCHEDULER, PodOutcome
+from extender_service.simulation.simulated_time import SimulatedTime
+
+# How often other tasks run before a plugin's I/O is awaited with pauses.
+_TURNS: Final = 100
+_PAUSE_SECONDS: Final = 0.001
+
+
+class Simulation:
+    """A scheduler, to be used as an async context, and its cluster: the objects of `files`, then `objects`.
+
+    - `config`: a KubeSchedulerConfiguration, or the text of one. Without it, the default profile runs with `plugins`
+    - `plugins`: classes that `config` can name, besides the in-tree ones
+    - `random`: chooses among equal nodes. The default has a fixed seed, so that equal input has equal outcomes
+
+    The constructor raises ManifestError and ConfigError.
+    """
+
+    def __init__(
+        self,
+        objects: Iterable[Object] = (),
+        *,
+        files: Iterable[Path] = (),
+        config: str | KubeSchedulerConfiguration = "",
+        plugins: Iterable[type[Plugin]] = (),
+        random: Random | None = None,
+    ) -> None:
+        plugins = list(plugins)
+        if not isinstance(config, KubeSchedulerConfiguration):
+            config = parse_config(config or _enabling(plugins), ARGS_TYPES)
+        self.time = SimulatedTime()
+        self.cluster = Cluster()
+        self.events: list[Occurrence] = []
+        self._api = ClusterFile(self.cluster, list(files))
+        self._handle = Handle(self.cluster, self._api, clock=self.time, random=random or Random(0))  # noqa: S311
+        registry = Registry([*IN_TREE, *plugins])
+        registry.check(config)
+        self._assemble(config, registry)
+        self._api.load()
+        self._asked = {name: pod for pod in self._api.pods if (name := pod_name(pod)) and _is_pending(pod)}
+        self.create(*objects)
+        self._running: asyncio.Task[None] | None = None
+
+    def _assemble(self, config: KubeSchedulerConfiguration, registry: Registry) -> None:
+        by_name = registry.profiles(config, self._handle)
+        profiles = Profiles(by_name)
+        pending = PodLister()
+        uses_hints = FEATURE_GATES.scheduler_queueing_hints
+        backoff = PodBackoff(config.pod_initial_backoff_seconds, config.pod_max_backoff_seconds)
+        self._settled_seconds = backoff.maximum_seconds + 2 * FLUSH_BACKOFF_SECONDS
+        self._queue = SchedulingQueue(
+            by_name,
+            {name: queueing_hints(profile.rejecting, enabled=uses_hints) for name, profile in by_name.items()},
+            clock=self.time,
+            metrics=_NoQueueMetrics(),
+            is_pending=pending.__contains__,
+            namespace_labels=self.cluster.workloads.namespace_labels,
+            uses_hints=uses_hints,
+            backoff=backoff,
+        )
+        self._engine = Engine(self.cluster, profiles, self._api, nominated_for=nominations(self.cluster, self._queue))
+        self._scheduler = Scheduler(
+            self._engine,
+            self._queue,
+            pending,
+            self._api,
+            self.events.append,
+            sleep=self.time.sleep,
+            wall_clock=self.time,
+        )
+        handlers = EventHandlers(self.cluster, self._queue, profiles, pending, uses_hints=uses_hints)
+        self._api.handle_with(handlers.handler)
+
+    async def __aenter__(self) -> Self:
+        """Start the scheduler."""
+        self._running = asyncio.create_task(self._scheduler.run())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop the scheduler; pods that wait in Permit are rejected."""
+        assert self._running is not None
+        self._queue.close()
+        for waiting in self._handle.waiting_pods:
+            waiting.reject("", "the simulation has ended")
+        self._running.cancel()
+        await asyncio.wait([self._running])
+        await self._scheduler.close()
+
+    def create(self, *objects: Object) -> None:
+        """Add or replace objects: nodes, pods, claims, and what else a cluster file may have.
+
+        As by an API server, a pod without a scheduler name is given that of the default profile. Raises TypeError for a
+        kind that scheduling does not read.
+        """
+        for item in objects:
+            if isinstance(item, Pod):
+                self._create_pod(item)
+            else:
+                self._api.put(item)
+
+    def _create_pod(self, pod: Pod) -> None:
+        if not pod.spec.scheduler_name:
+            spec = msgspec.structs.replace(pod.spec, scheduler_name=DEFAULT_SCHEDULER_NAME)
+            pod = msgspec.structs.replace(pod, spec=spec)
+        if _is_pending(pod):
+            self._asked[pod_name(pod)] = pod
+        self._api.put(pod)
+
+    def delete(self, *objects: Object) -> None:
+        """Delete objects. A deleted pod has no outcome any more."""
+        for item in objects:
+            self._api.remove(item)
+            if isinstance(item, Pod):
+                self._asked.pop(pod_name(item), None)
+
+    def refusal(self, pod: Pod, node: Node) -> str:
+        """Return why a node that the cluster need not have would not take a pod; empty if it would.
+
+        Runs PreFilter and Filter as if the node were there, without pods of its own. Changes nothing. Raises CycleError
+        where a plugin fails, and QuantityError.
+        """
+        name = node.metadata.name
+        if self.cluster.nodes.is_node(name):
+            raise ValueError(f"the cluster has a node {name}: give a name of its own to the node to imagine")
+        self.cluster.apply_node(node)
+        try:
+            decision = self._engine.decide(Question(pod, self._engine.nodes.named_once([name])))
+            return "; ".join(status.message for status, _ in decision.verdicts.groups())
+        finally:
+            self.cluster.remove_node(name)
+
+    async def settle(self) -> None:
+        """Let the scheduler work until nothing changes any more. Time passes at once.
+
+        Then no pod is active or being bound. Those in backoff were tried again since the last change, and those that
+        still wait in Permit were rejected by their timeout once since then, and wait again.
+        """
+        changes, changed_at = self._api.changes, self.time.now
+        timed_out: set[str] = set()
+        while True:
+            await self._quiet()
+            if self._api.changes != changes:
+                changes, changed_at = self._api.changes, self.time.now
+                timed_out.clear()
+            if self._queue.pending_counts()[BACKOFF] and self.time.now - changed_at <= self._settled_seconds:
+                self.time.advance()
+            elif (waiting := self._next_timeout(timed_out)) is not None:
+                self.time.pass_seconds(waiting.times_out_at - asyncio.get_running_loop().time())
+                timed_out.add(pod_uid(waiting.pod))
+                waiting.time_out()
+                changed_at = self.time.now  # its place is free
+            else:
+                return
+
+    @property
+    def nodes(self) -> list[Node]:
+        """The nodes as they are now, in the order in which they came."""
+        return self._api.nodes
+
+    @property
+    def pods(self) -> list[Pod]:
+        """The pods as they are now: with the node that each is bound to, its conditions and its nominated node."""
+        return self._api.pods
+
+    def node_of(self, pod: Pod) -> str:
+        """Return the node that a pod is bound to; empty for none."""
+        found = next((known for known in self.pods if pod_name(known) == pod_name(pod)), None)
+        return "" if found is None else found.spec.node_name
+
+    @property
+    def asked_count(self) -> int:
+        """How many pods were pending when they came."""
+        return len(self._asked)
+
+    @property
+    def bound_count(self) -> int:
+        """How many pods were bound here so far."""
+        return sum(event.reason == "Scheduled" for event in self.events)
+
+    def outcomes(self) -> list[PodOutcome]:
+        """Return what became of each pod that was pending when it came, in this order."""
+        victims: defaultdict[str, list[str]] = defaultdict(list)
+        for event in self.events:
+            if event.reason == "Preempted" and event.related is not None:
+                preemptor = f"{event.related.namespace}/{event.related.name}"
+                victims[preemptor].append(f"{event.regarding.namespace}/{event.regarding.name}")
+        present = {pod_name(pod): pod for pod in self._api.pods}
+        return [self._outcome(pod, present.get(name), victims[name]) for name, pod in self._asked.items()]
+
+    def _outcome(self, asked: Pod, pod: Pod | None, victims: list[str]) -> PodOutcome:
+        outcome = PodOutcome(asked.metadata.namespace, asked.metadata.name, victims=tuple(victims))
+        if pod is None:
+            reason, message = DELETED, "preempted by another pod"
+        elif pod.spec.node_name:
+            return msgspec.structs.replace(outcome, node=pod.spec.node_name)
+        else:
+            reason, message = self._why(pod)
+        return msgspec.structs.replace(outcome, reason=reason, message=message)
+
+    def _why(self, pod: Pod) -> tuple[str, str]:
+        """Return the reason for which a pod has no node, and the message."""
+        profile = self._engine.profiles.find(pod.spec.scheduler_name)
+        if profile is None:
+            return OTHER_SCHEDULER, f"no profile has the scheduler name {pod.spec.scheduler_name!r}"
+        if pod.metadata.deletion_timestamp:
+            return DELETED, "the pod is being deleted"
+        gate = run_pre_enqueue(profile, pod)
+        if gate is not None:
+            return GATED, gate.message
+        for condition in pod.status.conditions:
+            if condition.type == "PodScheduled" and isinstance(condition, PendingPodCondition):
+                return condition.reason, condition.message
+        waiting = self._handle.waiting_pods.get(pod_uid(pod))
+        plugins = waiting.pending_plugins if waiting is not None else []
+        return "Waiting", f"waits in Permit of {', '.join(plugins)}"
+
+    async def _quiet(self) -> None:
+        """Return once the scheduler has nothing to do at this time. Raises what it failed with."""
+        assert self._running is not None, "a simulation is to be used as a context: async with Simulation(...)"
+        for turn in count():
+            await asyncio.sleep(0 if turn < _TURNS else _PAUSE_SECONDS)
+            if self._running.done():
+                self._running.result()
+                return
+            if self._queue.is_waited_for and self._scheduler.under_way == len(list(self._waiting())):
+                return
+
+    def _waiting(self) -> Iterator[WaitingPod]:
+        return (waiting for waiting in self._handle.waiting_pods if waiting.is_waiting)
+
+    def _next_timeout(self, timed_out: set[str]) -> WaitingPod | None:
+        waiting = [each for each in self._waiting() if pod_uid(each.pod) not in timed_out]
+        return min(waiting, key=lambda each: each.times_out_at, default=None)
+
+
+class _NoQueueMetrics:
+    """Counts nothing."""
+
+    def incoming(self, queue: str, event: str) -> None:
+        """Ignore a pod that came to a queue."""
+
+    def rejected(self, plugin: str, profile: str, change: int) -> None:
+        """Ignore a pod that a plugin rejected."""
+
+
+def _is_pending(pod: Pod) -> bool:
+    return not pod.spec.node_name and pod.status.phase not in TERMINAL_PHASES
+
+
+def _enabling(plugins: Iterable[type[Plugin]]) -> str:
+    """Return a configuration that enables plugins at all their extension points, besides the default ones."""
+    enabled = [{"name": plugin.name} for plugin in plugins]
+    config: dict[str, Any] = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"plugins": {"multiPoint": {"enabled": enabled}}}],
+    }
+    return msgspec.json.encode(config).decode()

@@ -1,0 +1,128 @@
+import asyncio
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from extender_service.command import place_file
+from extender_service.command.cli import main
+from extender_service.command.place_file import as_text, show_progress
+from extender_service.simulation import PodOutcome, Simulation
+from tests.support.event_loop import in_event_loop
+
+DEMO = Path(__file__).parents[3] / "examples" / "demo-cluster.yaml"
+BIG = """
+apiVersion: v1
+kind: Pod
+metadata: {name: big}
+spec: {containers: [{name: c, resources: {requests: {cpu: "100"}}}]}
+"""
+
+
+def run(*arguments: object) -> int:
+    return main(["schedule", *map(str, arguments)])
+
+
+def test_it_prints_where_each_pod_goes_and_why_none_fits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    big = tmp_path / "big.yaml"
+    big.write_text(BIG)
+    assert run("--cluster-file", DEMO, "--cluster-file", big) == 0
+    printed = capsys.readouterr()
+    why = "Unschedulable: 0/7 nodes are available: 1 node(s) had untolerated taint {nvidia.com/gpu: present}"
+    lines = printed.out.splitlines()
+    assert lines[0].split() == ["POD", "NODE", "WHY"]
+    assert [line.split(maxsplit=2)[:2] for line in lines[1:5]] == [
+        ["default/web", "general-b"],
+        ["default/gateway", "general-b"],
+        ["ml/training-1", "gpu-1"],
+        ["default/big", "-"],
+    ]
+    assert "(preempts ml/notebook)" in lines[3]
+    assert why.partition(":")[0] in lines[4]
+    assert lines[-1] == "3 of 4 pending pods placed, 1 Unschedulable, 1 running pod deleted by preemption."
+    assert printed.err == ""
+
+
+def test_json_has_a_record_for_each_pod(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--cluster-file", DEMO, "--output", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["placed"], found["unplaced"]) == (3, 0)
+    assert found["pods"][2] == {
+        "namespace": "ml",
+        "name": "training-1",
+        "node": "gpu-1",
+        "victims": ["ml/notebook"],
+    }
+
+
+def test_a_configuration_and_a_plugin_decide(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        "profiles: [{schedulerName: default-scheduler, plugins: {multiPoint: {enabled: [{name: NotOnA}]}}}]\n"
+    )
+    cluster = tmp_path / "cluster.yaml"
+    nodes = "".join(
+        f"apiVersion: v1\nkind: Node\nmetadata: {{name: {name}}}\nstatus: {{allocatable: {{cpu: 200, pods: 9}}}}\n---\n"
+        for name in ("a", "b")
+    )
+    cluster.write_text(nodes + BIG)
+    plugin = "tests.unit.simulation.test_simulation:NotOnA"
+    assert run("--cluster-file", cluster, "--config", config, "--plugin", plugin) == 0
+    assert "default/big  b" in capsys.readouterr().out
+
+
+def test_what_cannot_be_read_is_an_error_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    broken = tmp_path / "broken.yaml"
+    broken.write_text("apiVersion: v1\nkind: Node\n")
+    assert run("--cluster-file", broken) == 1
+    assert capsys.readouterr().err == f"extender-service: {broken}: document 1: metadata.name must be given\n"
+
+
+def test_without_pending_pods_it_says_so() -> None:
+    assert as_text([]) == "No pod waits for a node."
+
+
+def test_several_reasons_are_counted() -> None:
+    outcomes = [
+        PodOutcome("default", "a", "node"),
+        PodOutcome("default", "b", reason="SchedulingGated", message="waiting"),
+        PodOutcome("default", "c", reason="SchedulingGated", message="waiting", victims=("x/y", "x/z")),
+    ]
+    assert as_text(outcomes).splitlines()[3:] == [
+        "default/c  -     SchedulingGated: waiting (preempts x/y, x/z)",
+        "",
+        "1 of 3 pending pods placed, 2 SchedulingGated, 2 running pods deleted by preemption.",
+    ]
+
+
+class Terminal(io.StringIO):
+    is_terminal = True
+
+    def isatty(self) -> bool:
+        return self.is_terminal
+
+
+@in_event_loop
+async def test_a_terminal_shows_progress_if_it_takes_long_and_is_left_clean(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(place_file, "PROGRESS_SECONDS", 0.001)
+    terminal = Terminal()
+    async with Simulation(files=[DEMO]) as simulation:
+        progress = asyncio.create_task(show_progress(simulation, terminal))
+        async with asyncio.timeout(20):
+            while not terminal.getvalue():
+                await asyncio.sleep(0.001)
+        progress.cancel()
+        await asyncio.wait([progress])
+    assert "of 3 pending pods placed" in terminal.getvalue()
+    assert terminal.getvalue().endswith("\r\033[K")
+
+
+@in_event_loop
+async def test_a_pipe_shows_no_progress() -> None:
+    pipe = Terminal()
+    pipe.is_terminal = False
+    async with Simulation() as simulation:
+        await show_progress(simulation, pipe)
+    assert pipe.getvalue() == ""

@@ -1,0 +1,303 @@
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from extender_service.cluster.view.node_view import NodeView
+from extender_service.config.problems import ConfigError
+from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.guard import CycleError
+from extender_service.framework.interface import Filter, Permit, PreBind, PreEnqueue
+from extender_service.framework.status import Code, Rejections, Status, unresolvable
+from extender_service.kube.parsing.manifests import ManifestError
+from extender_service.kube.types.core import Node, Pod
+from extender_service.kube.types.workloads import Namespace
+from extender_service.kube.writing.event_recorder import Occurrence
+from extender_service.simulation import PodOutcome, Simulation
+from extender_service.testing import make_node, make_pod
+from tests.support.event_loop import in_event_loop
+
+
+def node(name: str, cpu: str = "2") -> Node:
+    return make_node(name, {"cpu": cpu, "memory": "4Gi", "pods": 10}, labels={"kubernetes.io/hostname": name})
+
+
+def pod(name: str, cpu: str = "1", node_name: str = "") -> Pod:
+    return make_pod(name, {"cpu": cpu}, node_name=node_name)
+
+
+def manifest(name: str, spec: str, labels: str = "{}", status: str = "{}") -> str:
+    return f"""
+apiVersion: v1
+kind: Pod
+metadata: {{name: {name}, labels: {labels}}}
+spec: {{containers: [{{name: c, resources: {{requests: {{cpu: "1"}}}}}}], {spec}}}
+status: {status}
+---
+"""
+
+
+async def settled(simulation: Simulation) -> list[PodOutcome]:
+    async with simulation:
+        async with asyncio.timeout(20):
+            await simulation.settle()
+        return simulation.outcomes()
+
+
+async def outcomes_of(tmp_path: Path, *manifests: str, nodes: tuple[Node, ...] = ()) -> dict[str, PodOutcome]:
+    file = tmp_path / "cluster.yaml"
+    file.write_text("".join(manifests))
+    return {outcome.name: outcome for outcome in await settled(Simulation(nodes, files=[file]))}
+
+
+@in_event_loop
+async def test_pods_go_where_there_is_room_and_the_others_say_why() -> None:
+    found = await settled(Simulation([node("a"), pod("running", node_name="a"), pod("web"), pod("late")]))
+    text = (
+        "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: "
+        "1 No preemption victims found for incoming pod."
+    )
+    assert found == [
+        PodOutcome("default", "web", "a"),
+        PodOutcome("default", "late", reason="Unschedulable", message=text),
+    ]
+
+
+@in_event_loop
+async def test_without_nodes_each_pod_waits_and_the_simulation_ends() -> None:
+    [found] = await settled(Simulation([pod("web")]))
+    assert found == PodOutcome("default", "web", reason="Unschedulable", message="no nodes available to schedule pods")
+
+
+@in_event_loop
+async def test_equal_input_has_equal_outcomes() -> None:
+    objects = [*(node(f"n{number}") for number in range(20)), *(pod(f"p{number}") for number in range(20))]
+    assert await settled(Simulation(objects)) == await settled(Simulation(objects))
+
+
+@in_event_loop
+async def test_a_pod_that_needs_another_one_beside_it_is_tried_again_once_that_is_bound(tmp_path: Path) -> None:
+    term = "{labelSelector: {matchLabels: {app: web}}, topologyKey: kubernetes.io/hostname}"
+    affinity = f"affinity: {{podAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: [{term}]}}}}"
+    found = await outcomes_of(
+        tmp_path,
+        manifest("follower", f"priority: 10, {affinity}"),
+        manifest("web", "priority: 0", labels="{app: web}"),
+        nodes=(node("a"), node("b")),
+    )
+    assert found["follower"].node == found["web"].node != ""
+
+
+@in_event_loop
+async def test_preemption_deletes_a_running_pod_and_the_other_takes_its_place(tmp_path: Path) -> None:
+    found = await outcomes_of(
+        tmp_path,
+        manifest("low", "nodeName: a, priority: 0"),
+        manifest("high", "priority: 100"),
+        nodes=(node("a", cpu="1"),),
+    )
+    assert found == {"high": PodOutcome("default", "high", "a", victims=("default/low",))}
+
+
+@in_event_loop
+async def test_a_pod_that_was_placed_and_then_preempted_is_reported(tmp_path: Path) -> None:
+    simulation = Simulation([node("a", cpu="1"), pod("low")])
+    async with simulation:
+        await simulation.settle()
+        file = tmp_path / "high.yaml"
+        file.write_text(manifest("high", "priority: 100"))
+        async with Simulation(files=[file]) as other:
+            [high] = other.pods
+        simulation.create(high)
+        await simulation.settle()
+    assert simulation.outcomes() == [
+        PodOutcome("default", "low", reason="Deleted", message="preempted by another pod"),
+        PodOutcome("default", "high", "a", victims=("default/low",)),
+    ]
+
+
+@in_event_loop
+async def test_pods_that_are_not_to_be_scheduled_say_so(tmp_path: Path) -> None:
+    found = await outcomes_of(
+        tmp_path,
+        manifest("gated", "schedulingGates: [{name: example.com/quota}]"),
+        manifest("other", "schedulerName: someone"),
+        manifest("ended", "priority: 0", status="{phase: Succeeded}"),
+        nodes=(node("a"),),
+    )
+    assert found == {
+        "gated": PodOutcome(
+            "default", "gated", reason="SchedulingGated", message="waiting for scheduling gates: [example.com/quota]"
+        ),
+        "other": PodOutcome(
+            "default", "other", reason="OtherScheduler", message="no profile has the scheduler name 'someone'"
+        ),
+    }
+
+
+@in_event_loop
+async def test_a_condition_of_the_file_is_not_reported_for_a_pod_that_fits(tmp_path: Path) -> None:
+    stale = "{conditions: [{type: PodScheduled, status: 'False', reason: Unschedulable, message: stale}]}"
+    found = await outcomes_of(tmp_path, manifest("web", "priority: 0", status=stale), nodes=(node("a"),))
+    assert found == {"web": PodOutcome("default", "web", "a")}
+
+
+# A plugin author's scheduler.
+
+
+class Pairs(Permit):
+    """Lets a pod be bound only together with another one."""
+
+    name = "Pairs"
+
+    def permit(self, state: CycleState, pod: Pod, node_name: str) -> tuple[Status | None, float]:
+        waiting = list(self.handle.waiting_pods)
+        if not waiting:
+            return Status(Code.WAIT), 60.0
+        for other in waiting:
+            other.allow(self.name)
+        return None, 0.0
+
+
+class NotOnA(Filter):
+    name = "NotOnA"
+
+    def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
+        return Rejections.where(nodes.is_named("a"), unresolvable("not on a"))
+
+
+class Closed(PreEnqueue):
+    name = "Closed"
+
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        return unresolvable("the queue is closed")
+
+
+class SlowVolumes(PreBind):
+    name = "SlowVolumes"
+
+    async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        await asyncio.sleep(0.05)
+        return None
+
+
+class Broken(Filter):
+    name = "Broken"
+
+    def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
+        raise RuntimeError("no such thing")
+
+
+@in_event_loop
+async def test_plugins_run_at_all_their_points_beside_the_default_ones() -> None:
+    [found] = await settled(Simulation([node("a"), node("b"), pod("web")], plugins=[NotOnA]))
+    assert found.node == "b"
+
+
+@in_event_loop
+async def test_pods_that_wait_for_each_other_in_permit_are_bound_together() -> None:
+    found = await settled(Simulation([node("a"), pod("one"), pod("two")], plugins=[Pairs]))
+    assert [outcome.node for outcome in found] == ["a", "a"]
+
+
+@in_event_loop
+async def test_a_wait_in_permit_ends_at_its_timeout_without_real_time() -> None:
+    simulation = Simulation([node("a"), pod("alone")], plugins=[Pairs])
+    [found] = await settled(simulation)
+    assert (found.reason, found.node) == ("Unschedulable", "")
+    assert "rejected due to timeout after waiting 60s at plugin Pairs" in found.message
+    assert simulation.time.now >= 59
+
+
+@in_event_loop
+async def test_a_pod_that_a_plugin_keeps_from_the_queue_says_why() -> None:
+    [found] = await settled(Simulation([node("a"), pod("web")], plugins=[Closed]))
+    assert (found.reason, found.message) == ("SchedulingGated", "the queue is closed")
+
+
+@in_event_loop
+async def test_the_simulation_waits_for_a_plugin_that_takes_real_time() -> None:
+    [found] = await settled(Simulation([node("a"), pod("web")], plugins=[SlowVolumes]))
+    assert found.node == "a"
+
+
+@in_event_loop
+async def test_a_plugin_that_always_fails_is_reported_and_does_not_go_on_for_ever() -> None:
+    [found] = await settled(Simulation([node("a"), pod("web")], plugins=[Broken]))
+    assert found.reason == "SchedulerError"
+    assert "no such thing" in found.message
+
+
+@in_event_loop
+async def test_a_configuration_may_be_given_as_text() -> None:
+    config = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles: [{schedulerName: default-scheduler, plugins: {multiPoint: {enabled: [{name: NotOnA}]}}}]
+"""
+    [found] = await settled(Simulation([node("a"), node("b"), pod("web")], config=config, plugins=[NotOnA]))
+    assert found.node == "b"
+
+
+def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    unknown = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles: [{plugins: {multiPoint: {enabled: [{name: NoSuchPlugin}]}}}]
+"""
+    with pytest.raises(ConfigError, match="NoSuchPlugin"):
+        Simulation(config=unknown)
+    with pytest.raises(ManifestError, match=r"none\.yaml"):
+        Simulation(files=[tmp_path / "none.yaml"])
+    with pytest.raises(TypeError, match="Occurrence is not one of the kinds that scheduling reads: "):
+        Simulation([Occurrence(None, "Normal", "", "", "")])  # type: ignore[list-item,arg-type]
+    Simulation([Namespace()])
+
+
+@in_event_loop
+async def test_only_a_running_simulation_settles() -> None:
+    with pytest.raises(AssertionError, match="async with Simulation"):
+        await Simulation().settle()
+
+
+@in_event_loop
+async def test_objects_come_and_go_while_it_runs() -> None:
+    async with Simulation([pod("web")]) as simulation:
+        await simulation.settle()
+        assert simulation.node_of(pod("web")) == ""
+        simulation.create(node("late"))
+        await simulation.settle()
+        assert simulation.node_of(pod("web")) == "late"
+        assert (simulation.bound_count, simulation.asked_count) == (1, 1)
+        simulation.delete(pod("web"))
+        assert simulation.outcomes() == []
+
+
+# Nodes that are only imagined.
+
+
+@in_event_loop
+async def test_an_imagined_node_is_judged_and_leaves_no_trace() -> None:
+    async with Simulation([node("a"), pod("web", cpu="3")]) as simulation:
+        await simulation.settle()
+        before = simulation.cluster.node_names()
+        assert simulation.refusal(pod("web", cpu="3"), node("small")) == "Insufficient cpu"
+        assert simulation.refusal(pod("web", cpu="3"), node("large", cpu="4")) == ""
+        assert simulation.cluster.node_names() == before
+        await simulation.settle()
+        assert simulation.node_of(pod("web")) == ""
+
+
+@in_event_loop
+async def test_an_imagined_node_needs_a_name_of_its_own() -> None:
+    async with Simulation([node("a")]) as simulation:
+        with pytest.raises(ValueError, match="the cluster has a node a"):
+            simulation.refusal(pod("web"), node("a"))
+
+
+@in_event_loop
+async def test_a_plugin_that_fails_about_an_imagined_node_is_an_error() -> None:
+    async with Simulation(plugins=[Broken]) as simulation:
+        with pytest.raises(CycleError, match="no such thing"):
+            simulation.refusal(pod("web"), node("a"))
+        assert simulation.cluster.node_count == 0
