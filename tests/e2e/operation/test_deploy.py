@@ -26,7 +26,7 @@ from tests.e2e.support.volume_controllers import claim, is_available, storage_cl
 from tests.e2e.support.waiting import wait_until
 from tests.support.certificates import issue, mount, pem_files
 
-BASES = ("second-scheduler", "beside", "beside-pair")
+BASES = ("scheduler", "second-scheduler", "beside", "beside-pair")
 
 
 @pytest.mark.parametrize("name", BASES)

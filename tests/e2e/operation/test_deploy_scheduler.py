@@ -1,0 +1,142 @@
+"""deploy/scheduler: two replicas of the whole scheduler work with the rights of their account, and with no others."""
+
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import yaml
+
+from tests.e2e.operation.test_deploy import may_do, nodes_once_all_are_bound, refusals
+from tests.e2e.support.control_plane import ControlPlane
+from tests.e2e.support.deployments import Base, edit, scheduler_process, wait_for_probes
+from tests.e2e.support.objects import Object, node, pod
+from tests.e2e.support.processes import Process
+from tests.e2e.support.service import PROGRAM
+from tests.e2e.support.volume_controllers import claim, is_available, storage_class, volume_controllers, volume_on
+from tests.e2e.support.waiting import wait_until
+
+NAME = "whole-scheduler"
+
+
+@contextmanager
+def replica(base: Base, account: Path, directory: Path) -> Iterator[tuple[Process, int]]:
+    """A pod of the deployment with all its probes passing, and its secure port."""
+    files = directory / "files"
+    directory.mkdir()
+    base.write_files(files)
+    # In a pod, the scheduler finds the API server, and its token, by itself.
+    edit(files / "scheduler.yaml", replace="\nclientConnection:", by=f"\nclientConnection:\n  kubeconfig: {account}")
+    command: list[str | Path] = [PROGRAM, *base.command("scheduler", files)]
+    with scheduler_process(command, account, directory / "scheduler.log") as (process, port):
+        template = base.container("scheduler")
+        wait_for_probes(template, process, port)
+        yield process, port
+
+
+def test_two_replicas_place_pods_with_the_rights_of_their_account(control_plane: ControlPlane, tmp_path: Path) -> None:
+    base = Base(control_plane, "scheduler")
+    account = base.grant_rights()
+    api = control_plane.api
+    api.create(node("a"), node("b"), node("c", labels={"disk": "fast"}))
+    refused_before = refusals(control_plane)
+
+    with (
+        volume_controllers(api),
+        replica(base, account, tmp_path / "first") as (first, first_port),
+        replica(base, account, tmp_path / "second") as (second, _),
+    ):
+        wait_until(lambda: holder(control_plane), "a leader")
+        leader, standby = (first, second) if "acquired the leader lease" in first.log.read_text() else (second, first)
+        no_provisioner = "kubernetes.io/no-provisioner"
+        api.create(storage_class("found", provisioner=no_provisioner), volume_on("b", "disk", "found"))
+        wait_until(lambda: is_available(api.get("PersistentVolume", "disk")), "the volume to be available")
+        api.create(claim("data", "found"))
+        data = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+        api.create(ours("stateful", volumes=[data]))
+        api.create(*(ours(f"large-{number}", requests={"cpu": "3"}) for number in range(3)))
+        nodes = nodes_once_all_are_bound(control_plane)
+        assert nodes.pop("stateful") == "b"
+        assert set(nodes.values()) == {"a", "b", "c"}
+
+        urgent = {"priorityClassName": "system-cluster-critical", "nodeSelector": {"disk": "fast"}}
+        api.create(ours("urgent", requests={"cpu": "3"}, **urgent))
+        wait_until(lambda: len(api.list_all("Pod")) == 4, "a pod to be preempted")
+        assert nodes_once_all_are_bound(control_plane)["urgent"] == "c"
+        wait_until(lambda: "Preempted" in reasons(control_plane), "the events")
+
+        asks_for_metrics(first_port, account)
+        was_held_by = holder(control_plane)
+        assert leader.stop() == 0
+        api.create(ours("later"))
+        assert "later" in nodes_once_all_are_bound(control_plane)
+        assert holder(control_plane) != was_held_by
+        standby.require_running()
+        logs = leader.log.read_text() + standby.log.read_text()
+        assert "forbidden" not in logs.lower()
+        assert reasons(control_plane) >= {"Scheduled", "Preempted", "LeaderElection"}
+    assert refusals(control_plane) == refused_before
+
+
+def test_the_account_may_do_what_a_scheduler_needs_and_nothing_else(shared_control_plane: ControlPlane) -> None:
+    base = Base(shared_control_plane, "scheduler")
+    base.grant_rights()
+    user = f"system:serviceaccount:{NAME}:{NAME}"
+    core = ("nodes", "pods", "pods/binding", "pods/status", "pods/eviction", "secrets", "configmaps", "events")
+    groups = [
+        *(("", name) for name in core),
+        ("events.k8s.io", "events"),
+        ("coordination.k8s.io", "leases"),
+        ("storage.k8s.io", "storageclasses"),
+    ]
+    verbs = ("get", "list", "watch", "create", "update", "patch", "delete")
+
+    may = {
+        (verb, name, group)
+        for verb in verbs
+        for group, name in groups
+        if may_do(shared_control_plane, user, verb, name, group=group)
+    }
+
+    read = {
+        (verb, name, group)
+        for verb in ("list", "watch")
+        for name, group in (("nodes", ""), ("pods", ""), ("storageclasses", "storage.k8s.io"))
+    }
+    assert may == read | {
+        ("get", "pods", ""),
+        ("delete", "pods", ""),
+        ("create", "pods/binding", ""),
+        ("patch", "pods/status", ""),
+        ("create", "events", "events.k8s.io"),
+        ("patch", "events", "events.k8s.io"),
+    }
+
+
+def ours(name: str, **facts: Any) -> Object:
+    return pod(name, schedulerName=NAME, **facts)
+
+
+def holder(control_plane: ControlPlane) -> str:
+    """Who holds the lease; empty if it is free or does not exist."""
+    found = control_plane.kubectl("get", "lease", "-n", NAME, "--ignore-not-found", "-o=yaml", NAME)
+    lease = yaml.safe_load(found) or {}
+    held: str = lease.get("spec", {}).get("holderIdentity") or ""
+    return held
+
+
+def reasons(control_plane: ControlPlane) -> set[str]:
+    return {event["reason"] for event in control_plane.api.list_all("Event")}
+
+
+def asks_for_metrics(port: int, account: Path) -> None:
+    """The account itself may not read the metrics: the scheduler asks the API server who it is, and what it may do."""
+    token = yaml.safe_load(account.read_text())["users"][0]["user"]["token"]
+    url = f"https://127.0.0.1:{port}/metrics"
+    insecure = ssl.create_default_context()
+    insecure.check_hostname, insecure.verify_mode = False, ssl.CERT_NONE
+    with httpx.Client(verify=insecure, trust_env=False) as client:
+        assert client.get(url, headers={"Authorization": f"Bearer {token}"}).status_code == 403
+        assert client.get(url, headers={"Authorization": "Bearer unknown"}).status_code == 401
