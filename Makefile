@@ -31,6 +31,7 @@ help:
 
 run:
 	@$(UV) sync --quiet --frozen --no-default-groups --inexact
+	@$(UV) run --quiet --frozen --no-sync extender-service schedule --cluster-file examples/demo-cluster.yaml
 	@exec $(UV) run --quiet --frozen --no-sync extender-service serve --cluster-file examples/demo-cluster.yaml
 
 test:

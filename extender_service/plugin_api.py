@@ -2,8 +2,9 @@
 
     from extender_service.plugin_api import Filter, NodeView, Rejections, unschedulable
 
-A test may also import from `extender_service.testing`. Every other module is internal: it may move, change or go away
-in any release. Code of this package imports from the modules themselves, never from here.
+A test may also import from `extender_service.testing`, and tests and programs from `extender_service.simulation`. Every
+other module is internal: it may move, change or go away in any release. Code of this package imports from the modules
+themselves, never from here.
 
 **What is stable.** A name in `__all__` keeps its meaning until the next major version; before 1.0, until the next minor
 version. So do the public attributes and methods of its class. The service alone makes `Cluster`, `Handle`,

@@ -1,16 +1,20 @@
 """Short ways to write nodes and pods in tests of plugins."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from extender_service.kube.types.core import (
     Container,
     Node,
+    NodeSpec,
     NodeStatus,
     ObjectMeta,
     Pod,
+    PodSchedulingGate,
     PodSpec,
     RawQuantity,
     ResourceRequirements,
+    Taint,
+    Toleration,
 )
 
 
@@ -19,10 +23,16 @@ def make_node(
     allocatable: Mapping[str, RawQuantity] | None = None,
     *,
     labels: Mapping[str, str] | None = None,
+    taints: Iterable[Taint] = (),
+    unschedulable: bool = False,
 ) -> Node:
-    """Return a node that offers these amounts, as in `{"cpu": "4", "nvidia.com/gpu": 8}`."""
+    """Return a node that offers these amounts, as in `{"cpu": "4", "nvidia.com/gpu": 8}`.
+
+    NodeResourcesFit needs `pods` among them. With `unschedulable`, the node is cordoned.
+    """
     metadata = ObjectMeta(name=name, labels=dict(labels or {}))
-    return Node(metadata, status=NodeStatus(allocatable=dict(allocatable or {})))
+    spec = NodeSpec(unschedulable=unschedulable, taints=tuple(taints))
+    return Node(metadata, spec, NodeStatus(allocatable=dict(allocatable or {})))
 
 
 def make_pod(
@@ -33,6 +43,11 @@ def make_pod(
     labels: Mapping[str, str] | None = None,
     annotations: Mapping[str, str] | None = None,
     node_name: str = "",
+    scheduler_name: str = "",
+    priority: int = 0,
+    node_selector: Mapping[str, str] | None = None,
+    tolerations: Iterable[Toleration] = (),
+    scheduling_gates: Iterable[str] = (),
 ) -> Pod:
     """Return a pod of one container with these requests; with a `node_name` it is bound. Its UID is NAMESPACE/NAME."""
     metadata = ObjectMeta(
@@ -43,4 +58,13 @@ def make_pod(
         annotations=dict(annotations or {}),
     )
     container = Container(resources=ResourceRequirements(requests=dict(requests or {})))
-    return Pod(metadata, PodSpec(node_name=node_name, containers=(container,)))
+    spec = PodSpec(
+        node_name=node_name,
+        scheduler_name=scheduler_name,
+        priority=priority,
+        node_selector=dict(node_selector or {}),
+        tolerations=tuple(tolerations),
+        scheduling_gates=tuple(PodSchedulingGate(name) for name in scheduling_gates),
+        containers=(container,),
+    )
+    return Pod(metadata, spec)

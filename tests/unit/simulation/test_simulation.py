@@ -10,7 +10,7 @@ from extender_service.framework.guard import CycleError
 from extender_service.framework.interface import Filter, Permit, PreBind, PreEnqueue
 from extender_service.framework.status import Code, Rejections, Status, unresolvable
 from extender_service.kube.parsing.manifests import ManifestError
-from extender_service.kube.types.core import Node, Pod
+from extender_service.kube.types.core import Node, Pod, Taint, Toleration
 from extender_service.kube.types.workloads import Namespace
 from extender_service.kube.writing.event_recorder import Occurrence
 from extender_service.simulation import PodOutcome, Simulation
@@ -100,15 +100,11 @@ async def test_preemption_deletes_a_running_pod_and_the_other_takes_its_place(tm
 
 
 @in_event_loop
-async def test_a_pod_that_was_placed_and_then_preempted_is_reported(tmp_path: Path) -> None:
+async def test_a_pod_that_was_placed_and_then_preempted_is_reported() -> None:
     simulation = Simulation([node("a", cpu="1"), pod("low")])
     async with simulation:
         await simulation.settle()
-        file = tmp_path / "high.yaml"
-        file.write_text(manifest("high", "priority: 100"))
-        async with Simulation(files=[file]) as other:
-            [high] = other.pods
-        simulation.create(high)
+        simulation.create(make_pod("high", {"cpu": "1"}, priority=100))
         await simulation.settle()
     assert simulation.outcomes() == [
         PodOutcome("default", "low", reason="Deleted", message="preempted by another pod"),
@@ -133,6 +129,28 @@ async def test_pods_that_are_not_to_be_scheduled_say_so(tmp_path: Path) -> None:
             "default", "other", reason="OtherScheduler", message="no profile has the scheduler name 'someone'"
         ),
     }
+
+
+@in_event_loop
+async def test_the_builders_make_what_filters_and_gates_look_at() -> None:
+    tainted = make_node("tainted", {"pods": 9}, labels={"disk": "ssd"}, taints=[Taint("gpu", effect="NoSchedule")])
+    toleration = Toleration("gpu", operator="Exists")
+    objects = [
+        tainted,
+        make_node("plain", {"pods": 9}),
+        make_node("cordoned", {"pods": 9}, labels={"disk": "ssd"}, unschedulable=True),
+        make_pod("picky", node_selector={"disk": "ssd"}, tolerations=[toleration]),
+        make_pod("intolerant", node_selector={"disk": "ssd"}),
+        make_pod("gated", scheduling_gates=["example.com/quota"]),
+        make_pod("other", scheduler_name="other"),
+    ]
+    found = await settled(Simulation(objects))
+    assert [outcome.node or outcome.reason for outcome in found] == [
+        "tainted",
+        "Unschedulable",
+        "SchedulingGated",
+        "OtherScheduler",
+    ]
 
 
 @in_event_loop
