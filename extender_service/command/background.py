@@ -4,8 +4,9 @@ import asyncio
 import gc
 import logging
 import signal
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
+from itertools import chain
 from typing import Any
 
 from extender_service.cluster.debugging.comparison import compare
@@ -62,8 +63,13 @@ async def expire(expectations: Expectations) -> None:
         expectations.expire()
 
 
-async def debug_on_signal(cluster: Cluster, api_server: ApiServer | None) -> None:
-    """On SIGUSR2, log the differences between the cache and the API server's lists, and a dump of the cache."""
+async def debug_on_signal(
+    cluster: Cluster, api_server: ApiServer | None, more: Callable[[], Iterable[str]] = tuple
+) -> None:
+    """On SIGUSR2, log the differences between the cache and the API server's lists, and a dump of the cache.
+
+    `more` returns lines that are logged after the dump.
+    """
     asked = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGUSR2, asked.set)
     while True:
@@ -71,7 +77,7 @@ async def debug_on_signal(cluster: Cluster, api_server: ApiServer | None) -> Non
         asked.clear()
         if api_server is not None:
             await _log_differences(cluster, api_server)
-        for line in dump(cluster):
+        for line in chain(dump(cluster), more()):
             log.info("dump: %s", line)
 
 

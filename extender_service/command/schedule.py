@@ -19,7 +19,7 @@ import uvloop
 
 from extender_service.cluster.sources.api_server import ApiServer
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.command.background import log_sync
+from extender_service.command.background import debug_on_signal, log_sync
 from extender_service.command.election import Candidacy, LeaseLostError
 from extender_service.command.schedule_options import ScheduleOptions
 from extender_service.command.secure_server import SecureListener
@@ -44,6 +44,7 @@ from extender_service.observability.logs import configure_logging
 from extender_service.observability.metrics_registry import MetricsRegistry
 from extender_service.observability.operations import operations_routes
 from extender_service.queue.pod_backoff import PodBackoff
+from extender_service.queue.queue_dump import queue_dump
 from extender_service.queue.scheduling_queue import SchedulingQueue
 from extender_service.scheduler.attempt import SchedulingCycle
 from extender_service.scheduler.event_handlers import EventHandlers
@@ -71,6 +72,8 @@ def schedule(options: ScheduleOptions) -> int:
     Raises StartError.
     """
     configure_logging(options.log_level, options.log_format)
+    # The default action ends the process. debug_on_signal handles the signal later.
+    signal.signal(signal.SIGUSR2, signal.SIG_IGN)
     change = partial(options.flags.change, has_file=options.config is not None)
     setup = Setup(options.config, options.plugins, gates=options.gates.gates, change=change)
     if options.write_config_to is not None:
@@ -233,7 +236,11 @@ class _Program:
 
     async def _follow(self, tasks: asyncio.TaskGroup) -> None:
         checks = watch_checks(self._api_server.states)
-        for work in (self._api_server.follow(), log_sync(self._cluster, self._api_server, checks)):
+        for work in (
+            self._api_server.follow(),
+            log_sync(self._cluster, self._api_server, checks),
+            debug_on_signal(self._cluster, self._api_server, lambda: queue_dump(self._queue, time.monotonic())),
+        ):
             self._following.append(tasks.create_task(work))
         await self._api_server.wait_synced()
         self._is_synced = True

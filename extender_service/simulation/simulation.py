@@ -31,7 +31,11 @@ from extender_service.kube.writing.event_recorder import Occurrence
 from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
 from extender_service.queue.pod_backoff import PodBackoff
 from extender_service.queue.scheduling_queue import BACKOFF, SchedulingQueue
+from extender_service.scheduler.attempt import SchedulingCycle
 from extender_service.scheduler.event_handlers import EventHandlers
+from extender_service.scheduler.extenders.extenders import NO_EXTENDERS
+from extender_service.scheduler.node_order import NodeOrder
+from extender_service.scheduler.node_sampling import NodeSampling, percentages
 from extender_service.scheduler.pod_lister import PodLister
 from extender_service.scheduler.scheduler import FLUSH_BACKOFF_SECONDS, Scheduler, nominations
 from extender_service.scheduling.engine import Engine
@@ -97,7 +101,10 @@ class Simulation:
             backoff=backoff,
         )
         self._engine = Engine(self.cluster, profiles, self._api, nominated_for=nominations(self.cluster, self._queue))
+        wanted = percentages(config)
+        sampling = None if wanted is None else NodeSampling(NodeOrder(self.cluster.nodes), wanted)
         self._scheduler = Scheduler(
+            SchedulingCycle(self._engine, sampling, NO_EXTENDERS),
             self._engine,
             self._queue,
             pending,
@@ -106,7 +113,8 @@ class Simulation:
             sleep=self.time.sleep,
             wall_clock=self.time,
         )
-        handlers = EventHandlers(self.cluster, self._queue, profiles, pending, uses_hints=uses_hints)
+        order = None if sampling is None else sampling.order
+        handlers = EventHandlers(self.cluster, self._queue, profiles, pending, uses_hints=uses_hints, order=order)
         self._api.handle_with(handlers.handler)
 
     async def __aenter__(self) -> Self:

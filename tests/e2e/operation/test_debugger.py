@@ -9,6 +9,7 @@ from tests.e2e.support.control_plane import ControlPlane
 from tests.e2e.support.objects import Object, node, pod
 from tests.e2e.support.service import Service
 from tests.e2e.support.waiting import wait_until
+from tests.e2e.support.whole_scheduler import scheduling
 
 
 def test_the_cache_is_what_the_api_server_says(control_plane: ControlPlane, tmp_path: Path) -> None:
@@ -35,3 +36,19 @@ def test_the_cache_is_what_the_api_server_says(control_plane: ControlPlane, tmp_
         dumped = [line["msg"] for line in service.log_lines() if line["msg"].startswith("dump: ")]
         assert {name for name in "abc" if any(f"node {name}: " in line for line in dumped)} == set("abc")
         assert any("3 nodes" in line and "7 pods" in line for line in dumped)
+
+
+def test_the_scheduler_also_says_what_waits_in_its_queue_and_why(control_plane: ControlPlane) -> None:
+    api = control_plane.api
+    api.create(node("a", cpu="1"), pod("fits"), pod("large", requests={"cpu": "2"}))
+    with scheduling(control_plane) as process:
+        wait_until(lambda: "cannot schedule a pod" in process.log.read_text(), "the pod to be refused")
+        wait_until(lambda: api.get("Pod", "fits", namespace="default")["spec"].get("nodeName"), "the other to be bound")
+
+        def dumped() -> bool:
+            os.kill(process.pid, signal.SIGUSR2)
+            text = process.log.read_text()
+            return "unschedulable: default/large" in text and '"differences": 0' in text.replace('":0', '": 0')
+
+        wait_until(dumped, "the dump")
+        process.require_running()
