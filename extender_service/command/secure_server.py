@@ -226,7 +226,9 @@ def _list(published: Mapping[str, str], key: str) -> tuple[str, ...]:
 async def _client(clients: AsyncExitStack, kubeconfig: Path | None, option: str) -> KubeClient | None:
     """Return a client for reviews; None without a kubeconfig outside of a pod, as in kube-scheduler."""
     if kubeconfig is None and not is_in_cluster():
-        log.warning("nobody is asked about callers, as there is no kubeconfig for it", extra={"option": option})
+        log.warning(
+            "the API server is not asked about callers, as there is no kubeconfig for it", extra={"option": option}
+        )
         return None
     try:
         credentials = load_credentials(kubeconfig)

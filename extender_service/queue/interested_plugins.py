@@ -43,7 +43,7 @@ class InterestedPlugins:
         )
 
     def of(self, event: ClusterEvent) -> Interest | None:
-        """Return who wants an event; None if no plugin does. A wild card concerns every pod, whoever wants it."""
+        """Return the plugins that want an event, None if there are none. A wild card concerns every pod."""
         interest = self._interests[event]
         if interest is None:
             interest = self._find(event)

@@ -28,7 +28,7 @@ from extender_service.scheduling.question import Question
 class Preemption(msgspec.Struct, frozen=True):
     """Room that is to be made for a pod: `failure` is what its attempt ends with once the victims are deleted.
 
-    `without_room` is the error that the attempt ends with if that fails, but for its reason.
+    `fit_error` is what the attempt ends with if a deletion fails, with the reason of that added.
     """
 
     node_name: str

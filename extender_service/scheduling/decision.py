@@ -92,7 +92,7 @@ def decide(profile: Profile, question: Question, nominated: Sequence[Nomination]
 
 
 def narrowed(decision: Decision, feasible: NDArray[np.intp], *, must_score: bool) -> Decision:
-    """Return the decision with some of its feasible nodes only, scored anew if there is a choice."""
+    """Return the decision with some of its feasible nodes only, scored again if there is a choice."""
     profile, question, state = decision.profile, decision.question, decision.state
     scores = None
     if must_score and len(feasible) > 1 and profile.score:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 RandomBytes = Callable[[int], bytes]
-"""Returns so many bytes that nobody can guess, like os.urandom."""
+"""Returns that many unpredictable bytes, like os.urandom."""
 
 _VALID = timedelta(days=365)
 

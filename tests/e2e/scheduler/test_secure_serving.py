@@ -112,9 +112,9 @@ def test_health_is_open(serving: Serving) -> None:
 
 
 def test_strangers_are_refused_as_the_api_server_says(serving: Serving) -> None:
-    nobody = serving.get("/metrics")
-    assert nobody.status_code == 403
-    assert nobody.json()["message"] == 'forbidden: User "system:anonymous" cannot get path "/metrics"'
+    anonymous = serving.get("/metrics")
+    assert anonymous.status_code == 403
+    assert anonymous.json()["message"] == 'forbidden: User "system:anonymous" cannot get path "/metrics"'
     assert serving.get("/metrics", token="invalid").status_code == 401
     stranger = serving.get("/metrics", token=serving.token("stranger"))
     assert stranger.status_code == 403
