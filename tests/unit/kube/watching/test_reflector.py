@@ -60,6 +60,8 @@ class Setup:
     store: PodStore
     reflector: Reflector[Pod]
     waits: list[float]
+    watched: list[bool]
+    """Whether a watch stood, for each wait."""
 
     def in_step(self) -> bool:
         """Whether the store equals the server's state, object for object."""
@@ -100,9 +102,11 @@ async def running(
 ) -> AsyncIterator[Setup]:
     """Run a reflector against the server, or against a handler in front of it."""
     waits: list[float] = []
+    watched: list[bool] = []
 
     async def sleep(seconds: float) -> None:
         waits.append(seconds)
+        watched.append(reflector.state.watch is not None)
         await asyncio.sleep(min(seconds, 0.001))
 
     async with http_server(handler or server) as url, KubeClient(load_credentials(master=url)) as client:
@@ -118,7 +122,7 @@ async def running(
         )
         task = asyncio.create_task(reflector.run())
         try:
-            yield Setup(server, store, reflector, waits)
+            yield Setup(server, store, reflector, waits, watched)
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
@@ -247,10 +251,10 @@ def test_a_refused_watch_is_reported_and_tried_again(refusal: dict[str, Any]) ->
         async with running(server) as setup:
             await until(lambda: bool(setup.waits))
             reported.append(setup.reflector.state.last_error)
-            assert not setup.watching()
             server.put("new")
             await until(lambda: setup.in_step() and setup.watching())
             assert setup.waits == [0.0 if refusal is EXPIRED else 0.8]
+            assert setup.watched == [False]
             must_list = refusal in (EXPIRED, TOO_LARGE)
             assert setup.reflector.state.lists == (2 if must_list else 1)
             assert setup.reflector.state.relists == (1 if must_list else 0)
@@ -408,7 +412,7 @@ def test_a_server_that_does_not_know_the_last_version_is_not_believed_though_it_
             server.list_refusals = [INTERNAL, FORBIDDEN]
             server.break_watches("cut")
             await until(lambda: len(setup.waits) == 3)
-            assert not setup.watching()
+            assert setup.watched == [False] * 3
             await until(lambda: setup.in_step() and setup.watching())
             assert setup.reflector.state.relists == 1
 
