@@ -47,16 +47,18 @@ def require_lasting(function: Callable[..., object]) -> None:
         )
 
 
-class Memo(LruCache[Hashable, tuple[object, Any]]):
+class Memo(LruCache[Hashable, tuple[object, Any, int]]):
     """Results by function and arguments, each of which holds while its version is equal.
 
     A version is a count of changes, a tuple of counts, or a map, which are compared by value; or the very object that
     the result was computed from, such as a label column or an array of scores, which is compared by identity. Since
     results that hold no longer are replaced, and the least recently used go first, it never has to be emptied.
+
+    An entry is the version, the result, and the bytes of the arguments.
     """
 
     # At a version that no other is.
-    nothing = (object(), None)
+    nothing = (object(), None, -1)
 
     def of(
         self,
@@ -72,21 +74,22 @@ class Memo(LruCache[Hashable, tuple[object, Any]]):
         """
         result: T
         key = (function, arguments)
-        known, result = self[key]
+        known, result, argument_bytes = self[key]
         if known is version or (type(version) in _VALUES and type(known) is type(version) and known == version):
             return result
-        if "<locals>" in getattr(function, "__qualname__", "<locals>"):
+        if argument_bytes < 0 and "<locals>" in getattr(function, "__qualname__", "<locals>"):
             require_lasting(function)
         result = function(*given, *arguments)
         if isinstance(result, np.ndarray):
-            size_bytes = result.nbytes
             result = cast("T", read_only(result))
-        else:
-            size_bytes = self._bytes_of(result)
-        if arguments:
-            size_bytes += self._bytes_of_arguments(arguments)
-        self.keep(key, (version, result), size_bytes)
+        self._keep_at(version, key, result, argument_bytes)
         return result
+
+    def _keep_at(self, version: object, key: tuple[Any, Any], result: object, argument_bytes: int) -> None:
+        if argument_bytes < 0:
+            argument_bytes = self._bytes_of_arguments(key[1]) if key[1] else 0
+        size_bytes = result.nbytes if isinstance(result, np.ndarray) else self._bytes_of(result)
+        self.keep(key, (version, result, argument_bytes), size_bytes + argument_bytes)
 
     def _bytes_of_arguments(self, arguments: tuple[Hashable, ...]) -> int:
         try:
@@ -130,7 +133,7 @@ class RowMemo(Memo):
     def at(self, positions: NDArray[np.intp]) -> "RowMemo":
         """Return the memo of the nodes at some positions of these."""
         if self.rows is not None:
-            return RowMemo(self.rows[positions], len(positions))
+            return BriefMemo(self.rows[positions], len(positions))
         if self._selections is None:
             self._selections = LastFew(None, most_entries=MOST_SELECTIONS, most_entry_bytes=1 << 62)
         selection = positions.tobytes()
@@ -144,6 +147,14 @@ class RowMemo(Memo):
     def _bytes_of(self, _result: object) -> int:
         # It may hold two arrays: rejections have a key for each node, and the positions of those rejected.
         return 2 * 8 * self.size
+
+
+class BriefMemo(RowMemo):
+    """A memo that lasts for one decision, so it keeps the first few results and does not measure them."""
+
+    def _keep_at(self, version: object, key: tuple[Any, Any], result: object, _argument_bytes: int) -> None:
+        if dict.__len__(self) < self.most_entries:
+            self[key] = (version, result, 0)
 
 
 class NoMemo:

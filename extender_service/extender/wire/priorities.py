@@ -32,21 +32,22 @@ class PrioritiesEncoder:
 
     def encode(self, priorities: Priorities) -> bytes:
         """Return the JSON."""
-        if not len(priorities.names):
+        names = priorities.names
+        if not len(names):
             return b"[]"
         scores: list[int] = priorities.scores.tolist()
         endings = {score: b"%d}" % score for score in set(scores)}
+        known = self._known(names)
+        beginnings = known or [b',{"Host":%b,"Score":' % msgspec.json.encode(name) for name in names]
         pieces = [b""] * (2 * len(scores))
-        pieces[::2] = self._beginnings(priorities.names)
+        pieces[::2] = beginnings
         pieces[1::2] = map(endings.__getitem__, scores)
         pieces[0] = b"[" + pieces[0][1:]
-        return b"".join(pieces) + b"]"
+        encoded = b"".join(pieces) + b"]"
+        if known is None:
+            # Twice, for the names and for the beginnings, which contain them.
+            self._recent.keep(names, beginnings, 2 * len(encoded) + _BYTES_A_NAME * len(names))
+        return encoded
 
-    def _beginnings(self, names: Sequence[str]) -> list[bytes]:
-        for of_names, beginnings, _ in self._recent.entries:
-            if of_names is names:
-                return beginnings
-        beginnings = [b',{"Host":%b,"Score":' % msgspec.json.encode(name) for name in names]
-        # Twice, for the names and for the beginnings, which contain them.
-        self._recent.keep(names, beginnings, 2 * sum(map(len, beginnings)) + _BYTES_A_NAME * len(names))
-        return beginnings
+    def _known(self, names: Sequence[str]) -> list[bytes] | None:
+        return next((beginnings for of_names, beginnings, _ in self._recent.entries if of_names is names), None)

@@ -176,5 +176,7 @@ def requested_to_capacity_ratio(by_percent: NDArray[np.int64], of_nodes: Usages)
 
 
 def _weighted_mean(of_nodes: Usages, scores: NDArray[np.int64]) -> NDArray[np.int64]:
-    total = of_nodes.weights @ (scores * of_nodes.counts)
-    return divide_towards_zero(total, np.maximum(of_nodes.weights @ of_nodes.counts, 1))
+    weights, counts = of_nodes.weights, of_nodes.counts
+    if len(weights) and counts.all():  # then the sum of the weights is the same on all nodes
+        return divide_towards_zero(weights @ scores, weights.sum())
+    return divide_towards_zero(weights @ (scores * counts), np.maximum(weights @ counts, 1))

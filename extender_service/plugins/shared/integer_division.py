@@ -3,19 +3,21 @@
 import numpy as np
 from numpy.typing import NDArray
 
+# The method `min` calls a function in Python first.
+_lowest = np.minimum.reduce
 
-def divide_towards_zero(numerators: NDArray[np.int64], denominators: NDArray[np.int64]) -> NDArray[np.int64]:
+
+def divide_towards_zero(numerators: NDArray[np.int64], denominators: NDArray[np.int64] | np.int64) -> NDArray[np.int64]:
     """Divide as Go divides int64: towards zero, where NumPy rounds down. No denominator may be 0.
 
-    Amounts can be negative, because both wrap numbers beyond int64: 100 times 82 PiB is one.
+    Amounts can be negative, because both wrap numbers beyond int64: 100 times 82 PiB is one. A single denominator must
+    be above 0.
     """
-    if not numerators.size:
-        return numerators
-    if denominators.min() < 0:
+    if isinstance(denominators, np.ndarray) and _lowest(denominators, axis=None, initial=0) < 0:
         with np.errstate(over="ignore"):  # the lowest int64 by -1
             quotients: NDArray[np.int64] = numerators // denominators
     else:
         quotients = numerators // denominators
-    if quotients.min() < 0:
+    if _lowest(quotients, axis=None, initial=0) < 0:
         quotients += (quotients < 0) & (quotients * denominators != numerators)
     return quotients
