@@ -10,6 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NoReturn
 
+from extender_service.command.emulation import add_emulation_options, emulation_options
 from extender_service.command.limit_options import add_limit_options, call_limits, connection_limits, duration
 from extender_service.command.options import PlaceOptions, ServeOptions
 from extender_service.command.schedule_options import add_schedule_options, schedule_options
@@ -103,7 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         elif options.command == "schedule":
             return schedule(schedule_options(options))
         else:
-            setup = Setup(options.config, options.plugin or [])
+            setup = Setup(options.config, options.plugin or [], rules=emulation_options(options).rules())
             print(dump_config(setup.config) if options.action == "print" else "valid\n", end="")  # noqa: T201
     except StartError as error:
         print(f"{PROGRAM}: {error}", file=sys.stderr)  # noqa: T201 - there is no log yet
@@ -153,6 +154,7 @@ def _add_config_options(add: AddOption) -> None:
         metavar="MODULE:CLASS",
         help="a plugin class to load, in addition to the plugins of installed packages; repeatable",
     )
+    add_emulation_options(add)
 
 
 def _add_api_server_options(add: AddOption) -> None:
@@ -373,6 +375,7 @@ def _log_level(text: str) -> int:
 def _place_options(options: argparse.Namespace) -> PlaceOptions:
     return PlaceOptions(
         cluster_files=options.cluster_file,
+        emulation=emulation_options(options),
         config=options.config,
         plugins=options.plugin or [],
         output=options.output,
@@ -384,6 +387,7 @@ def _place_options(options: argparse.Namespace) -> PlaceOptions:
 
 def _serve_options(options: argparse.Namespace) -> ServeOptions:
     return ServeOptions(
+        emulation=emulation_options(options),
         config=options.config,
         kubeconfig=options.kubeconfig,
         master=options.master,

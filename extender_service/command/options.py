@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from extender_service.command.emulation import EmulationOptions
 from extender_service.extender.overload.overload import CallLimits
 from extender_service.serving.connection_limits import ConnectionLimits
 
@@ -12,6 +13,7 @@ from extender_service.serving.connection_limits import ConnectionLimits
 class ServeOptions:
     """The options of `serve`, each checked on its own. `extender-service serve --help` describes them."""
 
+    emulation: EmulationOptions
     config: Path | None
     kubeconfig: Path | None
     master: str
@@ -45,6 +47,7 @@ class PlaceOptions:
     """The options of `schedule --cluster-file`."""
 
     cluster_files: list[Path]
+    emulation: EmulationOptions
     config: Path | None
     plugins: list[str]
     output: Literal["text", "json"]

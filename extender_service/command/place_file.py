@@ -31,9 +31,11 @@ def place_files(options: PlaceOptions) -> None:
 
 
 async def _place(options: PlaceOptions) -> list[PodOutcome]:
-    setup = Setup(options.config, options.plugins)
+    setup = Setup(options.config, options.plugins, rules=options.emulation.rules())
     try:
-        simulation = Simulation(files=options.cluster_files, config=setup.config, plugins=setup.plugins)
+        simulation = Simulation(
+            files=options.cluster_files, config=setup.config, plugins=setup.plugins, rules=setup.rules
+        )
     except ManifestError as error:
         raise StartError(str(error)) from error
     except ConfigError as error:

@@ -39,7 +39,7 @@ from extender_service.kube.nodes_with_json import NODES_WITH_JSON
 from extender_service.kube.pods_by_need import pods_by_need
 from extender_service.kube.writing.event_recorder import EventRecorder
 from extender_service.observability.configz import configuration_route
-from extender_service.observability.health import Health, watch_checks
+from extender_service.observability.health import Health, release_check, watch_checks
 from extender_service.observability.logs import configure_logging
 from extender_service.observability.metrics_registry import MetricsRegistry
 from extender_service.observability.operations import operations_routes
@@ -75,7 +75,7 @@ def schedule(options: ScheduleOptions) -> int:
     # The default action ends the process. debug_on_signal handles the signal later.
     signal.signal(signal.SIGUSR2, signal.SIG_IGN)
     change = partial(options.flags.change, has_file=options.config is not None)
-    setup = Setup(options.config, options.plugins, gates=options.gates.gates, change=change)
+    setup = Setup(options.config, options.plugins, rules=options.emulation.rules(), change=change)
     if options.write_config_to is not None:
         _write_config(setup, options.write_config_to)
         return 0
@@ -109,8 +109,15 @@ async def _schedule(options: ScheduleOptions, setup: Setup) -> None:
     listener = SecureListener(options) if options.serving.port else None
     extenders = setup.config.extenders
     async with lease_client, client, events_client, AsyncExitStack() as connections:
-        log.info("starting", extra={"api_server": credentials.server, "profiles": ",".join(names)})
-        cluster = Cluster()
+        log.info(
+            "starting",
+            extra={
+                "api_server": credentials.server,
+                "profiles": ",".join(names),
+                "emulated_version": setup.rules.release,
+            },
+        )
+        cluster = Cluster(setup.rules)
         api_server = ApiServer(
             cluster,
             client,
@@ -186,7 +193,9 @@ class _Program:
         self._listener = listener
         self._is_synced = False
         election = {} if elector is None else {"leaderElection": elector.health_problem}
-        self._health = Health({**election, "sched-handler-sync": self._sync_problem}, election)
+        self._health = Health(
+            {**election, "sched-handler-sync": self._sync_problem, **release_check(setup.rules.release)}, election
+        )
         self._stop = asyncio.Event()
         self._following: list[asyncio.Task[None]] = []
 
@@ -282,7 +291,7 @@ def _scheduler(
         profile.recorder = recorder
     profiles = Profiles(by_name)
     pending = PodLister()
-    uses_hints = options.gates.gates.scheduler_queueing_hints
+    uses_hints = setup.rules.queueing_hints
     queue = SchedulingQueue(
         by_name,
         {

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
-from extender_service.config.feature_gates import GateSettings, parse_bool, parse_gates, resolve_gates
+from extender_service.command.emulation import EmulationOptions, emulation_options
+from extender_service.config.feature_gates import parse_bool
 
 if TYPE_CHECKING:  # these need pydantic, which `version` should not wait for
     from extender_service.config.durations import Duration
@@ -56,7 +57,6 @@ _WITHOUT_EFFECT: Final = (
     "allow-metric-labels-manifest",
     "disable-http2-serving",
     "disabled-metrics",
-    "emulated-version",
     "http2-max-streams-per-connection",
     "log-flush-frequency",
     "log-text-info-buffer-size",
@@ -141,7 +141,7 @@ class ScheduleOptions:
     master: str
     plugins: Sequence[str]
     flags: ConfigurationFlags
-    gates: GateSettings
+    emulation: EmulationOptions
     max_in_unschedulable_seconds: float
     serving: SecureServingOptions
     authentication: AuthenticationOptions
@@ -165,13 +165,6 @@ def add_schedule_options(add: AddOption) -> None:
         default="5m",
         metavar="DURATION",
         help="how long a pod waits at most for an event that could help, before it is tried again (default: 5m)",
-    )
-    add(
-        "--feature-gates",
-        type=_gates,
-        action="append",
-        metavar="NAME=true|false,...",
-        help="SchedulerQueueingHints and VolumeCapacityPriority are followed; kube-scheduler's others change nothing",
     )
     _add_serving_options(add)
     _add_authentication_options(add)
@@ -265,7 +258,6 @@ def schedule_options(options: argparse.Namespace) -> ScheduleOptions:
         return {field: value for field, value in values.items() if value is not None}
 
     flags = ConfigurationFlags(given(_ELECTION), given(_CONNECTION), given(_DEBUGGING))
-    gates = resolve_gates(options.feature_gates or [])
     ineffective = {"profiling", "contention-profiling", "kube-api-content-type", *_WITHOUT_EFFECT}
     if options.config is not None:
         ineffective |= {name for name, *_ in (*_CONNECTION, *_DEBUGGING)}
@@ -275,15 +267,12 @@ def schedule_options(options: argparse.Namespace) -> ScheduleOptions:
         master=options.master,
         plugins=options.plugin or [],
         flags=flags,
-        gates=gates,
+        emulation=emulation_options(options),
         max_in_unschedulable_seconds=options.pod_max_in_unschedulable_pods_duration.seconds,
         serving=_serving(options),
         authentication=_authentication(options),
         authorization=_authorization(options),
-        without_effect=(
-            *sorted(f"--{name}" for name in ineffective if getattr(options, _dest(name)) is not None),
-            *(f"--feature-gates {name}" for name in gates.without_effect),
-        ),
+        without_effect=tuple(sorted(f"--{name}" for name in ineffective if getattr(options, _dest(name)) is not None)),
         log_level=options.log_level,
         log_format=options.log_format,
     )
@@ -361,10 +350,6 @@ def _names(text: str) -> list[str]:
 
 def _boolean(text: str) -> bool:
     return _parsed(parse_bool, text)
-
-
-def _gates(text: str) -> dict[str, bool]:
-    return _parsed(parse_gates, text)
 
 
 def _duration(text: str) -> "Duration":

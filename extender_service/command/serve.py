@@ -53,7 +53,7 @@ from extender_service.kube.watching.watch_state import WatchState
 from extender_service.kube.writing.access_reviews import may_bind_pods
 from extender_service.kube.writing.event_recorder import EventRecorder
 from extender_service.kube.writing.leases import lease_holder
-from extender_service.observability.health import Check, Health, trust_check, watch_checks
+from extender_service.observability.health import Check, Health, release_check, trust_check, watch_checks
 from extender_service.observability.logs import configure_logging
 from extender_service.observability.metrics_registry import MetricsRegistry
 from extender_service.observability.operations import operations_routes
@@ -111,8 +111,8 @@ class _Source:
 
 
 async def _serve(options: ServeOptions) -> None:
-    cluster = Cluster()
-    setup = Setup(options.config, options.plugins)
+    setup = Setup(options.config, options.plugins, rules=options.emulation.rules())
+    cluster = Cluster(setup.rules)
     with Listeners(options) as listeners:
         shutdown = Shutdown(_delay_seconds(options, listeners), options.shutdown_grace_seconds)
         is_file = bool(options.cluster_files)
@@ -143,7 +143,8 @@ async def _files(options: ServeOptions, cluster: Cluster, listeners: Listeners) 
         files.load()
     except ManifestError as error:
         raise StartError(str(error)) from error
-    log.info("listening", extra={**listeners.urls, "nodes": cluster.node_count, "pods": cluster.pod_count})
+    counts = {"nodes": cluster.node_count, "pods": cluster.pod_count}
+    log.info("listening", extra={**listeners.urls, **counts, "emulated_version": cluster.rules.release})
     text = welcome(listeners.url, files.nodes, files.pods, shows_certificate=options.client_ca_file is not None)
     print(text, flush=True)  # noqa: T201 - commands to try, for a user at a terminal
     yield _Source(files, [files.follow, partial(debug_on_signal, cluster, None)])
@@ -158,7 +159,8 @@ async def _api_server(
         credentials = load_credentials(options.kubeconfig, options.master)
     except CredentialsError as error:
         raise StartError(str(error)) from error
-    log.info("listening", extra={**listeners.urls, "mode": options.mode, "api_server": credentials.server})
+    where = {"mode": options.mode, "api_server": credentials.server}
+    log.info("listening", extra={**listeners.urls, **where, "emulated_version": cluster.rules.release})
     if options.mode == "beside" and options.config is None:
         log.warning(
             "without --config, the whole default profile runs beside kube-scheduler's own plugins, and refuses nodes "
@@ -240,7 +242,7 @@ async def _serve_from(
         own_tables=extender.expectations.table_sizes,
     )
     checks = watch_checks(source.watches, stale_limit_seconds=options.stale_limit_seconds)
-    health = Health({**checks, **source.checks})
+    health = Health({**checks, **source.checks, **release_check(setup.rules.release)})
     if source.is_live:
         work.append(partial(expire, extender.expectations))
     if source.leadership is not None:

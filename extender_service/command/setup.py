@@ -9,7 +9,7 @@ from extender_service.cluster.state.cluster import Cluster
 from extender_service.command.start_error import StartError
 from extender_service.config.loading import Change, default_config, load_config, unchanged
 from extender_service.config.problems import ConfigError
-from extender_service.config.release import FEATURE_GATES, FeatureGates
+from extender_service.config.rules import DEFAULT_RULES, Rules
 from extender_service.config.types import KubeSchedulerConfiguration
 from extender_service.framework.discovery import PluginLoadError, discover_plugins
 from extender_service.framework.handle import API, Handle
@@ -34,12 +34,13 @@ class Setup:
         config: Path | None,
         plugins: Sequence[str],
         *,
-        gates: FeatureGates = FEATURE_GATES,
+        rules: Rules = DEFAULT_RULES,
         change: Change = unchanged,
     ) -> None:
-        """`change` is what the command line says instead of the configuration."""
+        """`rules` are those of the release to follow. `change` is what the command line says instead of the
+        configuration."""
         self._file = config
-        self._gates = gates
+        self.rules = rules
         try:
             discovered = discover_plugins(plugins)
             self._registry = Registry([*IN_TREE, *discovered.plugins], discovered.broken)
@@ -48,7 +49,7 @@ class Setup:
             raise StartError(f"--plugin: {error}") from error
         try:
             read = partial(load_config, config) if config else default_config
-            self.config: KubeSchedulerConfiguration = read(ARGS_TYPES, gates, change)
+            self.config: KubeSchedulerConfiguration = read(ARGS_TYPES, rules, change)
             self._registry.check(self.config)
         except ConfigError as error:
             raise self._refused(error) from error
@@ -76,7 +77,7 @@ class Setup:
     def profiles(self, cluster: Cluster, api: API) -> dict[str, Profile]:
         """Return the profiles by scheduler name. Their plugins write to `api`. Raises StartError."""
         try:
-            return self._registry.profiles(self.config, Handle(cluster, api, gates=self._gates))
+            return self._registry.profiles(self.config, Handle(cluster, api))
         except ConfigError as error:
             raise self._refused(error) from error
 

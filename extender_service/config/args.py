@@ -8,7 +8,7 @@ from typing import ClassVar, Literal, Self
 
 from extender_service.config.model import Model
 from extender_service.config.problems import Problem
-from extender_service.config.release import FeatureGates
+from extender_service.config.rules import Rules
 
 ApiVersion = Literal["kubescheduler.config.k8s.io/v1"]
 API_VERSION: ApiVersion = "kubescheduler.config.k8s.io/v1"
@@ -22,14 +22,14 @@ class PluginArgs(Model):
     # False if kube-scheduler checks them only when it makes the plugin: a profile without the plugin may hold anything.
     checked_when_off: ClassVar[bool] = True
 
-    def with_defaults(self, gates: FeatureGates) -> Self:
-        """Return the arguments with the defaults that depend on feature gates. Constant defaults are on the fields."""
-        del gates
+    def with_defaults(self, rules: Rules) -> Self:
+        """Return the arguments with the defaults that depend on the release. Constant defaults are on the fields."""
+        del rules
         return self
 
-    def check(self, path: str, gates: FeatureGates) -> Iterator[Problem]:
+    def check(self, path: str, rules: Rules) -> Iterator[Problem]:
         """Yield every problem that makes kube-scheduler refuse the arguments, which the configuration has at `path`."""
-        del path, gates
+        del path, rules
         yield from ()
 
 

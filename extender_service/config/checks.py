@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from extender_service.config.args import API_VERSION, PluginArgs
 from extender_service.config.problems import Problem, duplicate, invalid, invalid_label_key, out_of_range, required
-from extender_service.config.release import FeatureGates
+from extender_service.config.rules import Rules
 from extender_service.config.types import (
     ClientConnectionConfiguration,
     Extender,
@@ -22,7 +22,7 @@ _SAME_QUEUE_SORT = "queueSort must be the same for all profiles"
 _MOST_PERCENT = 100
 
 
-def validate(config: KubeSchedulerConfiguration, gates: FeatureGates) -> Iterator[Problem]:
+def validate(config: KubeSchedulerConfiguration, rules: Rules) -> Iterator[Problem]:
     """Yield all problems for which kube-scheduler refuses to load a configuration, whose defaults must be set."""
     yield from _check_client_connection(config.client_connection)
     yield from _check_leader_election(config.leader_election)
@@ -31,7 +31,7 @@ def validate(config: KubeSchedulerConfiguration, gates: FeatureGates) -> Iterato
     first_of_name: dict[str, int] = {}
     for index, profile in enumerate(config.profiles):
         path = f"profiles[{index}]"
-        yield from _check_profile(profile, path, gates)
+        yield from _check_profile(profile, path, rules)
         if profile.scheduler_name in first_of_name:
             yield duplicate(f"{path}.schedulerName", profile.scheduler_name)
         first_of_name[profile.scheduler_name] = index
@@ -45,13 +45,13 @@ def validate(config: KubeSchedulerConfiguration, gates: FeatureGates) -> Iterato
     yield from _check_extenders(config.extenders)
 
 
-def validate_made(config: KubeSchedulerConfiguration, gates: FeatureGates) -> Iterator[Problem]:
+def validate_made(config: KubeSchedulerConfiguration, rules: Rules) -> Iterator[Problem]:
     """Yield the problems that kube-scheduler finds only when it makes a plugin: in arguments of enabled plugins."""
     for index, profile in enumerate(config.profiles):
         names = profile.plugins.enabled_names()
         for position, each in enumerate(profile.plugin_config):
             if isinstance(each.args, PluginArgs) and not each.args.checked_when_off and each.name in names:
-                yield from each.args.check(f"profiles[{index}].pluginConfig[{position}].args", gates)
+                yield from each.args.check(f"profiles[{index}].pluginConfig[{position}].args", rules)
 
 
 def _check_client_connection(connection: ClientConnectionConfiguration) -> Iterator[Problem]:
@@ -77,7 +77,7 @@ def _check_leader_election(election: LeaderElectionConfiguration) -> Iterator[Pr
         yield invalid("leaderElection.resourceLock", election.resource_lock, detail)
 
 
-def _check_profile(profile: KubeSchedulerProfile, path: str, gates: FeatureGates) -> Iterator[Problem]:
+def _check_profile(profile: KubeSchedulerProfile, path: str, rules: Rules) -> Iterator[Problem]:
     if not profile.scheduler_name:
         yield required(f"{path}.schedulerName", "give each profile a name")
     if profile.percentage_of_nodes_to_score is not None:
@@ -94,7 +94,7 @@ def _check_profile(profile: KubeSchedulerProfile, path: str, gates: FeatureGates
         if each.name in _REMOVED_PLUGINS:
             yield invalid(here, each.name, _REMOVED)
         elif isinstance(each.args, PluginArgs) and each.args.checked_when_off:
-            yield from each.args.check(f"{here}.args", gates)
+            yield from each.args.check(f"{here}.args", rules)
 
 
 def _check_removed(plugins: PluginSet, path: str) -> Iterator[Problem]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from extender_service.config.args import ArgsTypes, PluginArgs
-from extender_service.config.release import FeatureGates
+from extender_service.config.rules import Rules
 from extender_service.config.types import (
     KubeSchedulerConfiguration,
     KubeSchedulerProfile,
@@ -40,32 +40,30 @@ DEFAULT_PLUGINS = (
 )
 
 
-def set_defaults(
-    config: KubeSchedulerConfiguration, args_types: ArgsTypes, gates: FeatureGates
-) -> KubeSchedulerConfiguration:
+def set_defaults(config: KubeSchedulerConfiguration, args_types: ArgsTypes, rules: Rules) -> KubeSchedulerConfiguration:
     """Fill in what the file left out. Each enabled plugin in `args_types` then has arguments."""
     profiles = config.profiles or (KubeSchedulerProfile(),)
     if len(profiles) == 1 and "scheduler_name" not in profiles[0].model_fields_set:
         profiles = (profiles[0].model_copy(update={"scheduler_name": DEFAULT_SCHEDULER_NAME}),)
-    changes: dict[str, Any] = {"profiles": tuple(_profile(profile, args_types, gates) for profile in profiles)}
+    changes: dict[str, Any] = {"profiles": tuple(_profile(profile, args_types, rules) for profile in profiles)}
     if "enable_contention_profiling" not in config.model_fields_set:
         changes["enable_contention_profiling"] = config.enable_profiling
     return config.model_copy(update=changes)
 
 
-def _profile(profile: KubeSchedulerProfile, args_types: ArgsTypes, gates: FeatureGates) -> KubeSchedulerProfile:
+def _profile(profile: KubeSchedulerProfile, args_types: ArgsTypes, rules: Rules) -> KubeSchedulerProfile:
     plugins = _merge_plugins(profile.plugins)
     given = {each.name for each in profile.plugin_config}
     missing = sorted(plugins.enabled_names() & args_types.keys() - given)
     plugin_config = (*profile.plugin_config, *(PluginConfig(name=name, args=args_types[name]()) for name in missing))
-    defaulted = tuple(_with_defaults(each, gates) for each in plugin_config)
+    defaulted = tuple(_with_defaults(each, rules) for each in plugin_config)
     return profile.model_copy(update={"plugins": plugins, "plugin_config": defaulted})
 
 
-def _with_defaults(plugin_config: PluginConfig, gates: FeatureGates) -> PluginConfig:
+def _with_defaults(plugin_config: PluginConfig, rules: Rules) -> PluginConfig:
     if not isinstance(plugin_config.args, PluginArgs):
         return plugin_config
-    return plugin_config.model_copy(update={"args": plugin_config.args.with_defaults(gates)})
+    return plugin_config.model_copy(update={"args": plugin_config.args.with_defaults(rules)})
 
 
 def _merge_plugins(custom: Plugins) -> Plugins:

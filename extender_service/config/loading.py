@@ -8,7 +8,7 @@ from extender_service.config.checks import validate, validate_made
 from extender_service.config.defaulting import set_defaults
 from extender_service.config.problems import ConfigError, Problem
 from extender_service.config.reading import decode
-from extender_service.config.release import FEATURE_GATES, FeatureGates
+from extender_service.config.rules import DEFAULT_RULES, Rules
 from extender_service.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile, PluginConfig
 
 # The plugin whose arguments also depend on the configuration's extenders.
@@ -25,7 +25,7 @@ def unchanged(config: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
 
 
 def load_config(
-    path: Path, args_types: ArgsTypes, gates: FeatureGates = FEATURE_GATES, change: Change = unchanged
+    path: Path, args_types: ArgsTypes, rules: Rules = DEFAULT_RULES, change: Change = unchanged
 ) -> KubeSchedulerConfiguration:
     """Return the effective configuration of a YAML or JSON file.
 
@@ -39,29 +39,29 @@ def load_config(
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise ConfigError([Problem("", f"cannot be read: {reason}")], str(path)) from None
     try:
-        return parse_config(text, args_types, gates, change)
+        return parse_config(text, args_types, rules, change)
     except ConfigError as error:
         raise ConfigError(error.problems, str(path)) from None
 
 
 def parse_config(
-    text: str, args_types: ArgsTypes, gates: FeatureGates = FEATURE_GATES, change: Change = unchanged
+    text: str, args_types: ArgsTypes, rules: Rules = DEFAULT_RULES, change: Change = unchanged
 ) -> KubeSchedulerConfiguration:
     """Return the effective configuration of a file's text, as `load_config` does. Raises ConfigError."""
-    return _checked(change(set_defaults(decode(text, args_types), args_types, gates)), gates)
+    return _checked(change(set_defaults(decode(text, args_types), args_types, rules)), rules)
 
 
 def default_config(
-    args_types: ArgsTypes, gates: FeatureGates = FEATURE_GATES, change: Change = unchanged
+    args_types: ArgsTypes, rules: Rules = DEFAULT_RULES, change: Change = unchanged
 ) -> KubeSchedulerConfiguration:
     """Return the effective configuration that applies without a file. Raises ConfigError for what `change` made."""
-    return _checked(change(set_defaults(KubeSchedulerConfiguration(), args_types, gates)), gates)
+    return _checked(change(set_defaults(KubeSchedulerConfiguration(), args_types, rules)), rules)
 
 
-def _checked(config: KubeSchedulerConfiguration, gates: FeatureGates) -> KubeSchedulerConfiguration:
-    problems = [*validate(config, gates), *_check_fit_is_there(config)]
+def _checked(config: KubeSchedulerConfiguration, rules: Rules) -> KubeSchedulerConfiguration:
+    problems = [*validate(config, rules), *_check_fit_is_there(config)]
     config = _ignore_managed_resources(config)
-    problems += validate_made(config, gates)
+    problems += validate_made(config, rules)
     if problems:
         raise ConfigError(problems)
     return _completed(config)

@@ -1,17 +1,34 @@
-"""The release of Kubernetes that this version of the service follows."""
+"""The releases of Kubernetes that this program can follow, each by its minor version."""
 
-from typing import NamedTuple
+import re
 
+# The last patch of a minor that the rules were read from and are compared with.
 KUBERNETES_VERSION = "v1.31.1"
+OLDEST_MINOR = 31
+NEWEST_MINOR = 37
+# What is followed unless --emulated-version says otherwise.
+DEFAULT_MINOR = 31
+
+# As apimachinery's version.Parse reads them.
+_VERSION = re.compile(r"\s*v?1\.([1-9][0-9]{0,2})(\.[0-9]+)?\s*", re.ASCII)
 
 
-class FeatureGates(NamedTuple):
-    """The feature gates that change what is decided, with their values in that release."""
+def parse_emulated_version(text: str) -> int:
+    """Return the minor of one value of --emulated-version, such as 1.34 or kube=1.34. Raises ValueError."""
+    component, equals, version = text.rpartition("=")
+    if equals and component.strip() != "kube":
+        raise ValueError(f"component {component.strip()!r} is not known: write kube={version}, or {version}")
+    found = _VERSION.fullmatch(version)
+    if found is None:
+        raise ValueError(f"{version!r} is not a version: write major.minor, such as 1.{NEWEST_MINOR}")
+    if found[2] is not None:
+        raise ValueError(f"patch version not allowed, got: {version.strip()}, write 1.{found[1]}")
+    minor = int(found[1])
+    if not OLDEST_MINOR <= minor <= NEWEST_MINOR:
+        raise ValueError(f"1.{minor} is not within 1.{OLDEST_MINOR} and 1.{NEWEST_MINOR}")
+    return minor
 
-    # VolumeBinding scores, by the shape in its arguments.
-    volume_capacity_priority: bool = False
-    # A change wakes a rejected pod only if a plugin that rejected it says that this change can help.
-    scheduler_queueing_hints: bool = False
 
-
-FEATURE_GATES = FeatureGates()
+def version_of(minor: int) -> str:
+    """Return a release as --emulated-version takes it: major.minor."""
+    return f"1.{minor}"

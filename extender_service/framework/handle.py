@@ -5,7 +5,6 @@ from random import Random
 from typing import Protocol
 
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.config.release import FEATURE_GATES, FeatureGates
 from extender_service.framework.waiting_pods import WaitingPods
 from extender_service.kube.types.core import Pod
 from extender_service.kube.types.storage import PersistentVolume, PersistentVolumeClaim
@@ -42,7 +41,7 @@ class API(Pods, Volumes, Protocol):
 
 class Handle:
     """What a plugin may use besides its arguments: the cluster, the API for pods and volumes, the pods that wait, a
-    clock and a random source; and the feature gates, for the in-tree plugins."""
+    clock and a random source; and for the in-tree plugins, the rules of the release that is followed."""
 
     def __init__(
         self,
@@ -51,7 +50,6 @@ class Handle:
         *,
         clock: Clock = time.monotonic,
         random: Random = RANDOM,
-        gates: FeatureGates = FEATURE_GATES,
     ) -> None:
         self.cluster = cluster
         self.pods: Pods = api
@@ -59,4 +57,4 @@ class Handle:
         self.waiting_pods = WaitingPods()
         self.clock = clock
         self.random = random
-        self.gates = gates
+        self.rules = cluster.rules

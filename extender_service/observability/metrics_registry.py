@@ -55,6 +55,12 @@ class MetricsRegistry:
         self.framework = FrameworkMetrics(self.prometheus)
         build = Info("extender_service_build", "The release that runs.", registry=self.prometheus)
         build.info({"version": version})
+        emulated = Info(
+            "extender_service_emulated_kubernetes",
+            "The release of Kubernetes whose rules decide.",
+            registry=self.prometheus,
+        )
+        emulated.info({"version": cluster.rules.release})
         for collector in (
             ClusterCollector(cluster, own_tables),
             WatchCollector(watches, clock),

@@ -10,7 +10,7 @@ from extender_service.cluster.view.node_view import NodeView
 from extender_service.config.args import PluginArgs
 from extender_service.config.model import Int32Field
 from extender_service.config.problems import Problem, invalid, out_of_range
-from extender_service.config.release import FeatureGates
+from extender_service.config.rules import Rules
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.guard import CycleError
 from extender_service.framework.interface import FilterAgain, PostFilter, PostFilterResult
@@ -35,7 +35,7 @@ class DefaultPreemptionArgs(PluginArgs):
     min_candidate_nodes_percentage: Int32Field = 10
     min_candidate_nodes_absolute: Int32Field = 100
 
-    def check(self, path: str, gates: FeatureGates) -> Iterator[Problem]:
+    def check(self, path: str, rules: Rules) -> Iterator[Problem]:
         """Check that at least one node is looked at (ValidateDefaultPreemptionArgs)."""
         percentage, absolute = self.min_candidate_nodes_percentage, self.min_candidate_nodes_absolute
         percentage_path, absolute_path = f"{path}.minCandidateNodesPercentage", f"{path}.minCandidateNodesAbsolute"

@@ -10,7 +10,7 @@ from extender_service.cluster.view.node_view import NodeView
 from extender_service.config.args import PluginArgs
 from extender_service.config.model import OmitMissing
 from extender_service.config.problems import Problem
-from extender_service.config.release import FeatureGates
+from extender_service.config.rules import Rules
 from extender_service.config.strict_objects import StrictObject
 from extender_service.framework.cluster_event import NODE, ActionType, ClusterEvent, QueueingHint
 from extender_service.framework.cycle_state import CycleState
@@ -50,7 +50,7 @@ class NodeAffinityArgs(PluginArgs):
     kind: Literal["NodeAffinityArgs"] = "NodeAffinityArgs"
     added_affinity: Annotated[StrictObject[core.NodeAffinity] | None, OmitMissing] = None
 
-    def check(self, path: str, gates: FeatureGates) -> Iterator[Problem]:
+    def check(self, path: str, rules: Rules) -> Iterator[Problem]:
         """Check that the affinity is one that a pod may have (ValidateNodeAffinityArgs)."""
         added = self.added_affinity
         if added is None:

@@ -15,7 +15,7 @@ from extender_service.cluster.view.node_view import NodeView
 from extender_service.config.args import PluginArgs
 from extender_service.config.model import Many, OmitEmpty
 from extender_service.config.problems import Problem, invalid
-from extender_service.config.release import FeatureGates
+from extender_service.config.rules import Rules
 from extender_service.framework.cluster_event import NODE, ActionType, ClusterEvent
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.interface import MAX_NODE_SCORE, Filter, Score
@@ -34,7 +34,7 @@ class NodeLabelArgs(PluginArgs):
     present_labels_preference: Annotated[Many[str], OmitEmpty] = ()
     absent_labels_preference: Annotated[Many[str], OmitEmpty] = ()
 
-    def check(self, path: str, gates: FeatureGates) -> Iterator[Problem]:
+    def check(self, path: str, rules: Rules) -> Iterator[Problem]:
         """Check that no label is wanted and unwanted (ValidateNodeLabelArgs of v1.22)."""
         yield from _conflicts(self.present_labels, self.absent_labels, f"{path}.presentLabels", f"{path}.absentLabels")
         yield from _conflicts(

@@ -20,7 +20,7 @@ class SchedulingGates(PreEnqueue):
 
     def __init__(self, args: None, handle: Handle) -> None:
         super().__init__(args, handle)
-        if handle.gates.scheduler_queueing_hints:
+        if handle.rules.queueing_hints:
             self.retry_on = (ClusterEvent(POD, ActionType.UPDATE),)
 
     def pre_enqueue(self, pod: Pod) -> Status | None:

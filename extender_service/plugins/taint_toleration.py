@@ -30,7 +30,7 @@ class TaintToleration(Filter, PreScore, Score):
 
     def __init__(self, args: None, handle: Handle) -> None:
         super().__init__(args, handle)
-        if handle.gates.scheduler_queueing_hints:
+        if handle.rules.queueing_hints:
             self.retry_on = (*self.retry_on, ClusterEvent(POD, ActionType.UPDATE))
 
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:

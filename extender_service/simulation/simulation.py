@@ -14,7 +14,7 @@ import msgspec
 from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.config.loading import parse_config
-from extender_service.config.release import FEATURE_GATES
+from extender_service.config.rules import DEFAULT_RULES, Rules
 from extender_service.config.types import KubeSchedulerConfiguration
 from extender_service.framework.handle import Handle
 from extender_service.framework.interface import Plugin
@@ -53,6 +53,7 @@ class Simulation:
 
     - `config`: a KubeSchedulerConfiguration, or the text of one. Without it, the default profile runs with `plugins`
     - `plugins`: classes that `config` can name, besides the in-tree ones
+    - `rules`: those of the release of Kubernetes to follow
     - `random`: chooses among equal nodes. The default has a fixed seed, so that equal input has equal outcomes
 
     The constructor raises ManifestError and ConfigError.
@@ -65,13 +66,14 @@ class Simulation:
         files: Iterable[Path] = (),
         config: str | KubeSchedulerConfiguration = "",
         plugins: Iterable[type[Plugin]] = (),
+        rules: Rules = DEFAULT_RULES,
         random: Random | None = None,
     ) -> None:
         plugins = list(plugins)
         if not isinstance(config, KubeSchedulerConfiguration):
-            config = parse_config(config or _enabling(plugins), ARGS_TYPES)
+            config = parse_config(config or _enabling(plugins), ARGS_TYPES, rules)
         self.time = SimulatedTime()
-        self.cluster = Cluster()
+        self.cluster = Cluster(rules)
         self.events: list[Occurrence] = []
         self._api = ClusterFile(self.cluster, list(files))
         self._handle = Handle(self.cluster, self._api, clock=self.time, random=random or Random(0))  # noqa: S311
@@ -87,7 +89,7 @@ class Simulation:
         by_name = registry.profiles(config, self._handle)
         profiles = Profiles(by_name)
         pending = PodLister()
-        uses_hints = FEATURE_GATES.scheduler_queueing_hints
+        uses_hints = self.cluster.rules.queueing_hints
         backoff = PodBackoff(config.pod_initial_backoff_seconds, config.pod_max_backoff_seconds)
         self._settled_seconds = backoff.maximum_seconds + 2 * FLUSH_BACKOFF_SECONDS
         self._queue = SchedulingQueue(

@@ -1,4 +1,7 @@
-"""Compare this project's verdicts with the reference's: python -m tests.conformance CASES.jsonl [VERDICTS.jsonl]."""
+"""Compare this project's verdicts with the reference's: python -m tests.conformance CASES.jsonl [VERDICTS.jsonl].
+
+The reference is kube-scheduler v1.31.1, or with --emulated-version=1.37, v1.37.2.
+"""
 
 import argparse
 import logging
@@ -11,6 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from extender_service.config.release import parse_emulated_version
 from tests.conformance import oracle
 from tests.conformance.cases import read_lines, read_verdicts
 from tests.conformance.judgement import Judgement, judge_lines
@@ -37,14 +41,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", default="", metavar="PLUGIN[,PLUGIN]", help="compare what these plugins say")
     parser.add_argument("--show", type=int, default=5, metavar="N", help="print the first N cases that differ")
     parser.add_argument("--minimise", type=Path, metavar="FILE", help="write the first case that differs, made small")
+    parser.add_argument("--emulated-version", type=_minor, default=oracle.OLDEST.minor, metavar="1.31|1.37")
+    parser.add_argument("--feature-gates", default="", metavar="NAME=true|false,...", help="of that release")
     options = parser.parse_args(arguments)
 
     logging.disable(logging.CRITICAL)  # some cases make plugins fail, and the log says so at length
     only = [name for name in options.only.split(",") if name]
+    reference = oracle.Reference(options.emulated_version, options.feature_gates)
     counts: dict[str, Counter[bool]] = {}
     failed: list[Failed] = []
     chances: Counter[str] = Counter()
-    for line, judgement in _judged(options.cases, options.verdicts, only):
+    for line, judgement in _judged(options.cases, options.verdicts, only, reference):
         counts.setdefault(judgement.family, Counter())[judgement.agrees] += 1
         chances.update(judgement.chances)
         if not judgement.agrees:
@@ -53,21 +60,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"left to chance, {times} times: {reason}")
     _report(counts, failed[: options.show])
     if options.minimise and failed:
-        _minimise(failed[0].line, only, options.minimise)
+        _minimise(failed[0].line, only, options.minimise, reference)
     return 0 if counts and not failed else 1
 
 
-def _judged(cases: Path, verdicts: Path | None, only: Sequence[str]) -> Iterator[tuple[bytes, Judgement]]:
+def _minor(text: str) -> int:
+    minor = parse_emulated_version(text)
+    if minor not in oracle.ORACLES:
+        raise argparse.ArgumentTypeError(f"there is no oracle for {text}")
+    return minor
+
+
+def _judged(
+    cases: Path, verdicts: Path | None, only: Sequence[str], reference: oracle.Reference
+) -> Iterator[tuple[bytes, Judgement]]:
     """Judge the cases slice by slice."""
     lines = read_lines(cases)
     given = None if verdicts is None else read_lines(verdicts)
     while taken := [line.strip() + b"\n" for line in islice(lines, SLICE)]:
-        answers = oracle.ask(b"".join(taken)).splitlines() if given is None else islice(given, len(taken))
-        yield from zip(taken, judge_lines(taken, read_verdicts(iter(answers)), only), strict=True)
+        answers = oracle.ask(b"".join(taken), reference).splitlines() if given is None else islice(given, len(taken))
+        yield from zip(taken, judge_lines(taken, read_verdicts(iter(answers)), only, reference.rules), strict=True)
 
 
-def _minimise(line: bytes, only: Sequence[str], to: Path) -> None:
-    to.write_bytes(msgspec.json.encode(minimise(msgspec.json.decode(line), differs_with(only))) + b"\n")
+def _minimise(line: bytes, only: Sequence[str], to: Path, reference: oracle.Reference) -> None:
+    to.write_bytes(msgspec.json.encode(minimise(msgspec.json.decode(line), differs_with(only, reference))) + b"\n")
     print(f"the first of them, made small, is in {to}")
 
 

@@ -13,6 +13,7 @@ from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.cluster.volumes.storage_table import STORAGE
 from extender_service.config.loading import default_config, parse_config
+from extender_service.config.rules import Rules
 from extender_service.config.types import KubeSchedulerConfiguration
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.guard import CycleError
@@ -71,15 +72,15 @@ def _failing_per_node(plugin: Filter) -> Filter:
 class Evaluation:
     """One case, set up: a cluster, the pod, and the profile that decides."""
 
-    def __init__(self, case: Case, cluster: Cluster | None = None) -> None:
-        """Take a new cluster, or one to which the objects of the case are still to be added."""
-        self.cluster = Cluster() if cluster is None else cluster
+    def __init__(self, case: Case, rules: Rules, cluster: Cluster | None = None) -> None:
+        """Take a new cluster, or one of the same rules to which the objects of the case are still to be added."""
+        self.cluster = Cluster(rules) if cluster is None else cluster
         self.node_names: list[str] = []
         if cluster is None:
             for raw in case.objects:
                 self.apply(raw)
         self.pod = _with_identity(_decoders[Pod].decode(case.pod))
-        profiles = Registry(IN_TREE).profiles(_config(case), Handle(self.cluster, ClusterFile(self.cluster, [])))
+        profiles = Registry(IN_TREE).profiles(_config(case, rules), Handle(self.cluster, ClusterFile(self.cluster, [])))
         self.scheduler_names = list(profiles)
         self.profile: Profile = profiles[self.pod.spec.scheduler_name]
         # Where preemption judges nodes, the profile itself does.
@@ -122,9 +123,9 @@ class Evaluation:
         return structs.replace(pod, metadata=structs.replace(pod.metadata, name=name, uid=f"{pod.metadata.uid}-{name}"))
 
 
-def evaluate(case: Case, feasible: list[str] | None = None) -> Verdict:
+def evaluate(case: Case, rules: Rules, feasible: list[str] | None = None) -> Verdict:
     """Evaluate a case; with `feasible`, those nodes are scored, whatever Filter says."""
-    return verdict_of(case.name, Evaluation(case), feasible)
+    return verdict_of(case.name, Evaluation(case, rules), feasible)
 
 
 def verdict_of(name: str, evaluation: Evaluation, feasible: list[str] | None) -> Verdict:
@@ -290,10 +291,10 @@ def _plugin_status(status: Status) -> dict[str, Any]:
     return {"plugin": status.plugin or None, **_status(status)}
 
 
-def _config(case: Case) -> KubeSchedulerConfiguration:
+def _config(case: Case, rules: Rules) -> KubeSchedulerConfiguration:
     if case.config is None:
-        return default_config(ARGS_TYPES)
-    return parse_config(msgspec.json.encode(case.config).decode(), ARGS_TYPES)
+        return default_config(ARGS_TYPES, rules)
+    return parse_config(msgspec.json.encode(case.config).decode(), ARGS_TYPES, rules)
 
 
 def _with_identity(pod: Pod) -> Pod:

@@ -4,11 +4,14 @@ from collections.abc import Sequence
 
 import msgspec
 
+from extender_service.config.release import OLDEST_MINOR
+from extender_service.config.rules import Rules, rules_of
 from tests.conformance import chance
 from tests.conformance.cases import Case, Verdict, read_cases
 from tests.conformance.comparison import differences
 from tests.conformance.evaluation import evaluate
 
+OLDEST_RULES = rules_of(OLDEST_MINOR)
 _UNREADABLE = "unreadable"
 
 
@@ -26,42 +29,48 @@ class Judgement(msgspec.Struct):
         return not self.differences or bool(self.chances)
 
 
-def judge(cases: Sequence[Case], references: Sequence[Verdict], only: Sequence[str]) -> list[Judgement]:
+def judge(
+    cases: Sequence[Case], references: Sequence[Verdict], only: Sequence[str], rules: Rules = OLDEST_RULES
+) -> list[Judgement]:
     """Evaluate the cases and compare. Raises ValueError where cases and verdicts do not belong together."""
     if [case.name for case in cases] != [reference.get("name") for reference in references]:
         raise ValueError("the verdicts are not those of these cases, in the same order")
-    return [_judge(case, reference, only) for case, reference in zip(cases, references, strict=True)]
+    return [_judge(case, reference, only, rules) for case, reference in zip(cases, references, strict=True)]
 
 
-def judge_lines(lines: Sequence[bytes], references: Sequence[Verdict], only: Sequence[str]) -> list[Judgement]:
+def judge_lines(
+    lines: Sequence[bytes], references: Sequence[Verdict], only: Sequence[str], rules: Rules = OLDEST_RULES
+) -> list[Judgement]:
     """Judge cases as they are written; a line that is none counts as a case that differs. Raises ValueError, too."""
     if len(lines) != len(references):
         raise ValueError(f"there are {len(lines)} cases and {len(references)} verdicts")
     return [
-        found for line, reference in zip(lines, references, strict=True) for found in _judge_line(line, reference, only)
+        found
+        for line, reference in zip(lines, references, strict=True)
+        for found in _judge_line(line, reference, only, rules)
     ]
 
 
-def _judge_line(line: bytes, reference: Verdict, only: Sequence[str]) -> list[Judgement]:
+def _judge_line(line: bytes, reference: Verdict, only: Sequence[str], rules: Rules) -> list[Judgement]:
     try:
         cases = read_cases(iter([line]))
     except msgspec.DecodeError as error:
         return [Judgement(str(reference.get("name")), _UNREADABLE, [f"this is no case: {error}"])]
-    return judge(cases, [reference], only)
+    return judge(cases, [reference], only, rules)
 
 
-def _judge(case: Case, reference: Verdict, only: Sequence[str]) -> Judgement:
-    found = _compare(case, reference, only)
+def _judge(case: Case, reference: Verdict, only: Sequence[str], rules: Rules) -> Judgement:
+    found = _compare(case, reference, only, rules)
     return Judgement(case.name, case.family, found, chance.reasons(case, found))
 
 
-def _compare(case: Case, reference: Verdict, only: Sequence[str]) -> list[str]:
+def _compare(case: Case, reference: Verdict, only: Sequence[str], rules: Rules) -> list[str]:
     refusal = reference.get("error")
     if refusal is not None:
         return [f"the reference could not evaluate it: {refusal}"]
     # Normalised scores depend on which nodes all plugins together left: take the reference's.
     try:
-        ours = evaluate(case, reference["feasible"] if only else None)
+        ours = evaluate(case, rules, reference["feasible"] if only else None)
     except Exception as error:  # whatever fails, the other cases are still judged
         return [f"this project could not evaluate it: {type(error).__name__}: {error}"]
     return list(differences(ours, reference, only))

@@ -14,16 +14,16 @@ Draft = dict[str, Any]
 Differs = Callable[[Sequence[Draft]], list[bool]]
 
 
-def differs_with(only: Sequence[str]) -> Differs:
+def differs_with(only: Sequence[str], reference: oracle.Reference = oracle.OLDEST) -> Differs:
     """Ask the reference about drafts, all at once; one that it cannot evaluate does not count as different."""
 
     def differs(drafts: Sequence[Draft]) -> list[bool]:
         lines = [msgspec.json.encode(draft) for draft in drafts]
-        references = read_verdicts(iter(oracle.ask(b"\n".join(lines)).splitlines()))
-        judgements = judge(read_cases(iter(lines)), references, only)
+        verdicts = read_verdicts(iter(oracle.ask(b"\n".join(lines), reference).splitlines()))
+        judgements = judge(read_cases(iter(lines)), verdicts, only, reference.rules)
         return [
-            not judgement.agrees and "error" not in reference
-            for judgement, reference in zip(judgements, references, strict=True)
+            not judgement.agrees and "error" not in verdict
+            for judgement, verdict in zip(judgements, verdicts, strict=True)
         ]
 
     return differs

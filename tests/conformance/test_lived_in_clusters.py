@@ -9,7 +9,7 @@ import pytest
 from extender_service.cluster.owners.owners import WORKLOADS
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.volumes.storage_table import STORAGE
-from tests.conformance import golden
+from tests.conformance import golden, oracle
 from tests.conformance.cases import Case, Verdict, read_cases, read_lines, read_verdicts
 from tests.conformance.comparison import differences
 from tests.conformance.evaluation import Evaluation, verdict_of
@@ -36,7 +36,7 @@ def clearing(cluster: Cluster) -> list[Callable[[], None]]:
 
 def become(cluster: Cluster, case: Case) -> Evaluation:
     """Turn a cluster into that of a case, deciding about the case's pod on the way."""
-    evaluation = Evaluation(case, cluster)
+    evaluation = Evaluation(case, cluster.rules, cluster)
     steps = clearing(cluster) + [partial(evaluation.apply, raw) for raw in case.objects]
     for step in steps:
         step()
@@ -53,7 +53,7 @@ def test_golden_verdicts_in_a_cluster_that_was_another_one(family: str) -> None:
     verdicts = read_verdicts(read_lines(golden.verdicts_path(family)))[:CASES]
     seed = random.randrange(10**9)
     random.seed(seed)
-    cluster = Cluster()
+    cluster = Cluster(oracle.OLDEST.rules)
     for case, reference in zip(cases, verdicts, strict=True):
         evaluation = become(cluster, case)
         ours = verdict_of(case.name, evaluation, None)
@@ -70,8 +70,8 @@ def test_what_does_not_change_the_clusters_version_changes_no_verdict(family: st
     random.seed(seed)
     compared = 0
     for case in cases:
-        cluster = Cluster()
-        evaluation = Evaluation(case, cluster)
+        cluster = Cluster(oracle.OLDEST.rules)
+        evaluation = Evaluation(case, cluster.rules, cluster)
         known: dict[object, Verdict] = {}
         # Most objects come twice, with nothing new to tell.
         for raw in sorted([*case.objects, *case.objects], key=lambda _: random.random()):

@@ -3,13 +3,13 @@
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
 
-# Kubernetes' command packages take their version from the linker, as in Kubernetes' own build.
 _VERSION = "k8s.io/component-base/version"
-_LINKER_FLAGS = f"-s -w -X {_VERSION}.gitVersion=v1.31.1 -X {_VERSION}.gitMajor=1 -X {_VERSION}.gitMinor=31"
+_KUBERNETES = re.compile(r"k8s\.io/kubernetes (v1\.(\d+)\.\d+)\n")
 
 
 def has_go() -> bool:
@@ -20,7 +20,8 @@ def has_go() -> bool:
 def build(package: Path) -> Path:
     """Build a program of any Go module unless one of the same sources is in the cache, and return where it is.
 
-    A first build downloads its modules and takes some minutes. Raises RuntimeError with what the Go tool said.
+    In the cache it has the name of its folder, which no other program may have. A first build downloads its modules and
+    takes some minutes. Raises RuntimeError with what the Go tool said.
     """
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "extender-service"
     cache.mkdir(parents=True, exist_ok=True)
@@ -36,7 +37,7 @@ def source_hash(package: Path) -> str:
     """Changes with everything of ours that goes into a program."""
     module = _module_of(package)
     shared = sorted((module / "internal").rglob("*.go"))
-    digest = hashlib.sha256(_LINKER_FLAGS.encode())
+    digest = hashlib.sha256(_linker_flags(module).encode())
     for source in [module / "go.mod", module / "go.sum", *shared, *sorted(package.glob("*.go"))]:
         digest.update(source.read_bytes())
     return digest.hexdigest()[:16]
@@ -46,11 +47,18 @@ def _module_of(package: Path) -> Path:
     return next(folder for folder in package.parents if (folder / "go.mod").exists())
 
 
+def _linker_flags(module: Path) -> str:
+    """Kubernetes' command packages take their version from the linker, as in Kubernetes' own build."""
+    found = _KUBERNETES.search((module / "go.mod").read_text())
+    assert found is not None, f"{module} does not say which Kubernetes it needs"
+    return f"-s -w -X {_VERSION}.gitVersion={found[1]} -X {_VERSION}.gitMajor=1 -X {_VERSION}.gitMinor={found[2]}"
+
+
 def _run_go_build(package: Path, binary: Path) -> None:
     """Replace all older builds of a program in the cache, of 100 MB each, by this one."""
     module = _module_of(package)
     unfinished = binary.with_suffix(".unfinished")
-    options: list[str | Path] = ["-p", "2", "-trimpath", "-ldflags", _LINKER_FLAGS, "-o", unfinished]
+    options: list[str | Path] = ["-p", "2", "-trimpath", "-ldflags", _linker_flags(module), "-o", unfinished]
     built = subprocess.run(
         ["go", "build", *options, f"./{package.relative_to(module)}"], cwd=module, capture_output=True, text=True
     )

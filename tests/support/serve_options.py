@@ -4,6 +4,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
+from extender_service.command.emulation import EmulationOptions
 from extender_service.command.options import ServeOptions
 from extender_service.extender.overload.overload import CallLimits
 from extender_service.serving.connection_limits import ConnectionLimits
@@ -12,6 +13,7 @@ from extender_service.serving.connection_limits import ConnectionLimits
 def serve_options(cluster_files: list[Path], **changes: Any) -> ServeOptions:
     """Those of a service on a free port of this machine, and what is changed about them."""
     options = {
+        "emulation": EmulationOptions(),
         "config": None,
         "kubeconfig": None,
         "master": "",

@@ -24,7 +24,6 @@ WITHOUT = {
     "config/model.py": "config/test_golden.py and test_syntax.py",
     "config/problems.py": "config/test_golden.py",
     "config/reading.py": "config/test_golden.py",
-    "config/release.py": "config/test_golden.py",
     "config/types.py": TYPES,
     "extender/overload/overload.py": "extender/test_calls.py and test_app.py",
     "extender/reporting/observation.py": TYPES,

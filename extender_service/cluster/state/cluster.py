@@ -19,6 +19,7 @@ from extender_service.cluster.state.placements import Placements
 from extender_service.cluster.view.node_view import NodeView, compute
 from extender_service.cluster.volumes.held_volumes import HeldVolumes
 from extender_service.cluster.volumes.storage_table import Storage, StorageObject
+from extender_service.config.rules import DEFAULT_RULES, Rules
 from extender_service.kube.types.core import Node, Pod
 from extender_service.kube.types.keys import Key, key_of
 from extender_service.kube.types.pods import TERMINAL_PHASES, pod_uid
@@ -48,7 +49,9 @@ class Cluster:
     Like kube-scheduler's cache it leaves out pods that have succeeded or failed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, rules: Rules = DEFAULT_RULES) -> None:
+        """`rules` are those of the release that is followed: they also say what pods and nodes count as."""
+        self.rules = rules
         self._occupancy = Occupancy()
         self._slot_by_uid: dict[str, int] = {}
         self._slot_by_key: dict[PodKey, int] = {}

@@ -13,7 +13,7 @@ from extender_service.config.problems import (
     not_supported,
     required,
 )
-from extender_service.config.release import FeatureGates
+from extender_service.config.rules import Rules
 from extender_service.plugins.shared.shape import UtilizationShapePoint, check_shape
 
 LEAST_ALLOCATED = "LeastAllocated"
@@ -56,7 +56,7 @@ class NodeResourcesFitArgs(PluginArgs):
 
     checked_when_off: ClassVar[bool] = False
 
-    def check(self, path: str, gates: FeatureGates) -> Iterator[Problem]:
+    def check(self, path: str, rules: Rules) -> Iterator[Problem]:
         """Check names, weights and the shape (ValidateNodeResourcesFitArgs)."""
         for index, name in enumerate(self.ignored_resources):
             yield from invalid_label_key(f"{path}.ignoredResources[{index}]", name)
@@ -90,7 +90,7 @@ class NodeResourcesBalancedAllocationArgs(PluginArgs):
     kind: Literal["NodeResourcesBalancedAllocationArgs"] = "NodeResourcesBalancedAllocationArgs"
     resources: Annotated[Many[ResourceSpec], OmitEmpty, zero_means(DEFAULT_RESOURCES)] = DEFAULT_RESOURCES
 
-    def check(self, path: str, gates: FeatureGates) -> Iterator[Problem]:
+    def check(self, path: str, rules: Rules) -> Iterator[Problem]:
         """Check that every resource counts once (ValidateNodeResourcesBalancedAllocationArgs)."""
         seen: set[str] = set()
         for index, resource in enumerate(self.resources):

@@ -15,7 +15,7 @@ from extender_service.config.problems import (
     out_of_range,
     required,
 )
-from extender_service.config.release import FeatureGates
+from extender_service.config.rules import Rules
 from extender_service.config.strict_objects import StrictObject
 from extender_service.kube.types.core import TopologySpreadConstraint
 from extender_service.plugins.pod_topology_spread.constraints import DO_NOT_SCHEDULE, SCHEDULE_ANYWAY
@@ -33,7 +33,7 @@ class PodTopologySpreadArgs(PluginArgs):
     default_constraints: Annotated[Many[StrictObject[TopologySpreadConstraint]], OmitEmpty] = ()
     defaulting_type: Annotated[str, zero_means(SYSTEM_DEFAULTS)] = SYSTEM_DEFAULTS
 
-    def check(self, path: str, gates: FeatureGates) -> Iterator[Problem]:
+    def check(self, path: str, rules: Rules) -> Iterator[Problem]:
         """Check that constraints are as a pod's, but without a selector (ValidatePodTopologySpreadArgs)."""
         type_path = f"{path}.defaultingType"
         if self.defaulting_type not in _DEFAULTING_TYPES:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 from extender_service.config.args import PluginArgs
 from extender_service.config.model import Int64Field, Many, OmitEmpty
 from extender_service.config.problems import Problem, invalid
-from extender_service.config.release import FeatureGates
+from extender_service.config.rules import Rules
 from extender_service.plugins.shared.shape import MAX_SHAPE_SCORE, UtilizationShapePoint, check_shape
 
 _DEFAULT_SHAPE = (
@@ -22,18 +22,18 @@ class VolumeBindingArgs(PluginArgs):
     bind_timeout_seconds: Int64Field = 600
     shape: Annotated[Many[UtilizationShapePoint], OmitEmpty] = ()
 
-    def with_defaults(self, gates: FeatureGates) -> Self:
+    def with_defaults(self, rules: Rules) -> Self:
         """Prefer full volumes where the gate is on and no shape is given (SetDefaults_VolumeBindingArgs)."""
-        if self.shape or not gates.volume_capacity_priority:
+        if self.shape or not rules.scores_volume_capacity:
             return self
         return self.model_copy(update={"shape": _DEFAULT_SHAPE})
 
-    def check(self, path: str, gates: FeatureGates) -> Iterator[Problem]:
+    def check(self, path: str, rules: Rules) -> Iterator[Problem]:
         """Check the shape, too; without its gate even an empty one is an error (ValidateVolumeBindingArgs)."""
         if self.bind_timeout_seconds < 0:
             detail = "invalid BindTimeoutSeconds, should not be a negative value"
             yield invalid(f"{path}.bindTimeoutSeconds", self.bind_timeout_seconds, detail)
-        if gates.volume_capacity_priority:
+        if rules.scores_volume_capacity:
             yield from check_shape(self.shape, f"{path}.shape")
         elif "shape" in self.model_fields_set:
             detail = "unexpected field `shape`, remove it or turn on the feature gate VolumeCapacityPriority"

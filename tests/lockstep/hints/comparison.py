@@ -12,7 +12,7 @@ from extender_service.cluster.owners.owners import WORKLOADS
 from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.config.loading import default_config, parse_config
-from extender_service.config.release import FeatureGates
+from extender_service.config.rules import rules_of
 from extender_service.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
 from extender_service.framework.events import node_changes, pod_changes
 from extender_service.framework.handle import Handle
@@ -51,7 +51,7 @@ class Answers:
     def __init__(self, case: Json) -> None:
         self._case = case
         self._enabled: bool = case["hints"]
-        cluster = Cluster()
+        cluster = Cluster(rules_of(31, {"SchedulerQueueingHints": self._enabled}))
         for raw in case["objects"]:
             item = _decoded(raw)
             assert isinstance(item, WORKLOADS)
@@ -59,8 +59,7 @@ class Answers:
         config = default_config(ARGS_TYPES)
         if case["config"] is not None:
             config = parse_config(json.dumps(case["config"]), ARGS_TYPES)
-        gates = FeatureGates(scheduler_queueing_hints=self._enabled)
-        handle = Handle(cluster, ClusterFile(cluster, []), gates=gates)
+        handle = Handle(cluster, ClusterFile(cluster, []))
         profile = next(iter(Registry(IN_TREE).profiles(config, handle).values()))
         self._plugins = {plugin.name: plugin for plugin in profile.rejecting}
         self._map = queueing_hints(profile.rejecting, enabled=self._enabled)

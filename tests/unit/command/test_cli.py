@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from extender_service.command import cli, serve
+from extender_service.command.emulation import EmulationOptions
 from extender_service.command.options import ServeOptions
 from extender_service.command.start_error import StartError
 from extender_service.config.release import KUBERNETES_VERSION
@@ -46,6 +47,7 @@ def some_file(tmp_path: Path) -> Path:
 
 def test_without_options_it_listens_on_this_machine_and_looks_for_an_api_server(served: Served) -> None:
     assert served() == ServeOptions(
+        emulation=EmulationOptions(),
         config=None,
         kubeconfig=None,
         master="",
@@ -77,6 +79,8 @@ def test_without_options_it_listens_on_this_machine_and_looks_for_an_api_server(
 
 # Option, value, field, what it becomes; FILE stands for a file that exists.
 OPTIONS: list[tuple[str, str, str, Any]] = [
+    ("--emulated-version", "1.34", "emulation", EmulationOptions(34)),
+    ("--feature-gates", "A=true,B=false", "emulation", EmulationOptions(gates={"A": True, "B": False})),
     ("--config", "FILE", "config", "FILE"),
     ("--kubeconfig", "FILE", "kubeconfig", "FILE"),
     ("--master", "https://127.0.0.1:6443", "master", "https://127.0.0.1:6443"),

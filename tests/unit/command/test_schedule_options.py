@@ -57,7 +57,7 @@ def configured(options: ScheduleOptions) -> KubeSchedulerConfiguration:
     def change(config: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
         return options.flags.change(config, has_file=options.config is not None)
 
-    return Setup(options.config, options.plugins, gates=options.gates.gates, change=change).config
+    return Setup(options.config, options.plugins, rules=options.emulation.rules(), change=change).config
 
 
 def test_the_defaults_are_kube_schedulers(scheduled: Scheduled) -> None:
@@ -142,14 +142,12 @@ def test_flags_without_a_meaning_here_are_accepted_and_named(scheduled: Schedule
         "--permit-address-sharing",
         "--logging-format=text",
         "--v=4",
-        "--feature-gates=NodeSwap=false",
     )
     assert options.without_effect == (
         "--contention-profiling",
         "--http2-max-streams-per-connection",
         "--permit-address-sharing",
         "--vmodule",
-        "--feature-gates NodeSwap",
     )
 
 
@@ -161,7 +159,6 @@ def test_flags_without_a_meaning_here_are_accepted_and_named(scheduled: Schedule
         ("--leader-elect=maybe", "argument --leader-elect: 'maybe' is neither true nor false"),
         ("--leader-elect-retry-period=2", "argument --leader-elect-retry-period: missing unit in duration"),
         ("--kube-api-burst=x", "argument --kube-api-burst: 'x' is not a whole number"),
-        ("--feature-gates=X=true", "argument --feature-gates: unrecognized feature gate: X"),
     ],
 )
 def test_a_wrong_value_is_refused(argument: str, problem: str, capsys: pytest.CaptureFixture[str]) -> None:

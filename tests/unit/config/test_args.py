@@ -7,7 +7,7 @@ from pydantic import ValidationError
 from extender_service.config.args import PluginArgs
 from extender_service.config.loading import parse_config
 from extender_service.config.problems import ConfigError, Problem, out_of_range
-from extender_service.config.release import FEATURE_GATES, FeatureGates
+from extender_service.config.rules import DEFAULT_RULES, Rules, rules_of
 
 TYPE = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
@@ -18,12 +18,12 @@ class SizeArgs(PluginArgs):
     kind: Literal["SizeArgs"] = "SizeArgs"
     size: int = 2
 
-    def with_defaults(self, gates: FeatureGates) -> Self:
+    def with_defaults(self, rules: Rules) -> Self:
         is_default = "size" not in self.model_fields_set
-        return self.model_copy(update={"size": 3}) if is_default and gates.volume_capacity_priority else self
+        return self.model_copy(update={"size": 3}) if is_default and rules.scores_volume_capacity else self
 
-    def check(self, path: str, gates: FeatureGates) -> Iterator[Problem]:
-        if self.size > (9 if gates.volume_capacity_priority else 5):
+    def check(self, path: str, rules: Rules) -> Iterator[Problem]:
+        if self.size > (9 if rules.scores_volume_capacity else 5):
             yield out_of_range(f"{path}.size", self.size, "[0, 9]")
 
 
@@ -34,21 +34,21 @@ class LateArgs(SizeArgs):
 
 
 ARGS_TYPES = {"Sized": SizeArgs, "Late": LateArgs}
-GATE = FeatureGates(volume_capacity_priority=True)
+GATE = rules_of(31, {"VolumeCapacityPriority": True})
 
 
 def profile(plugin_config: str, enabled: str = "{name: Sized}, {name: Late}") -> str:
     return f"{TYPE}profiles: [{{plugins: {{multiPoint: {{enabled: [{enabled}]}}}}, pluginConfig: [{plugin_config}]}}]\n"
 
 
-def args_of(text: str, gates: FeatureGates = FEATURE_GATES) -> dict[str, object]:
-    [only] = parse_config(text, ARGS_TYPES, gates).profiles
+def args_of(text: str, rules: Rules = DEFAULT_RULES) -> dict[str, object]:
+    [only] = parse_config(text, ARGS_TYPES, rules).profiles
     return {each.name: each.args for each in only.plugin_config}
 
 
-def refused(text: str, gates: FeatureGates = FEATURE_GATES) -> list[str]:
+def refused(text: str, rules: Rules = DEFAULT_RULES) -> list[str]:
     with pytest.raises(ConfigError) as caught:
-        parse_config(text, ARGS_TYPES, gates)
+        parse_config(text, ARGS_TYPES, rules)
     return [str(problem) for problem in caught.value.problems]
 
 

@@ -1,48 +1,75 @@
 import pytest
 
-from extender_service.config.feature_gates import KNOWN_GATES, parse_gates, resolve_gates
+from extender_service.config.feature_gates import parse_gates, resolve_gates
+
+
+def wanted(text: str = "", minor: int = 31) -> dict[str, bool]:
+    return dict(resolve_gates(parse_gates(text), minor).values)
 
 
 @pytest.mark.parametrize(
-    ("texts", "hints", "capacity"),
+    ("text", "hints", "capacity"),
     [
-        ([], False, False),
-        (["SchedulerQueueingHints=true"], True, False),
-        (["kube:SchedulerQueueingHints=T, VolumeCapacityPriority=1"], True, True),
-        (["SchedulerQueueingHints=true", "SchedulerQueueingHints=false"], False, False),
-        (["AllBeta=true"], True, False),
-        (["AllAlpha=true"], False, True),
-        (["SchedulerQueueingHints=false,AllBeta=true"], False, False),
-        ([""], False, False),
+        ("", False, False),
+        ("SchedulerQueueingHints=true", True, False),
+        ("kube:SchedulerQueueingHints=T, VolumeCapacityPriority=1", True, True),
+        ("SchedulerQueueingHints=true,SchedulerQueueingHints=false", False, False),
+        ("AllBeta=true", True, False),
+        ("AllAlpha=true", False, True),
+        ("SchedulerQueueingHints=false,AllBeta=true", False, False),
     ],
 )
-def test_gates_that_change_decisions_are_followed(texts: list[str], hints: bool, capacity: bool) -> None:
-    gates, without_effect = resolve_gates(parse_gates(text) for text in texts)
-    assert (gates.scheduler_queueing_hints, gates.volume_capacity_priority) == (hints, capacity)
-    assert without_effect == ()
+def test_single_gates_override_those_of_a_stage_and_later_ones_earlier_ones(
+    text: str, hints: bool, capacity: bool
+) -> None:
+    gates = wanted(text)
+    assert (gates["SchedulerQueueingHints"], gates["VolumeCapacityPriority"]) == (hints, capacity)
 
 
-def test_other_gates_are_accepted_and_named_where_they_differ_from_the_default() -> None:
+def test_a_gate_has_the_default_of_the_release() -> None:
+    assert not wanted()["SchedulerQueueingHints"]
+    assert wanted(minor=32)["SchedulerQueueingHints"]
+    assert "SchedulerQueueingHints" not in wanted(minor=37)
+
+
+def test_a_stage_has_the_gates_that_are_of_this_stage_in_the_release() -> None:
+    assert not wanted("AllBeta=false", minor=32)["SchedulerQueueingHints"]
+    assert wanted("AllBeta=false", minor=34)["SchedulerQueueingHints"]
+
+
+def test_gates_that_no_rule_depends_on_are_named_where_they_differ_from_the_default() -> None:
     given = parse_gates("NodeSwap=false,InPlacePodVerticalScaling=true,SidecarContainers=true")
-    assert resolve_gates([given]).without_effect == ("NodeSwap", "InPlacePodVerticalScaling")
+    assert resolve_gates(given, 31).without_effect == ("NodeSwap", "InPlacePodVerticalScaling")
+    assert resolve_gates(parse_gates("SchedulerQueueingHints=true"), 31).without_effect == ()
 
 
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("Nonsense=true", "unrecognized feature gate: Nonsense"),
         ("SchedulerQueueingHints", "missing bool value for SchedulerQueueingHints: write SchedulerQueueingHints=true"),
         ("SchedulerQueueingHints=yes", "invalid value of SchedulerQueueingHints: 'yes' is neither true nor false"),
         ("wardle:SchedulerQueueingHints=true", "component 'wardle' is not known"),
-        ("AppArmor=false", "cannot set feature gate AppArmor to false, feature is locked to true"),
     ],
 )
-def test_what_kube_scheduler_refuses_is_refused(text: str, problem: str) -> None:
+def test_text_that_sets_no_gate_is_refused(text: str, problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         parse_gates(text)
 
 
-def test_the_table_has_the_gates_that_matter_to_scheduling() -> None:
-    assert KNOWN_GATES["SchedulerQueueingHints"] == ("Beta", False, False)
-    assert KNOWN_GATES["DynamicResourceAllocation"] == ("Alpha", False, False)
-    assert KNOWN_GATES["PodSchedulingReadiness"] == ("GA", True, True)
+@pytest.mark.parametrize(
+    ("minor", "text", "problem"),
+    [
+        (31, "Nonsense=true", "unrecognized feature gate: Nonsense$"),
+        (31, "NodeDeclaredFeatures=true", "NodeDeclaredFeatures in 1.31; 1.35, 1.36, 1.37 have it$"),
+        (37, "SidecarContainers=true", "SidecarContainers in 1.37; 1.31, 1.32, 1.33, 1.34, 1.35, 1.36 have it$"),
+        (31, "AppArmor=false", "cannot set feature gate AppArmor to false, feature is locked to true"),
+        (34, "SchedulerQueueingHints=0", "cannot set feature gate SchedulerQueueingHints to false, feature is locked"),
+    ],
+)
+def test_what_kube_scheduler_of_the_release_refuses_is_refused(minor: int, text: str, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        resolve_gates(parse_gates(text), minor)
+
+
+def test_a_locked_gate_may_be_set_to_what_it_is() -> None:
+    assert wanted("SchedulerQueueingHints=true", minor=34)["SchedulerQueueingHints"]

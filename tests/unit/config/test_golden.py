@@ -12,7 +12,7 @@ from extender_service.config.dump import dump_config
 from extender_service.config.effective_plugins import effective_profiles
 from extender_service.config.loading import default_config, parse_config
 from extender_service.config.problems import ConfigError, Problem
-from extender_service.config.release import FeatureGates
+from extender_service.config.rules import Rules, rules_of
 from extender_service.plugins.in_tree import ARGS_TYPES
 
 FOLDER = Path(__file__).parent / "golden"
@@ -30,8 +30,8 @@ INVALID = golden("invalid")
 DEFAULT = VALID[0]
 
 
-def gates_of(case: dict[str, Any]) -> FeatureGates:
-    return FeatureGates(volume_capacity_priority=case.get("volumeCapacityPriority", False))
+def rules_for(case: dict[str, Any]) -> Rules:
+    return rules_of(31, {"VolumeCapacityPriority": case.get("volumeCapacityPriority", False)})
 
 
 def effective(case: dict[str, Any]) -> dict[str, dict[str, list[list[Any]]]]:
@@ -45,20 +45,20 @@ def effective(case: dict[str, Any]) -> dict[str, dict[str, list[list[Any]]]]:
 
 @pytest.mark.parametrize("case", VALID, ids=lambda case: case["name"])
 def test_valid_configuration_prints_as_kube_scheduler_writes_it(case: dict[str, Any]) -> None:
-    config = parse_config(case["config"], ARGS_TYPES, gates_of(case))
+    config = parse_config(case["config"], ARGS_TYPES, rules_for(case))
     written = {**DEFAULT["written"], **case["written"]}
     assert yaml.safe_load(dump_config(config)) == written
 
 
 @pytest.mark.parametrize("case", VALID, ids=lambda case: case["name"])
 def test_what_was_printed_loads_as_the_same_configuration(case: dict[str, Any]) -> None:
-    printed = dump_config(parse_config(case["config"], ARGS_TYPES, gates_of(case)))
-    assert dump_config(parse_config(printed, ARGS_TYPES, gates_of(case))) == printed
+    printed = dump_config(parse_config(case["config"], ARGS_TYPES, rules_for(case)))
+    assert dump_config(parse_config(printed, ARGS_TYPES, rules_for(case))) == printed
 
 
 @pytest.mark.parametrize("case", VALID, ids=lambda case: case["name"])
 def test_plugins_run_where_and_in_the_order_in_which_kube_scheduler_runs_them(case: dict[str, Any]) -> None:
-    config = parse_config(case["config"], ARGS_TYPES, gates_of(case))
+    config = parse_config(case["config"], ARGS_TYPES, rules_for(case))
     profiles = effective_profiles(config, POINTS_OF)
     assert {
         name: {point: [[each.name, each.weight] for each in plugins] for point, plugins in points.items() if plugins}
@@ -67,12 +67,12 @@ def test_plugins_run_where_and_in_the_order_in_which_kube_scheduler_runs_them(ca
 
 
 def test_without_a_file_the_defaults_hold() -> None:
-    assert yaml.safe_load(dump_config(default_config(ARGS_TYPES))) == DEFAULT["written"]
+    assert yaml.safe_load(dump_config(default_config(ARGS_TYPES, rules_of(31)))) == DEFAULT["written"]
 
 
 def problems_of(case: dict[str, Any]) -> list[Problem]:
     with pytest.raises(ConfigError) as caught:
-        effective_profiles(parse_config(case["config"], ARGS_TYPES, gates_of(case)), POINTS_OF)
+        effective_profiles(parse_config(case["config"], ARGS_TYPES, rules_for(case)), POINTS_OF)
     return caught.value.problems
 
 

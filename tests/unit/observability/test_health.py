@@ -8,6 +8,7 @@ from extender_service.observability.health import (
     Check,
     Health,
     first_problem,
+    release_check,
     run_checks,
     trust_check,
     watch_checks,
@@ -42,6 +43,12 @@ def test_a_watch_is_fine_again_once_the_server_is_heard_of_again() -> None:
     assert problem(state) == "stale for 90 s"
     state.heard_at = 100.0
     assert problem(state) is None
+
+
+def test_the_release_of_kubernetes_that_is_followed_is_shown() -> None:
+    report = run_checks("readyz", Health(release_check("1.34")).readiness)
+    assert report.passed
+    assert "[+]emulated-version-1.34 ok" in report.text.splitlines()
 
 
 def test_an_open_watch_is_worth_what_it_has_told() -> None:

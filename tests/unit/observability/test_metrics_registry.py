@@ -2,6 +2,7 @@ import pytest
 from prometheus_client import REGISTRY, Counter
 
 from extender_service.cluster.state.cluster import Cluster
+from extender_service.config.rules import rules_of
 from extender_service.observability.metrics_registry import MetricsRegistry
 from tests.support.samples import scrape, value
 
@@ -28,6 +29,11 @@ def test_the_release_and_the_process_are_told(metrics: MetricsRegistry) -> None:
     assert value(metrics, "extender_service_build_info", version="1.2.3") == 1
     names = {name for name, _ in samples}
     assert {"process_resident_memory_bytes", "process_cpu_seconds_total", "python_gc_collections_total"} <= names
+
+
+def test_the_release_of_kubernetes_that_is_followed_is_told() -> None:
+    registry = MetricsRegistry("1.2.3", Cluster(rules_of(34)), {})
+    assert value(registry, "extender_service_emulated_kubernetes_info", version="1.34") == 1
 
 
 def test_what_a_users_plugin_defines_is_there() -> None:

@@ -1,0 +1,79 @@
+"""--emulated-version and --feature-gates: which release of Kubernetes decides."""
+
+import argparse
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from extender_service.command.start_error import StartError
+from extender_service.config.feature_gates import parse_gates, resolve_gates
+from extender_service.config.release import (
+    DEFAULT_MINOR,
+    NEWEST_MINOR,
+    OLDEST_MINOR,
+    parse_emulated_version,
+    version_of,
+)
+from extender_service.config.rules import Rules, rules_of
+
+log = logging.getLogger(__name__)
+
+AddOption = Callable[..., None]
+
+
+@dataclass(frozen=True)
+class EmulationOptions:
+    """The release 1.`minor`, and the feature gates that are set."""
+
+    minor: int = DEFAULT_MINOR
+    gates: Mapping[str, bool] = field(default_factory=dict)
+
+    def rules(self) -> Rules:
+        """Return the rules, and log which gates have no effect. Raises StartError for a gate that cannot be set."""
+        try:
+            settings = resolve_gates(self.gates, self.minor)
+        except ValueError as error:
+            raise StartError(f"--feature-gates: {error}") from error
+        for name in settings.without_effect:
+            log.warning("an option has no effect", extra={"option": f"--feature-gates {name}"})
+        return rules_of(self.minor, settings.values)
+
+
+def add_emulation_options(add: AddOption) -> None:
+    """Add both options. `add` is like argparse's add_argument."""
+    add(
+        "--emulated-version",
+        type=_minor,
+        action="append",
+        metavar="MAJOR.MINOR",
+        help=f"decide as kube-scheduler of this release does, {version_of(OLDEST_MINOR)} to {version_of(NEWEST_MINOR)} "
+        f"(default: {version_of(DEFAULT_MINOR)})",
+    )
+    add(
+        "--feature-gates",
+        type=_gates,
+        action="append",
+        metavar="NAME=true|false,...",
+        help="kube-scheduler's feature gates in that release; the log names those that change nothing here",
+    )
+
+
+def emulation_options(options: argparse.Namespace) -> EmulationOptions:
+    """Return the parsed options; of several values for the version or for a gate, the last one counts."""
+    minors = options.emulated_version or [DEFAULT_MINOR]
+    settings = {name: is_on for gates in options.feature_gates or () for name, is_on in gates.items()}
+    return EmulationOptions(minors[-1], settings)
+
+
+def _minor(text: str) -> int:
+    try:
+        return parse_emulated_version(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _gates(text: str) -> dict[str, bool]:
+    try:
+        return parse_gates(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error

@@ -1,0 +1,59 @@
+import logging
+from argparse import ArgumentParser
+from typing import Any
+
+import pytest
+
+from extender_service.command.emulation import EmulationOptions, add_emulation_options, emulation_options
+from extender_service.command.start_error import StartError
+
+
+def given(*arguments: str) -> EmulationOptions:
+    parser = ArgumentParser()
+
+    def add(*names: str, **facts: Any) -> None:
+        parser.add_argument(*names, **facts)
+
+    add_emulation_options(add)
+    return emulation_options(parser.parse_args(arguments))
+
+
+def test_the_release_decides_which_rules_hold() -> None:
+    assert given().rules().release == "1.31"
+    assert given("--emulated-version=1.34").rules().release == "1.34"
+    assert given("--emulated-version=1.34", "--emulated-version=kube=1.36").rules().release == "1.36"
+
+
+def test_a_later_value_for_a_gate_overrides_an_earlier_one() -> None:
+    assert given("--feature-gates=A=true,B=true", "--feature-gates=B=false").gates == {"A": True, "B": False}
+
+
+def test_gates_are_those_of_the_release() -> None:
+    assert given("--feature-gates=SchedulerQueueingHints=true").rules().queueing_hints
+    options = given("--feature-gates=SchedulerQueueingHints=false", "--emulated-version=1.34")
+    with pytest.raises(StartError, match="--feature-gates: cannot set feature gate SchedulerQueueingHints to false"):
+        options.rules()
+    with pytest.raises(StartError, match=r"--feature-gates: unrecognized feature gate: X$"):
+        given("--feature-gates=X=true").rules()
+
+
+def test_gates_without_effect_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        given("--feature-gates=NodeSwap=false,SchedulerQueueingHints=true").rules()
+    [record] = caplog.records
+    assert (record.message, vars(record)["option"]) == ("an option has no effect", "--feature-gates NodeSwap")
+
+
+@pytest.mark.parametrize(
+    ("argument", "problem"),
+    [
+        ("--emulated-version=1.30", "argument --emulated-version: 1.30 is not within 1.31 and 1.37"),
+        ("--feature-gates=X", "argument --feature-gates: missing bool value for X: write X=true or X=false"),
+    ],
+)
+def test_text_that_cannot_be_read_is_wrong_usage(
+    argument: str, problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        given(argument)
+    assert problem in capsys.readouterr().err
