@@ -3,7 +3,7 @@
 What preemption decided counts at once, before the API server has a pod's nominatedNodeName.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from extender_service.kube.types.core import Pod, pod_name
@@ -22,16 +22,24 @@ class Nominator:
 
     def __init__(self, is_pending: Callable[[str], bool]) -> None:
         self._is_pending = is_pending
-        self._by_node: dict[str, list[NominatedPod]] = {}
+        # By UID, in the order in which they were nominated. Thousands may be for the empty name.
+        self._by_node: dict[str, dict[str, NominatedPod]] = {}
         self._node_of: dict[str, str] = {}
 
     def on_node(self, node_name: str) -> list[NominatedPod]:
         """Return the pods that are nominated for a node, in the order in which they were."""
-        return list(self._by_node.get(node_name, ()))
+        return list(self._by_node.get(node_name, {}).values())
+
+    def on_nodes(self) -> Iterator[tuple[str, str]]:
+        """Yield the UIDs and nodes of the pods that are nominated for a node, and not for the empty name."""
+        for node_name, pods in self._by_node.items():
+            if node_name:
+                for uid in pods:
+                    yield uid, node_name
 
     @property
     def node_of(self) -> dict[str, str]:
-        """The nominated node by the pod's UID; not to be changed."""
+        """The nominated node by the pod's UID, which may be the empty name; not to be changed."""
         return self._node_of
 
     def add(self, pod: Pod, node_name: str | None = None) -> None:
@@ -48,7 +56,7 @@ class Nominator:
         if not self._is_pending(pod_name(pod)):
             return
         self._node_of[uid] = node_name
-        self._by_node.setdefault(node_name, []).append(NominatedPod(pod_name(pod), uid))
+        self._by_node.setdefault(node_name, {})[uid] = NominatedPod(pod_name(pod), uid)
 
     def update(self, old: Pod, new: Pod) -> None:
         """Take in an update of a pod, as nominatedNodeName in its status says.
@@ -67,8 +75,7 @@ class Nominator:
         node_name = self._node_of.pop(uid, None)
         if node_name is None:
             return
-        rest = [nominated for nominated in self._by_node[node_name] if nominated.uid != uid]
-        if rest:
-            self._by_node[node_name] = rest
-        else:
+        pods = self._by_node[node_name]
+        del pods[uid]
+        if not pods:
             del self._by_node[node_name]

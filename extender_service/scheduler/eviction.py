@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -16,6 +16,9 @@ from extender_service.scheduler.pod_status import victim_patch, without_nominati
 from extender_service.scheduler.pod_writes import PodWrites
 from extender_service.scheduling import pod_events
 from extender_service.seams import WallClock
+
+# So many victims are deleted at once. More would keep bindings waiting at the client's rate limit.
+MOST_VICTIMS_AT_ONCE: Final = 50
 
 
 class PodApi(Protocol):
@@ -44,7 +47,7 @@ def victim_in(cluster: Cluster, slot: int) -> Victim:
 
 
 class Evictions:
-    """Deletes pods so that others fit."""
+    """Deletes pods so that others fit, few at once."""
 
     def __init__(
         self, api: PodApi, writes: PodWrites, record: Callable[[Occurrence], None], wall_clock: WallClock
@@ -53,6 +56,7 @@ class Evictions:
         self._writes = writes
         self._record = record
         self._wall_clock = wall_clock
+        self._turns = asyncio.Semaphore(MOST_VICTIMS_AT_ONCE)
 
     async def make_room(
         self, profile: Profile, preemptor: Pod, node_name: str, victims: Sequence[Victim], nominated: Sequence[Pod]
@@ -77,16 +81,20 @@ class Evictions:
         if waiting is not None:
             waiting.reject("DefaultPreemption", "preempted")
         else:
-            now = None if victim.preempted else self._wall_clock()
-            patch = victim_patch(victim.uid, preemptor.spec.scheduler_name, now)
-            key = victim.namespace, victim.name
-            name = "/".join(key)
-            await self._writes.add(victim.uid, name, lambda: self._api.patch_pod_status(*key, patch))
-            await self._writes.add(victim.uid, name, lambda: self._delete(victim))
+            async with self._turns:
+                await self._write(preemptor, victim)
         reference = ObjectReference("v1", "Pod", victim.namespace, victim.name, victim.uid)
         controller = preemptor.spec.scheduler_name
         by = pod_events.pod_reference(preemptor)
         self._record(pod_events.preempted(reference, by, node_name, controller=controller))
+
+    async def _write(self, preemptor: Pod, victim: Victim) -> None:
+        now = None if victim.preempted else self._wall_clock()
+        patch = victim_patch(victim.uid, preemptor.spec.scheduler_name, now)
+        key = victim.namespace, victim.name
+        name = "/".join(key)
+        await self._writes.add(victim.uid, name, lambda: self._api.patch_pod_status(*key, patch))
+        await self._writes.add(victim.uid, name, lambda: self._delete(victim))
 
     async def _delete(self, victim: Victim) -> None:
         try:

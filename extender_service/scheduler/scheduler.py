@@ -32,8 +32,8 @@ from extender_service.scheduler.attempt import Outcome, Preemption, SchedulingCy
 from extender_service.scheduler.attempt_metrics import AttemptMetrics, UncountedAttempts
 from extender_service.scheduler.eviction import Evictions, PodApi
 from extender_service.scheduler.failure import SCHEDULER_ERROR, UNSCHEDULABLE, Failure, words
+from extender_service.scheduler.failure_reports import FailureReports
 from extender_service.scheduler.pod_lister import PodLister
-from extender_service.scheduler.pod_status import failure_patch
 from extender_service.scheduler.pod_writes import PodWrites
 from extender_service.scheduling import pod_events
 from extender_service.scheduling.binder import BindError
@@ -72,12 +72,11 @@ class Scheduler:
         self._engine = engine
         self._queue = queue
         self._pending = pending
-        self._api = api
         self._record = record
         self._sleep = sleep
-        self._wall_clock = wall_clock
         self._metrics = metrics
         self._writes = PodWrites(sleep)
+        self._reports = FailureReports(api, self._writes, pending, wall_clock)
         self._evictions = Evictions(api, self._writes, record, wall_clock)
         self._background: set[asyncio.Task[None]] = set()
 
@@ -99,16 +98,18 @@ class Scheduler:
     @property
     def under_way(self) -> int:
         """How many bindings, preemptions and writes have not ended, in the background of the loop."""
-        return len(self._background) + len(self._writes)
+        return len(self._background) + len(self._reports) + len(self._writes)
 
     async def close(self) -> None:
         """Wait until bindings, deletions of victims and writes under way have ended."""
         while self._background:
             await asyncio.wait(self._background)
+        await self._reports.close()
         await self._writes.close()
 
     async def finish_writes(self) -> None:
         """Wait until all writes that have begun have ended; a pod that waits before its binding goes on waiting."""
+        self._reports.forget_all()
         await self._engine.binder.finish_bindings()
         await self._writes.close()
 
@@ -126,6 +127,7 @@ class Scheduler:
         match outcome:
             case Placement() as placement:
                 self._queue.nominator.remove(pod)
+                self._reports.forget(pod_uid(pod))
                 self._start(self._bind(info, pod, placement))
             case Preemption() as preemption:
                 self._queue.nominator.add(pod, preemption.node_name)
@@ -149,6 +151,7 @@ class Scheduler:
         return self._engine.cluster.placements.get(pod_uid(pod)) is not None
 
     async def _bind(self, info: QueuedPodInfo, pod: Pod, placement: Placement) -> None:
+        await self._writes.settled(pod_uid(pod))  # a failure that is written late would hide the binding
         try:
             await self._engine.bind(placement)
         except BindError as error:
@@ -220,10 +223,7 @@ class Scheduler:
         self._record(
             pod_events.failed_scheduling(pod_reference(pod), failure.message, controller=pod.spec.scheduler_name)
         )
-        patch = failure_patch(pod, failure, self._wall_clock())
-        if patch is not None:
-            namespace, name = pod.metadata.namespace, pod.metadata.name
-            self._writes.add(pod_uid(pod), pod_name(pod), lambda: self._api.patch_pod_status(namespace, name, patch))
+        self._reports.add(pod, failure)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -247,7 +247,8 @@ def nominations(cluster: Cluster, queue: SchedulingQueue) -> Callable[[Pod], lis
     """
 
     def nominated_for(pod: Pod) -> list[Nomination]:
-        known = (cluster.nomination(uid, node) for uid, node in queue.nominator.node_of.items() if uid != pod_uid(pod))
+        own = pod_uid(pod)
+        known = (cluster.nomination(uid, node) for uid, node in queue.nominator.on_nodes() if uid != own)
         return [found for found in known if found is not None and found.priority >= pod.spec.priority]
 
     return nominated_for

@@ -66,7 +66,6 @@ WITHOUT = {
     "command/schedule.py": "tests/e2e/scheduler/test_schedule.py",
     "scheduler/assigned_pods.py": SCHEDULER,
     "scheduler/attempt.py": SCHEDULER,
-    "scheduler/eviction.py": SCHEDULER,
     "scheduler/failure.py": SCHEDULER,
     "scheduler/fit_error.py": SCHEDULER,
     "scheduler/pod_lister.py": SCHEDULER,

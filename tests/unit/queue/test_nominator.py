@@ -68,3 +68,14 @@ def test_removing_twice_is_as_once() -> None:
     nominator.remove(queue_pod("a"))
     nominator.remove(queue_pod("a"))
     assert nominator.on_node("node") == []
+
+
+def test_decisions_look_at_no_pod_that_is_nominated_for_the_empty_name() -> None:
+    nominator = Nominator(lambda _: True)
+    for number in range(1000):
+        nominator.add(queue_pod(f"p{number}"), "")
+    nominator.add(queue_pod("a"), "node")
+    assert len(nominator.node_of) == 1001
+    assert dict(nominator.on_nodes()) == {"uid-of-a": "node"}
+    nominator.remove(queue_pod("a"))
+    assert dict(nominator.on_nodes()) == {}

@@ -11,11 +11,13 @@ from extender_service.framework.interface import Permit, Reserve
 from extender_service.framework.status import Code, Status, unschedulable
 from extender_service.kube.api_errors import ApiError, ApiStatus, UnreachableError
 from extender_service.kube.types.core import Pod, PodCondition, PodStatus, ResourceList
+from extender_service.scheduler.failure_reports import MOST_REPORTS_AT_ONCE
 from tests.support.event_loop import in_event_loop
 from tests.support.objects import make_node, make_pod
 from tests.support.scheduler_world import SchedulerWorld, turns
 
 CPU: ResourceList = {"cpu": "4"}
+SMALL: ResourceList = {"cpu": "1", "pods": "10"}
 
 
 def important(name: str) -> Pod:
@@ -117,6 +119,40 @@ async def test_a_slow_binding_delays_no_other_pod() -> None:
     world.api.gate.set()
     await world.scheduler.close()
     assert world.api.named("bind") == ["other", "slow"]
+
+
+@in_event_loop
+async def test_a_failure_that_is_written_late_never_hides_the_binding_after_it() -> None:
+    world = SchedulerWorld(make_node("small", SMALL))
+    world.api.errors["patch", "p"] = [ApiError(ApiStatus(500, "InternalError", "etcd is tired"))]
+    world.create(make_pod("p", requests=CPU))
+    world.attempt()
+    await turns()  # the patch waits for its second try
+    world.clock.pass_seconds(60)
+    world.node_watch.apply(make_node("a"))
+    assert world.attempt() == "p"
+    await world.scheduler.close()
+    assert [verb for verb, _, _ in world.api.written] == ["patch", "bind"]
+
+
+@in_event_loop
+async def test_a_failure_that_is_not_written_yet_is_dropped_once_the_pod_has_a_node() -> None:
+    world = SchedulerWorld(make_node("small", SMALL))
+    others = [make_pod(f"other{number}", requests=CPU) for number in range(MOST_REPORTS_AT_ONCE)]
+    world.api.slow, world.api.gate = {pod.metadata.name for pod in others}, asyncio.Event()
+    world.create(*others)
+    world.attempt_all()
+    await turns()  # all others are being written
+    world.create(make_pod("last", requests={"cpu": "2"}))
+    world.attempt_all()
+    world.clock.pass_seconds(60)
+    world.node_watch.apply(make_node("a", {"cpu": "2", "pods": "10"}))
+    world.attempt_all()
+    await turns()
+    assert world.api.named("bind") == ["last"]
+    world.api.gate.set()
+    await world.scheduler.close()
+    assert sorted(world.api.named("patch")) == sorted(world.api.slow)
 
 
 @in_event_loop
