@@ -120,10 +120,16 @@ class _Pods:
     def apply(self, obj: AnyPod) -> None:
         if obj.spec.node_name:
             self._apply_assigned(obj)
-        elif isinstance(obj, Pod) and self._profiles.has(obj.spec.scheduler_name):
+            return
+        # After a list, a pod may have the name of another one that is gone, and was of another scheduler or on a node.
+        before = self._assigned(key_of(obj))
+        if isinstance(obj, Pod) and self._profiles.has(obj.spec.scheduler_name):
             self._apply_pending(obj)
         else:
             self._store.apply(obj)
+            self._forget_pending("/".join(key_of(obj)))
+        if before is not None:
+            self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, before, None)
 
     def remove(self, key: Key) -> None:
         self._forget_pending("/".join(key))

@@ -214,12 +214,13 @@ class Scheduler:
             "cannot schedule a pod", extra={"pod": pod_name(pod), "reason": failure.reason, "why": failure.message}
         )
         latest = self._pending.get(info.key)
-        if latest is None:  # it is gone, or on a node after all
+        if latest is None or pod_uid(latest) != pod_uid(pod):  # it is gone, perhaps made again, or on a node after all
             self._queue.done(pod_uid(pod))
+            self._queue.nominator.remove(pod)
         else:
             info.pod = latest
             self._queue.add_unschedulable_if_not_present(info, self._queue.scheduling_cycle if cycle is None else cycle)
-        self._queue.nominator.add(info.pod, failure.nomination)
+            self._queue.nominator.add(latest, failure.nomination)
         self._record(
             pod_events.failed_scheduling(pod_reference(pod), failure.message, controller=pod.spec.scheduler_name)
         )

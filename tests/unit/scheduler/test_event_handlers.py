@@ -2,7 +2,7 @@
 
 import msgspec
 
-from extender_service.kube.types.core import Pod, PodStatus, ResourceList
+from extender_service.kube.types.core import ObjectMeta, Pod, PodStatus, ResourceList
 from tests.support.event_loop import in_event_loop
 from tests.support.objects import make_node, make_pod, watched
 from tests.support.scheduler_world import SchedulerWorld, on_node, whole
@@ -65,6 +65,23 @@ async def test_a_running_pod_that_ends_wakes_those_that_wait_for_its_room() -> N
     world.pod_watch.apply(watched(ended))
     assert world.where() == {"active": 1}
     await world.scheduler.close()
+
+
+@in_event_loop
+async def test_a_running_pod_whose_name_another_pod_has_after_a_list_wakes_those_that_wait_for_its_room() -> None:
+    world, _ = waiting()
+    world.create(make_pod("running", uid="another", requests={"cpu": "100"}))
+    assert world.where() == {"active": 2}
+    await world.scheduler.close()
+
+
+@in_event_loop
+async def test_a_pod_whose_name_a_pod_of_another_scheduler_has_after_a_list_leaves_the_queue() -> None:
+    world, pod = SchedulerWorld(make_node("a")), make_pod("p")
+    world.create(pod)
+    world.pod_watch.apply(watched(msgspec.structs.replace(pod, metadata=ObjectMeta("p", "default", uid="another"))))
+    assert world.where() == {}
+    assert len(world.pending) == 0
 
 
 @in_event_loop

@@ -177,6 +177,26 @@ async def test_a_binding_that_fails_frees_the_room_and_the_pod_is_tried_again() 
     assert world.api.named("bind") == ["p"]
 
 
+@pytest.mark.parametrize("uses_hints", [False, True])
+@in_event_loop
+async def test_the_failure_of_a_pod_that_was_made_again_leaves_the_new_pod_alone(uses_hints: bool) -> None:
+    world = SchedulerWorld(make_node("a"), uses_hints=uses_hints)
+    world.api.slow, world.api.gate = {"p"}, asyncio.Event()
+    world.create(make_pod("p"))
+    world.attempt()
+    await turns()  # its binding is under way
+    world.delete(make_pod("p"))
+    world.create(make_pod("p", uid="another"))
+    world.attempt()
+    world.api.errors["bind", "p"] = [ApiError(ApiStatus(409, "Conflict", "another UID"))]
+    world.api.gate.set()
+    await world.scheduler.close()
+    assert world.where() == {}
+    assert not list(world.queue._in_flight)
+    assert world.queue.nominator.node_of == {}
+    assert world.api.named("bind") == ["p"]
+
+
 @in_event_loop
 async def test_a_pod_whose_binding_was_applied_though_its_answer_was_lost_is_not_tried_again() -> None:
     world, pod = SchedulerWorld(make_node("a")), make_pod("p")
