@@ -73,10 +73,11 @@ def run_pre_enqueue(profile: Profile, pod: Pod) -> Status | None:
     for plugin in profile.pre_enqueue:
         try:
             status = guarded(plugin, "PreEnqueue", plugin.pre_enqueue, pod)
+            if status is not None:
+                require_answer(plugin, "PreEnqueue", wrong_status(status))
+                return status.given_by(plugin.name)
         except CycleError as failure:
             return Status(Code.ERROR, (str(failure),), plugin.name)
-        if status is not None:
-            return status.given_by(plugin.name)
     return None
 
 

@@ -192,10 +192,11 @@ class Scheduler:
         failure = preemption.failure
         try:
             await self._evictions.make_room(profile, pod, node_name, preemption.victims, lower)
-        except KubeError as error:
+        except Exception as error:
             log.exception("preemption failed", extra={"pod": pod_name(pod), "node": node_name})
             self._queue.nominator.remove(pod)
-            failed = msgspec.structs.replace(preemption.fit_error, post_filter=f"preemption: {words(error)}")
+            why = words(error) if isinstance(error, KubeError) else f"{type(error).__name__}: {error}"
+            failed = msgspec.structs.replace(preemption.fit_error, post_filter=f"preemption: {why}")
             failure = Failure.unfit(failed, nomination=None)
         else:
             self._metrics.preempted(len(preemption.victims))

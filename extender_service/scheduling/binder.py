@@ -112,6 +112,15 @@ class Binder:
         except asyncio.CancelledError as error:
             self._drop(placement)
             raise _failed(placement, error) from error
+        except Exception as error:
+            # A bug that one pod meets must not keep its place for good.
+            log.exception("a binding failed unexpectedly", extra={"pod": pod_name(placement.pod)})
+            why = f"{type(error).__name__}: {error}"
+            if reservation.has_reached_bind:
+                await self._resolve(placement, KubeError(why))
+            else:
+                self._drop(placement)
+                raise _failed(placement, why) from error
         reservation.finish()
         self._confirm(placement.uid, self._confirm_seconds)
 

@@ -25,6 +25,15 @@ def test_right_answers_are_taken() -> None:
         (wrong_names("node-1"), "str, not a Status, the names of nodes or None"),
         (wrong_names(True), "bool, not a Status, the names of nodes or None"),
         (wrong_status(True), "bool, not a Status or None"),
+        (wrong_status(Status("no")), "a Status whose code is str, not a Code"),  # type: ignore[arg-type]
+        (
+            wrong_status(Status(Code.UNSCHEDULABLE, "no")),  # type: ignore[arg-type]
+            "a Status whose reasons are 'no', not a tuple of texts",
+        ),
+        (
+            wrong_status(Status(Code.UNSCHEDULABLE, (1,))),  # type: ignore[arg-type]
+            "a Status whose reasons are (1,), not a tuple of texts",
+        ),
         (wrong_status(Status(Code.SUCCESS)), "Status(Code.SUCCESS): return None instead"),
         (wrong_permit((Status(Code.SUCCESS), 0.0)), "Status(Code.SUCCESS): return None instead"),
         (wrong_permit(None), "NoneType, not a Status or None, and seconds"),

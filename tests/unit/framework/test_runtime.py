@@ -311,6 +311,13 @@ def test_a_plugin_that_fails_keeps_a_pod_out_of_the_queue() -> None:
     assert status == Status(Code.ERROR, ('running PreEnqueue plugin "A": RuntimeError: broken',), "A")
 
 
+def test_a_plugin_that_returns_nonsense_keeps_a_pod_out_of_the_queue() -> None:
+    nonsense: Any = {"a"}
+    status = run_pre_enqueue(Profile("s", {"preEnqueue": [(Gate("A", nonsense), 0)]}), POD)
+    text = 'running PreEnqueue plugin "A": it returned set, not a Status or None'
+    assert status == Status(Code.ERROR, (text,), "A")
+
+
 # Score and choice.
 
 

@@ -12,6 +12,7 @@ from extender_service.framework.status import Code, Status, unschedulable
 from extender_service.kube.api_errors import ApiError, ApiStatus, UnreachableError
 from extender_service.kube.types.core import Pod, PodCondition, PodStatus, ResourceList
 from extender_service.scheduler.failure_reports import MOST_REPORTS_AT_ONCE
+from extender_service.scheduling.binding_cycle import BindingCycle
 from tests.support.event_loop import in_event_loop
 from tests.support.objects import make_node, make_pod
 from tests.support.scheduler_world import SchedulerWorld, turns
@@ -291,6 +292,61 @@ async def test_a_bug_that_one_pod_meets_does_not_stop_the_others(monkeypatch: py
     assert world.api.named("bind") == ["other"]
     assert [event.note for event in world.events if event.regarding.name == "unlucky"] == ["ZeroDivisionError: a bug"]
     assert world.where() == {"backoff": 1}
+
+
+@in_event_loop
+async def test_a_bug_that_a_binding_meets_costs_the_pod_neither_its_turn_nor_its_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world, pod = SchedulerWorld(make_node("a")), make_pod("p")
+
+    async def buggy(_cycle: BindingCycle) -> None:
+        raise IndexError("a bug")
+
+    world.create(pod)
+    with monkeypatch.context() as patched:
+        patched.setattr(BindingCycle, "_wait_on_permit", buggy)
+        world.attempt()
+        await world.scheduler.close()
+    assert (world.where(), world.place_of(pod)) == ({"backoff": 1}, "")
+    assert world.events[0].note == "binding default/p to a: IndexError: a bug"
+
+
+@in_event_loop
+async def test_a_bug_after_a_pod_was_bound_leaves_it_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, pod = SchedulerWorld(make_node("a")), make_pod("p")
+    bind_pod = world.api.bind_pod
+
+    async def buggy(namespace: str, name: str, uid: str, node_name: str) -> None:
+        await bind_pod(namespace, name, uid, node_name)
+        raise asyncio.InvalidStateError("a bug")
+
+    async def without_guard(plugin: object, point: str, method: Any, *args: object) -> object:
+        return await method(*args)
+
+    monkeypatch.setattr(world.api, "bind_pod", buggy)
+    monkeypatch.setattr("extender_service.scheduling.binding_cycle.awaited", without_guard)
+    world.create(pod)
+    world.attempt()
+    await world.scheduler.close()
+    assert (world.where(), world.place_of(pod)) == ({}, "a")
+    assert world.notes(pod) == ["Scheduled"]
+
+
+@in_event_loop
+async def test_a_bug_that_preemption_meets_undoes_the_nomination(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = SchedulerWorld(make_node("a"))
+
+    async def buggy(namespace: str, name: str, uid: str) -> None:
+        raise IndexError("a bug")
+
+    monkeypatch.setattr(world.api, "delete_pod", buggy)
+    world.create(make_pod("low", "a", requests=CPU), important("high"))
+    world.attempt()
+    await world.scheduler.close()
+    assert world.where() == {"unschedulable": 1}
+    assert "preemption: IndexError: a bug" in world.events[-1].note
+    assert not list(world.queue.nominator.on_nodes())
 
 
 @in_event_loop
