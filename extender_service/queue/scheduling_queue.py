@@ -45,6 +45,7 @@ from extender_service.queue.pod_backoff import DEFAULT_BACKOFF, PodBackoff
 from extender_service.queue.pod_update import is_pod_updated
 from extender_service.queue.pre_checks import PreCheck
 from extender_service.queue.queue_metrics import QueueMetrics
+from extender_service.queue.queue_order import queue_order
 from extender_service.queue.queued_pod import NO_PLUGINS, QueuedPodInfo, QueueEntry
 from extender_service.queue.unschedulable_pods import UnschedulablePods, is_frozen
 from extender_service.seams import Clock
@@ -96,7 +97,7 @@ class SchedulingQueue:
         self._uses_hints = uses_hints
         self._backoff = backoff
         self._max_in_unschedulable_seconds = max_in_unschedulable_seconds
-        order = next(iter(profiles.values())).queue_sort[0].sort_key
+        order = queue_order(next(iter(profiles.values())).queue_sort[0])
         self._active: KeyedHeap[QueuedPodInfo] = KeyedHeap(order)
         self._backing_off: KeyedHeap[QueuedPodInfo] = KeyedHeap(backoff.end)
         self._unschedulable = UnschedulablePods(hints)
