@@ -35,7 +35,8 @@ class _Order:
         if kind not in self._logged:
             self._logged.add(kind)
             log.error(
-                "a QueueSort plugin failed, so pods are tried in another order; later failures of this kind are not logged",
+                "a QueueSort plugin failed, so pods are tried in another order; later failures of this kind are not "
+                "logged",
                 exc_info=error,
                 extra={"plugin": self._plugin.name, "kind": kind},
             )

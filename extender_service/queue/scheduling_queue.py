@@ -102,6 +102,7 @@ class SchedulingQueue:
         self._backing_off: KeyedHeap[QueuedPodInfo] = KeyedHeap(backoff.end)
         self._unschedulable = UnschedulablePods(hints)
         self._in_flight = InFlightEvents()
+        self._held: set[str] = set()
         self._scheduling_cycle = 0
         # The cycle in which the last event came that some plugin registered.
         self._move_request_cycle = -1
@@ -124,6 +125,8 @@ class SchedulingQueue:
         """
         if self._uses_hints and pod_uid(new) in self._in_flight:
             self._in_flight.record(UNSCHEDULED_POD_UPDATE, old, new)
+            return
+        if pod_uid(new) in self._held:
             return
         key = pod_name(old)
         for heap in (self._active, self._backing_off):
@@ -229,6 +232,20 @@ class SchedulingQueue:
             return True
         finally:
             self._in_flight.done(uid)
+
+    def hold(self, pod: Pod) -> None:
+        """Do not queue a pod in flight once more when it changes, until `release`.
+
+        For attempts that wait for the API server, which in kube-scheduler end at once: a second attempt at the same
+        time would preempt again.
+        """
+        self._held.add(pod_uid(pod))
+
+    def release(self, pod: Pod, latest: Pod | None) -> None:
+        """End `hold`, once the pod has come back: take in how it has changed meanwhile. None if it is gone."""
+        self._held.discard(pod_uid(pod))
+        if latest is not None and latest.metadata.resource_version != pod.metadata.resource_version:
+            self.update(pod, latest)
 
     def activate(self, pods: Iterable[Pod]) -> None:
         """Make pods active that back off or are unschedulable; others stay where they are."""

@@ -131,6 +131,7 @@ class Scheduler:
                 self._start(self._bind(info, pod, placement))
             case Preemption() as preemption:
                 self._queue.nominator.add(pod, preemption.node_name)
+                self._queue.hold(pod)
                 self._start(self._make_room(info, pod, profile, preemption, cycle))
             case Failure() as failure:
                 self._fail(info, pod, failure)
@@ -178,7 +179,7 @@ class Scheduler:
     async def _make_room(
         self, info: QueuedPodInfo, pod: Pod, profile: Profile, preemption: Preemption, cycle: int
     ) -> None:
-        """Delete the victims. Until that is answered, the pod is in flight, so no second attempt preempts more.
+        """Delete the victims. Until that is answered, the pod is in flight and held: no second attempt preempts more.
 
         `cycle` is the queue's when the pod was popped: a victim's end since then is worth another attempt, though other
         pods were popped meanwhile.
@@ -201,6 +202,8 @@ class Scheduler:
         else:
             self._metrics.preempted(len(preemption.victims))
         self._fail(info, pod, failure, cycle)
+        latest = self._pending.get(info.key)
+        self._queue.release(pod, latest if latest is not None and pod_uid(latest) == pod_uid(pod) else None)
 
     def _fail(self, info: QueuedPodInfo, pod: Pod, failure: Failure, cycle: int | None = None) -> None:
         """Queue a pod again, and report why its attempt failed (handleSchedulingFailure).

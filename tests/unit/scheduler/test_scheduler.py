@@ -275,6 +275,27 @@ async def test_a_victim_that_ends_before_its_deletion_is_answered_wakes_the_pod_
     assert world.api.named("bind") == ["p"]
 
 
+@pytest.mark.parametrize(("uses_hints", "queue"), [(False, "backoff"), (True, "unschedulable")])
+@in_event_loop
+async def test_a_pod_that_changes_while_its_victims_are_deleted_preempts_no_more(uses_hints: bool, queue: str) -> None:
+    world = SchedulerWorld(make_node("a"), make_node("b"), uses_hints=uses_hints)
+    world.api.slow, world.api.gate = {"low-a", "low-b"}, asyncio.Event()
+    world.create(make_pod("low-a", "a", requests=CPU), make_pod("low-b", "b", requests=CPU))
+    pod = important("high")
+    world.create(pod)
+    world.attempt()
+    await turns()
+    metadata = msgspec.structs.replace(pod.metadata, resource_version="2", labels={"team": "a"})
+    world.create(msgspec.structs.replace(pod, metadata=metadata))
+    assert world.attempt_all() == []
+    world.api.gate.set()
+    await world.scheduler.close()
+    assert len(world.api.named("delete")) == 1
+    assert world.where() == {queue: 1}  # it has changed: a reason to try again, unless hints say that no label helps
+    [entry] = world.queue.entries()
+    assert entry.info.pod.metadata.labels == {"team": "a"}
+
+
 @in_event_loop
 async def test_a_bug_that_one_pod_meets_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     world, pod = SchedulerWorld(make_node("a")), make_pod("unlucky")
