@@ -68,6 +68,8 @@ class SecureListener:
     def __init__(self, options: ScheduleOptions) -> None:
         """Open the socket and read the certificates. Raises StartError."""
         self._options = options
+        _require_authorities("--client-ca-file", options.authentication.client_ca_file)
+        _require_authorities("--requestheader-client-ca-file", options.authentication.request_header_ca_file)
         self._refused = Refusals()
         self._certificates = _certificates(options.serving, self._refused)
         self._socket = _listen(options.serving)
@@ -205,6 +207,18 @@ class _KnownAuthorities:
         self._certificates.invite("\n".join(filter(None, (clients, proxies))))
         authorities = ClientAuthorities(certificates_of(clients), certificates_of(proxies), headers)
         self._authenticator.authorities = authorities
+
+
+def _require_authorities(option: str, file: Path | None) -> None:
+    """Raise StartError if a file that is given has no certificate: callers would be refused without a reason."""
+    if file is None:
+        return
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_verify_locations(cadata=file.read_text())
+    except (ssl.SSLError, ValueError) as error:
+        raise StartError(f"{option}: {file} has no PEM certificate") from error
+    except OSError as error:
+        raise StartError(f"{option}: {file}: {error.strerror}") from error
 
 
 def _text(file: Path | None) -> str:

@@ -17,7 +17,6 @@ WITHOUT = {
     "command/options.py": TYPES,
     "command/probes.py": "command/test_serve.py and tests/e2e/operation/test_tls.py",
     "command/election.py": "scheduler/test_leader_election.py and tests/e2e/scheduler/test_failover.py",
-    "command/secure_server.py": "tests/e2e/scheduler/test_secure_serving.py",
     "command/start_error.py": TYPES,
     "config/checks.py": "config/test_golden.py",
     "config/defaulting.py": "config/test_golden.py",
