@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable
+from functools import lru_cache
 
 import msgspec
 
@@ -55,7 +56,7 @@ def fit_error_of(decision: Decision, nodes: int, also_blamed: Collection[str] = 
             reasons[reason] += len(positions)
     blamed = _blamed(statuses)
     plugins = blamed.plugins.union(decision.pre_filter.restricting, also_blamed)
-    return FitError(nodes, reasons, plugins, blamed.pending)
+    return FitError(nodes, reasons, _shared(plugins), blamed.pending)
 
 
 def rejected_on_one_node(status: Status) -> FitError:
@@ -73,4 +74,10 @@ def _blamed(statuses: Iterable[Status]) -> _Blamed:
     """Return the plugins of rejections (Diagnosis.AddPluginStatus)."""
     named = [status for status in statuses if status.plugin and status.is_rejection]
     pending = frozenset(status.plugin for status in named if status.code == Code.PENDING)
-    return _Blamed(frozenset(status.plugin for status in named), pending)
+    return _Blamed(_shared(frozenset(status.plugin for status in named)), _shared(pending))
+
+
+@lru_cache(maxsize=256)
+def _shared(plugins: frozenset[str]) -> frozenset[str]:
+    """Return an equal set that was returned before, if there is one: each pod that waits keeps its plugins."""
+    return plugins

@@ -461,3 +461,15 @@ async def test_the_loop_places_all_pods_and_ends_when_the_queue_is_closed(count:
     await running
     await world.scheduler.close()
     assert sorted(world.api.named("bind")) == sorted(f"p{number}" for number in range(count))
+
+
+@in_event_loop
+async def test_thousands_of_pods_that_wait_for_the_same_plugins_share_the_sets_of_them() -> None:
+    world = SchedulerWorld(make_node("small", SMALL))
+    world.create(make_pod("p", requests=CPU), make_pod("q", requests=CPU))
+    world.attempt_all()
+    await world.scheduler.close()
+    first, second = (entry.info for entry in world.queue.entries())
+    assert first.unschedulable_plugins == {"NodeResourcesFit"}
+    assert first.unschedulable_plugins is second.unschedulable_plugins
+    assert first.pending_plugins is second.pending_plugins
