@@ -262,15 +262,17 @@ def test_hostile_keys_take_no_more_than_the_bound(name: str, way: int) -> None:
     assert all(size.size_bytes <= size.most_bytes for size in caches.caches())
 
 
-# What these keep is as much as this program has: a model of each type, the page, a decoder of each struct.
+# What these keep is as much as this program has: a model of each type, the page, a decoder of each struct, sets of the
+# plugins that are configured.
 KEYED_BY_THE_PROGRAM = {
     "config/known_gates.py",
     "config/strict_objects.py",
     "extender/docs_page.py",
     "kube/parsing/known_fields.py",
+    "scheduler/fit_error.py",
 }
 # Tables that their writer updates, in an order that a dict would be slow to give.
-ORDERED_TABLES = {"queue/in_flight_events.py"}
+ORDERED_TABLES = {"queue/in_flight_events.py", "scheduler/failure_reports.py"}
 
 
 def test_no_other_module_makes_a_cache_of_its_own() -> None:
