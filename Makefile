@@ -9,6 +9,7 @@
 # make faults   let watches fail in every way against a real API server, 20 times each: half an hour (TIMES=N)
 # make restarts kill the API server and start it again, 50 times under load: ten minutes (TIMES=N)
 # make lag      let watches be late in every setting while room is made for pods, 20 times each: hours (TIMES=N)
+# make lag-churn  let a cluster churn while watches are late and the API server is restarted: 20 minutes (MINUTES=N)
 # make fuzz     send 100,000 generated requests and check each answer: ten minutes (REQUESTS=N)
 # make hostile  attack the service while an ordinary caller waits: five minutes
 # make hints    compare the queueing hints with kube-scheduler's on 20,000 pairs of objects: a minute (PAIRS=N)
@@ -23,7 +24,7 @@
 UV := scripts/uv
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-lowest check audit sbom mutants conformance faults restarts lag fuzz hints hostile queue \
+.PHONY: help run test test-lowest check audit sbom mutants conformance faults restarts lag lag-churn fuzz hints hostile queue \
 	sampling beside soak fix openapi bench
 
 help:
@@ -79,6 +80,9 @@ restarts:
 
 lag:
 	$(UV) run --frozen python -m tests.lag --times $(or $(TIMES),20)
+
+lag-churn:
+	$(UV) run --frozen python -m tests.lag.churn --minutes $(or $(MINUTES),10)
 
 fuzz:
 	$(UV) run --frozen --group fuzz python -m tests.fuzz --requests $(or $(REQUESTS),100000) --covering-seconds 60

@@ -4,8 +4,8 @@
     with FaultyProxy(control_plane, lag) as proxy:
         Service(directory, proxy.kubeconfig)
 
-As with a watch cache that is behind, a watch that is opened again shows an event no sooner, and ends on time. Lists,
-reads and writes are as current as ever.
+As with a watch cache that is behind, a watch that is opened again shows an event no sooner, and ends on time. Errors,
+lists, reads and writes are as current as ever.
 """
 
 import asyncio
@@ -15,6 +15,8 @@ from tests.e2e.support.faulty_proxy import Exchange, HangUpError, lines_of
 
 # Events that the proxy still knows when it has seen them first; tests make far fewer within any lag.
 _MOST_EVENTS = 100_000
+# The last event of a watch that failed, such as one of a version that is too old.
+_ERROR = b'{"type":"ERROR"'
 
 
 class LaggingWatches:
@@ -32,9 +34,17 @@ class LaggingWatches:
         late: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
         async with exchange.ask() as response:
             await exchange.start(response.status_code, response.headers.raw)
+            if response.is_error:
+                await exchange.send(await response.aread())
+                await exchange.end()
+                return
             sending = asyncio.create_task(_send(exchange, late))
             try:
                 async for line in lines_of(response):
+                    if line.startswith(_ERROR):
+                        sending.cancel()
+                        await exchange.send(line)
+                        break
                     late.put_nowait((self._due_at(line), line))
                     if sending.done():
                         raise HangUpError
