@@ -6,6 +6,7 @@ log says so.
 
 import argparse
 import ipaddress
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -390,9 +391,12 @@ def _whole(text: str) -> int:
 
 def _number(text: str) -> float:
     try:
-        return float(text)
+        number = float(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+        number = math.nan
+    if not math.isfinite(number):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number")
+    return number
 
 
 _KINDS: Final[Mapping[str, Callable[[str], Any]]] = {

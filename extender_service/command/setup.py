@@ -72,7 +72,10 @@ class Setup:
     def client_limit(self) -> TokenBucket | None:
         """Make what limits requests to the API server, for one client, None if qps is negative."""
         connection = self.config.client_connection
-        return None if connection.qps < 0 else TokenBucket(connection.qps, connection.burst)
+        if connection.qps < 0:
+            return None
+        # 0, which only flags can set, stands for client-go's own defaults (client-go's rest/config.go).
+        return TokenBucket(connection.qps or 5.0, connection.burst or 10)
 
     def profiles(self, cluster: Cluster, api: API) -> dict[str, Profile]:
         """Return the profiles by scheduler name. Their plugins write to `api`. Raises StartError."""
@@ -82,5 +85,7 @@ class Setup:
             raise self._refused(error) from error
 
     def _refused(self, error: ConfigError) -> StartError:
-        """Return the configuration's problems, one a line, each with the file."""
-        return StartError(f"--config: {ConfigError(error.problems, str(self._file or ''))}")
+        """Return the configuration's problems, one a line, each with the file. Without one, flags have caused them."""
+        if self._file is None:
+            return StartError(str(error))
+        return StartError(f"--config: {ConfigError(error.problems, str(self._file))}")

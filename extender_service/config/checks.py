@@ -75,6 +75,10 @@ def _check_leader_election(election: LeaderElectionConfiguration) -> Iterator[Pr
     if election.resource_lock != "leases":
         detail = 'resourceLock value must be "leases"'
         yield invalid("leaderElection.resourceLock", election.resource_lock, detail)
+    if not election.resource_namespace:
+        yield required("leaderElection.resourceNamespace", "resourceNamespace is required")
+    if not election.resource_name:
+        yield required("leaderElection.resourceName", "resourceName is required")
 
 
 def _check_profile(profile: KubeSchedulerProfile, path: str, rules: Rules) -> Iterator[Problem]:

@@ -1,5 +1,7 @@
+import asyncio
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -117,6 +119,26 @@ def test_an_election_is_the_default(scheduled: Scheduled, flag: str, expected: b
     assert configured(options).leader_election.leader_elect is expected
 
 
+@pytest.mark.parametrize("field", ["resourceName", "resourceNamespace"])
+def test_a_lease_needs_a_name_and_a_namespace(scheduled: Scheduled, field: str) -> None:
+    flag = {"resourceName": "--leader-elect-resource-name=", "resourceNamespace": "--leader-elect-resource-namespace="}
+    with pytest.raises(StartError) as error:
+        configured(scheduled(flag[field]))
+    assert str(error.value) == f"leaderElection.{field}: Required value: {field} is required"
+
+
+def test_a_rate_of_zero_is_that_of_client_go(scheduled: Scheduled) -> None:
+    options = scheduled("--kube-api-qps=0", "--kube-api-burst=0")
+    change = partial(options.flags.change, has_file=False)
+    limit = Setup(None, [], change=change).client_limit()
+    assert limit is not None
+
+    async def taken() -> list[bool]:
+        return [await asyncio.wait_for(limit.take(), 5) > 0 for _ in range(11)]
+
+    assert asyncio.run(taken()) == [False] * 10 + [True]
+
+
 def test_times_that_do_not_fit_are_refused_as_those_of_a_file(scheduled: Scheduled) -> None:
     with pytest.raises(StartError, match=r"leaderElection\.leaseDuration"):
         configured(scheduled("--leader-elect-lease-duration=5s"))
@@ -157,6 +179,8 @@ def test_flags_without_a_meaning_here_are_accepted_and_named(scheduled: Schedule
         ("--secure-port=70000", "argument --secure-port: '70000' is not a port: give a number from 0 to 65535"),
         ("--bind-address=host", "argument --bind-address: 'host' is not an IP address"),
         ("--leader-elect=maybe", "argument --leader-elect: 'maybe' is neither true nor false"),
+        ("--kube-api-qps=nan", "argument --kube-api-qps: 'nan' is not a number"),
+        ("--kube-api-qps=inf", "argument --kube-api-qps: 'inf' is not a number"),
         ("--leader-elect-retry-period=2", "argument --leader-elect-retry-period: missing unit in duration"),
         ("--kube-api-burst=x", "argument --kube-api-burst: 'x' is not a whole number"),
     ],
