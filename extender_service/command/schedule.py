@@ -60,8 +60,10 @@ from extender_service.scheduling.engine import Engine
 
 log = logging.getLogger(__name__)
 
-# How long the writes under way may take after SIGTERM, and then the events. Meanwhile no other replica leads.
+# How long the writes under way may take after SIGTERM, then what follows from their answers, and then the events.
+# Meanwhile no other replica leads.
 _GRACE_SECONDS = 10.0
+_AFTERMATH_SECONDS = 0.1
 _EVENTS_SECONDS = 1.0
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -132,7 +134,7 @@ async def _schedule(options: ScheduleOptions, setup: Setup) -> None:
             for extender, to_it in zip(extenders, _posts(extenders), strict=True)
         ]
         events = EventRecorder(events_client, names[0], limit=setup.client_limit())
-        program = _Program(options, setup, cluster, api_server, events, candidacy, listener, Extenders(clients))
+        program = _Program(options, setup, cluster, client, api_server, events, candidacy, listener, Extenders(clients))
         await program.run()
     log.info("stopped")
 
@@ -153,6 +155,7 @@ class _Program:
         options: ScheduleOptions,
         setup: Setup,
         cluster: Cluster,
+        client: KubeClient,
         api_server: ApiServer,
         events: EventRecorder,
         candidacy: Candidacy,
@@ -160,6 +163,8 @@ class _Program:
         extenders: Extenders,
     ) -> None:
         self._setup = setup
+        self._client = client
+        self._extenders = extenders
         self._cluster = cluster
         self._api_server = api_server
         self._events = events
@@ -255,11 +260,18 @@ class _Program:
         self._is_synced = True
 
     async def _work(self) -> None:
-        await self._scheduler.run()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_GRACE_SECONDS):
-                await self._scheduler.finish_writes()
-        await self._events.drain(_EVENTS_SECONDS)
+        try:
+            await self._scheduler.run()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_GRACE_SECONDS):
+                    await self._client.finish_writes()
+            # Thousands of others may wait for their turn. What extenders bind, the client does not know.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_GRACE_SECONDS if self._extenders else _AFTERMATH_SECONDS):
+                    await self._scheduler.finish_writes()
+            await self._events.drain(_EVENTS_SECONDS)
+        finally:
+            await self._scheduler.abandon()
 
 
 async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:

@@ -18,7 +18,7 @@ from extender_service.scheduler.eviction import PodApi
 from extender_service.scheduler.failure import Failure
 from extender_service.scheduler.pod_lister import PodLister
 from extender_service.scheduler.pod_status import failure_patch
-from extender_service.scheduler.pod_writes import PodWrites
+from extender_service.scheduler.pod_writes import PodWrites, cancelled
 from extender_service.seams import WallClock
 
 # A second of the client's default rate (clientConnection.qps).
@@ -72,6 +72,11 @@ class FailureReports:
         """Wait until all reports are written."""
         while self._writers:
             await asyncio.wait(self._writers)
+
+    async def abandon(self) -> None:
+        """Drop all that is not written yet, and cancel what is being written."""
+        self._waiting.clear()
+        await cancelled([*self._writers])
 
     async def _write_all(self) -> None:
         while self._waiting:

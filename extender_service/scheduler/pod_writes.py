@@ -6,7 +6,7 @@ binding that came after it.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import Final
 
 from extender_service.kube.api_errors import ApiError, KubeError, UnreachableError
@@ -52,6 +52,11 @@ class PodWrites:
         while self._last:
             await asyncio.wait(list(self._last.values()))
 
+    async def abandon(self) -> None:
+        """Cancel the writes that are left."""
+        while self._last:
+            await cancelled(list(self._last.values()))
+
     async def _after(self, before: asyncio.Task[None] | None, write: Write) -> None:
         if before is not None:
             await asyncio.wait([before])
@@ -72,6 +77,13 @@ class PodWrites:
             del self._last[uid]
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("cannot update a pod", extra={"pod": name, "error": str(error)})
+
+
+async def cancelled(tasks: Collection[asyncio.Task[None]]) -> None:
+    """Cancel tasks, and wait for their end."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _is_worth_retrying(error: KubeError) -> bool:

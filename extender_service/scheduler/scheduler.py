@@ -34,7 +34,7 @@ from extender_service.scheduler.eviction import Evictions, PodApi
 from extender_service.scheduler.failure import SCHEDULER_ERROR, UNSCHEDULABLE, Failure, words
 from extender_service.scheduler.failure_reports import FailureReports
 from extender_service.scheduler.pod_lister import PodLister
-from extender_service.scheduler.pod_writes import PodWrites
+from extender_service.scheduler.pod_writes import PodWrites, cancelled
 from extender_service.scheduling import pod_events
 from extender_service.scheduling.binder import BindError
 from extender_service.scheduling.engine import Engine
@@ -112,6 +112,13 @@ class Scheduler:
         self._reports.forget_all()
         await self._engine.binder.finish_bindings()
         await self._writes.close()
+
+    async def abandon(self) -> None:
+        """Cancel all that is under way, as the process ends: the next leader decides about these pods."""
+        await cancelled([*self._background])
+        await self._reports.abandon()
+        await self._writes.abandon()
+        await self._engine.binder.close(0)
 
     async def schedule_one(self, info: QueuedPodInfo) -> None:
         """Attempt to schedule a pod that was popped."""

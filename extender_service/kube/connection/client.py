@@ -95,6 +95,9 @@ class KubeClient:
         most_reads = max(1, most_requests // 5)
         self._reads = asyncio.Semaphore(most_reads)
         self._writes = asyncio.Semaphore(max(1, most_requests - most_reads))
+        self._sent_writes = 0
+        self._all_answered = asyncio.Event()
+        self._is_finishing = False
 
     async def __aenter__(self) -> Self:
         return self
@@ -103,6 +106,15 @@ class KubeClient:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._connections.close()
+
+    async def finish_writes(self) -> None:
+        """Send no write from now on, and return once all writes that were sent are answered.
+
+        A write that is not sent yet, or is asked for later, waits until its task is cancelled: the process ends.
+        """
+        self._is_finishing = True
+        while self._sent_writes:
+            await self._all_answered.wait()
 
     async def list_pages(
         self,
@@ -238,11 +250,26 @@ class KubeClient:
         is_read = method == "GET"
         if self._limit is not None and (waited_seconds := await self._limit.take()) > _LONG_WAIT_SECONDS:
             self._log_throttling(waited_seconds, method, path)
-        async with self._reads if is_read else self._writes:
-            if not is_read and self._refuse_writes is not None and (why := self._refuse_writes()) is not None:
+        if is_read:
+            async with self._reads:
+                return await self._ask(method, path, content, content_type)
+        async with self._writes:
+            if self._is_finishing:
+                await asyncio.Future()
+            if self._refuse_writes is not None and (why := self._refuse_writes()) is not None:
                 raise KubeError(f"not sent: {why}")
-            async with self._answer(method, path, content=content, content_type=content_type) as response:
-                return await _read(response)
+            self._sent_writes += 1
+            self._all_answered.clear()
+            try:
+                return await self._ask(method, path, content, content_type)
+            finally:
+                self._sent_writes -= 1
+                if not self._sent_writes:
+                    self._all_answered.set()
+
+    async def _ask(self, method: str, path: str, content: bytes | None, content_type: str) -> bytes:
+        async with self._answer(method, path, content=content, content_type=content_type) as response:
+            return await _read(response)
 
     def _log_throttling(self, seconds: float, method: str, path: str) -> None:
         now = self._clock()

@@ -1,6 +1,7 @@
 """The loop: what becomes of a pod that is popped, and what it leaves behind."""
 
 import asyncio
+import logging
 from typing import Any, ClassVar
 
 import msgspec
@@ -473,3 +474,21 @@ async def test_thousands_of_pods_that_wait_for_the_same_plugins_share_the_sets_o
     assert first.unschedulable_plugins == {"NodeResourcesFit"}
     assert first.unschedulable_plugins is second.unschedulable_plugins
     assert first.pending_plugins is second.pending_plugins
+
+
+@in_event_loop
+async def test_what_is_under_way_at_the_end_of_the_process_ends_without_a_word(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = SchedulerWorld(make_node("a", {"cpu": "8", "pods": "10"}), make_node("small", SMALL))
+    world.api.slow, world.api.gate = {"bound", "refused", "low"}, asyncio.Event()
+    world.create(make_pod("low", "a", requests=CPU), make_pod("bound", requests=CPU))
+    world.attempt()
+    world.create(important("high"), make_pod("refused", requests={"cpu": "100"}))
+    world.attempt_all()
+    await turns()
+    events = len(world.events)
+    await world.scheduler.abandon()
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+    assert (world.scheduler.under_way, len(world.events), world.api.written) == (0, events, [])
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]

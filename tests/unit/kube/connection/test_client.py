@@ -320,6 +320,38 @@ def test_a_write_that_must_not_be_sent_any_more_is_not_repeated() -> None:
     PuttingOff().call(CALLS["get"], refuse_writes=lambda: "another leads")
 
 
+def test_at_the_end_writes_that_were_sent_are_answered_and_no_other_is_sent() -> None:
+    requests: list[str] = []
+    go_on = asyncio.Event()
+
+    async def handler(request: Request, response: Response) -> None:
+        requests.append(request.method)
+        if request.method != "GET":
+            await go_on.wait()
+        await response.send_json(200, POD)
+
+    async def main() -> None:
+        limit = TokenBucket(0.1, 1)
+        async with http_server(handler) as url, KubeClient(load_credentials(master=url), limit=limit) as client:
+            sent = asyncio.ensure_future(CALLS["bind"](client))
+            while not requests:
+                await asyncio.sleep(0.001)
+            waits = asyncio.ensure_future(CALLS["delete"](client))  # for its turn, at the rate of the limit
+            finished = asyncio.create_task(client.finish_writes())
+            await asyncio.sleep(0.01)
+            assert not finished.done()
+            go_on.set()
+            await finished
+            assert (sent.done(), waits.done()) == (True, False)
+            waits.cancel()
+            late = asyncio.ensure_future(CALLS["bind"](client))
+            await asyncio.wait([waits, late], timeout=0.05)
+            late.cancel()
+
+    asyncio.run(main())
+    assert requests == ["POST"]
+
+
 def test_a_write_is_not_sent_if_it_must_not_be_by_the_time_that_its_connection_is_open() -> None:
     requests: list[Request] = []
     is_allowed = True
