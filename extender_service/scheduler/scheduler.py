@@ -163,14 +163,14 @@ class Scheduler:
         try:
             await self._engine.bind(placement)
         except BindError as error:
-            self._fail_binding(info, pod, Failure.of(error))
-        else:
-            log.info("bound a pod", extra={"pod": pod_name(pod), "node": placement.node_name})
-            self._record(
-                pod_events.scheduled(pod_reference(pod), placement.node_name, controller=pod.spec.scheduler_name)
-            )
-            self._metrics.scheduled(info)
-            self._queue.done(pod_uid(pod))
+            # A pod that may be bound must not be queued: it would be skipped, and then be in no queue.
+            if not await self._engine.binder.find_out(placement):
+                self._fail_binding(info, pod, Failure.of(error))
+                return
+        log.info("bound a pod", extra={"pod": pod_name(pod), "node": placement.node_name})
+        self._record(pod_events.scheduled(pod_reference(pod), placement.node_name, controller=pod.spec.scheduler_name))
+        self._metrics.scheduled(info)
+        self._queue.done(pod_uid(pod))
 
     def _fail_binding(self, info: QueuedPodInfo, pod: Pod, failure: Failure) -> None:
         """Let other pods have the room that is free again, and queue the pod again (handleBindingCycleError)."""

@@ -182,6 +182,27 @@ class Binder:
             self._drop(placement)
         return bound_to or None
 
+    async def find_out(self, placement: Placement) -> bool:
+        """Return whether a pod is bound to its node whose binding has failed; it counts there until that is known.
+
+        Most failures say that it is not. Where neither the answer to the binding nor the pod could be read, the pod is
+        read until it can be.
+        """
+        while self._cluster.placements.get(placement.uid) is placement:
+            if (confirming := self._confirming.get(placement.uid)) is not None:
+                confirming.cancel()
+            await asyncio.sleep(RETRY_SECONDS)
+            with suppress(BindError):
+                if await self.read_back(placement) == placement.node_name:
+                    break
+        if self._cluster.placements.get(placement.uid) is placement:
+            self._confirm(placement.uid, self._confirm_seconds)
+        elif self.shown_on(placement.uid) != placement.node_name:
+            return False
+        if placement.reservation is not None:
+            placement.reservation.finish()
+        return True
+
     def shown_on(self, uid: str) -> str | None:
         """Return the node on which the watch shows the pod, None if on none."""
         known = self._cluster.pod(uid)

@@ -492,3 +492,37 @@ async def test_what_is_under_way_at_the_end_of_the_process_ends_without_a_word(
     assert asyncio.all_tasks() == {asyncio.current_task()}
     assert (world.scheduler.under_way, len(world.events), world.api.written) == (0, events, [])
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+@pytest.mark.parametrize("is_applied", [False, True])
+@in_event_loop
+async def test_a_pod_whose_binding_and_reading_fail_is_not_lost(
+    is_applied: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("extender_service.scheduling.binder.RETRY_SECONDS", 0.01)
+    world, pod = SchedulerWorld(make_node("a")), make_pod("p")
+    get_pod, reads = world.api.get_pod, []
+
+    async def down(namespace: str, name: str, *_: str) -> Pod | None:
+        reads.append(name)
+        if is_applied:
+            world.api.pods[namespace, name] = make_pod("p", "a")
+        raise UnreachableError("the API server restarts")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(world.api, "get_pod", down)
+        patched.setattr(world.api, "bind_pod", down)
+        world.create(pod)
+        world.attempt()
+        while len(reads) < 4:
+            await asyncio.sleep(0.01)
+        world.clock.pass_seconds(60)
+        world.queue.flush_backoff_completed()
+        assert world.attempt_all() == []
+        assert (world.place_of(pod), world.notes(pod)) == ("a", [])
+    assert world.api.get_pod == get_pod
+    await world.scheduler.close()
+    if is_applied:
+        assert (world.where(), world.place_of(pod), world.notes(pod)) == ({}, "a", ["Scheduled"])
+    else:
+        assert (world.where(), world.place_of(pod), world.notes(pod)) == ({"backoff": 1}, "", ["FailedScheduling"])
