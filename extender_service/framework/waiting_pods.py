@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator, Mapping
 
+from extender_service.config.durations import Duration
 from extender_service.framework.status import Status, unschedulable
 from extender_service.kube.types.core import Pod
 
@@ -71,7 +72,8 @@ class WaitingPod:
             self._stop_timers()
 
     def _time_out(self, plugin: str, seconds: float) -> None:
-        self.reject(plugin, f"rejected due to timeout after waiting {seconds:g}s at plugin {plugin}")
+        waited = Duration(seconds * 10**9)
+        self.reject(plugin, f"rejected due to timeout after waiting {waited} at plugin {plugin}")
 
     def _settle(self, outcome: Status | None) -> None:
         if not self._outcome.done():

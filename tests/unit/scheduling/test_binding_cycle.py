@@ -230,7 +230,7 @@ def test_a_pod_that_is_allowed_is_not_rejected() -> None:
 
 
 def test_a_pod_that_waits_for_too_long_is_rejected() -> None:
-    with pytest.raises(CycleError, match=r"rejected due to timeout after waiting 0\.01s at plugin Recorder"):
+    with pytest.raises(CycleError, match=r"rejected due to timeout after waiting 10ms at plugin Recorder"):
         waiting(lambda _: None, seconds=0.01)
 
 

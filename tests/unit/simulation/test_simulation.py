@@ -223,7 +223,7 @@ async def test_a_wait_in_permit_ends_at_its_timeout_without_real_time() -> None:
     simulation = Simulation([node("a"), pod("alone")], plugins=[Pairs])
     [found] = await settled(simulation)
     assert (found.reason, found.node) == ("Unschedulable", "")
-    assert "rejected due to timeout after waiting 60s at plugin Pairs" in found.message
+    assert "rejected due to timeout after waiting 1m0s at plugin Pairs" in found.message
     assert simulation.time.now >= 59
 
 
