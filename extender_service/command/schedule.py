@@ -261,7 +261,7 @@ class _Program:
 
     async def _work(self) -> None:
         try:
-            await self._scheduler.run()
+            await _unless(self._stop, self._scheduler.run())  # an attempt may wait for an extender
             with suppress(TimeoutError):
                 async with asyncio.timeout(_GRACE_SECONDS):
                     await self._client.finish_writes()
@@ -275,16 +275,18 @@ class _Program:
 
 
 async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
-    """Run `work` to its end; cancel it and return False if `stop` is set before."""
+    """Run `work` to its end; cancel it and return False if `stop` is set before. Cancelled, it cancels `work`, too."""
     working, stopping = asyncio.create_task(work), asyncio.create_task(stop.wait())
-    await asyncio.wait([working, stopping], return_when=asyncio.FIRST_COMPLETED)
-    stopping.cancel()
-    if not working.done():
+    try:
+        await asyncio.wait([working, stopping], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        has_ended = working.done()
+        stopping.cancel()
         working.cancel()
         await asyncio.gather(working, return_exceptions=True)
-        return False
-    working.result()
-    return True
+    if has_ended:
+        working.result()
+    return has_ended
 
 
 def _scheduler(

@@ -1,5 +1,6 @@
 """The whole scheduler on a real API server, with `extender-service serve` as the extender that it calls."""
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -77,3 +78,17 @@ def test_pods_wait_while_an_extender_is_down_that_is_not_ignorable(control_plane
         assert text.startswith('Post "http://127.0.0.1:1/filter": ')
         assert node_of(control_plane, "with-gpu") == ""
         process.require_running()
+
+
+def test_an_extender_that_does_not_answer_does_not_hold_up_the_end(control_plane: ControlPlane) -> None:
+    api = control_plane.api
+    api.create(node("a"), pod("p"))
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(30)
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        extender = {"urlPrefix": url, "filterVerb": "filter", "httpTimeout": "60s"}
+        with scheduling(control_plane, {"extenders": [extender]}) as process:
+            connection, _ = silent.accept()
+            with connection:
+                assert connection.recv(1)  # the question has come
+                assert process.stop(timeout_seconds=5) == 0
