@@ -63,8 +63,13 @@ class Binder:
         """Start a binding: all that the coroutine `binding` does, `bind` included, is under way until it ends."""
         under_way = UnderWay(node_name, asyncio.create_task(binding))
         self._under_way[uid] = under_way
-        under_way.task.add_done_callback(lambda _: self._under_way.pop(uid, None))
+        under_way.task.add_done_callback(lambda task: self._end(uid, task))
         return under_way
+
+    def _end(self, uid: str, task: asyncio.Task[None]) -> None:
+        self._under_way.pop(uid, None)
+        if not task.cancelled():
+            task.exception()  # asyncio would log it where the caller was cancelled
 
     def __len__(self) -> int:
         return len(self._under_way)

@@ -1,6 +1,7 @@
 """The loop: what becomes of a pod that is popped, and what it leaves behind."""
 
 import asyncio
+import gc
 import logging
 from typing import Any, ClassVar
 
@@ -491,6 +492,32 @@ async def test_what_is_under_way_at_the_end_of_the_process_ends_without_a_word(
     await world.scheduler.abandon()
     assert asyncio.all_tasks() == {asyncio.current_task()}
     assert (world.scheduler.under_way, len(world.events), world.api.written) == (0, events, [])
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+@pytest.mark.parametrize("reading_turns", range(8))
+@in_event_loop
+async def test_a_binding_that_fails_while_the_process_ends_leaves_no_traceback(
+    reading_turns: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def read(_namespace: str, _name: str) -> None:
+        await turns(reading_turns)
+
+    world = SchedulerWorld(make_node("a"))
+    monkeypatch.setattr(world.api, "get_pod", read)
+    bindings, failures = asyncio.Event(), asyncio.Event()
+    world.api.slow, world.api.gate = {"p", "huge"}, bindings
+    world.api.errors["bind", "p"] = [ApiError(ApiStatus(409, "Conflict", "bound"))]
+    world.create(make_pod("p"))
+    world.attempt()
+    await turns()
+    world.api.gate = failures
+    world.create(make_pod("huge", requests={"cpu": "100"}))
+    world.attempt()
+    await turns()
+    bindings.set()
+    await world.scheduler.abandon()
+    gc.collect()
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
