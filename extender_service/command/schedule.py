@@ -30,6 +30,7 @@ from extender_service.config.types import Extender
 from extender_service.framework.profiles import Profiles
 from extender_service.framework.queueing_hints import queueing_hints
 from extender_service.framework.recording import Recorder
+from extender_service.kube.any_kind import any_kind
 from extender_service.kube.api_resources import NODES
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.connection.posts import Posts
@@ -47,13 +48,14 @@ from extender_service.queue.pod_backoff import PodBackoff
 from extender_service.queue.queue_dump import queue_dump
 from extender_service.queue.scheduling_queue import SchedulingQueue
 from extender_service.scheduler.attempt import SchedulingCycle
-from extender_service.scheduler.event_handlers import EventHandlers
+from extender_service.scheduler.event_handlers import EventHandlers, storage_kinds
 from extender_service.scheduler.extenders.access import posts_to
 from extender_service.scheduler.extenders.extender_client import ExtenderClient
 from extender_service.scheduler.extenders.extenders import Extenders
 from extender_service.scheduler.node_order import NodeOrder
 from extender_service.scheduler.node_sampling import NodeSampling, percentages
 from extender_service.scheduler.pod_lister import PodLister
+from extender_service.scheduler.registered_kinds import RegisteredKind, registered_kinds
 from extender_service.scheduler.scheduler import Scheduler, nominations
 from extender_service.scheduler.scheduler_metrics import SchedulerMetrics, SchedulerState
 from extender_service.scheduling.engine import Engine
@@ -306,12 +308,13 @@ def _scheduler(
     profiles = Profiles(by_name)
     pending = PodLister()
     uses_hints = setup.rules.queueing_hints
+    hints = {
+        name: queueing_hints(profile.rejecting, enabled=uses_hints, with_extenders=bool(extenders))
+        for name, profile in by_name.items()
+    }
     queue = SchedulingQueue(
         by_name,
-        {
-            name: queueing_hints(profile.rejecting, enabled=uses_hints, with_extenders=bool(extenders))
-            for name, profile in by_name.items()
-        },
+        hints,
         clock=time.monotonic,
         metrics=metrics,
         is_pending=pending.__contains__,
@@ -350,6 +353,11 @@ def _scheduler(
         wall_clock=time.time,
         metrics=metrics,
     )
+    api_server.also_read(storage_kinds(hints.values()))
+    for kind, plugins in registered_kinds(hints.values()).items():
+        log.info("watching a kind for plugins", extra={"kind": kind, "plugins": ",".join(sorted(plugins))})
+        resource = any_kind(kind, keeps_json=uses_hints)
+        api_server.also_watch(kind, resource, RegisteredKind(kind, queue, keeps_json=uses_hints))
     order = None if sampling is None else sampling.order
     handlers = EventHandlers(cluster, queue, profiles, pending, uses_hints=uses_hints, order=order)
     return queue, scheduler, handlers, engine

@@ -29,6 +29,7 @@ from extender_service.framework.events import (
     pod_changes,
 )
 from extender_service.framework.profiles import Profiles
+from extender_service.framework.queueing_hints import QueueingHints
 from extender_service.kube.api_resources import Resource
 from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.kube.types.core import Node, Pod
@@ -60,6 +61,12 @@ _STORAGE: Final[Mapping[type[StorageObject], tuple[str, str]]] = {
     CSIStorageCapacity: (CSI_STORAGE_CAPACITY, "CSIStorageCapacity"),
 }
 _WAIT_FOR_FIRST_CONSUMER: Final = "WaitForFirstConsumer"
+
+
+def storage_kinds(hints: Iterable[QueueingHints]) -> frozenset[type[StorageObject]]:
+    """Return the kinds of storage whose changes some plugin has registered, whether or not any plugin reads them."""
+    registered = {event.resource for by_event in hints for event in by_event}
+    return frozenset(kind for kind, (resource, _) in _STORAGE.items() if resource in registered)
 
 
 class EventHandlers:

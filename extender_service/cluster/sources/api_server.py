@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import msgspec
@@ -109,25 +110,52 @@ class ApiServer:
         self._client = client
         self._binding_right = binding_right
         self._wall_clock = wall_clock
-        self._reads = frozenset(reads)
-        server = ServerWatches(clock)
-        self._reflectors = {
-            resource.plural: Reflector(
-                client,
-                resource,
-                store,
-                field_selector=field_selector,
-                limits=_limits(resource, stale_limit_seconds),
-                server=server,
-                clock=clock,
-            )
-            for resource, store, field_selector in stores(cluster, self._reads, pods, nodes)
-        }
+        self._cluster = cluster
+        self._reads: set[type[Object]] = set()
+        self._stale_limit_seconds = stale_limit_seconds
+        self._clock = clock
+        self._server = ServerWatches(clock)
+        self._reflectors: dict[str, Reflector[Any]] = {}
+        self._registered: dict[str, Reflector[Any]] = {}
+        self._states: dict[str, WatchState] = {}
+        self._read(reads, pods, nodes)
 
     @property
-    def states(self) -> dict[str, WatchState]:
+    def states(self) -> Mapping[str, WatchState]:
         """How far each resource can be trusted, by name."""
-        return {name: reflector.state for name, reflector in self._reflectors.items()}
+        return MappingProxyType(self._states)
+
+    def also_read(self, kinds: Collection[type[Object]]) -> None:
+        """Keep more kinds, besides those in `reads`. To be called before `handle_with`."""
+        self._read(kinds, WATCHED_PODS, NODES)
+
+    def also_watch(self, name: str, resource: Resource[Any], store: Store[Any]) -> None:
+        """Watch a kind on which nothing here depends: it is waited for only until the API server has answered once.
+
+        `name` is plural.version.group. To be called before `follow`.
+        """
+        self._registered[name] = self._reflector(name, resource, store)
+
+    def _read(self, kinds: Collection[type[Object]], pods: Resource[Any], nodes: Resource[Any]) -> None:
+        self._reads |= set(kinds)
+        for resource, store, field_selector in stores(self._cluster, self._reads, pods, nodes):
+            if resource.plural not in self._reflectors:
+                self._reflectors[resource.plural] = self._reflector(resource.plural, resource, store, field_selector)
+
+    def _reflector(
+        self, name: str, resource: Resource[Any], store: Store[Any], field_selector: str = ""
+    ) -> Reflector[Any]:
+        reflector = Reflector(
+            self._client,
+            resource,
+            store,
+            field_selector=field_selector,
+            limits=_limits(resource, self._stale_limit_seconds),
+            server=self._server,
+            clock=self._clock,
+        )
+        self._states[name] = reflector.state
+        return reflector
 
     def handle_with(self, handler: Callable[[Resource[Any], Store[Any]], Store[Any]]) -> None:
         """Let each resource be taken in by what `handler` returns for its store, from before the first list on."""
@@ -135,13 +163,18 @@ class ApiServer:
             reflector.store = handler(reflector.resource, reflector.store)
 
     async def wait_synced(self) -> None:
-        """Return once everything has been listed."""
+        """Return once everything has been listed; of what is watched besides, what can be."""
         for reflector in self._reflectors.values():
             await reflector.wait_synced()
+        for reflector in self._registered.values():
+            await reflector.wait_tried()
 
     async def follow(self) -> None:
         """List and watch for as long as this runs; trouble is logged, shows in the states, and is tried again."""
         async with asyncio.TaskGroup() as tasks:
+            for name, reflector in self._registered.items():
+                tasks.create_task(reflector.run())
+                tasks.create_task(_report_failure(name, reflector))
             for reflector in self._reflectors.values():
                 tasks.create_task(reflector.run())
             if self._binding_right is not None:
@@ -332,6 +365,16 @@ def stores(
     for resource in _STORAGE:
         if resource.type in reads:
             yield resource, StorageStore(cluster, resource.type), ""
+
+
+async def _report_failure(name: str, reflector: Reflector[Any]) -> None:
+    await reflector.wait_tried()
+    if not reflector.state.synced:
+        log.warning(
+            "a kind of a plugin's retry_on cannot be listed, so its changes wake no pod; this is tried again every few "
+            "seconds: check that the API server serves it, and that this program may list and watch it",
+            extra={"kind": name, "problem": reflector.state.last_error},
+        )
 
 
 def _limits(resource: Resource[Any], stale_limit_seconds: float) -> Limits:

@@ -128,6 +128,7 @@ class Reflector(Generic[T]):
         self._clock = clock
         self._sleep = sleep
         self._synced = asyncio.Event()
+        self._tried = asyncio.Event()
         self._must_list = True
         self._is_in_doubt = False
         self._listed_at = 0.0
@@ -152,6 +153,10 @@ class Reflector(Generic[T]):
     async def wait_synced(self) -> None:
         """Return once the first list has been applied in full."""
         await self._synced.wait()
+
+    async def wait_tried(self) -> None:
+        """Return once the first list has been applied in full, or has failed: `state` says which."""
+        await self._tried.wait()
 
     async def run(self) -> None:
         """List and watch until cancelled. Raises only what the store raises."""
@@ -200,6 +205,7 @@ class Reflector(Generic[T]):
         self.state.last_resource_version = version
         self.state.synced = True
         self._synced.set()
+        self._tried.set()
         seconds = self._listed_at - started
         logger.info("%s: listed %d at version %s in %.1f s", self.resource.plural, len(listed), version, seconds)
 
@@ -332,6 +338,7 @@ class Reflector(Generic[T]):
             step = "list" if self._must_list else "watch"
             logger.log(level, "%s: %s; next %s in %.1f s", self.resource.plural, text, step, delay)
             self.state.last_error = text
+            self._tried.set()
         await self._wait(delay, failure)
 
     async def _wait(self, seconds: float, failure: KubeError | CredentialsError | None) -> None:

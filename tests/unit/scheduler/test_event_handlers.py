@@ -2,10 +2,16 @@
 
 import msgspec
 
+from extender_service.framework.cluster_event import CSI_DRIVER, NODE, ActionType, ClusterEvent
+from extender_service.framework.interface import Plugin
+from extender_service.framework.queueing_hints import queueing_hints
 from extender_service.kube.types.core import ObjectMeta, Pod, PodStatus, ResourceList
+from extender_service.kube.types.storage import CSIDriver, CSINode
+from extender_service.scheduler.event_handlers import storage_kinds
 from tests.support.event_loop import in_event_loop
 from tests.support.objects import make_node, make_pod, watched
 from tests.support.scheduler_world import SchedulerWorld, on_node, whole
+from tests.support.stub_plugins import make_handle, stub_cluster
 
 FULL: ResourceList = {"cpu": "4"}
 
@@ -121,3 +127,13 @@ async def test_an_update_of_a_pod_that_is_being_bound_does_not_queue_it_again() 
     assert world.where() == {}
     await world.scheduler.close()
     assert world.api.named("bind") == ["p"]
+
+
+def test_kinds_of_storage_that_a_plugin_registered_are_named_whether_or_not_it_reads_them() -> None:
+    class Drivers(Plugin):
+        name = "Drivers"
+        retry_on = (ClusterEvent(CSI_DRIVER, ActionType.ADD), ClusterEvent(NODE, ActionType.ADD))
+
+    drivers = Drivers(None, make_handle(stub_cluster()))
+    assert storage_kinds([queueing_hints([drivers], enabled=True)]) == {CSIDriver}
+    assert CSINode in storage_kinds([queueing_hints([], enabled=False, with_extenders=True)])

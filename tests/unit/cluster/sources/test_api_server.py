@@ -20,11 +20,13 @@ from extender_service.cluster.sources.api_server import (
 )
 from extender_service.cluster.sources.binding_right import BindingRight, ReviewTimes
 from extender_service.cluster.state.cluster import Cluster
+from extender_service.kube.any_kind import AnyObject, any_kind
 from extender_service.kube.api_errors import ApiError, KubeError
 from extender_service.kube.api_resources import WATCHED_PODS
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.credentials.lookup import load_credentials
 from extender_service.kube.types.core import ObjectMeta
+from extender_service.kube.types.keys import Key
 from extender_service.kube.types.storage import (
     ClaimReference,
     PersistentVolume,
@@ -32,6 +34,7 @@ from extender_service.kube.types.storage import (
     PersistentVolumeSpec,
 )
 from extender_service.kube.types.workloads import Namespace, ReplicaSet
+from extender_service.kube.watching.reflector import Limits
 from tests.support.http_server import Request, Response, http_server
 from tests.support.kubeconfig_files import write_kubeconfig
 from tests.support.objects import make_node, make_pod
@@ -55,6 +58,7 @@ class Server:
         self.requests: list[Request] = []
         self.refusal: dict[str, Any] | None = None
         self.holds_pods = asyncio.Event()
+        self.serves_widgets = False
 
     async def __call__(self, request: Request, response: Response) -> None:
         self.requests.append(request)
@@ -77,11 +81,21 @@ class Server:
             await response.send_json(200, {"metadata": {"resourceVersion": "5"}, "items": [NODE]})
         elif request.path == "/api/v1/namespaces":
             await response.send_json(200, {"metadata": {"resourceVersion": "5"}, "items": [NAMESPACE]})
+        elif request.path == "/apis/example.com/v1/widgets":
+            await self._list_widgets(response)
         elif request.path == "/apis/apps/v1/replicasets":
             await response.send_json(200, {"metadata": {"resourceVersion": "5"}, "items": []})
         else:
             await self.holds_pods.wait()
             await response.send_json(200, {"metadata": {"resourceVersion": "5"}, "items": [POD]})
+
+    async def _list_widgets(self, response: Response) -> None:
+        if self.serves_widgets:
+            widgets = [{"metadata": {"name": "w", "resourceVersion": "4"}}]
+            await response.send_json(200, {"metadata": {"resourceVersion": "5"}, "items": widgets})
+        else:
+            message = "the server could not find the requested resource"
+            await response.send_json(404, {"kind": "Status", "code": 404, "reason": "NotFound", "message": message})
 
 
 def with_server(call: Callable[[ApiServer, Cluster, Server], Awaitable[T]]) -> T:
@@ -138,6 +152,72 @@ def test_other_kinds_are_followed_where_somebody_reads_them() -> None:
         assert lists == {"/api/v1/nodes", "/api/v1/pods", "/api/v1/namespaces", "/apis/apps/v1/replicasets"}
 
     asyncio.run(run())
+
+
+class Widgets:
+    """Keeps the names of what it is shown."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def apply(self, obj: AnyObject) -> None:
+        self.names.append(obj.metadata.name)
+
+    def remove(self, key: Key) -> None:
+        self.names.remove(key[1])
+
+    def keys(self) -> list[Key]:
+        return [("", name) for name in self.names]
+
+
+def test_a_kind_that_is_only_watched_is_logged_and_tried_again_while_it_is_not_served(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("extender_service.cluster.sources.api_server._LATER", Limits(wait_seconds=0.05))
+
+    async def call(api_server: ApiServer, cluster: Cluster, server: Server) -> None:
+        server.holds_pods.set()
+        widgets = Widgets()
+        name = "widgets.v1.example.com"
+        api_server.also_watch(name, any_kind(name, keeps_json=False), widgets)
+        following = asyncio.create_task(api_server.follow())
+        async with asyncio.timeout(10):
+            await api_server.wait_synced()  # not held up
+            assert (set(api_server.states), api_server.states[name].synced) == ({"nodes", "pods", name}, False)
+            server.serves_widgets = True
+            while not api_server.states[name].synced:
+                await asyncio.sleep(0.01)
+        assert widgets.names == ["w"]
+        following.cancel()
+
+    with_server(call)
+    [line] = [record for record in caplog.records if "cannot be listed" in record.message]
+    assert (line.levelname, vars(line)["kind"]) == ("WARNING", "widgets.v1.example.com")
+    assert "could not find the requested resource" in vars(line)["problem"]
+
+
+def test_a_kind_that_is_only_watched_is_listed_before_the_work_begins_if_it_is_served() -> None:
+    async def call(api_server: ApiServer, cluster: Cluster, server: Server) -> list[str]:
+        server.holds_pods.set()
+        server.serves_widgets = True
+        widgets = Widgets()
+        api_server.also_watch("widgets", any_kind("widgets.v1.example.com", keeps_json=False), widgets)
+        following = asyncio.create_task(api_server.follow())
+        async with asyncio.timeout(10):
+            await api_server.wait_synced()
+        following.cancel()
+        return list(widgets.names)
+
+    assert with_server(call) == ["w"]
+
+
+def test_a_kind_that_is_needed_besides_is_read_once() -> None:
+    async def call(api_server: ApiServer, cluster: Cluster, server: Server) -> None:
+        api_server.also_read({ReplicaSet})
+        api_server.also_read({ReplicaSet, Namespace})
+        assert list(api_server.states) == ["nodes", "pods", "replicasets", "namespaces"]
+
+    with_server(call)
 
 
 def test_a_pod_is_read_by_name() -> None:

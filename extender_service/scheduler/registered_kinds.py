@@ -1,0 +1,103 @@
+"""Kinds of objects that only users' plugins care about: watched because `retry_on` has them, and for that alone.
+
+No decision depends on these objects, so they are in no column. What the store keeps of each is its version, which shows
+what a change is, and its JSON, which hints are given. Where a kind has more JSON than `MOST_BYTES`, the objects that
+changed least recently are kept without; hints get the name and namespace of such an object in place of the old one.
+"""
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from extender_service.caches import LruCache
+from extender_service.framework.cluster_event import EVERY_CHANGE, WILD_CARD, ActionType, ClusterEvent
+from extender_service.framework.queueing_hints import QueueingHints
+from extender_service.kube.any_kind import AnyObject
+from extender_service.kube.parsing.decoder import DecodeError, Decoder
+from extender_service.kube.types.keys import Key, key_of
+from extender_service.queue.scheduling_queue import SchedulingQueue
+
+log = logging.getLogger(__name__)
+
+# JSON of one kind: some 30,000 objects of 2 KB.
+MOST_BYTES: Final = 64 << 20
+_MOST_OBJECTS: Final = 1 << 20
+
+_whole = Decoder(dict[str, Any])
+
+_OTHERS: Final = {WILD_CARD, *(event.resource for event in EVERY_CHANGE)}
+
+
+def registered_kinds(hints: Iterable[QueueingHints]) -> Mapping[str, set[str]]:
+    """Return the plugins that registered a kind, by its name as in widgets.v1.example.com."""
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for by_event in hints:
+        for event, registered in by_event.items():
+            if event.resource not in _OTHERS:
+                found[event.resource] |= {each.plugin for each in registered}
+    return found
+
+
+class RegisteredKind:
+    """The store of one kind, which reports each change to the queue. With `keeps_json`, hints get the objects."""
+
+    def __init__(self, name: str, queue: SchedulingQueue, *, keeps_json: bool, most_bytes: int = MOST_BYTES) -> None:
+        self._name = name
+        self._label = _title(name.partition(".")[0])
+        self._queue = queue
+        self._keeps_json = keeps_json
+        self._versions: dict[Key, str] = {}
+        self._json: LruCache[Key, bytes] = LruCache(
+            "objects of kinds that plugins registered", most_entries=_MOST_OBJECTS, most_bytes=most_bytes
+        )
+
+    def keys(self) -> Iterable[Key]:
+        """The objects that there are."""
+        return self._versions.keys()
+
+    def apply(self, obj: AnyObject) -> None:
+        """Report an object that is new or has changed; nothing happens if it comes again unchanged."""
+        key, version = key_of(obj), obj.metadata.resource_version
+        before = self._versions.get(key)
+        if version == before:
+            return
+        old = None if before is None else self._find(key)
+        self._versions[key] = version
+        if self._keeps_json:
+            self._json.keep(key, obj.whole_json, len(obj.whole_json))
+        new = self._given(key, obj.whole_json)
+        if before is None:
+            self._move(ActionType.ADD, "Add", None, new)
+        else:
+            self._move(ActionType.UPDATE, "Update", old, new)
+
+    def remove(self, key: Key) -> None:
+        """Report that an object is gone."""
+        if key in self._versions:
+            old = self._find(key)
+            del self._versions[key]
+            self._json.forget(key)
+            self._move(ActionType.DELETE, "Delete", old, None)
+
+    def _find(self, key: Key) -> Mapping[str, Any] | None:
+        return self._given(key, self._json[key])
+
+    def _given(self, key: Key, json: bytes | None) -> Mapping[str, Any] | None:
+        """Return what hints are given: the object, or its name where its JSON is not kept or nested too deeply."""
+        if not self._keeps_json:
+            return None
+        try:
+            if json is not None:
+                return _whole.decode(json)
+        except DecodeError as error:
+            log.warning("an object cannot be decoded", extra={"kind": self._name, "object": key, "error": str(error)})
+        return {"metadata": {"namespace": key[0], "name": key[1]}}
+
+    def _move(self, action: ActionType, verb: str, old: Any, new: Any) -> None:
+        self._queue.move_all_to_active_or_backoff(ClusterEvent(self._name, action, f"{self._label}{verb}"), old, new)
+
+
+def _title(plural: str) -> str:
+    """Return the first word of the label: strings.Title of the plural name."""
+    return "-".join(part[:1].upper() + part[1:] for part in plural.split("-"))
