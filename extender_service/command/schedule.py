@@ -43,7 +43,8 @@ from extender_service.observability.configz import configuration_route
 from extender_service.observability.health import Health, release_check, watch_checks
 from extender_service.observability.logs import configure_logging
 from extender_service.observability.metrics_registry import MetricsRegistry
-from extender_service.observability.operations import operations_routes
+from extender_service.observability.operations import operations_routes, resource_route
+from extender_service.observability.sli_metrics import SliMetrics
 from extender_service.queue.pod_backoff import PodBackoff
 from extender_service.queue.queue_dump import queue_dump
 from extender_service.queue.scheduling_queue import SchedulingQueue
@@ -55,6 +56,7 @@ from extender_service.scheduler.extenders.extenders import Extenders
 from extender_service.scheduler.node_order import NodeOrder
 from extender_service.scheduler.node_sampling import NodeSampling, percentages
 from extender_service.scheduler.pod_lister import PodLister
+from extender_service.scheduler.pod_resource_metrics import PodResourceMetrics
 from extender_service.scheduler.registered_kinds import RegisteredKind, registered_kinds
 from extender_service.scheduler.scheduler import Scheduler, nominations
 from extender_service.scheduler.scheduler_metrics import SchedulerMetrics, SchedulerState
@@ -179,14 +181,14 @@ class _Program:
             refusals={} if listener is None else listener.refusals,
         )
         registry = self._metrics.prometheus
-        self._queue, self._scheduler, handlers, engine = _scheduler(
+        self._queue, self._scheduler, handlers, engine, self._resources = _scheduler(
             options,
             setup,
             cluster,
             api_server,
             events,
             candidacy,
-            SchedulerMetrics(registry, time.monotonic),
+            SchedulerMetrics(registry, time.monotonic, uses_hints=options.gates.gates.scheduler_queueing_hints),
             self._metrics.framework,
             extenders,
         )
@@ -224,7 +226,8 @@ class _Program:
             yield
             return
         routes = [
-            *operations_routes(self._health, self._metrics.exposition),
+            *operations_routes(self._health, self._metrics.exposition, SliMetrics()),
+            resource_route(self._resources.exposition, lambda: self._candidacy.is_leading),
             configuration_route(self._setup.config),
         ]
         async with self._listener.serving(routes):
@@ -301,7 +304,7 @@ def _scheduler(
     metrics: SchedulerMetrics,
     recorder: Recorder,
     extenders: Extenders,
-) -> tuple[SchedulingQueue, Scheduler, EventHandlers, Engine]:
+) -> tuple[SchedulingQueue, Scheduler, EventHandlers, Engine, PodResourceMetrics]:
     by_name = setup.profiles(cluster, api_server)
     for profile in by_name.values():
         profile.recorder = recorder
@@ -309,7 +312,9 @@ def _scheduler(
     pending = PodLister()
     uses_hints = setup.rules.queueing_hints
     hints = {
-        name: queueing_hints(profile.rejecting, enabled=uses_hints, with_extenders=bool(extenders))
+        name: queueing_hints(
+            profile.rejecting, enabled=uses_hints, with_extenders=bool(extenders), timing=metrics.hint_timing
+        )
         for name, profile in by_name.items()
     }
     queue = SchedulingQueue(
@@ -343,7 +348,7 @@ def _scheduler(
         )
     )
     scheduler = Scheduler(
-        SchedulingCycle(engine, sampling, extenders),
+        SchedulingCycle(engine, sampling, extenders, metrics),
         engine,
         queue,
         pending,
@@ -357,10 +362,20 @@ def _scheduler(
     for kind, plugins in registered_kinds(hints.values()).items():
         log.info("watching a kind for plugins", extra={"kind": kind, "plugins": ",".join(sorted(plugins))})
         resource = any_kind(kind, keeps_json=uses_hints)
-        api_server.also_watch(kind, resource, RegisteredKind(kind, queue, keeps_json=uses_hints))
-    order = None if sampling is None else sampling.order
-    handlers = EventHandlers(cluster, queue, profiles, pending, uses_hints=uses_hints, order=order)
-    return queue, scheduler, handlers, engine
+        store = RegisteredKind(kind, queue, metrics.event_timing, keeps_json=uses_hints)
+        api_server.also_watch(kind, resource, store)
+    resources = PodResourceMetrics(cluster, pending.__contains__)
+    handlers = EventHandlers(
+        cluster,
+        queue,
+        profiles,
+        pending,
+        uses_hints=uses_hints,
+        order=None if sampling is None else sampling.order,
+        resources=resources,
+        timing=metrics.event_timing,
+    )
+    return queue, scheduler, handlers, engine, resources
 
 
 def _posts(extenders: Sequence[Extender]) -> list[Posts]:

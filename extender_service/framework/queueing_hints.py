@@ -21,6 +21,7 @@ from extender_service.framework.interface import Plugin
 from extender_service.framework.plugin_errors import PluginError
 from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.kube.types.core import Pod, pod_name
+from extender_service.seams import Clock
 
 log = logging.getLogger(__name__)
 
@@ -45,22 +46,36 @@ class RegisteredHint(NamedTuple):
 QueueingHints = Mapping[ClusterEvent, Sequence[RegisteredHint]]
 
 
+class HintTiming(NamedTuple):
+    """Receives how long each hint function took, in seconds of `clock`: plugin, the event's label, outcome, seconds."""
+
+    clock: Clock
+    asked: Callable[[str, str, str, float], None]
+
+
+# The outcome of a hint function that failed, for metrics.
+_ERROR: Final = "Error"
+
+
 class RetryOnError(ValueError):
     """A plugin's `retry_on` that means nothing; the text says what would be right."""
 
 
-def queueing_hints(plugins: Iterable[Plugin], *, enabled: bool, with_extenders: bool = False) -> QueueingHints:
+def queueing_hints(
+    plugins: Iterable[Plugin], *, enabled: bool, with_extenders: bool = False, timing: HintTiming | None = None
+) -> QueueingHints:
     """Return the plugins to ask by the event that they registered, in the order of the plugins.
 
     `enabled` is the feature gate SchedulerQueueingHints; without it, all functions answer QUEUE. `with_extenders`, each
-    change is worth another attempt for a pod for which an extender rejected nodes. Raises RetryOnError.
+    change is worth another attempt for a pod for which an extender rejected nodes. `timing`, if given, receives the
+    durations of functions; those of a gate that is off take no time. Raises RetryOnError.
     """
     hints: dict[ClusterEvent, list[RegisteredHint]] = {}
     if with_extenders:
         hints = {event: [RegisteredHint(EXTENDER, _queue)] for event in EVERY_CHANGE}
     for plugin in plugins:
         check_retry_on(plugin)
-        ask = _Asking(plugin) if enabled else _queue
+        ask = _Asking(plugin, timing) if enabled else _queue
         for event in plugin.retry_on:
             hints.setdefault(event, []).append(RegisteredHint(plugin.name, ask))
         if _misses_nodes(plugin.retry_on):
@@ -111,11 +126,22 @@ class _Asking:
     An event may concern thousands of pods, so each kind of failure of a plugin is logged once.
     """
 
-    def __init__(self, plugin: Plugin) -> None:
+    def __init__(self, plugin: Plugin, timing: HintTiming | None) -> None:
         self._plugin = plugin
+        self._timing = timing
         self._logged: set[str] = set()
 
     def __call__(self, event: ClusterEvent, pod: Pod, old: Any, new: Any) -> QueueingHint:
+        if self._timing is None:
+            return self._ask(event, pod, old, new) or QueueingHint.QUEUE
+        clock, asked = self._timing
+        started = clock()
+        hint = self._ask(event, pod, old, new)
+        asked(self._plugin.name, event.label, _ERROR if hint is None else hint.value, clock() - started)
+        return hint or QueueingHint.QUEUE
+
+    def _ask(self, event: ClusterEvent, pod: Pod, old: Any, new: Any) -> QueueingHint | None:
+        """Return what the plugin answers, None if it fails."""
         try:
             hint: object = self._plugin.queueing_hint(event, pod, old, new)
         except Exception as error:
@@ -125,7 +151,7 @@ class _Asking:
                 return hint
             returned = type(hint).__name__
             self._log(event, pod, returned, f"it returned {returned}, not a QueueingHint")
-        return QueueingHint.QUEUE
+        return None
 
     def _log(self, event: ClusterEvent, pod: Pod, kind: str, text: str, error: Exception | None = None) -> None:
         if kind in self._logged:

@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-from extender_service.framework.status import Code
+from extender_service.framework.status import Code, Status
 from extender_service.seams import Clock
 
 P = ParamSpec("P")
@@ -46,7 +46,7 @@ R = TypeVar("R", bound=Recorded)
 def extension_point(
     point: str, status_of: Callable[[Any], Code] = lambda _: Code.SUCCESS
 ) -> Callable[[Callable[Concatenate[R, P], T]], Callable[Concatenate[R, P], T]]:
-    """Decorate a function that runs an extension point, to record its duration. An exception counts as an error."""
+    """Decorate a function that runs an extension point, to record its duration, also if it raises."""
 
     def decorate(run: Callable[Concatenate[R, P], T]) -> Callable[Concatenate[R, P], T]:
         @functools.wraps(run)
@@ -59,6 +59,10 @@ def extension_point(
             try:
                 outcome = run(profile, *args, **kwargs)
                 code = status_of(outcome)
+            except Exception as error:
+                code = code_of(error)
+                raise
+            else:
                 return outcome
             finally:
                 recorder.record_point(profile.scheduler_name, point, code.label, profile.clock() - started)
@@ -66,3 +70,9 @@ def extension_point(
         return timed
 
     return decorate
+
+
+def code_of(error: BaseException) -> Code:
+    """Return the code under which an exception of an extension point or plugin is recorded: that of its `status`."""
+    status = getattr(error, "status", None)
+    return status.code if isinstance(status, Status) else Code.ERROR

@@ -68,6 +68,11 @@ class Scores:
         return totals
 
 
+def _pre_enqueue_code(status: Status | None) -> Code:
+    return Code.SUCCESS if status is None else status.code
+
+
+@extension_point("PreEnqueue", _pre_enqueue_code)
 def run_pre_enqueue(profile: Profile, pod: Pod) -> Status | None:
     """Run PreEnqueue: return why the pod may not be queued, from the first plugin that refuses it or fails, or None."""
     for plugin in profile.pre_enqueue:

@@ -25,10 +25,14 @@ _NO_CHECKS: Mapping[str, Check] = MappingProxyType({})
 
 
 class Report(NamedTuple):
-    """The outcome of some checks. `text` has a line for each check, and then the outcome."""
+    """The outcome of some checks. `text` has a line for each check, and then the outcome.
+
+    `outcomes` has whether a check passed, by name, without those that were excluded.
+    """
 
     passed: bool
     text: str
+    outcomes: Mapping[str, bool]
 
 
 class Health:
@@ -101,20 +105,21 @@ def trust_check(
 def run_checks(name: str, checks: Mapping[str, Check], excluded: Collection[str] = ()) -> Report:
     """Run the checks, except those `excluded` by name; `name` is what the report calls them together."""
     lines = []
-    passed = True
+    outcomes = {}
     for check_name, check in checks.items():
         if check_name in excluded:
             lines.append(f"[+]{check_name} excluded: ok")
             continue
         problem = check()
         lines.append(f"[+]{check_name} ok" if problem is None else f"[-]{check_name} failed: {problem}")
-        passed = passed and problem is None
+        outcomes[check_name] = problem is None
     unknown = sorted(set(excluded) - set(checks))
     if unknown:
         names = ",".join(json.dumps(check_name) for check_name in unknown)
         lines.append(f"warn: some health checks cannot be excluded: no matches for {names}")
+    passed = all(outcomes.values())
     lines.append(f"{name} check {'passed' if passed else 'failed'}\n")
-    return Report(passed, "\n".join(lines))
+    return Report(passed, "\n".join(lines), outcomes)
 
 
 def _watch_problem(state: WatchState, stale_limit_seconds: float, clock: Clock) -> str | None:

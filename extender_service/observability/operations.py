@@ -1,18 +1,23 @@
 """The routes that operators and their tools ask: health and metrics."""
 
-from collections.abc import Awaitable, Callable, Mapping
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from extender_service.observability.health import Check, Health, run_checks
+from extender_service.observability.sli_metrics import CONTENT_TYPE, SliMetrics
 
 
-def operations_routes(health: Health, exposition: Callable[[str], tuple[bytes, str]]) -> list[Route]:
+def operations_routes(
+    health: Health, exposition: Callable[[str], tuple[bytes, str]], slis: SliMetrics | None = None
+) -> list[Route]:
     """Return the routes /healthz, /livez, /readyz and /metrics; for the last, see Metrics.exposition.
 
     As in Kubernetes' components, health is 200 or 500, `?verbose` lists the checks, and `?exclude=NAME` leaves one out.
+    `slis`, if given, counts the results, and has the route /metrics/slis.
     """
 
     # All are coroutines, as they read the cluster, which only the event loop's thread may do.
@@ -21,16 +26,43 @@ def operations_routes(health: Health, exposition: Callable[[str], tuple[bytes, s
         return Response(body, headers={"content-type": content_type})
 
     return [
-        Route("/healthz", _health_endpoint("healthz", health.health)),
-        Route("/livez", _health_endpoint("livez", health.liveness)),
-        Route("/readyz", _health_endpoint("readyz", health.readiness)),
+        Route("/healthz", _health_endpoint("healthz", health.health, slis)),
+        Route("/livez", _health_endpoint("livez", health.liveness, slis)),
+        Route("/readyz", _health_endpoint("readyz", health.readiness, slis)),
         Route("/metrics", answer_metrics),
+        *([] if slis is None else [_sli_route(slis)]),
     ]
 
 
-def _health_endpoint(name: str, checks: Mapping[str, Check]) -> Callable[[Request], Awaitable[Response]]:
+def resource_route(exposition: Callable[[], Iterator[str]], is_leading: Callable[[], bool]) -> Route:
+    """Return the route /metrics/resources. As in kube-scheduler, the answer is empty unless this process leads."""
+
+    async def parts() -> AsyncIterator[str]:
+        for part in exposition():
+            yield part
+            await asyncio.sleep(0)  # the parts are small, but there may be thousands
+
+    async def answer(_: Request) -> Response:
+        headers = {"content-type": CONTENT_TYPE}
+        return StreamingResponse(parts(), headers=headers) if is_leading() else Response(headers=headers)
+
+    return Route("/metrics/resources", answer)
+
+
+def _sli_route(slis: SliMetrics) -> Route:
+    async def answer(_: Request) -> Response:
+        return Response(slis.exposition(), headers={"content-type": CONTENT_TYPE})
+
+    return Route("/metrics/slis", answer)
+
+
+def _health_endpoint(
+    name: str, checks: Mapping[str, Check], slis: SliMetrics | None
+) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         report = run_checks(name, checks, request.query_params.getlist("exclude"))
+        if slis is not None:
+            slis.observe(name, report.outcomes)
         # A failure always lists all checks.
         text = report.text if "verbose" in request.query_params or not report.passed else "ok"
         headers = {"x-content-type-options": "nosniff"}

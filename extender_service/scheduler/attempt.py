@@ -12,6 +12,7 @@ from extender_service.framework.queueing_hints import EXTENDER
 from extender_service.framework.status import Code
 from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.kube.types.core import Pod
+from extender_service.scheduler.attempt_metrics import UNCOUNTED, AttemptMetrics
 from extender_service.scheduler.eviction import Victim, victim_in
 from extender_service.scheduler.extenders.agreed_preemption import agreed_preemption
 from extender_service.scheduler.extenders.extended_search import ExtendedSearch
@@ -44,9 +45,14 @@ class SchedulingCycle:
     """Attempts pods, one at a time. Without `sampling`, it looks at all nodes."""
 
     def __init__(
-        self, engine: Engine, sampling: NodeSampling | None = None, extenders: Extenders = NO_EXTENDERS
+        self,
+        engine: Engine,
+        sampling: NodeSampling | None = None,
+        extenders: Extenders = NO_EXTENDERS,
+        metrics: AttemptMetrics = UNCOUNTED,
     ) -> None:
         self._engine = engine
+        self._metrics = metrics
         self._sampling = sampling
         self._extenders = extenders
 
@@ -70,7 +76,7 @@ class SchedulingCycle:
     async def _attempt_with_extenders(self, pod: Pod) -> Outcome:
         if self._sampling is not None:
             self._sampling.order.begin_attempt()
-        found = await ExtendedSearch(self._engine, self._extenders, self._sampling, pod).run()
+        found = await ExtendedSearch(self._engine, self._extenders, self._sampling, self._metrics, pod).run()
         if found.node_name:
             return self._place(found.decision, found.node_name)
         return await self._make_room(found.decision, {EXTENDER} if found.has_removed else ())
@@ -93,14 +99,19 @@ class SchedulingCycle:
             nominated = ""
         if nominated:
             try:
-                decision = engine.decide(Question(pod, engine.nodes.named_once([nominated]), refuses_unsupported=True))
+                decision = self._decide(Question(pod, engine.nodes.named_once([nominated]), refuses_unsupported=True))
             except CycleError:
                 nominated = ""  # kube-scheduler logs it, and looks at all nodes
             else:
                 if len(decision.feasible):
                     return decision
         search = None if sampling is None else partial(sampling.narrow, judged=nominated)
-        return engine.decide(Question(pod, engine.nodes.all(), refuses_unsupported=True, search=search))
+        return self._decide(Question(pod, engine.nodes.all(), refuses_unsupported=True, search=search))
+
+    def _decide(self, question: Question) -> Decision:
+        decision = self._engine.decide(question)
+        self._metrics.judged(decision)
+        return decision
 
     async def _make_room(self, decision: Decision, also_blamed: Collection[str] = ()) -> Preemption | Failure:
         """Run PostFilter, and return what follows. `also_blamed` rejected the pod besides the plugins that did."""

@@ -1,8 +1,9 @@
 """What the scheduler counts of its attempts, under kube-scheduler's names (pkg/scheduler/metrics)."""
 
-from typing import Protocol
+from typing import Final, Protocol
 
 from extender_service.queue.queued_pod import QueuedPodInfo
+from extender_service.scheduling.decision import Decision
 
 
 class AttemptMetrics(Protocol):
@@ -10,6 +11,12 @@ class AttemptMetrics(Protocol):
 
     def begun(self, info: QueuedPodInfo) -> None:
         """Note that an attempt begins."""
+
+    def judged(self, decision: Decision) -> None:
+        """Note a decision, with its scores if it has any. There may be several in an attempt."""
+
+    def scored(self, decision: Decision) -> None:
+        """Note that a decision was scored that had been noted without scores."""
 
     def decided(self, info: QueuedPodInfo, *, ran_post_filter: bool) -> None:
         """Note that the nodes were judged, and whether PostFilter ran."""
@@ -30,6 +37,12 @@ class UncountedAttempts:
     def begun(self, info: QueuedPodInfo) -> None:
         """Do nothing."""
 
+    def judged(self, decision: Decision) -> None:
+        """Do nothing."""
+
+    def scored(self, decision: Decision) -> None:
+        """Do nothing."""
+
     def decided(self, info: QueuedPodInfo, *, ran_post_filter: bool) -> None:
         """Do nothing."""
 
@@ -41,3 +54,6 @@ class UncountedAttempts:
 
     def failed(self, info: QueuedPodInfo, *, is_unschedulable: bool) -> None:
         """Do nothing."""
+
+
+UNCOUNTED: Final = UncountedAttempts()

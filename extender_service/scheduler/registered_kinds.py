@@ -7,7 +7,7 @@ changed least recently are kept without; hints get the name and namespace of suc
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from extender_service.caches import LruCache
@@ -17,6 +17,7 @@ from extender_service.kube.any_kind import AnyObject
 from extender_service.kube.parsing.decoder import DecodeError, Decoder
 from extender_service.kube.types.keys import Key, key_of
 from extender_service.queue.scheduling_queue import SchedulingQueue
+from extender_service.scheduler.event_timing import UNTIMED, EventTiming, timed
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +43,16 @@ def registered_kinds(hints: Iterable[QueueingHints]) -> Mapping[str, set[str]]:
 class RegisteredKind:
     """The store of one kind, which reports each change to the queue. With `keeps_json`, hints get the objects."""
 
-    def __init__(self, name: str, queue: SchedulingQueue, *, keeps_json: bool, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(
+        self,
+        name: str,
+        queue: SchedulingQueue,
+        timing: EventTiming = UNTIMED,
+        *,
+        keeps_json: bool,
+        most_bytes: int = MOST_BYTES,
+    ) -> None:
+        self.timing = timing
         self._name = name
         self._label = _title(name.partition(".")[0])
         self._queue = queue
@@ -56,29 +66,31 @@ class RegisteredKind:
         """The objects that there are."""
         return self._versions.keys()
 
-    def apply(self, obj: AnyObject) -> None:
+    @timed
+    def apply(self, obj: AnyObject) -> Sequence[str]:
         """Report an object that is new or has changed; nothing happens if it comes again unchanged."""
         key, version = key_of(obj), obj.metadata.resource_version
         before = self._versions.get(key)
         if version == before:
-            return
+            return ()
         old = None if before is None else self._find(key)
         self._versions[key] = version
         if self._keeps_json:
             self._json.keep(key, obj.whole_json, len(obj.whole_json))
         new = self._given(key, obj.whole_json)
         if before is None:
-            self._move(ActionType.ADD, "Add", None, new)
-        else:
-            self._move(ActionType.UPDATE, "Update", old, new)
+            return self._move(ActionType.ADD, "Add", None, new)
+        return self._move(ActionType.UPDATE, "Update", old, new)
 
-    def remove(self, key: Key) -> None:
+    @timed
+    def remove(self, key: Key) -> Sequence[str]:
         """Report that an object is gone."""
-        if key in self._versions:
-            old = self._find(key)
-            del self._versions[key]
-            self._json.forget(key)
-            self._move(ActionType.DELETE, "Delete", old, None)
+        if key not in self._versions:
+            return ()
+        old = self._find(key)
+        del self._versions[key]
+        self._json.forget(key)
+        return self._move(ActionType.DELETE, "Delete", old, None)
 
     def _find(self, key: Key) -> Mapping[str, Any] | None:
         return self._given(key, self._json[key])
@@ -94,8 +106,10 @@ class RegisteredKind:
             log.warning("an object cannot be decoded", extra={"kind": self._name, "object": key, "error": str(error)})
         return {"metadata": {"namespace": key[0], "name": key[1]}}
 
-    def _move(self, action: ActionType, verb: str, old: Any, new: Any) -> None:
-        self._queue.move_all_to_active_or_backoff(ClusterEvent(self._name, action, f"{self._label}{verb}"), old, new)
+    def _move(self, action: ActionType, verb: str, old: Any, new: Any) -> Sequence[str]:
+        event = ClusterEvent(self._name, action, f"{self._label}{verb}")
+        self._queue.move_all_to_active_or_backoff(event, old, new)
+        return (event.label,)
 
 
 def _title(plural: str) -> str:

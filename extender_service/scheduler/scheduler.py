@@ -29,7 +29,7 @@ from extender_service.kube.writing.event_recorder import Occurrence
 from extender_service.queue.queued_pod import QueuedPodInfo
 from extender_service.queue.scheduling_queue import SchedulingQueue
 from extender_service.scheduler.attempt import Outcome, Preemption, SchedulingCycle
-from extender_service.scheduler.attempt_metrics import AttemptMetrics, UncountedAttempts
+from extender_service.scheduler.attempt_metrics import UNCOUNTED, AttemptMetrics
 from extender_service.scheduler.eviction import Evictions, PodApi
 from extender_service.scheduler.failure import SCHEDULER_ERROR, UNSCHEDULABLE, Failure, words
 from extender_service.scheduler.failure_reports import FailureReports
@@ -46,8 +46,6 @@ log = logging.getLogger(__name__)
 # How often the queue is looked through for pods whose backoff is over, and for those that waited too long.
 FLUSH_BACKOFF_SECONDS: Final = 1.0
 FLUSH_LEFTOVER_SECONDS: Final = 30.0
-
-UNCOUNTED: Final = UncountedAttempts()
 
 Record = Callable[[Occurrence], None]
 

@@ -9,20 +9,31 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from extender_service.framework.queueing_hints import HintTiming
 from extender_service.queue.queued_pod import QueuedPodInfo
+from extender_service.scheduler.evaluations import Evaluations
+from extender_service.scheduler.event_timing import EventTiming
+from extender_service.scheduling.decision import Decision
 from extender_service.seams import Clock
 
 # From this number of attempts on, pods are counted together.
 _MOST_ATTEMPTS = 15
 _ATTEMPT_SECONDS = tuple(0.001 * 2**power for power in range(15))
 _SLI_SECONDS = tuple(0.01 * 2**power for power in range(20))
+_EVENT_SECONDS = tuple(0.0001 * 2**power for power in range(12))
+_HINT_SECONDS = tuple(0.00001 * 1.5**power for power in range(20))
 
 
 class SchedulerMetrics:
-    """Counts attempts (AttemptMetrics) and what happens in the queue (QueueMetrics). `clock` is the queue's."""
+    """Counts attempts (AttemptMetrics), what happens in the queue (QueueMetrics), and how long events take to handle.
 
-    def __init__(self, registry: CollectorRegistry, clock: Clock) -> None:
+    `clock` is the queue's. With `uses_hints`, queueing hints have a metric, too.
+    """
+
+    def __init__(self, registry: CollectorRegistry, clock: Clock, *, uses_hints: bool = False) -> None:
         self._clock = clock
+        self.event_timing = EventTiming(clock, self._handled)
+        self.hint_timing = HintTiming(clock, self._asked)
         # When the attempts that have not ended began, by the pod's UID.
         self._begun_at: dict[str, float] = {}
         self._attempts = Counter(
@@ -78,6 +89,25 @@ class SchedulerMetrics:
             buckets=(1, 2, 4, 8, 16, 32, 64),
             registry=registry,
         )
+        self._evaluations = Evaluations()
+        registry.register(self._evaluations)
+        self._event_seconds = Histogram(
+            "scheduler_event_handling_duration_seconds",
+            "Time to handle an event of the watch.",
+            ["event"],
+            buckets=_EVENT_SECONDS,
+            registry=registry,
+        )
+        self._hint_seconds = Histogram(
+            "scheduler_queueing_hint_execution_duration_seconds",
+            "Time of a plugin's queueing hint.",
+            ["plugin", "event", "hint"],
+            buckets=_HINT_SECONDS,
+            registry=registry if uses_hints else None,
+        )
+        # By labels, as `labels()` costs more than observing.
+        self._of_event: dict[str, Histogram] = {}
+        self._of_hint: dict[tuple[str, str, str], Histogram] = {}
 
     def incoming(self, queue: str, event: str) -> None:
         """Count a pod that an event brought to a queue."""
@@ -97,6 +127,14 @@ class SchedulerMetrics:
         if ran_post_filter:
             self._preemptions.inc()
 
+    def judged(self, decision: Decision) -> None:
+        """Note a decision, with its scores if it has any."""
+        self._evaluations.judged(decision)
+
+    def scored(self, decision: Decision) -> None:
+        """Note the scores of a decision, if it has any."""
+        self._evaluations.scored(decision)
+
     def preempted(self, victims: int) -> None:
         """Note that so many victims were deleted for a pod."""
         self._victims.observe(victims)
@@ -112,6 +150,19 @@ class SchedulerMetrics:
     def failed(self, info: QueuedPodInfo, *, is_unschedulable: bool) -> None:
         """Note that the attempt failed: no node is right, or else an error occurred."""
         self._end(info, "unschedulable" if is_unschedulable else "error")
+
+    def _handled(self, label: str, seconds: float) -> None:
+        histogram = self._of_event.get(label)
+        if histogram is None:
+            histogram = self._of_event[label] = self._event_seconds.labels(label)
+        histogram.observe(seconds)
+
+    def _asked(self, plugin: str, event: str, hint: str, seconds: float) -> None:
+        key = (plugin, event, hint)
+        histogram = self._of_hint.get(key)
+        if histogram is None:
+            histogram = self._of_hint[key] = self._hint_seconds.labels(*key)
+        histogram.observe(seconds)
 
     def _end(self, info: QueuedPodInfo, result: str) -> None:
         profile = info.pod.spec.scheduler_name

@@ -2,6 +2,9 @@
 
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
+from types import TracebackType
+from typing import Self
 
 from extender_service.framework.answer_checks import wrong_permit, wrong_status
 from extender_service.framework.cycle_state import CycleState
@@ -15,7 +18,7 @@ from extender_service.framework.guard import (
 )
 from extender_service.framework.interface import Plugin
 from extender_service.framework.profile import Profile
-from extender_service.framework.recording import Recorder, extension_point
+from extender_service.framework.recording import Recorder, code_of, extension_point
 from extender_service.framework.status import Code, Status
 from extender_service.framework.waiting_pods import MAX_WAIT_SECONDS, WaitingPod
 from extender_service.kube.api_errors import KubeError
@@ -70,9 +73,10 @@ class BindingCycle:
     @extension_point("Reserve")
     def reserve(self) -> None:
         """Run Reserve; if a plugin refuses or fails, undo all reservations."""
+        run: Callable[..., Status | None] = guarded if self._state.recorder is None else self._timed
         for plugin in self._profile.reserve:
             try:
-                status = guarded(plugin, "Reserve", plugin.reserve, self._state, self._pod, self.node_name)
+                status = run(plugin, "Reserve", plugin.reserve, self._state, self._pod, self.node_name)
                 _require_none(plugin, "Reserve", status)
             except CycleError:
                 self.unreserve()
@@ -85,10 +89,11 @@ class BindingCycle:
         This also ends a wait in Permit: the pod was deleted, or gets another node.
         """
         for plugin in reversed(self._profile.reserve):
-            try:
-                plugin.unreserve(self._state, self._pod, self.node_name)
-            except Exception:
-                log.exception("Unreserve failed", extra={"plugin": plugin.name})
+            with self._run(plugin, "Unreserve"):
+                try:
+                    plugin.unreserve(self._state, self._pod, self.node_name)
+                except Exception:
+                    log.exception("Unreserve failed", extra={"plugin": plugin.name})
         if self._waiting is not None:
             self._waiting.reject("", "its place was given up")
             self._stop_waiting(self._waiting)
@@ -99,14 +104,17 @@ class BindingCycle:
         `run` calls this, unless the caller has: one that places pod after pod runs Permit before it turns to the next.
         """
         waits: dict[str, float] = {}
-        for plugin in self._profile.permit:
-            answer = guarded(plugin, "Permit", plugin.permit, self._state, self._pod, self.node_name)
-            require_answer(plugin, "Permit", wrong_permit(answer))
-            status, seconds = answer
-            if status is not None and status.code == Code.WAIT:
-                waits[plugin.name] = min(seconds, MAX_WAIT_SECONDS)
-            else:
-                _require_none(plugin, "Permit", status)
+        with self._point("Permit") as point:
+            for plugin in self._profile.permit:
+                with self._run(plugin, "Permit") as run:
+                    answer = guarded(plugin, "Permit", plugin.permit, self._state, self._pod, self.node_name)
+                    require_answer(plugin, "Permit", wrong_permit(answer))
+                    status, seconds = answer
+                    if status is not None and status.code == Code.WAIT:
+                        run.code = point.code = Code.WAIT
+                        waits[plugin.name] = min(seconds, MAX_WAIT_SECONDS)
+                    else:
+                        _require_none(plugin, "Permit", status)
         if waits:
             self._waiting = WaitingPod(self._pod, self.node_name, waits)
             self._profile.waiting_pods.add(pod_uid(self._pod), self._waiting)
@@ -123,23 +131,30 @@ class BindingCycle:
             self.permit()
         self._is_permitted = False
         await self._wait_on_permit()
-        for plugin in self._profile.pre_bind:
-            try:
-                status = await awaited(plugin, "PreBind", plugin.pre_bind, self._state, self._pod, self.node_name)
-            except KubeError as error:
-                raise CycleError(f"{running(plugin, 'PreBind')}: {error}") from error
-            _require_none(plugin, "PreBind", status)
+        with self._point("PreBind"):
+            await self._pre_bind()
         may_bind()
-        await self._bind()
+        with self._point("Bind"):
+            await self._bind()
 
     @extension_point("PostBind")
     def finish(self) -> None:
         """Run PostBind once the pod is bound."""
         for plugin in self._profile.post_bind:
-            try:
-                plugin.post_bind(self._state, self._pod, self.node_name)
-            except Exception:
-                log.exception("PostBind failed", extra={"plugin": plugin.name})
+            with self._run(plugin, "PostBind"):
+                try:
+                    plugin.post_bind(self._state, self._pod, self.node_name)
+                except Exception:
+                    log.exception("PostBind failed", extra={"plugin": plugin.name})
+
+    async def _pre_bind(self) -> None:
+        for plugin in self._profile.pre_bind:
+            with self._run(plugin, "PreBind"):
+                try:
+                    status = await awaited(plugin, "PreBind", plugin.pre_bind, self._state, self._pod, self.node_name)
+                except KubeError as error:
+                    raise CycleError(f"{running(plugin, 'PreBind')}: {error}") from error
+                _require_none(plugin, "PreBind", status)
 
     async def _wait_on_permit(self) -> None:
         waiting = self._waiting
@@ -166,16 +181,63 @@ class BindingCycle:
         if self._bind_elsewhere is not None and await self._bind_elsewhere(self._pod, self.node_name):
             return
         for plugin in self._profile.bind:
-            try:
-                status = await awaited(plugin, "Bind", plugin.bind, self._state, self._pod, self.node_name)
-            except KubeError as error:
-                error.add_note(running(plugin, "Bind"))
-                raise
-            if isinstance(status, Status) and status.code == Code.SKIP:
-                continue
-            _require_none(plugin, "Bind", status)
-            return
+            with self._run(plugin, "Bind") as run:
+                try:
+                    status = await awaited(plugin, "Bind", plugin.bind, self._state, self._pod, self.node_name)
+                except KubeError as error:
+                    error.add_note(running(plugin, "Bind"))
+                    raise
+                if isinstance(status, Status) and status.code == Code.SKIP:
+                    run.code = Code.SKIP
+                    continue
+                _require_none(plugin, "Bind", status)
+                return
         raise CycleError("no Bind plugin took the pod")
+
+    def _timed(
+        self, plugin: Plugin, point: str, method: Callable[..., Status | None], *arguments: object
+    ) -> Status | None:
+        with self._run(plugin, point) as run:
+            status = guarded(plugin, point, method, *arguments)
+            if isinstance(status, Status):
+                run.code = status.code
+            return status
+
+    def _point(self, point: str) -> "_Stopwatch":
+        """Return what records how long an extension point takes."""
+        recorder = self.recorder
+        record = None if recorder is None else partial(recorder.record_point, self.scheduler_name, point)
+        return _Stopwatch(self.clock, record)
+
+    def _run(self, plugin: Plugin, point: str) -> "_Stopwatch":
+        """Return what records how long a plugin takes, if this decision is in the sample."""
+        recorder = self._state.recorder
+        record = None if recorder is None else partial(recorder.record_plugin, plugin.name, point)
+        return _Stopwatch(self.clock, record)
+
+
+class _Stopwatch:
+    """A context whose duration is recorded, with `code`, or that of what it raises."""
+
+    def __init__(self, clock: Clock, record: Callable[[str, float], None] | None) -> None:
+        self._clock = clock
+        self._record = record
+        self._started = 0.0
+        self.code = Code.SUCCESS
+
+    def __enter__(self) -> Self:
+        if self._record is not None:
+            self._started = self._clock()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._record is None:
+            return
+        if error is not None:
+            self.code = code_of(error)
+        self._record(self.code.label, self._clock() - self._started)
 
 
 def _require_none(plugin: Plugin, point: str, status: Status | None) -> None:

@@ -29,12 +29,15 @@ from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
 from extender_service.plugins.queue_sort import PrioritySort
 from extender_service.queue.scheduling_queue import SchedulingQueue
 from extender_service.scheduler.attempt import SchedulingCycle
+from extender_service.scheduler.attempt_metrics import UNCOUNTED, AttemptMetrics
 from extender_service.scheduler.event_handlers import EventHandlers
+from extender_service.scheduler.event_timing import EventTiming
 from extender_service.scheduler.extenders.extender_client import PodJson
 from extender_service.scheduler.extenders.extenders import NO_EXTENDERS, Extenders
 from extender_service.scheduler.node_order import NodeOrder
 from extender_service.scheduler.node_sampling import NodeSampling
 from extender_service.scheduler.pod_lister import PodLister
+from extender_service.scheduler.pod_resource_metrics import PodResourceMetrics
 from extender_service.scheduler.scheduler import Scheduler, nominations
 from extender_service.scheduling.engine import Engine
 from tests.support.clock import Clock
@@ -111,6 +114,7 @@ class SchedulerWorld:
         uses_hints: bool = False,
         percentage: int | None = None,
         extenders: Callable[[NodeTable, PodJson], Extenders] = lambda table, pod_json: NO_EXTENDERS,
+        metrics: AttemptMetrics = UNCOUNTED,
     ) -> None:
         self.clock = Clock()
         self.cluster = Cluster()
@@ -146,7 +150,7 @@ class SchedulerWorld:
         self.events: list[Occurrence] = []
         order = NodeOrder(self.cluster.nodes)
         self.sampling = None if percentage is None else NodeSampling(order, {NAME: percentage})
-        self.cycle = SchedulingCycle(self.engine, self.sampling, made)
+        self.cycle = SchedulingCycle(self.engine, self.sampling, made, metrics)
         self.scheduler = Scheduler(
             self.cycle,
             self.engine,
@@ -156,8 +160,20 @@ class SchedulerWorld:
             self.events.append,
             sleep=asyncio.sleep,
             wall_clock=lambda: WALL_SECONDS,
+            metrics=metrics,
         )
-        handlers = EventHandlers(self.cluster, self.queue, profiles, self.pending, uses_hints=uses_hints, order=order)
+        self.resources = PodResourceMetrics(self.cluster, self.pending.__contains__)
+        self.handled: list[tuple[str, float]] = []
+        handlers = EventHandlers(
+            self.cluster,
+            self.queue,
+            profiles,
+            self.pending,
+            uses_hints=uses_hints,
+            order=order,
+            resources=self.resources,
+            timing=EventTiming(self.clock, lambda label, seconds: self.handled.append((label, seconds))),
+        )
         self.pod_watch = handlers.handler(WATCHED_PODS, PodStore(self.cluster))
         self.node_watch = handlers.handler(NODES, NodeStore(self.cluster))
         for node in nodes:

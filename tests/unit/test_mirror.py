@@ -66,6 +66,7 @@ WITHOUT = {
     "scheduler/assigned_pods.py": SCHEDULER,
     "scheduler/attempt.py": SCHEDULER,
     "scheduler/failure.py": SCHEDULER,
+    "scheduler/event_timing.py": "scheduler/test_event_handlers.py and test_scheduler_metrics.py",
     "scheduler/fit_error.py": SCHEDULER,
     "scheduler/pod_lister.py": SCHEDULER,
     "scheduler/pod_status.py": SCHEDULER,

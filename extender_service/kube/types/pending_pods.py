@@ -3,7 +3,16 @@
 After such a change the pod is tried again, also where scheduling does not read the field.
 """
 
-from extender_service.kube.types.core import Object, ObjectMeta, Pod, PodCondition, PodSpec, PodStatus
+from extender_service.kube.types.core import (
+    Container,
+    Object,
+    ObjectMeta,
+    Pod,
+    PodCondition,
+    PodResources,
+    PodSpec,
+    PodStatus,
+)
 
 
 class EphemeralContainer(Object):
@@ -18,9 +27,17 @@ class PendingPodMeta(ObjectMeta):
     deletion_grace_period_seconds: int | None = None
 
 
+class PendingContainer(Container):
+    """v1.Container."""
+
+    resources: PodResources = PodResources()
+
+
 class PendingPodSpec(PodSpec):
     """v1.PodSpec."""
 
+    containers: tuple[PendingContainer, ...] = ()
+    init_containers: tuple[PendingContainer, ...] = ()
     active_deadline_seconds: int | None = None
     termination_grace_period_seconds: int | None = None
     ephemeral_containers: tuple[EphemeralContainer, ...] = ()

@@ -17,6 +17,7 @@ from extender_service.framework.guard import CycleError
 from extender_service.framework.queueing_hints import EXTENDER
 from extender_service.framework.runtime import Search
 from extender_service.kube.types.core import Pod, pod_name
+from extender_service.scheduler.attempt_metrics import AttemptMetrics
 from extender_service.scheduler.extenders.extender_client import ExtenderError
 from extender_service.scheduler.extenders.extenders import Extenders, Statuses
 from extender_service.scheduler.node_sampling import NodeSampling
@@ -43,8 +44,16 @@ class Found(NamedTuple):
 class ExtendedSearch:
     """Searches a node for one pod."""
 
-    def __init__(self, engine: Engine, extenders: Extenders, sampling: NodeSampling | None, pod: Pod) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        extenders: Extenders,
+        sampling: NodeSampling | None,
+        metrics: AttemptMetrics,
+        pod: Pod,
+    ) -> None:
         self._engine = engine
+        self._metrics = metrics
         self._extenders = extenders
         self._sampling = sampling
         self._pod = pod
@@ -87,6 +96,7 @@ class ExtendedSearch:
     async def _best(self, decision: Decision, names: Sequence[str]) -> Found:
         """Score some of the feasible nodes, if there is a choice, and take one of the best."""
         decision = self._current(decision, names, must_score=True)
+        self._metrics.scored(decision)
         names = _feasible(decision)
         if len(names) == 1:
             return Found(decision, names[0])
@@ -126,7 +136,9 @@ class ExtendedSearch:
     def _decide(self, nodes: AskedNodes, search: Search | None = None) -> Decision:
         self._version = self._engine.cluster.version
         question = Question(self._pod, nodes, must_score=False, refuses_unsupported=True, search=search)
-        return self._engine.decide(question)
+        decision = self._engine.decide(question)
+        self._metrics.judged(decision)
+        return decision
 
 
 def _feasible(decision: Decision) -> list[str]:

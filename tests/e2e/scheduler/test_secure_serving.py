@@ -56,7 +56,7 @@ def serving(shared_control_plane: ControlPlane) -> Iterator[Serving]:
     api = shared_control_plane.api
     for name in ("reader", "stranger"):
         api.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": "default"}})
-    rules = [{"nonResourceURLs": ["/metrics", "/configz", "/metrics/resources"], "verbs": ["get"]}]
+    rules = [{"nonResourceURLs": ["/metrics", "/configz", "/metrics/resources", "/metrics/slis"], "verbs": ["get"]}]
     subjects: list[Object] = [
         {"kind": "ServiceAccount", "name": "reader", "namespace": "default"},
         {"kind": "User", "name": "cert-reader", "apiGroup": "rbac.authorization.k8s.io"},
@@ -152,6 +152,16 @@ def test_metrics_show_what_happened_to_pods(serving: Serving) -> None:
     assert value('scheduler_queue_incoming_pods_total{event="PodAdd",queue="active"}') == 2
     assert value("scheduler_preemption_attempts_total") >= 1
     assert value('scheduler_pod_scheduling_sli_duration_seconds_count{attempts="1"}') == 1
+    assert value('scheduler_event_handling_duration_seconds_count{event="NodeAdd"}') == 1
+    fit = 'extension_point="Filter",plugin="NodeResourcesFit",profile="default-scheduler"'
+    assert value(f"scheduler_plugin_evaluation_total{{{fit}}}") >= 2
+    resources = serving.get("/metrics/resources", token=token).text
+    labels = 'scheduler="default-scheduler",priority="0",resource="cpu",unit="cores"'
+    assert f'kube_pod_resource_request{{namespace="default",pod="fits",node="a",{labels}}} 1.0' in resources
+    assert f'kube_pod_resource_request{{namespace="default",pod="big",node="",{labels}}} 100.0' in resources
+    assert serving.get("/livez").is_success
+    slis = serving.get("/metrics/slis", token=token).text
+    assert 'kubernetes_healthcheck{name="ping",type="livez"} 1.0' in slis
 
 
 def test_a_client_certificate_names_its_user(serving: Serving) -> None:

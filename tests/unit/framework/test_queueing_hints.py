@@ -19,8 +19,15 @@ from extender_service.framework.cluster_event import (
 from extender_service.framework.interface import Filter, Permit, Plugin, PreBind, PreEnqueue, PreFilter, Reserve, Score
 from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.profile import Profile
-from extender_service.framework.queueing_hints import QueueingHints, RetryOnError, check_retry_on, queueing_hints
+from extender_service.framework.queueing_hints import (
+    HintTiming,
+    QueueingHints,
+    RetryOnError,
+    check_retry_on,
+    queueing_hints,
+)
 from extender_service.kube.types.core import Pod
+from tests.support.clock import Clock
 
 POD_DELETED = ClusterEvent(POD, ActionType.DELETE)
 NODE_ADDED = ClusterEvent(NODE, ActionType.ADD)
@@ -213,3 +220,24 @@ def test_plugins_of_every_point_that_rejects_are_asked() -> None:
         },
     )
     assert profile.rejecting == (gate, both, reserve, permit, pre_bind)
+
+
+def test_hints_are_timed_with_their_outcome() -> None:
+    clock = Clock()
+    timed: list[tuple[str, str, str, float]] = []
+
+    class Slow(Asked):
+        def queueing_hint(self, event: ClusterEvent, pod: Pod, old: Any, new: Any) -> QueueingHint:
+            clock.pass_seconds(2)
+            return super().queueing_hint(event, pod, old, new)
+
+    timing = HintTiming(clock, lambda *asked: timed.append(asked))
+    event = ClusterEvent(POD, ActionType.DELETE, "AssignedPodDelete")
+    plugins = [Slow(event, name="Slow"), Failing(RuntimeError("broken"))]
+    for registered in queueing_hints(plugins, enabled=True, timing=timing).values():
+        for hint in registered:
+            hint.ask(event, Pod(), None, None)
+    assert timed == [
+        ("Slow", "AssignedPodDelete", "QueueSkip", 2.0),
+        ("Asked", "AssignedPodDelete", "Error", 0.0),
+    ]

@@ -87,7 +87,7 @@ def test_an_error_of_several_lines_stays_in_its_line() -> None:
 
 def test_all_checks_are_listed_with_their_outcome() -> None:
     health = Health(checks(WatchState(heard_at=100.0, synced=True)))
-    assert run_checks("readyz", health.readiness) == (
+    assert run_checks("readyz", health.readiness)[:2] == (
         True,
         "[+]ping ok\n[+]watch-nodes ok\n[+]shutdown ok\nreadyz check passed\n",
     )
@@ -95,7 +95,7 @@ def test_all_checks_are_listed_with_their_outcome() -> None:
 
 def test_one_failed_check_fails_the_report() -> None:
     health = Health(checks(WatchState(heard_at=100.0)))
-    assert run_checks("readyz", health.readiness) == (
+    assert run_checks("readyz", health.readiness)[:2] == (
         False,
         "[+]ping ok\n[-]watch-nodes failed: not synced yet\n[+]shutdown ok\nreadyz check failed\n",
     )
@@ -103,7 +103,7 @@ def test_one_failed_check_fails_the_report() -> None:
 
 def test_an_excluded_check_does_not_count() -> None:
     health = Health(checks(WatchState(heard_at=100.0)))
-    assert run_checks("readyz", health.readiness, ["watch-nodes"]) == (
+    assert run_checks("readyz", health.readiness, ["watch-nodes"])[:2] == (
         True,
         "[+]ping ok\n[+]watch-nodes excluded: ok\n[+]shutdown ok\nreadyz check passed\n",
     )
@@ -121,7 +121,7 @@ def test_a_process_that_drains_is_alive_but_not_ready() -> None:
     health = Health({})
     health.drain()
     assert run_checks("livez", health.liveness).passed
-    assert run_checks("readyz", health.readiness) == (
+    assert run_checks("readyz", health.readiness)[:2] == (
         False,
         "[+]ping ok\n[-]shutdown failed: process is shutting down\nreadyz check failed\n",
     )

@@ -9,7 +9,8 @@ from extender_service.cluster.state.cluster import Cluster
 from extender_service.kube.watching.watch_state import WatchState
 from extender_service.observability.health import Health, watch_checks
 from extender_service.observability.metrics_registry import MetricsRegistry
-from extender_service.observability.operations import operations_routes
+from extender_service.observability.operations import operations_routes, resource_route
+from extender_service.observability.sli_metrics import SliMetrics
 
 
 class Service:
@@ -19,8 +20,13 @@ class Service:
         self.nodes = WatchState(heard_at=time.monotonic())
         watches = {"nodes": self.nodes}
         self.health = Health(watch_checks(watches))
+        self.is_leading = True
+        metrics = MetricsRegistry("1.2.3", Cluster(), watches)
         self.app = Starlette(
-            routes=operations_routes(self.health, MetricsRegistry("1.2.3", Cluster(), watches).exposition)
+            routes=[
+                *operations_routes(self.health, metrics.exposition, SliMetrics()),
+                resource_route(lambda: iter(["# a\n", "b 1\n"]), lambda: self.is_leading),
+            ]
         )
 
     def request(self, method: str, path: str, headers: dict[str, str] | None = None) -> httpx.Response:
@@ -98,3 +104,21 @@ def test_a_strange_accept_header_is_no_error(service: Service) -> None:
 def test_only_get_and_head_are_answered(service: Service, path: str) -> None:
     assert service.request("POST", path).status_code == 405
     assert service.request("HEAD", path).text == ""
+
+
+def test_resource_metrics_come_in_parts_from_the_leader_alone(service: Service) -> None:
+    answer = service.get("/metrics/resources")
+    assert (answer.status_code, answer.text) == (200, "# a\nb 1\n")
+    assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    service.is_leading = False
+    answer = service.get("/metrics/resources")
+    assert (answer.status_code, answer.text) == (200, "")
+
+
+def test_the_results_of_health_checks_are_metrics(service: Service) -> None:
+    service.get("/readyz")
+    service.get("/readyz?exclude=watch-nodes")
+    text = service.get("/metrics/slis").text
+    assert 'kubernetes_healthcheck{name="watch-nodes",type="readyz"} 0.0' in text
+    assert 'kubernetes_healthchecks_total{name="watch-nodes",status="error",type="readyz"} 1.0' in text
+    assert 'kubernetes_healthchecks_total{name="ping",status="success",type="readyz"} 2.0' in text

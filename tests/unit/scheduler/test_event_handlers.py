@@ -137,3 +137,30 @@ def test_kinds_of_storage_that_a_plugin_registered_are_named_whether_or_not_it_r
     drivers = Drivers(None, make_handle(stub_cluster()))
     assert storage_kinds([queueing_hints([drivers], enabled=True)]) == {CSIDriver}
     assert CSINode in storage_kinds([queueing_hints([], enabled=False, with_extenders=True)])
+
+
+@in_event_loop
+async def test_each_event_is_timed_under_kube_schedulers_name() -> None:
+    world = SchedulerWorld()
+    node = make_node("a")
+    pod, assigned = make_pod("p"), make_pod("q", "a")
+    world.node_watch.apply(node)
+    world.create(pod, assigned)
+    world.pod_watch.apply(whole(changed(pod, "2", priority=5)))
+    world.pod_watch.apply(watched(assigned))
+    world.node_watch.apply(make_node("a", unschedulable=True))  # no event
+    world.node_watch.apply(node)
+    world.delete(pod)
+    world.delete(assigned)
+    world.node_watch.remove(("", "a"))
+    assert [label for label, _ in world.handled] == [
+        "NodeAdd",
+        "UnschedulablePodAdd",
+        "AssignedPodAdd",
+        "UnschedulablePodUpdate",
+        "AssignedPodUpdate",
+        "NodeSpecUnschedulableChange",
+        "UnschedulablePodDelete",
+        "AssignedPodDelete",
+        "NodeDelete",
+    ]

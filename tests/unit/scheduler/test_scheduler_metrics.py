@@ -9,10 +9,10 @@ from tests.support.scheduler_world import SchedulerWorld, whole
 
 
 class Counted:
-    def __init__(self) -> None:
+    def __init__(self, *, uses_hints: bool = False) -> None:
         self.registry = CollectorRegistry()
         self.clock = Clock()
-        self.metrics = SchedulerMetrics(self.registry, self.clock)
+        self.metrics = SchedulerMetrics(self.registry, self.clock, uses_hints=uses_hints)
 
     def value(self, name: str, **labels: str) -> float | None:
         return self.registry.get_sample_value(name, labels)
@@ -96,3 +96,33 @@ async def test_the_scheduler_counts_its_attempts() -> None:
     assert counted.value("scheduler_schedule_attempts_total", result="scheduled", profile=profile) == 1
     assert counted.value("scheduler_schedule_attempts_total", result="unschedulable", profile=profile) == 1
     assert counted.metrics._begun_at == {}
+
+
+def test_events_and_hints_are_timed() -> None:
+    counted = Counted(uses_hints=True)
+    counted.metrics.event_timing.handled("NodeAdd", 0.5)
+    counted.metrics.event_timing.handled("NodeAdd", 0.25)
+    counted.metrics.hint_timing.asked("NodeAffinity", "NodeAdd", "QueueSkip", 0.125)
+    assert counted.value("scheduler_event_handling_duration_seconds_sum", event="NodeAdd") == 0.75
+    labels = {"plugin": "NodeAffinity", "event": "NodeAdd", "hint": "QueueSkip"}
+    assert counted.value("scheduler_queueing_hint_execution_duration_seconds_sum", **labels) == 0.125
+
+
+def test_without_hints_there_is_no_metric_of_hints() -> None:
+    names = {family.name for family in Counted().registry.collect()}
+    assert "scheduler_event_handling_duration_seconds" in names
+    assert "scheduler_queueing_hint_execution_duration_seconds" not in names
+
+
+@in_event_loop
+async def test_plugins_of_an_attempt_are_counted() -> None:
+    counted = Counted()
+    world = SchedulerWorld(make_node("a"), make_node("b"), metrics=counted.metrics)
+    world.create(make_pod("p"))
+    world.attempt_all()
+    labels = {"plugin": "NodeResourcesFit", "profile": "default-scheduler"}
+    name = "scheduler_plugin_evaluation_total"
+    assert counted.value(name, extension_point="PreFilter", **labels) == 1
+    assert counted.value(name, extension_point="Filter", **labels) == 2
+    assert counted.value(name, extension_point="Score", **labels) == 2
+    await world.scheduler.close()

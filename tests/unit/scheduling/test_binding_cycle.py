@@ -1,5 +1,6 @@
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import ClassVar
 
 import pytest
@@ -237,3 +238,63 @@ def test_a_pod_that_waits_for_too_long_is_rejected() -> None:
 def test_a_pod_whose_place_is_given_up_waits_no_longer() -> None:
     with pytest.raises(CycleError, match="its place was given up"):
         waiting(lambda _: None, give_up=BindingCycle.unreserve)
+
+
+class Times:
+    """What is recorded: extension points and plugins, with their outcome."""
+
+    def __init__(self) -> None:
+        self.points: list[tuple[str, str]] = []
+        self.plugins: list[tuple[str, str]] = []
+
+    def record_point(self, profile: str, point: str, status: str, seconds: float) -> None:
+        self.points.append((point, status))
+
+    def record_plugin(self, plugin: str, point: str, status: str, seconds: float) -> None:
+        self.plugins.append((point, status))
+
+    def record_permit_wait(self, status: str, seconds: float) -> None:
+        pass
+
+
+async def timed(plugin: Recorder) -> Times:
+    points = {point: [(plugin, 0)] for point in ("reserve", "permit", "preBind", "bind", "postBind")}
+    profile = Profile("default-scheduler", points)
+    profile.recorder = times = Times()
+    cycle = BindingCycle(profile, CycleState(POD, times), POD, "a")
+    with suppress(CycleError):
+        await whole(cycle)
+    return times
+
+
+def test_each_step_is_timed_for_the_point_and_for_its_plugins() -> None:
+    times = asyncio.run(timed(Recorder("a", [])))
+    steps = [(point, "Success") for point in ("Reserve", "Permit", "PreBind", "Bind", "PostBind")]
+    assert times.points == times.plugins == steps
+
+
+@pytest.mark.parametrize(
+    ("point", "answer", "code"),
+    [
+        ("reserve", unschedulable("no slot"), "Unschedulable"),
+        ("permit", unschedulable("not now"), "Unschedulable"),
+        ("pre_bind", PluginError("broken"), "Error"),
+        ("bind", KeyError("x"), "Error"),
+    ],
+)
+def test_a_step_that_fails_is_timed_with_its_outcome(point: str, answer: object, code: str) -> None:
+    times = asyncio.run(timed(Recorder("a", [], **{point: answer})))
+    name = {"pre_bind": "PreBind"}.get(point, point.capitalize())
+    assert (name, code) in times.points
+    assert (name, code) in times.plugins
+
+
+def test_a_wait_in_permit_is_an_outcome_of_its_own() -> None:
+    times = asyncio.run(timed(Recorder("a", [], permit=Status(Code.WAIT), wait_seconds=0.01)))
+    assert times.points[1:] == times.plugins[1:] == [("Permit", "Wait")]
+
+
+def test_a_bind_plugin_that_leaves_the_pod_to_others_skips() -> None:
+    times = asyncio.run(timed(Recorder("a", [], bind=SKIP)))
+    assert ("Bind", "Skip") in times.plugins
+    assert ("Bind", "Error") in times.points  # no plugin took the pod

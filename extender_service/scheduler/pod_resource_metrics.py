@@ -1,0 +1,158 @@
+"""What each pod requests, and its limits, as Prometheus reads them (pkg/scheduler/metrics/resources).
+
+The table of pods has no limits, and requests only rounded up. So what a pod shows is kept here, by its slot in the
+table, and once for all pods with equal containers.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+import msgspec
+
+from extender_service.caches import cached
+from extender_service.cluster.amounts.requests import CPU, EPHEMERAL_STORAGE, MEMORY, RequestShape, total_requests
+from extender_service.cluster.state.cluster import Cluster
+from extender_service.cluster.structures.interning import shared
+from extender_service.kube.parsing.decoder import DecodeError, Decoder
+from extender_service.kube.parsing.quantities import QuantityError, parse_quantity
+from extender_service.kube.types.core import Object, PodResources, RawQuantity, ResourceList
+from extender_service.kube.types.keys import key_of
+from extender_service.kube.types.pods import pod_uid
+from extender_service.kube.types.watched_pods import AnyPod
+
+REQUEST: Final = "kube_pod_resource_request"
+LIMIT: Final = "kube_pod_resource_limit"
+
+_HELP: Final = {
+    LIMIT: "Resource limits of each pod that has not ended.",
+    REQUEST: "Resources that each pod requests that has not ended.",
+}
+_UNITS: Final = {CPU: "cores", MEMORY: "bytes", "storage": "bytes", EPHEMERAL_STORAGE: "bytes"}
+# Pods in a part of the answer: a few milliseconds.
+_PODS_A_PART: Final = 500
+
+
+class _Container(Object):
+    resources: PodResources = PodResources()
+    restart_policy: str = ""
+
+
+class _Spec(Object):
+    containers: tuple[_Container, ...] = ()
+    init_containers: tuple[_Container, ...] = ()
+    overhead: ResourceList = {}
+
+
+class Series(NamedTuple):
+    """A resource, its unit, and the amount as text."""
+
+    resource: str
+    unit: str
+    amount: str
+
+
+class Usage(NamedTuple):
+    """What pods with equal containers request, and their limits."""
+
+    requests: tuple[Series, ...] = ()
+    limits: tuple[Series, ...] = ()
+
+
+_decoder = Decoder(_Spec)
+_NOTHING: Final = Usage()
+
+
+class PodResourceMetrics:
+    """What all pods of a cluster request, and their limits. `is_pending` is asked by key, which is namespace/name."""
+
+    def __init__(self, cluster: Cluster, is_pending: Callable[[str], bool]) -> None:
+        self._cluster = cluster
+        self._is_pending = is_pending
+        # By slot, and valid while the pod in it has the UID.
+        self._uids: list[str] = []
+        self._schedulers: list[str] = []
+        self._usages: list[Usage] = []
+
+    def note(self, pod: AnyPod) -> None:
+        """Take in a pod that the cluster has taken in."""
+        slot = self._cluster.slot_of(key_of(pod))
+        if slot is None:
+            return  # it has ended
+        missing = slot + 1 - len(self._uids)
+        if missing > 0:
+            self._uids += [""] * missing
+            self._schedulers += [""] * missing
+            self._usages += [_NOTHING] * missing
+        usage = _usage_of(pod)
+        if self._uids[slot] != pod_uid(pod) or self._usages[slot] != usage:
+            self._uids[slot] = self._cluster.pods[slot].uid
+            self._usages[slot] = usage
+        self._schedulers[slot] = shared(pod.spec.scheduler_name)
+
+    def exposition(self) -> Iterator[str]:
+        """Yield Prometheus' text format in parts. Between two of them, pods may come and go."""
+        for name, help_text in _HELP.items():
+            yield f"# HELP {name} {help_text}\n# TYPE {name} gauge\n"
+            for first in range(0, len(self._uids), _PODS_A_PART):
+                yield "".join(self._lines(name, range(first, min(first + _PODS_A_PART, len(self._uids)))))
+
+    def _lines(self, name: str, slots: range) -> Iterator[str]:
+        pods = self._cluster.pods
+        for slot in slots:
+            facts = pods.facts[slot]
+            if facts is None or facts.uid != self._uids[slot]:
+                continue
+            usage = self._usages[slot]
+            node = "" if self._is_pending("/".join(facts.key)) else facts.node_name
+            scheduler, priority = _escaped(self._schedulers[slot]), int(pods.priority[slot])
+            for resource, unit, amount in usage.requests if name == REQUEST else usage.limits:
+                yield (
+                    f'{name}{{namespace="{facts.namespace}",pod="{facts.name}",node="{node}",scheduler="{scheduler}",'
+                    f'priority="{priority}",resource="{_escaped(resource)}",unit="{unit}"}} {amount}\n'
+                )
+
+
+def _usage_of(pod: AnyPod) -> Usage:
+    spec = pod.spec
+    parts = {"containers": spec.containers, "initContainers": spec.init_containers, "overhead": spec.overhead}
+    try:
+        return _usage(msgspec.json.encode(parts))
+    except (QuantityError, DecodeError):
+        return _NOTHING  # the cluster has logged it
+
+
+@cached("resource metrics", most_entries=2048, most_entry_bytes=8 << 10, most_size=768)
+def _usage(encoded: bytes) -> Usage:
+    spec = _decoder.decode(encoded)
+    requests = total_requests(_shape(spec, lambda container: container.resources.requests, spec.overhead))
+    limits = dict(total_requests(_shape(spec, lambda container: container.resources.limits, {})))
+    for name, raw in spec.overhead.items():
+        if limits.get(name):
+            limits[name] += parse_quantity(raw)
+    return Usage(_series(requests), _series(limits))
+
+
+def _shape(spec: _Spec, of: Callable[[_Container], ResourceList], overhead: ResourceList) -> RequestShape:
+    containers = tuple([_items(of(container)) for container in spec.containers])
+    init_containers = tuple(
+        [(container.restart_policy == "Always", _items(of(container))) for container in spec.init_containers]
+    )
+    return RequestShape(containers, init_containers, _items(overhead), 0)
+
+
+def _items(resources: ResourceList) -> tuple[tuple[str, RawQuantity], ...]:
+    return tuple(resources.items())
+
+
+def _series(nanos: Mapping[str, int]) -> tuple[Series, ...]:
+    return tuple(Series(name, _unit(name), repr(amount / 10**9)) for name, amount in sorted(nanos.items()) if amount)
+
+
+def _unit(name: str) -> str:
+    if name.startswith("hugepages-"):
+        return "bytes"
+    return "integer" if name.startswith("attachable-volumes-") else _UNITS.get(name, "")
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
