@@ -111,7 +111,7 @@ async def _schedule(options: ScheduleOptions, setup: Setup) -> None:
     lease_client = KubeClient(credentials, limit=setup.client_limit())
     candidacy = Candidacy(election if election.leader_elect else None, lease_client, names[0])
     client = KubeClient(credentials, limit=setup.client_limit(), refuse_writes=candidacy.write_problem)
-    events_client = KubeClient(credentials, refuse_writes=candidacy.write_problem)
+    events_client = KubeClient(credentials, limit=setup.client_limit(), refuse_writes=candidacy.write_problem)
     listener = SecureListener(options) if options.serving.port else None
     extenders = setup.config.extenders
     async with lease_client, client, events_client, AsyncExitStack() as connections:
@@ -137,7 +137,7 @@ async def _schedule(options: ScheduleOptions, setup: Setup) -> None:
             )
             for extender, to_it in zip(extenders, _posts(extenders), strict=True)
         ]
-        events = EventRecorder(events_client, names[0], limit=setup.client_limit())
+        events = EventRecorder(events_client, names[0])
         program = _Program(options, setup, cluster, client, api_server, events, candidacy, listener, Extenders(clients))
         await program.run()
     log.info("stopped")

@@ -46,6 +46,7 @@ from extender_service.extender.trust import Trust
 from extender_service.framework.profiles import Profiles
 from extender_service.kube.api_resources import WATCHED_PODS
 from extender_service.kube.connection.client import MOST_REQUESTS, KubeClient
+from extender_service.kube.connection.rate_limit import REQUESTS_AT_ONCE, REQUESTS_PER_SECOND, TokenBucket
 from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.credentials.lookup import load_credentials
 from extender_service.kube.parsing.manifests import ManifestError
@@ -167,7 +168,8 @@ async def _api_server(
             "based on slightly older state: enable only plugins that kube-scheduler lacks"
         )
     # Three clients: the lease must be read whatever else is under way, and no binding waits for an event.
-    lease_client, events_client = KubeClient(credentials), KubeClient(credentials)
+    lease_client = KubeClient(credentials)
+    events_client = KubeClient(credentials, limit=TokenBucket(REQUESTS_PER_SECOND, REQUESTS_AT_ONCE))
     leadership = None
     if options.leader_lease is not None:
         leadership = Leadership(partial(lease_holder, lease_client, *options.leader_lease), socket.gethostname())

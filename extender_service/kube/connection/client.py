@@ -38,7 +38,9 @@ _ANSWER_SECONDS = 60.0  # the API server's own limit
 # Requests under way at once, except lists and watches, of which there are few. Each holds a connection, and so an open
 # file. Of these, a fifth is for reads, so that reads and writes wait for their own kind only.
 MOST_REQUESTS = 1250
-# A request that the limit held back for longer is logged, one each ten seconds (client-go's tryThrottleWithInfo).
+# A request that the limit held back for so long is logged at level debug; one that it held back for longer is logged in
+# any case, one each ten seconds (client-go's tryThrottleWithInfo).
+_WAIT_SECONDS = 0.05
 _LONG_WAIT_SECONDS = 1.0
 _SECONDS_BETWEEN_LINES = 10.0
 _MOST_RETRIES = 10  # as in client-go
@@ -248,7 +250,7 @@ class KubeClient:
 
     async def _try(self, method: str, path: str, content: bytes | None, content_type: str) -> bytes:
         is_read = method == "GET"
-        if self._limit is not None and (waited_seconds := await self._limit.take()) > _LONG_WAIT_SECONDS:
+        if self._limit is not None and (waited_seconds := await self._limit.take()) > _WAIT_SECONDS:
             self._log_throttling(waited_seconds, method, path)
         if is_read:
             async with self._reads:
@@ -272,11 +274,13 @@ class KubeClient:
             return await _read(response)
 
     def _log_throttling(self, seconds: float, method: str, path: str) -> None:
-        now = self._clock()
-        if now >= self._quiet_until:
+        now, level = self._clock(), logging.DEBUG
+        if seconds > _LONG_WAIT_SECONDS and now >= self._quiet_until:
             self._quiet_until = now + _SECONDS_BETWEEN_LINES
-            url = self._credentials.server + path
-            logger.info("Waited for %.3gs due to client-side throttling, request: %s:%s", seconds, method, url)
+            level = logging.INFO
+        # client-go's words, as users look for them.
+        text = "Waited for %.3gs due to client-side throttling, not priority and fairness, request: %s:%s"
+        logger.log(level, text, seconds, method, self._credentials.server + path)
 
     @asynccontextmanager
     async def _answer(

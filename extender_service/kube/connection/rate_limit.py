@@ -4,6 +4,10 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
+# kube-scheduler's defaults for each of its clients (clientConnection).
+REQUESTS_PER_SECOND = 50.0
+REQUESTS_AT_ONCE = 100
+
 
 class TokenBucket:
     """Lets up to `burst` things happen at once, and `per_second` a second in the long run.

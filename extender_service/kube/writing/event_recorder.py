@@ -20,7 +20,6 @@ from extender_service.kube.api_errors import ApiError, KubeError
 from extender_service.kube.api_resources import Resource
 from extender_service.kube.connection.backoff import Backoff
 from extender_service.kube.connection.client import KubeClient
-from extender_service.kube.connection.rate_limit import TokenBucket
 from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.types.core import Object, ObjectMeta
 from extender_service.kube.writing.timestamps import micro_time
@@ -31,9 +30,6 @@ FINISH_SECONDS = 6 * 60.0
 REFRESH_SECONDS = 30 * 60.0
 MAX_TRIES = 12
 MAX_QUEUED = 1000
-# The defaults of kube-scheduler's clientConnection. As there, events have a client, and so a limit, of their own.
-WRITES_PER_SECOND = 50.0
-WRITES_AT_ONCE = 100
 
 # The API server's limits for a note (pkg/apis/core/validation/events.go) and for any object's name.
 _NOTE_BYTES = 1024
@@ -106,16 +102,17 @@ class EventRecorder:
         client: KubeClient,
         controller: str,
         *,
-        limit: TokenBucket | None = None,
         clock_ns: Callable[[], int] = time.time_ns,
         backoff: Callable[[], Backoff] = Backoff,
     ) -> None:
-        """`controller` is the reportingController of events whose occurrences name none."""
+        """`controller` is the reportingController of events whose occurrences name none.
+
+        As in kube-scheduler, events should have a client, and so a limit of their rate, of their own.
+        """
         self.counts: Counter[str] = Counter(written=0, failed=0, dropped=0)
         self._client = client
         self._controller = controller
         self._host_name = socket.gethostname()
-        self._limit = limit or TokenBucket(WRITES_PER_SECOND, WRITES_AT_ONCE)
         self._clock_ns = clock_ns
         self._backoff = backoff
         self._known: dict[_Key, _Event] = {}
@@ -189,7 +186,6 @@ class EventRecorder:
         while True:
             event = await self._queue.get()
             event.is_queued = False
-            await self._limit.take()
             try:
                 self.counts["written" if await self._write(event) else "failed"] += 1
             except Exception:

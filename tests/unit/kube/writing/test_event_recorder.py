@@ -109,11 +109,10 @@ class Events:
 @asynccontextmanager
 async def recording(events: Events, limit: TokenBucket | None = None) -> AsyncIterator[None]:
     """The recorder runs until the end of the block; it tries again at once."""
-    async with http_server(events) as url, KubeClient(load_credentials(master=url)) as client:
+    async with http_server(events) as url, KubeClient(load_credentials(master=url), limit=limit) as client:
         events.recorder = EventRecorder(
             client,
             "extender-service",
-            limit=limit,
             clock_ns=lambda: events.now,
             backoff=lambda: Backoff(uniform=lambda _low, _high: 0.0),
         )
@@ -367,7 +366,8 @@ def test_more_than_can_be_written_is_dropped_and_counted(events: Events, monkeyp
     asyncio.run(main())
 
 
-def test_writes_keep_to_the_limit(events: Events) -> None:
+def test_writes_keep_to_the_limit_of_their_client(events: Events, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG", "extender_service.kube.connection.client")
     waits = []
 
     async def sleep(seconds: float) -> None:
@@ -380,6 +380,7 @@ def test_writes_keep_to_the_limit(events: Events) -> None:
     asyncio.run(main())
     assert waits == [0.1, 0.2]
     assert len(events.stored) == 4
+    assert sum("client-side throttling" in message for message in caplog.messages) == 2
 
 
 def test_before_it_stops_it_writes_what_there_is(events: Events) -> None:
