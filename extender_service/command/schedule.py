@@ -188,7 +188,7 @@ class _Program:
             api_server,
             events,
             candidacy,
-            SchedulerMetrics(registry, time.monotonic, uses_hints=options.gates.gates.scheduler_queueing_hints),
+            SchedulerMetrics(registry, time.monotonic, uses_hints=setup.rules.queueing_hints),
             self._metrics.framework,
             extenders,
         )

@@ -1,6 +1,7 @@
 """Runs the whole scheduler on a cluster in memory until nothing moves any more."""
 
 import asyncio
+import logging
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import count
@@ -43,6 +44,8 @@ from extender_service.scheduling.question import Question
 from extender_service.simulation.pod_outcome import DELETED, GATED, OTHER_SCHEDULER, PodOutcome
 from extender_service.simulation.simulated_time import SimulatedTime
 
+log = logging.getLogger(__name__)
+
 # How often other tasks run before a plugin's I/O is awaited with pauses.
 _TURNS: Final = 100
 _PAUSE_SECONDS: Final = 0.001
@@ -56,6 +59,7 @@ class Simulation:
     - `rules`: those of the release of Kubernetes to follow
     - `random`: chooses among equal nodes. The default has a fixed seed, so that equal input has equal outcomes
 
+    Extenders of the configuration are not asked, since they may act on a real cluster: a warning in the log says so.
     The constructor raises ManifestError and ConfigError.
     """
 
@@ -72,6 +76,9 @@ class Simulation:
         plugins = list(plugins)
         if not isinstance(config, KubeSchedulerConfiguration):
             config = parse_config(config or _enabling(plugins), ARGS_TYPES, rules)
+        if config.extenders:
+            urls = ", ".join(extender.url_prefix for extender in config.extenders)
+            log.warning("extenders are not asked: the plugins alone decide", extra={"extenders": urls})
         self.time = SimulatedTime()
         self.cluster = Cluster(rules)
         self.events: list[Occurrence] = []

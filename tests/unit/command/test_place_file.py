@@ -2,12 +2,26 @@ import asyncio
 import io
 import json
 from pathlib import Path
+from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 
 from extender_service.command import place_file
 from extender_service.command.cli import main
 from extender_service.command.place_file import as_text, show_progress
+from extender_service.plugin_api import (
+    POD,
+    ActionType,
+    ClusterEvent,
+    CycleState,
+    Filter,
+    NodeView,
+    Pod,
+    QueueingHint,
+    Rejections,
+    unschedulable,
+)
 from extender_service.simulation import PodOutcome, Simulation
 from tests.support.event_loop import in_event_loop
 
@@ -126,3 +140,50 @@ async def test_a_pipe_shows_no_progress() -> None:
     async with Simulation() as simulation:
         await show_progress(simulation, pipe)
     assert pipe.getvalue() == ""
+
+
+def test_extenders_are_not_asked_and_a_warning_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        "extenders: [{urlPrefix: 'http://127.0.0.1:1/nobody', filterVerb: filter, bindVerb: bind}]\n"
+    )
+    assert run("--cluster-file", DEMO, "--config", config) == 0
+    printed = capsys.readouterr()
+    assert "3 of 3 pending pods placed" in printed.out
+    assert "extenders are not asked: the plugins alone decide" in printed.err
+    assert "http://127.0.0.1:1/nobody" in printed.err
+
+
+class Curious(Filter):
+    """Rejects a pod until it is shown a node that is asked about in a hint."""
+
+    name = "Curious"
+    retry_on = (ClusterEvent(POD, ActionType.ADD),)
+    asked: ClassVar[list[str]] = []
+
+    def queueing_hint(self, event: ClusterEvent, pod: Pod, old: Any, new: Any) -> QueueingHint:
+        self.asked.append(event.label)
+        return QueueingHint.SKIP
+
+    def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
+        if pod.metadata.name != "web":
+            return None
+        return Rejections.where(np.ones(len(nodes), np.bool_), unschedulable("never"))
+
+
+@pytest.mark.parametrize("is_on", [False, True])
+def test_feature_gates_count(tmp_path: Path, capsys: pytest.CaptureFixture[str], is_on: bool) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        "profiles: [{plugins: {multiPoint: {enabled: [{name: Curious}]}}}]\n"
+    )
+    Curious.asked.clear()
+    gates = f"SchedulerQueueingHints={str(is_on).lower()},DynamicResourceAllocation=true"
+    plugin = f"{__name__}:Curious"
+    assert run("--cluster-file", DEMO, "--config", config, "--plugin", plugin, "--feature-gates", gates) == 0
+    printed = capsys.readouterr()
+    assert "2 of 3 pending pods placed" in printed.out
+    assert "DynamicResourceAllocation" in printed.err
+    assert bool(Curious.asked) == is_on
