@@ -56,6 +56,10 @@ class SchedulingCycle:
         self._sampling = sampling
         self._extenders = extenders
 
+    def asks_extenders(self, pod: Pod) -> bool:
+        """Return whether an attempt of this pod awaits extenders."""
+        return self._extenders.are_interested(pod)
+
     async def attempt(self, pod: Pod) -> Outcome:
         """Find a node for a pod: reserve one, with Permit run, or return room to make for it, or the failure.
 
@@ -99,7 +103,8 @@ class SchedulingCycle:
             nominated = ""
         if nominated:
             try:
-                decision = self._decide(Question(pod, engine.nodes.named_once([nominated]), refuses_unsupported=True))
+                nodes = engine.nodes.named_once([nominated])
+                decision = self._decide(Question(pod, nodes, refuses_unsupported=True, is_nominated=True))
             except CycleError:
                 nominated = ""  # kube-scheduler logs it, and looks at all nodes
             else:

@@ -7,7 +7,10 @@ from extender_service.scheduling.decision import Decision
 
 
 class AttemptMetrics(Protocol):
-    """Receives what happens to a pod that was popped: `begun`, then `decided`, then `scheduled` or `failed`."""
+    """Receives what happens to a pod that was popped: `begun`, then `decided`, then `scheduled` or `failed`.
+
+    If the pod goes while extenders are asked, `abandoned` ends the attempt.
+    """
 
     def begun(self, info: QueuedPodInfo) -> None:
         """Note that an attempt begins."""
@@ -26,6 +29,9 @@ class AttemptMetrics(Protocol):
 
     def scheduled(self, info: QueuedPodInfo) -> None:
         """Note that the pod is bound."""
+
+    def abandoned(self, info: QueuedPodInfo) -> None:
+        """Note that the attempt ended as the pod is gone: it counts under no result."""
 
     def failed(self, info: QueuedPodInfo, *, is_unschedulable: bool) -> None:
         """Note that the attempt failed: no node is right, or else an error occurred."""
@@ -50,6 +56,9 @@ class UncountedAttempts:
         """Do nothing."""
 
     def scheduled(self, info: QueuedPodInfo) -> None:
+        """Do nothing."""
+
+    def abandoned(self, info: QueuedPodInfo) -> None:
         """Do nothing."""
 
     def failed(self, info: QueuedPodInfo, *, is_unschedulable: bool) -> None:

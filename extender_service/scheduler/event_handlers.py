@@ -151,10 +151,7 @@ class _Pods:
 
     @timed
     def apply(self, obj: AnyPod) -> Sequence[str]:
-        if obj.spec.node_name:
-            labels = self._apply_assigned(obj)
-        else:
-            labels = self._apply_unassigned(obj)
+        labels = self._apply_assigned(obj) if obj.spec.node_name else self._apply_unassigned(obj)
         if self._resources is not None:
             self._resources.note(obj)
         return labels

@@ -20,6 +20,9 @@ from extender_service.seams import WallClock
 # So many victims are deleted at once. More would keep bindings waiting at the client's rate limit.
 MOST_VICTIMS_AT_ONCE: Final = 50
 
+# No pod has the victim's name any more, or one with another UID has.
+_GONE: Final = (404, 409)
+
 
 class PodApi(Protocol):
     """Where pods are written. All methods raise KubeError."""
@@ -63,8 +66,8 @@ class Evictions:
     ) -> None:
         """Delete the victims, all at once; then take back the nominations of `nominated` pods for this node.
 
-        A victim that waits in Permit is rejected instead. Raises KubeError if a victim could not be deleted; others
-        may be.
+        A victim that waits in Permit is rejected instead; one that is gone already is as good as deleted, without an
+        event. Raises KubeError if a victim could not be deleted; others may be.
         """
         outcomes = await asyncio.gather(
             *(self._evict(profile, preemptor, node_name, victim) for victim in victims), return_exceptions=True
@@ -80,29 +83,40 @@ class Evictions:
         waiting = profile.waiting_pods.get(victim.uid)
         if waiting is not None:
             waiting.reject("DefaultPreemption", "preempted")
-        else:
-            async with self._turns:
-                await self._write(preemptor, victim)
+        elif not await self._delete(preemptor, victim):
+            return
         reference = ObjectReference("v1", "Pod", victim.namespace, victim.name, victim.uid)
         controller = preemptor.spec.scheduler_name
         by = pod_events.pod_reference(preemptor)
         self._record(pod_events.preempted(reference, by, node_name, controller=controller))
 
-    async def _write(self, preemptor: Pod, victim: Victim) -> None:
+    async def _delete(self, preemptor: Pod, victim: Victim) -> bool:
+        """Delete a victim, and return whether it was there."""
         now = None if victim.preempted else self._wall_clock()
         patch = victim_patch(victim.uid, preemptor.spec.scheduler_name, now)
-        key = victim.namespace, victim.name
-        name = "/".join(key)
-        await self._writes.add(victim.uid, name, lambda: self._api.patch_pod_status(*key, patch))
-        await self._writes.add(victim.uid, name, lambda: self._delete(victim))
+        namespace, name = victim.namespace, victim.name
+        is_gone = False
 
-    async def _delete(self, victim: Victim) -> None:
-        try:
-            await self._api.delete_pod(victim.namespace, victim.name, victim.uid)
-        except ApiError as error:
-            if error.status_code != 409:
-                raise
-            # Another pod has its name now, so the victim is gone.
+        async def unless_gone(write: Awaitable[object]) -> None:
+            nonlocal is_gone
+            try:
+                await write
+            except ApiError as error:
+                if error.status_code not in _GONE:
+                    raise
+                is_gone = True
+
+        async def mark() -> None:
+            await unless_gone(self._api.patch_pod_status(namespace, name, patch))
+
+        async def delete() -> None:
+            if not is_gone:
+                await unless_gone(self._api.delete_pod(namespace, name, victim.uid))
+
+        async with self._turns:
+            for write in (mark, delete):
+                await self._writes.add(victim.uid, f"{namespace}/{name}", write)
+        return not is_gone
 
     def _patch(self, pod: Pod, patch: Mapping[str, Any]) -> Callable[[], Awaitable[object]]:
         return lambda: self._api.patch_pod_status(pod.metadata.namespace, pod.metadata.name, patch)

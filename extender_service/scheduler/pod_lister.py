@@ -1,8 +1,10 @@
 """The pods of this scheduler that the watch shows on no node, whole: what kube-scheduler's pod lister has of them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from extender_service.kube.types.core import Pod, pod_name
+from extender_service.kube.types.pods import pod_uid
 
 
 class PodLister:
@@ -10,6 +12,8 @@ class PodLister:
 
     def __init__(self) -> None:
         self._by_key: dict[str, Pod] = {}
+        # What to call once a pod is not to be scheduled any more.
+        self._at_end: dict[str, Callable[[], object]] = {}
 
     def __len__(self) -> int:
         return len(self._by_key)
@@ -29,8 +33,28 @@ class PodLister:
         key = pod_name(pod)
         old = self._by_key.get(key)
         self._by_key[key] = pod
+        if pod.metadata.deletion_timestamp or (old is not None and pod_uid(old) != pod_uid(pod)):
+            self._end(key)
         return old
 
     def take(self, key: str) -> Pod | None:
         """Remove a pod, and return it."""
+        self._end(key)
         return self._by_key.pop(key, None)
+
+    @contextmanager
+    def at_end_of(self, key: str, act: Callable[[], object]) -> Iterator[None]:
+        """While in this context, call `act` once the watch shows that a pod is gone, is being deleted, or has a node.
+
+        There is one such context at a time for each pod.
+        """
+        self._at_end[key] = act
+        try:
+            yield
+        finally:
+            self._at_end.pop(key, None)
+
+    def _end(self, key: str) -> None:
+        act = self._at_end.pop(key, None)
+        if act is not None:
+            act()

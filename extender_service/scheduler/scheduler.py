@@ -127,7 +127,15 @@ class Scheduler:
             return
         cycle = self._queue.scheduling_cycle
         self._metrics.begun(info)
-        outcome = await self._attempt(pod)
+        if self._cycle.asks_extenders(pod):
+            outcome = await self._attempt_until_gone(info.key, pod)
+            if outcome is None:
+                log.info("a pod went while extenders were asked about it", extra={"pod": info.key})
+                self._metrics.abandoned(info)
+                self._queue.done(pod_uid(pod))
+                return
+        else:
+            outcome = await self._attempt(pod)
         self._metrics.decided(info, ran_post_filter=bool(profile.post_filter) and _is_unfit(outcome))
         match outcome:
             case Placement() as placement:
@@ -140,6 +148,28 @@ class Scheduler:
                 self._start(self._make_room(info, pod, profile, preemption, cycle))
             case Failure() as failure:
                 self._fail(info, pod, failure)
+
+    async def _attempt_until_gone(self, key: str, pod: Pod) -> Outcome | None:
+        """Attempt a pod that extenders are asked about, which may take long; None once the pod is gone, and at once."""
+        attempt = asyncio.create_task(self._attempt(pod))
+        gone = asyncio.Event()
+
+        def end() -> None:
+            gone.set()
+            attempt.cancel()
+
+        with self._pending.at_end_of(key, end):
+            try:
+                outcome = await attempt
+            except asyncio.CancelledError:
+                if not gone.is_set() or not attempt.cancelled():
+                    raise
+                return None
+        if gone.is_set():  # it went in the moment in which the attempt ended
+            if isinstance(outcome, Placement):
+                self._engine.undo(outcome, "the pod is gone")
+            return None
+        return outcome
 
     async def _attempt(self, pod: Pod) -> Outcome:
         try:

@@ -147,6 +147,10 @@ class SchedulerMetrics:
             attempts = str(info.attempts) if info.attempts < _MOST_ATTEMPTS else f"{_MOST_ATTEMPTS}+"
             self._sli_seconds.labels(attempts).observe(self._clock() - info.first_attempt_at)
 
+    def abandoned(self, info: QueuedPodInfo) -> None:
+        """Note that the attempt ended as the pod is gone: it counts under no result."""
+        self._begun_at.pop(info.pod.metadata.uid, None)
+
     def failed(self, info: QueuedPodInfo, *, is_unschedulable: bool) -> None:
         """Note that the attempt failed: no node is right, or else an error occurred."""
         self._end(info, "unschedulable" if is_unschedulable else "error")

@@ -81,6 +81,8 @@ def decide(profile: Profile, question: Question, nominated: Sequence[Nomination]
     pod, nodes = question.pod, question.nodes.view
     state = profile.new_state(pod, question.deadline)
     found = run_pre_filter(profile, state, pod)
+    if question.is_nominated and found.rejection is None:
+        found = PreFilterOutcome(None, None, [])
     verdicts = run_filter(profile, state, pod, nodes, question.nodes.asked, found, nominated, question.search)
     feasible = verdicts.passing.nonzero()[0]
     if not question.must_score or len(feasible) < 2 or not profile.score:

@@ -16,6 +16,7 @@ class Question(msgspec.Struct, frozen=True, gc=False):
     nodes, unless the node was `chosen_elsewhere`: then another scheduler has judged it, nominated pods included.
     With `refuses_unsupported`, a pod with a field that no plugin judges is refused (see unsupported.py). This is for
     callers without another scheduler that judges such fields. A `search` leaves the verdicts on some of the nodes only.
+    If the node `is_nominated`, Filter judges it even where PreFilter names other nodes.
     """
 
     pod: Pod
@@ -25,3 +26,4 @@ class Question(msgspec.Struct, frozen=True, gc=False):
     refuses_unsupported: bool = False
     chosen_elsewhere: bool = False
     search: Search | None = None
+    is_nominated: bool = False

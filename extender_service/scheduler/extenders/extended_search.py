@@ -87,11 +87,11 @@ class ExtendedSearch:
 
     async def _on_nominated_node(self, name: str) -> Decision | None:
         """Return a decision that holds now if the nominated node passes, None if it does not."""
-        decision = self._decide(self._engine.nodes.named_once([name]))
+        decision = self._decide(self._engine.nodes.named_once([name]), is_nominated=True)
         if not len(decision.feasible):
             return None
         left = await self._extenders.filter(self._pod, [name], self._statuses)
-        return self._current(decision, [name]) if left else None
+        return self._current(decision, [name], is_nominated=True) if left else None
 
     async def _best(self, decision: Decision, names: Sequence[str]) -> Found:
         """Score some of the feasible nodes, if there is a choice, and take one of the best."""
@@ -108,14 +108,16 @@ class ExtendedSearch:
         best = np.flatnonzero(is_left & (totals == totals[is_left].max()))
         return Found(decision, names[int(best[decision.profile.random.randrange(len(best))])])
 
-    def _current(self, decision: Decision, names: Sequence[str], *, must_score: bool = False) -> Decision:
+    def _current(
+        self, decision: Decision, names: Sequence[str], *, must_score: bool = False, is_nominated: bool = False
+    ) -> Decision:
         """Return a decision that holds now, in which all feasible nodes are among `names`. Raises CycleError."""
         if self._engine.cluster.version == self._version:
             feasible = decision.feasible
             if len(names) < len(feasible):
                 feasible = np.sort(decision.question.nodes.view.positions_of(names))
             return self._engine.narrowed(decision, feasible, must_score=must_score)
-        again = self._decide(self._engine.nodes.named_once(names))
+        again = self._decide(self._engine.nodes.named_once(names), is_nominated=is_nominated)
         if not len(again.feasible):
             raise CycleError("the nodes that passed the extenders do not fit any more")
         return self._engine.narrowed(again, again.feasible, must_score=must_score)
@@ -133,9 +135,11 @@ class ExtendedSearch:
         none: NDArray[np.intp] = feasible[:0]
         return self._engine.narrowed(decision, none, must_score=False)
 
-    def _decide(self, nodes: AskedNodes, search: Search | None = None) -> Decision:
+    def _decide(self, nodes: AskedNodes, search: Search | None = None, *, is_nominated: bool = False) -> Decision:
         self._version = self._engine.cluster.version
-        question = Question(self._pod, nodes, must_score=False, refuses_unsupported=True, search=search)
+        question = Question(
+            self._pod, nodes, must_score=False, refuses_unsupported=True, search=search, is_nominated=is_nominated
+        )
         decision = self._engine.decide(question)
         self._metrics.judged(decision)
         return decision

@@ -18,6 +18,7 @@ from extender_service.scheduling.binding_cycle import BindingCycle
 from tests.support.event_loop import in_event_loop
 from tests.support.objects import make_node, make_pod
 from tests.support.scheduler_world import SchedulerWorld, turns
+from tests.support.stub_plugins import Stub
 
 CPU: ResourceList = {"cpu": "4"}
 SMALL: ResourceList = {"cpu": "1", "pods": "10"}
@@ -411,6 +412,55 @@ async def test_a_victim_that_cannot_be_deleted_undoes_the_nomination() -> None:
     [event] = [event for event in world.events if event.regarding.name == "p"]
     assert event.note == "0/1 nodes are available: 1 Insufficient cpu. preemption: no"
     assert world.where() == {"unschedulable": 1}
+
+
+@pytest.mark.parametrize("code", [404, 409])
+@pytest.mark.parametrize("verb", ["patch", "delete"])
+@in_event_loop
+async def test_a_victim_that_is_gone_already_is_as_good_as_deleted(
+    verb: str, code: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    world, victim, pod = SchedulerWorld(make_node("a")), make_pod("victim", "a", requests=CPU), important("p")
+    world.api.errors[verb, "victim"] = [ApiError(ApiStatus(code, "NotFound", 'pods "victim" not found'))]
+    world.create(victim, pod)
+    world.attempt()
+    await world.scheduler.close()
+    assert world.queue.nominator.node_of == {pod.metadata.uid: "a"}
+    assert world.notes(victim) == []  # another one deleted it
+    [event] = [event for event in world.events if event.regarding.name == "p"]
+    assert event.note == "0/1 nodes are available: 1 Insufficient cpu."
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+    assert world.api.named("delete") == []
+
+
+@in_event_loop
+async def test_a_nominated_node_is_tried_first_also_where_pre_filter_names_others() -> None:
+    names_b = Stub("OnlyB", pre_filter={"b"})
+    world = SchedulerWorld(make_node("a"), make_node("b"), plugins={"preFilter": [(names_b, 0)], "filter": []})
+    world.create(make_pod("p", nominated="a"))
+    world.attempt()
+    assert world.place_of(make_pod("p")) == "a"
+    await world.scheduler.close()
+
+
+@in_event_loop
+async def test_a_nominated_node_that_does_not_fit_leaves_the_choice_to_pre_filter() -> None:
+    names_b = Stub("OnlyB", pre_filter={"b"}, rejects={"a": unschedulable("full")})
+    world = SchedulerWorld(*map(make_node, "abc"), plugins={"preFilter": [(names_b, 0)], "filter": [(names_b, 0)]})
+    world.create(make_pod("p", nominated="a"))
+    world.attempt()
+    assert world.place_of(make_pod("p")) == "b"
+    await world.scheduler.close()
+
+
+@in_event_loop
+async def test_where_pre_filter_rejects_the_pod_the_nominated_node_is_not_tried() -> None:
+    refuses = Stub("Refuses", pre_filter=unschedulable("never"))
+    world = SchedulerWorld(make_node("a"), plugins={"preFilter": [(refuses, 0)]})
+    world.create(make_pod("p", nominated="a"))
+    world.attempt()
+    assert world.place_of(make_pod("p")) == ""
+    await world.scheduler.close()
 
 
 @in_event_loop

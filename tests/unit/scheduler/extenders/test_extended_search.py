@@ -8,9 +8,10 @@ import pytest
 
 from extender_service.kube.types.core import Node
 from tests.support.event_loop import in_event_loop
-from tests.support.objects import make_node, make_pod
-from tests.support.scheduler_world import NAME, SchedulerWorld
+from tests.support.objects import make_node, make_pod, watched
+from tests.support.scheduler_world import NAME, SchedulerWorld, on_node
 from tests.support.stub_extender import StubExtender, extended_world
+from tests.support.stub_plugins import Stub
 
 NODES = [make_node(name) for name in "abc"]
 
@@ -193,14 +194,97 @@ async def test_refusals_hold_for_the_nodes_that_are_left_when_others_left_meanwh
         assert message(world).startswith("0/2 nodes are available: 2 no gpu. ")
 
 
+@pytest.mark.parametrize("verb", ["filter", "prioritize"])
 @in_event_loop
-async def test_a_pod_that_is_deleted_meanwhile_leaves_nothing_behind() -> None:
+async def test_a_pod_that_is_deleted_meanwhile_ends_the_attempt_at_once_and_leaves_nothing_behind(verb: str) -> None:
+    gate = asyncio.Event()
+    stub, pod = StubExtender(), make_pod("p")
+    without = {"filter_verb": ""} if verb == "prioritize" else {}
+    async with extended_world(*NODES, extenders=[(stub, without)], uses_hints=True) as world:
+        world.create(pod)
+        stub.gate = gate  # never opened before the attempt has ended
+        attempt = asyncio.create_task(world.attempt_with_extenders())
+        await stub.has_arrived.wait()
+        assert [asked for asked, _ in stub.asked] == [verb]
+        world.delete(pod)
+        async with asyncio.timeout(5):
+            await attempt
+        gate.set()
+        await world.scheduler.close()
+        assert world.place_of(pod) == ""
+        assert world.where() == {}
+        assert (world.api.written, world.events) == ([], [])
+        assert not world.queue._in_flight
+        assert len(world.pending._at_end) == 0
+
+
+@in_event_loop
+async def test_a_pod_that_another_scheduler_binds_meanwhile_is_not_bound_again() -> None:
     stub, pod = StubExtender(), make_pod("p")
     async with extended_world(*NODES, extenders=[(stub, {})]) as world:
         world.create(pod)
-        await held(world, stub, lambda: world.delete(pod))
+        await held(world, stub, lambda: world.pod_watch.apply(watched(on_node(pod, "c"))))
+        assert world.place_of(pod) == "c"
+        assert (world.api.written, world.events) == ([], [])
+
+
+@in_event_loop
+async def test_a_pod_that_is_being_deleted_meanwhile_is_not_bound() -> None:
+    stub, pod = StubExtender(), make_pod("p")
+    metadata = msgspec.structs.replace(pod.metadata, resource_version="2", deletion_timestamp="2027-01-15T08:00:00Z")
+    deleting = msgspec.structs.replace(pod, metadata=metadata)
+    async with extended_world(*NODES, extenders=[(stub, {})]) as world:
+        world.create(pod)
+        await held(world, stub, lambda: world.create(deleting))
+        world.attempt_all()
+        await world.scheduler.close()
+        assert world.api.written == []
+        assert [event.note for event in world.events] == ["skip schedule deleting pod: default/p"]
+
+
+@in_event_loop
+async def test_a_pod_that_goes_in_the_moment_in_which_its_attempt_ends_is_not_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stub, pod = StubExtender(), make_pod("p")
+    async with extended_world(*NODES, extenders=[(stub, {})]) as world:
+        world.create(pod)
+        place = world.engine.place
+
+        def place_and_delete(*arguments: Any) -> Any:
+            placement = place(*arguments)
+            asyncio.get_running_loop().call_soon(world.delete, pod)
+            return placement
+
+        monkeypatch.setattr(world.engine, "place", place_and_delete)
+        await world.attempt_with_extenders()
+        await world.scheduler.close()
         assert world.place_of(pod) == ""
         assert world.where() == {}
+        assert (world.api.written, world.events) == ([], [])
+
+
+@in_event_loop
+async def test_a_preemptor_that_is_deleted_meanwhile_deletes_no_pod() -> None:
+    stub, small = StubExtender(), make_pod("p", requests={"cpu": "4"})
+    pod = msgspec.structs.replace(small, spec=msgspec.structs.replace(small.spec, priority=10))
+    async with extended_world(NODES[0], extenders=[(stub, {"preempt_verb": "preempt"})]) as world:
+        world.create(make_pod("victim", "a", requests={"cpu": "4"}), pod)
+        await held(world, stub, lambda: world.delete(pod))
+        assert [asked for asked, _ in stub.asked] == ["preempt"]
+        assert (world.api.written, world.events) == ([], [])
+
+
+@in_event_loop
+async def test_a_nominated_node_comes_first_also_where_pre_filter_names_others() -> None:
+    stub = StubExtender()
+    plugins = {"preFilter": [(Stub("OnlyB", pre_filter={"b"}), 0)]}
+    async with extended_world(*NODES, extenders=[(stub, {})], plugins=plugins) as world:
+        world.create(make_pod("p", nominated="c"))
+        await world.attempt_with_extenders()
+        assert [args["NodeNames"] for args in stub.args("filter")] == [["c"]]
+        assert world.place_of(make_pod("p")) == "c"
+        await world.scheduler.close()
 
 
 @in_event_loop
