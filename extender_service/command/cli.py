@@ -7,11 +7,11 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any, NoReturn
 
 from extender_service.command.emulation import add_emulation_options, emulation_options
-from extender_service.command.limit_options import add_limit_options, call_limits, connection_limits, duration
+from extender_service.command.limit_options import add_limit_options, call_limits, connection_limits
+from extender_service.command.option_values import boolean, duration, existing_file, parsed_by, port
 from extender_service.command.options import PlaceOptions, ServeOptions
 from extender_service.command.schedule_options import add_schedule_options, schedule_options
 from extender_service.config.release import KUBERNETES_VERSION
@@ -147,7 +147,12 @@ def _version() -> str:
 
 
 def _add_config_options(add: AddOption) -> None:
-    add("--config", type=_file, metavar="FILE", help="KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1)")
+    add(
+        "--config",
+        type=existing_file,
+        metavar="FILE",
+        help="KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1)",
+    )
     add(
         "--plugin",
         action="append",
@@ -160,7 +165,7 @@ def _add_config_options(add: AddOption) -> None:
 def _add_api_server_options(add: AddOption) -> None:
     add(
         "--kubeconfig",
-        type=_file,
+        type=existing_file,
         metavar="FILE",
         help="how to reach the API server (default: the pod's service account, else KUBECONFIG, else ~/.kube/config)",
     )
@@ -178,7 +183,7 @@ def _add_schedule_options(add: AddOption) -> None:
 def _add_place_options(add: AddOption) -> None:
     add(
         "--cluster-file",
-        type=_file,
+        type=existing_file,
         action="append",
         metavar="FILE",
         help="instead of scheduling in a cluster, place the pending pods of this file of Kubernetes manifests, print "
@@ -198,7 +203,7 @@ def _add_serve_options(add: AddOption) -> None:
     _add_api_server_options(add)
     add(
         "--cluster-file",
-        type=_file,
+        type=existing_file,
         action="append",
         metavar="FILE",
         help="read nodes and pods from this file of Kubernetes manifests, instead of an API server, and again when the "
@@ -227,7 +232,7 @@ def _add_serve_options(add: AddOption) -> None:
     )
     add(
         "--ask-again",
-        type=_boolean,
+        type=boolean,
         nargs="?",
         const=True,
         default=True,
@@ -236,7 +241,7 @@ def _add_serve_options(add: AddOption) -> None:
         "kube-scheduler asks again; needs the right to patch pods (default: true)",
     )
     add("--bind-address", default="127.0.0.1", metavar="ADDRESS", help="the address to listen on (default: 127.0.0.1)")
-    add("--port", type=_port, default=8888, metavar="PORT", help="the port to listen on, 0 for any (default: 8888)")
+    add("--port", type=port, default=8888, metavar="PORT", help="the port to listen on, 0 for any (default: 8888)")
     _add_security_options(add)
     _add_shutdown_options(add)
     add_limit_options(add)
@@ -248,7 +253,7 @@ def _add_log_options(add: AddOption, *names: str) -> None:
         "-v",
         *(names or ("--log-level",)),
         dest="log_level",
-        type=_log_level,
+        type=parsed_by(parse_log_level),
         default=logging.INFO,
         metavar="LEVEL",
         help="debug, info, warning, error, or a number as for kube-scheduler (default: info)",
@@ -259,11 +264,16 @@ def _add_log_options(add: AddOption, *names: str) -> None:
 def _add_security_options(add: AddOption) -> None:
     add(
         "--tls-cert-file",
-        type=_file,
+        type=existing_file,
         metavar="FILE",
         help="serve HTTPS with this certificate (PEM, followed by its issuers); read again when the file changes",
     )
-    add("--tls-private-key-file", type=_file, metavar="FILE", help="the key of --tls-cert-file (PEM, not encrypted)")
+    add(
+        "--tls-private-key-file",
+        type=existing_file,
+        metavar="FILE",
+        help="the key of --tls-cert-file (PEM, not encrypted)",
+    )
     add(
         "--tls-min-version",
         choices=("VersionTLS12", "VersionTLS13"),
@@ -272,7 +282,7 @@ def _add_security_options(add: AddOption) -> None:
     )
     add(
         "--client-ca-file",
-        type=_file,
+        type=existing_file,
         metavar="FILE",
         help="require a client certificate of these authorities (PEM, mutual TLS); read again when the file changes",
     )
@@ -286,7 +296,7 @@ def _add_security_options(add: AddOption) -> None:
     )
     add(
         "--insecure-serving",
-        type=_boolean,
+        type=boolean,
         nargs="?",
         const=True,
         default=False,
@@ -296,7 +306,7 @@ def _add_security_options(add: AddOption) -> None:
     )
     add(
         "--healthz-port",
-        type=_port,
+        type=port,
         metavar="PORT",
         help="answer /livez, /readyz and /metrics only on this port, over HTTP without authentication; 0 for any port "
         "(default: 8889 with --client-ca-file or --healthz-bind-address, otherwise --port)",
@@ -322,21 +332,6 @@ def _add_shutdown_options(add: AddOption) -> None:
     )
 
 
-def _file(text: str) -> Path:
-    path = Path(text)
-    if path.is_dir():
-        raise argparse.ArgumentTypeError(f"{text} is a folder, not a file")
-    if not path.exists():
-        raise argparse.ArgumentTypeError(f"there is no file {text}")
-    return path
-
-
-def _port(text: str) -> int:
-    if not text.isascii() or not text.isdecimal() or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a port: give a number from 0 to 65535")
-    return int(text)
-
-
 def _stale_limit(text: str) -> float:
     seconds = duration(text)
     # Detecting a dead connection and opening a new one takes up to 10 s.
@@ -357,19 +352,6 @@ def _names(text: str) -> list[str]:
     if not all(names):
         raise argparse.ArgumentTypeError(f"{text!r} has an empty name")
     return names
-
-
-def _boolean(text: str) -> bool:
-    if text not in ("true", "false"):
-        raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
-    return text == "true"
-
-
-def _log_level(text: str) -> int:
-    try:
-        return parse_log_level(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _place_options(options: argparse.Namespace) -> PlaceOptions:

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from extender_service.command.option_values import parsed_by
 from extender_service.command.start_error import StartError
 from extender_service.config.feature_gates import parse_gates, resolve_gates
 from extender_service.config.release import (
@@ -43,7 +44,7 @@ def add_emulation_options(add: AddOption) -> None:
     """Add both options. `add` is like argparse's add_argument."""
     add(
         "--emulated-version",
-        type=_minor,
+        type=parsed_by(parse_emulated_version),
         action="append",
         metavar="MAJOR.MINOR",
         help=f"decide as kube-scheduler of this release does, {version_of(OLDEST_MINOR)} to {version_of(NEWEST_MINOR)} "
@@ -51,7 +52,7 @@ def add_emulation_options(add: AddOption) -> None:
     )
     add(
         "--feature-gates",
-        type=_gates,
+        type=parsed_by(parse_gates),
         action="append",
         metavar="NAME=true|false,...",
         help="kube-scheduler's feature gates in that release; the log names those that change nothing here",
@@ -63,17 +64,3 @@ def emulation_options(options: argparse.Namespace) -> EmulationOptions:
     minors = options.emulated_version or [DEFAULT_MINOR]
     settings = {name: is_on for gates in options.feature_gates or () for name, is_on in gates.items()}
     return EmulationOptions(minors[-1], settings)
-
-
-def _minor(text: str) -> int:
-    try:
-        return parse_emulated_version(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-
-
-def _gates(text: str) -> dict[str, bool]:
-    try:
-        return parse_gates(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error

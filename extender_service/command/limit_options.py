@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Callable
 
+from extender_service.command.option_values import duration, positive_duration, positive_number, size
 from extender_service.extender.overload.overload import CallLimits
 from extender_service.serving.connection_limits import ConnectionLimits
 
@@ -15,41 +16,43 @@ _CONNECTIONS = ConnectionLimits()
 def add_limit_options(add: Callable[..., None]) -> None:
     """Add the options. `add` has the signature of argparse's add_argument."""
 
-    def size(option: str, default: int, what: str) -> None:
+    def add_size(option: str, default: int, what: str) -> None:
         unit = f"{default >> 20}Mi" if default >= 1 << 20 else f"{default >> 10}Ki"
-        add(option, type=_size, default=default, metavar="SIZE", help=f"{what} (default: {unit})")
+        add(option, type=size, default=default, metavar="SIZE", help=f"{what} (default: {unit})")
 
-    def number(option: str, default: int, what: str) -> None:
-        add(option, type=_number, default=default, metavar="NUMBER", help=f"{what} (default: {default})")
+    def add_number(option: str, default: int, what: str) -> None:
+        add(option, type=positive_number, default=default, metavar="NUMBER", help=f"{what} (default: {default})")
 
-    def seconds(option: str, default: float, what: str, kind: Callable[[str], float] | None = None) -> None:
+    def add_seconds(option: str, default: float, what: str, kind: Callable[[str], float] | None = None) -> None:
         help_text = f"{what} (default: {default:g}s)"
-        add(option, type=kind or _positive_duration, default=default, metavar="DURATION", help=help_text)
+        add(option, type=kind or positive_duration, default=default, metavar="DURATION", help=help_text)
 
-    size("--max-body-size", _CALLS.body_bytes, "the largest body of a request; the answer to a larger one is 413")
-    size("--max-bodies-size", _CALLS.bodies_bytes, "the total size of request bodies and unsent answers in memory")
-    number("--max-requests", _CALLS.requests, "calls at a time except bind; more calls fail at once")
-    number("--max-bindings", _CALLS.bindings, "bind calls at a time; one may wait for minutes")
-    seconds(
+    add_size("--max-body-size", _CALLS.body_bytes, "the largest body of a request; the answer to a larger one is 413")
+    add_size("--max-bodies-size", _CALLS.bodies_bytes, "the total size of request bodies and unsent answers in memory")
+    add_number("--max-requests", _CALLS.requests, "calls at a time except bind; more calls fail at once")
+    add_number("--max-bindings", _CALLS.bindings, "bind calls at a time; one may wait for minutes")
+    add_seconds(
         "--decision-timeout",
         _CALLS.decision_seconds,
         "the time after which a call other than bind fails; set less than kube-scheduler's httpTimeout",
     )
-    number("--max-connections", _CONNECTIONS.connections, "open connections; a further one replaces an idle one")
-    size("--max-header-size", _CONNECTIONS.header_bytes, "the largest header of a request")
-    seconds("--header-timeout", _CONNECTIONS.header_seconds, "the time for a client to send the header of a request")
-    seconds(
+    add_number("--max-connections", _CONNECTIONS.connections, "open connections; a further one replaces an idle one")
+    add_size("--max-header-size", _CONNECTIONS.header_bytes, "the largest header of a request")
+    add_seconds(
+        "--header-timeout", _CONNECTIONS.header_seconds, "the time for a client to send the header of a request"
+    )
+    add_seconds(
         "--request-timeout",
         _CONNECTIONS.request_seconds,
         "the time for a client to send a whole request, and again to read the answer",
     )
-    seconds(
+    add_seconds(
         "--idle-timeout",
         _CONNECTIONS.idle_seconds,
         "the time after which an idle connection is closed; set more than kube-scheduler's 90 s",
     )
-    seconds("--tls-handshake-timeout", _CONNECTIONS.handshake_seconds, "the time for a TLS handshake")
-    seconds(
+    add_seconds("--tls-handshake-timeout", _CONNECTIONS.handshake_seconds, "the time for a TLS handshake")
+    add_seconds(
         "--watchdog-timeout",
         DEFAULT_WATCHDOG_SECONDS,
         "how long code may block the event loop; then the process ends, for the kubelet to restart it; 0 for no limit",
@@ -79,42 +82,3 @@ def connection_limits(options: argparse.Namespace) -> ConnectionLimits:
         idle_seconds=options.idle_timeout,
         unsent_bytes=options.max_bodies_size,
     )
-
-
-def duration(text: str) -> float:
-    """Parse a Go duration such as 1m30s to seconds, at least 0. Raises ArgumentTypeError."""
-    from extender_service.config.durations import Duration  # noqa: PLC0415 - `version` needs no pydantic
-
-    try:
-        parsed = Duration.parse(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-    if parsed < 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is negative")
-    return parsed.seconds
-
-
-def _positive_duration(text: str) -> float:
-    seconds = duration(text)
-    if not seconds:
-        raise argparse.ArgumentTypeError(f"{text!r} must be more than 0")
-    return seconds
-
-
-def _size(text: str) -> int:
-    """Parse a quantity such as 512Mi to bytes, at least 1. Raises ArgumentTypeError."""
-    from extender_service.kube.parsing.quantities import QuantityError, parse_quantity, whole_value  # noqa: PLC0415
-
-    try:
-        size = whole_value(parse_quantity(text))
-    except QuantityError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-    if size < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a size: give a number of bytes, such as 512Mi")
-    return size
-
-
-def _number(text: str) -> int:
-    if not text.isascii() or not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number: give a whole number, 1 or more")
-    return int(text)

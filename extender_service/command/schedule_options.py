@@ -5,21 +5,16 @@ log says so.
 """
 
 import argparse
-import ipaddress
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from extender_service.command.emulation import EmulationOptions, emulation_options
-from extender_service.config.feature_gates import parse_bool
+from extender_service.command.option_values import address, boolean, go_duration, int32, number, port
 
 if TYPE_CHECKING:  # these need pydantic, which `version` should not wait for
-    from extender_service.config.durations import Duration
     from extender_service.config.types import KubeSchedulerConfiguration
-
-T = TypeVar("T")
 
 AddOption = Callable[..., None]
 
@@ -162,7 +157,7 @@ def add_schedule_options(add: AddOption) -> None:
         _add(add, name, kind, f"deprecated, ignored with --config: {what}")
     add(
         "--pod-max-in-unschedulable-pods-duration",
-        type=_duration,
+        type=go_duration,
         default="5m",
         metavar="DURATION",
         help="how long a pod waits at most for an event that could help, before it is tried again (default: 5m)",
@@ -177,14 +172,14 @@ def add_schedule_options(add: AddOption) -> None:
 def _add_serving_options(add: AddOption) -> None:
     add(
         "--bind-address",
-        type=_address,
+        type=address,
         default="0.0.0.0",  # noqa: S104 - kube-scheduler's; every path but health needs authorization
         metavar="ADDRESS",
         help="the address to serve HTTPS on (default: 0.0.0.0)",
     )
     add(
         "--secure-port",
-        type=_port,
+        type=port,
         default=DEFAULT_SECURE_PORT,
         metavar="PORT",
         help=f"the port for health, metrics and configuration over HTTPS; 0 for none (default: {DEFAULT_SECURE_PORT})",
@@ -213,7 +208,7 @@ def _add_authentication_options(add: AddOption) -> None:
     )
     add(
         "--authentication-token-webhook-cache-ttl",
-        type=_duration,
+        type=go_duration,
         default="10s",
         metavar="DURATION",
         help="how long an answer about a token is used again (default: 10s)",
@@ -244,7 +239,7 @@ def _add_authorization_options(add: AddOption) -> None:
     for name in ("authorized", "unauthorized"):
         add(
             f"--authorization-webhook-cache-{name}-ttl",
-            type=_duration,
+            type=go_duration,
             default="10s",
             metavar="DURATION",
             help=f"how long an answer that a user is {name} is used again (default: 10s)",
@@ -319,7 +314,7 @@ def _authorization(options: argparse.Namespace) -> AuthorizationOptions:
 def _add(add: AddOption, name: str, kind: str, what: str) -> None:
     """Add an option whose value is None unless it is given."""
     if kind == "bool":
-        add(f"--{name}", type=_boolean, nargs="?", const=True, metavar="true|false", help=what)
+        add(f"--{name}", type=boolean, nargs="?", const=True, metavar="true|false", help=what)
     else:
         add(f"--{name}", type=_KINDS[kind], metavar=kind.upper(), help=what)
 
@@ -349,59 +344,9 @@ def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def _boolean(text: str) -> bool:
-    return _parsed(parse_bool, text)
-
-
-def _duration(text: str) -> "Duration":
-    from extender_service.config.durations import Duration  # noqa: PLC0415 - as above
-
-    return _parsed(Duration.parse, text)
-
-
-def _parsed(parse: Callable[[str], T], text: str) -> T:
-    try:
-        return parse(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-
-
-def _address(text: str) -> str:
-    try:
-        return str(ipaddress.ip_address(text))
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not an IP address") from None
-
-
-def _port(text: str) -> int:
-    if not text.isascii() or not text.isdecimal() or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a port: give a number from 0 to 65535")
-    return int(text)
-
-
-def _whole(text: str) -> int:
-    try:
-        number = int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
-    if not -(2**31) <= number < 2**31:
-        raise argparse.ArgumentTypeError(f"{text!r} does not fit 32 bits")
-    return number
-
-
-def _number(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number")
-    return number
-
-
 _KINDS: Final[Mapping[str, Callable[[str], Any]]] = {
     "text": _text,
-    "duration": _duration,
-    "number": _number,
-    "whole": _whole,
+    "duration": go_duration,
+    "number": number,
+    "whole": int32,
 }

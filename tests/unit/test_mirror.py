@@ -14,6 +14,7 @@ WITHOUT = {
     "cluster/nodes/node_memory.py": "view/test_node_view.py and test_caches.py",
     "framework/guard.py": "framework/test_runtime.py and scheduling/test_binding_cycle.py",
     "command/limit_options.py": "command/test_cli.py",
+    "command/option_values.py": "command/test_cli.py and test_schedule_options.py",
     "command/options.py": TYPES,
     "command/probes.py": "command/test_serve.py and tests/e2e/operation/test_tls.py",
     "command/election.py": "scheduler/test_leader_election.py and tests/e2e/scheduler/test_failover.py",
