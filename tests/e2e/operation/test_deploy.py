@@ -11,6 +11,13 @@ import trustme
 import yaml
 
 from tests.e2e.support.control_plane import ControlPlane
+from tests.e2e.support.deployed_schedulers import (
+    create_nodes,
+    may_do,
+    nodes_once_all_are_bound,
+    place_all_kinds,
+    refusals,
+)
 from tests.e2e.support.deployments import (
     DEPLOY,
     Base,
@@ -22,7 +29,7 @@ from tests.e2e.support.deployments import (
 )
 from tests.e2e.support.objects import Object, node, pod
 from tests.e2e.support.processes import Process
-from tests.e2e.support.volume_controllers import claim, is_available, storage_class, volume_controllers, volume_on
+from tests.e2e.support.volume_controllers import volume_controllers
 from tests.e2e.support.waiting import wait_until
 from tests.support.certificates import issue, mount, pem_files
 
@@ -109,7 +116,7 @@ def test_two_pairs_place_pods_with_the_rights_of_their_account(
     base = Base(control_plane, "second-scheduler")
     account = base.grant_rights()
     api = control_plane.api
-    api.create(node("a"), node("b"), node("c", labels={"disk": "fast"}))
+    create_nodes(control_plane)
     refused_before = refusals(control_plane)
 
     with (
@@ -117,21 +124,7 @@ def test_two_pairs_place_pods_with_the_rights_of_their_account(
         pair(base, controlplane, account, tmp_path / "first") as first,
         pair(base, controlplane, account, tmp_path / "second") as second,
     ):
-        no_provisioner = "kubernetes.io/no-provisioner"
-        api.create(storage_class("found", provisioner=no_provisioner), volume_on("b", "disk", "found"))
-        wait_until(lambda: is_available(api.get("PersistentVolume", "disk")), "the volume to be available")
-        api.create(claim("data", "found"))
-        data = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
-        api.create(for_the_pairs("stateful", volumes=[data]))
-        api.create(*(for_the_pairs(f"large-{number}", requests={"cpu": "3"}) for number in range(3)))
-        nodes = nodes_once_all_are_bound(control_plane)
-        assert nodes.pop("stateful") == "b"
-        assert set(nodes.values()) == {"a", "b", "c"}
-
-        urgent = {"priorityClassName": "system-cluster-critical", "nodeSelector": {"disk": "fast"}}
-        api.create(for_the_pairs("urgent", requests={"cpu": "3"}, **urgent))
-        wait_until(lambda: len(api.list_all("Pod")) == 4, "a pod to be preempted")
-        assert nodes_once_all_are_bound(control_plane)["urgent"] == "c"
+        place_all_kinds(control_plane, "extender-scheduler")
 
         leader, standby = (first, second) if first.leads else (second, first)
         leader.stop()
@@ -324,33 +317,3 @@ def with_a_gpu(wanted: Object) -> Object:
     """A pod that requests a GPU; of these the limit is the request."""
     wanted["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "1"}}
     return wanted
-
-
-def nodes_once_all_are_bound(control_plane: ControlPlane) -> dict[str, str]:
-    """The node of each pod by the pod's name."""
-    api = control_plane.api
-    wait_until(lambda: not api.list_all("Pod", field_selector="spec.nodeName="), "all pods to be bound", 60)
-    return {found["metadata"]["name"]: found["spec"]["nodeName"] for found in api.list_all("Pod")}
-
-
-def refusals(control_plane: ControlPlane) -> float:
-    """How many requests the API server has answered with 403, whoever sent them."""
-    metrics = control_plane.kubectl("get", "--raw=/metrics").splitlines()
-    attempts = [line for line in metrics if line.startswith("authorization_attempts_total{")]
-    assert attempts
-    return sum(float(line.rpartition(" ")[2]) for line in attempts if 'result="allowed"' not in line)
-
-
-def may_do(control_plane: ControlPlane, user: str, verb: str, resource: str, *, group: str = "") -> bool:
-    """Whether the API server would let a user do something in any namespace."""
-    name, _, subresource = resource.partition("/")
-    attributes = {"verb": verb, "group": group, "resource": name, "subresource": subresource}
-    review = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SubjectAccessReview",
-        "metadata": {},
-        "spec": {"user": user, "resourceAttributes": attributes},
-    }
-    path = control_plane.api.path("SubjectAccessReview", api_version="authorization.k8s.io/v1")
-    allowed: bool = control_plane.api.request("POST", path, review)["status"]["allowed"]
-    return allowed

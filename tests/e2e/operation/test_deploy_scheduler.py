@@ -4,18 +4,23 @@ import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import httpx
 import yaml
 
-from tests.e2e.operation.test_deploy import may_do, nodes_once_all_are_bound, refusals
 from tests.e2e.support.control_plane import ControlPlane
+from tests.e2e.support.deployed_schedulers import (
+    create_nodes,
+    may_do,
+    nodes_once_all_are_bound,
+    place_all_kinds,
+    refusals,
+)
 from tests.e2e.support.deployments import Base, edit, scheduler_process, wait_for_probes
-from tests.e2e.support.objects import Object, node, pod
+from tests.e2e.support.objects import pod
 from tests.e2e.support.processes import Process
 from tests.e2e.support.service import PROGRAM
-from tests.e2e.support.volume_controllers import claim, is_available, storage_class, volume_controllers, volume_on
+from tests.e2e.support.volume_controllers import volume_controllers
 from tests.e2e.support.waiting import wait_until
 
 NAME = "whole-scheduler"
@@ -40,7 +45,7 @@ def test_two_replicas_place_pods_with_the_rights_of_their_account(control_plane:
     base = Base(control_plane, "scheduler")
     account = base.grant_rights()
     api = control_plane.api
-    api.create(node("a"), node("b"), node("c", labels={"disk": "fast"}))
+    create_nodes(control_plane)
     refused_before = refusals(control_plane)
 
     with (
@@ -50,27 +55,13 @@ def test_two_replicas_place_pods_with_the_rights_of_their_account(control_plane:
     ):
         wait_until(lambda: holder(control_plane), "a leader")
         leader, standby = (first, second) if "acquired the leader lease" in first.log.read_text() else (second, first)
-        no_provisioner = "kubernetes.io/no-provisioner"
-        api.create(storage_class("found", provisioner=no_provisioner), volume_on("b", "disk", "found"))
-        wait_until(lambda: is_available(api.get("PersistentVolume", "disk")), "the volume to be available")
-        api.create(claim("data", "found"))
-        data = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
-        api.create(ours("stateful", volumes=[data]))
-        api.create(*(ours(f"large-{number}", requests={"cpu": "3"}) for number in range(3)))
-        nodes = nodes_once_all_are_bound(control_plane)
-        assert nodes.pop("stateful") == "b"
-        assert set(nodes.values()) == {"a", "b", "c"}
-
-        urgent = {"priorityClassName": "system-cluster-critical", "nodeSelector": {"disk": "fast"}}
-        api.create(ours("urgent", requests={"cpu": "3"}, **urgent))
-        wait_until(lambda: len(api.list_all("Pod")) == 4, "a pod to be preempted")
-        assert nodes_once_all_are_bound(control_plane)["urgent"] == "c"
+        place_all_kinds(control_plane, NAME)
         wait_until(lambda: "Preempted" in reasons(control_plane), "the events")
 
         asks_for_metrics(first_port, account)
         was_held_by = holder(control_plane)
         assert leader.stop() == 0
-        api.create(ours("later"))
+        api.create(pod("later", schedulerName=NAME))
         assert "later" in nodes_once_all_are_bound(control_plane)
         assert holder(control_plane) != was_held_by
         standby.require_running()
@@ -113,10 +104,6 @@ def test_the_account_may_do_what_a_scheduler_needs_and_nothing_else(shared_contr
         ("create", "events", "events.k8s.io"),
         ("patch", "events", "events.k8s.io"),
     }
-
-
-def ours(name: str, **facts: Any) -> Object:
-    return pod(name, schedulerName=NAME, **facts)
 
 
 def holder(control_plane: ControlPlane) -> str:

@@ -3,33 +3,27 @@
 With --golden, writes the golden cases and kube-scheduler's answers on them instead.
 """
 
-import argparse
-import logging
-import secrets
 import sys
 
 from tests.lockstep.hints import golden
 from tests.lockstep.hints.comparison import ask, differences, encoded
 from tests.lockstep.hints.generator import EVENTS_PER_CASE, cases
+from tests.lockstep.new_cases import first_seed, parser
 
 BATCH = 200
 
 
 def main() -> int:
     """Run the comparison; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m tests.lockstep.hints", description=__doc__)
-    parser.add_argument("--pairs", type=int, default=20_000, help="pairs of objects")
-    parser.add_argument("--seed", type=int, default=None, help="of the first batch; those after it have the next ones")
-    parser.add_argument("--golden", action="store_true")
-    args = parser.parse_args()
+    options = parser("hints", __doc__, "pairs", 20_000)
+    options.add_argument("--golden", action="store_true")
+    args = options.parse_args()
     if args.golden:
         golden.make()
         return 0
-    logging.disable(logging.CRITICAL)  # failing hints are part of the cases
-    first = secrets.randbelow(2**40) if args.seed is None else args.seed
-    print(f"{args.pairs} pairs from seed {first}")
+    first = first_seed(args, "pairs")
     count = 0
-    for batch in range(-(-args.pairs // (BATCH * EVENTS_PER_CASE))):
+    for batch in range(-(-args.count // (BATCH * EVENTS_PER_CASE))):
         made = list(cases(first + batch, BATCH))
         found = differences(made, ask(encoded(made)))
         count += len(found)
