@@ -74,10 +74,12 @@ class Profile:
 
     def new_state(self, pod: Pod, deadline: float = math.inf) -> CycleState:
         """Return the state for a new decision about a pod; a random sample of decisions has its plugins timed."""
+        return CycleState(pod, self.sampled_recorder(), deadline, self.clock)
+
+    def sampled_recorder(self) -> Recorder | None:
+        """Return the recorder for a random sample of decisions, None for the others."""
         recorder = self.recorder
-        if recorder is not None and self.random.random() >= SAMPLED:
-            recorder = None
-        return CycleState(pod, recorder, deadline, self.clock)
+        return None if recorder is None or self.random.random() >= SAMPLED else recorder
 
     @cached_property
     def treats_alike(self) -> bool:

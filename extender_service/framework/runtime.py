@@ -19,6 +19,7 @@ from extender_service.framework.interface import (
     MIN_NODE_SCORE,
     FilterAgain,
     PostFilterResult,
+    PreEnqueue,
     Score,
 )
 from extender_service.framework.profile import Profile
@@ -75,15 +76,25 @@ def _pre_enqueue_code(status: Status | None) -> Code:
 @extension_point("PreEnqueue", _pre_enqueue_code)
 def run_pre_enqueue(profile: Profile, pod: Pod) -> Status | None:
     """Run PreEnqueue: return why the pod may not be queued, from the first plugin that refuses it or fails, or None."""
+    recorder, clock = profile.sampled_recorder(), profile.clock
     for plugin in profile.pre_enqueue:
-        try:
-            status = guarded(plugin, "PreEnqueue", plugin.pre_enqueue, pod)
-            if status is not None:
-                require_answer(plugin, "PreEnqueue", wrong_status(status))
-                return status.given_by(plugin.name)
-        except CycleError as failure:
-            return Status(Code.ERROR, (str(failure),), plugin.name)
+        started = 0.0 if recorder is None else clock()
+        status = _asked_to_enqueue(plugin, pod)
+        if recorder is not None:
+            recorder.record_plugin(plugin.name, "PreEnqueue", _pre_enqueue_code(status).label, clock() - started)
+        if status is not None:
+            return status.given_by(plugin.name)
     return None
+
+
+def _asked_to_enqueue(plugin: PreEnqueue, pod: Pod) -> Status | None:
+    try:
+        status = guarded(plugin, "PreEnqueue", plugin.pre_enqueue, pod)
+        if status is not None:
+            require_answer(plugin, "PreEnqueue", wrong_status(status))
+    except CycleError as failure:
+        return Status(Code.ERROR, (str(failure),))
+    return status
 
 
 def _pre_filter_code(found: PreFilterOutcome) -> Code:

@@ -15,6 +15,8 @@ from tests.e2e.support.service import PROGRAM
 from tests.e2e.support.waiting import wait_until
 
 PATH = "/metrics/resources"
+# Amounts by metric and labels.
+Series = dict[tuple[str, frozenset[tuple[str, str]]], float]
 LABEL = re.compile(r'(\w+)="([^"]*)"')
 RUNTIME: Object = {
     "apiVersion": "node.k8s.io/v1",
@@ -31,7 +33,8 @@ def container(name: str, requests: dict[str, str], limits: dict[str, str], **mor
 
 
 def pods() -> list[Object]:
-    ours, stock = {"schedulerName": "ours"}, {"schedulerName": "stock"}
+    ours: dict[str, Any] = {"schedulerName": "ours"}
+    stock: dict[str, Any] = {"schedulerName": "stock"}
     sidecar = container("sidecar", {"cpu": "100m"}, {"cpu": "200m"}, restartPolicy="Always")
     setup = container("setup", {"cpu": "3"}, {"cpu": "3500m", "ephemeral-storage": "1k"})
     huge = {"hugepages-2Mi": "4Mi", "memory": "1Gi"}
@@ -48,7 +51,7 @@ def pods() -> list[Object]:
     ]
 
 
-def series(port: int) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+def series(port: int) -> Series:
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     with httpx.Client(verify=context, trust_env=False) as client:
@@ -64,7 +67,6 @@ def series(port: int) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
 def test_both_show_the_same_series(empty_cluster: ControlPlane, controlplane: Path, tmp_path: Path) -> None:
     api = empty_cluster.api
     user = empty_cluster.user_kubeconfig("system:kube-scheduler")
-    ports = {}
 
     def command(name: str, program: list[str | Path]) -> list[str | Path]:
         file = tmp_path / f"{name}.yaml"
@@ -92,15 +94,14 @@ def test_both_show_the_same_series(empty_cluster: ControlPlane, controlplane: Pa
                 stock_port,
             ),
         ):
-            ports = {"ours": port, "stock": stock_port}
 
             def bound() -> bool:
                 return sum("nodeName" in found["spec"] for found in api.list_all("Pod")) == len(created) - 2
 
             wait_until(bound, "the pods to be bound")
 
-            def both() -> list[dict[tuple[str, frozenset[tuple[str, str]]], float]]:
-                return [series(each) for each in ports.values()]
+            def both() -> list[Series]:
+                return [series(port), series(stock_port)]
 
             wait_until(lambda: both()[0] == both()[1] != {}, "both to show the same")
             found = both()[0]

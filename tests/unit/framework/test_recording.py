@@ -10,10 +10,11 @@ from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.guard import CycleError
 from extender_service.framework.handle import Handle
-from extender_service.framework.interface import Filter, PreFilter, Score
+from extender_service.framework.interface import Filter, PreEnqueue, PreFilter, Score
 from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.profile import Profile
-from extender_service.framework.status import SKIP, Status
+from extender_service.framework.runtime import run_pre_enqueue
+from extender_service.framework.status import SKIP, Status, unschedulable
 from extender_service.kube.types.core import Node, ObjectMeta, Pod
 from extender_service.scheduling.asked_nodes import AllNodes
 from extender_service.scheduling.decision import decide
@@ -95,6 +96,26 @@ def decided(random: Random, clock: Clock | None = None, **attributes: object) ->
 def test_every_extension_point_of_a_decision_is_told() -> None:
     points = ("PreFilter", "Filter", "PreScore", "Score")
     assert decided(Sampled()).points == [(point, "Success") for point in points]
+
+
+class Gate(PreEnqueue):
+    """Lets pods named "a" in."""
+
+    name: ClassVar[str] = "Gate"
+
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        return None if pod.metadata.name == "a" else unschedulable("gated")
+
+
+def test_pre_enqueue_is_told_with_its_plugins_in_a_sample() -> None:
+    cluster = Cluster()
+    gate = Gate(None, Handle(cluster, ClusterFile(cluster, [])))
+    profile = Profile("default-scheduler", {"preEnqueue": [(gate, 0)]}, clock=Clock(), random=Sampled())
+    profile.recorder = recorder = Recorder()
+    for name in ("a", "b"):
+        run_pre_enqueue(profile, Pod(ObjectMeta(name=name)))
+    assert recorder.points == [("PreEnqueue", "Success"), ("PreEnqueue", "Unschedulable")]
+    assert recorder.plugins == [("Gate", "PreEnqueue", "Success"), ("Gate", "PreEnqueue", "Unschedulable")]
 
 
 def test_a_point_that_fails_is_told_as_an_error() -> None:
