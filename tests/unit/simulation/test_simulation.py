@@ -319,3 +319,19 @@ async def test_a_plugin_that_fails_about_an_imagined_node_is_an_error() -> None:
         with pytest.raises(CycleError, match="no such thing"):
             simulation.refusal(pod("web"), node("a"))
         assert simulation.cluster.node_count == 0
+
+
+@in_event_loop
+async def test_a_victim_that_is_deleted_by_another_at_that_moment_is_no_failure(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    victim = pod("low", cpu="2", node_name="a")
+    async with Simulation([node("a"), victim]) as simulation:
+        simulation.create(make_pod("high", {"cpu": "2"}, priority=10))
+        async with asyncio.timeout(10):
+            while not simulation._queue.nominator.node_of:
+                await asyncio.sleep(0)
+        simulation.delete(victim)
+        await simulation.settle()
+        assert [(outcome.name, outcome.node) for outcome in simulation.outcomes()] == [("high", "a")]
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
