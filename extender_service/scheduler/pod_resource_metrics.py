@@ -1,7 +1,7 @@
 """What each pod requests, and its limits, as Prometheus reads them (pkg/scheduler/metrics/resources).
 
 The table of pods has no limits, and requests only rounded up. So what a pod shows is kept here, by its slot in the
-table, and once for all pods with equal containers.
+table, once for all pods with equal containers, and packed: of 150,000 pods, no two may be alike.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -59,7 +59,9 @@ class Usage(NamedTuple):
 
 
 _decoder = Decoder(_Spec)
-_NOTHING: Final = Usage()
+_pack = msgspec.msgpack.Encoder().encode
+_unpack = msgspec.msgpack.Decoder(Usage).decode
+_NOTHING: Final = _pack(Usage())
 
 
 class PodResourceMetrics:
@@ -71,7 +73,7 @@ class PodResourceMetrics:
         # By slot, and valid while the pod in it has the UID.
         self._uids: list[str] = []
         self._schedulers: list[str] = []
-        self._usages: list[Usage] = []
+        self._usages: list[bytes] = []
 
     def note(self, pod: AnyPod) -> None:
         """Take in a pod that the cluster has taken in."""
@@ -102,7 +104,7 @@ class PodResourceMetrics:
             facts = pods.facts[slot]
             if facts is None or facts.uid != self._uids[slot]:
                 continue
-            usage = self._usages[slot]
+            usage = _unpack(self._usages[slot])
             node = "" if self._is_pending("/".join(facts.key)) else facts.node_name
             scheduler, priority = _escaped(self._schedulers[slot]), int(pods.priority[slot])
             for resource, unit, amount in usage.requests if name == REQUEST else usage.limits:
@@ -112,7 +114,8 @@ class PodResourceMetrics:
                 )
 
 
-def _usage_of(pod: AnyPod) -> Usage:
+def _usage_of(pod: AnyPod) -> bytes:
+    """Return what the pod requests, and its limits: a packed Usage."""
     spec = pod.spec
     parts = {"containers": spec.containers, "initContainers": spec.init_containers, "overhead": spec.overhead}
     try:
@@ -122,14 +125,14 @@ def _usage_of(pod: AnyPod) -> Usage:
 
 
 @cached("resource metrics", most_entries=2048, most_entry_bytes=8 << 10, most_size=768)
-def _usage(encoded: bytes) -> Usage:
+def _usage(encoded: bytes) -> bytes:
     spec = _decoder.decode(encoded)
     requests = total_requests(_shape(spec, lambda container: container.resources.requests, spec.overhead))
     limits = dict(total_requests(_shape(spec, lambda container: container.resources.limits, {})))
     for name, raw in spec.overhead.items():
         if limits.get(name):
             limits[name] += parse_quantity(raw)
-    return Usage(_series(requests), _series(limits))
+    return _pack(Usage(_series(requests), _series(limits)))
 
 
 def _shape(spec: _Spec, of: Callable[[_Container], ResourceList], overhead: ResourceList) -> RequestShape:

@@ -48,6 +48,7 @@ from extender_service.kube.types.core import (
     NodeSelector,
     NodeSelectorTerm,
     ObjectMeta,
+    Pod,
     PodAffinity,
     PodAffinityTerm,
     PodSpec,
@@ -61,6 +62,7 @@ from extender_service.plugins.node_resources import fit as node_resources_fit
 from extender_service.plugins.node_resources import usages as resource_scoring
 from extender_service.plugins.node_resources.usages import WeighedPod, WeightedResource
 from extender_service.plugins.pod_topology_spread.constraints import own_constraints
+from extender_service.scheduler import pod_resource_metrics
 from extender_service.scheduling.asked_nodes import NodeFinder
 from tests.support.objects import make_container, make_node, make_pod
 
@@ -338,6 +340,9 @@ HOSTILE: Mapping[str, Sequence[Callable[[], Ask]]] = {
     "required node affinity": [lambda: _required, lambda: _required_labels],
     "requirements": [lambda: _values],
     "pod counts": [_pod_counts, _pod_sums],
+    "resource metrics": [
+        lambda: lambda number, things: pod_resource_metrics._usage_of(Pod(spec=_spec_with_requests(number, things))),
+    ],
     "results about nodes": [
         lambda: _columns("kept_by_facts"),
         lambda: _columns("kept_by_room"),
