@@ -4,6 +4,7 @@ import argparse
 import difflib
 import logging
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
@@ -88,6 +89,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.command == "version":
         print(_version())  # noqa: T201 - the user asked for it
         return 0
+    # The default action ends the process, also while it starts. debug_on_signal handles the signal later.
+    signal.signal(signal.SIGUSR2, signal.SIG_IGN)
     # Import late, so that `version` is fast.
     from extender_service.command.place_file import place_files  # noqa: PLC0415
     from extender_service.command.schedule import schedule  # noqa: PLC0415

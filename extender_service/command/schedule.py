@@ -78,8 +78,6 @@ def schedule(options: ScheduleOptions) -> int:
     Raises StartError.
     """
     configure_logging(options.log_level, options.log_format)
-    # The default action ends the process. debug_on_signal handles the signal later.
-    signal.signal(signal.SIGUSR2, signal.SIG_IGN)
     change = partial(options.flags.change, has_file=options.config is not None)
     setup = Setup(options.config, options.plugins, rules=options.emulation.rules(), change=change)
     if options.write_config_to is not None:

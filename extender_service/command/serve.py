@@ -4,7 +4,6 @@ import asyncio
 import gc
 import logging
 import math
-import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
@@ -76,8 +75,6 @@ PROBES_GRACE_SECONDS = 1
 def serve(options: ServeOptions) -> None:
     """Run the service until SIGTERM or SIGINT. Raises StartError."""
     configure_logging(options.log_level, options.log_format)
-    # The default action ends the process. debug_on_signal handles the signal later.
-    signal.signal(signal.SIGUSR2, signal.SIG_IGN)
     uvloop.run(_serve(options))
 
 

@@ -1,5 +1,6 @@
 import logging
 import os
+import signal
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -333,3 +334,19 @@ def test_a_configuration_is_checked_and_printed(tmp_path: Path, capsys: pytest.C
     path.write_text("kind: Deployment\n")
     assert cli.main(["config", "check", f"--config={path}"]) == 1
     assert capsys.readouterr().err.startswith("extender-service: --config: ")
+
+
+@pytest.mark.parametrize("command", ["serve", "schedule"])
+def test_the_signal_for_a_dump_does_not_end_a_program_that_starts(
+    command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(_options: object) -> int:
+        os.kill(os.getpid(), signal.SIGUSR2)
+        return 0
+
+    before = signal.signal(signal.SIGUSR2, lambda *_: pytest.fail("the signal is handled as before"))
+    try:
+        monkeypatch.setattr(f"extender_service.command.{command}.{command}", start)
+        assert cli.main([command]) == 0
+    finally:
+        signal.signal(signal.SIGUSR2, before)
