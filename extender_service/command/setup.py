@@ -43,7 +43,7 @@ class Setup:
         self.rules = rules
         try:
             discovered = discover_plugins(plugins)
-            self._registry = Registry([*IN_TREE, *discovered.plugins], discovered.broken)
+            self._registry = Registry([*IN_TREE, *discovered.plugins], discovered.broken, rules)
             self.plugins = discovered.plugins
         except PluginLoadError as error:
             raise StartError(f"--plugin: {error}") from error

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from extender_service.config.known_gates import KnownGate, known_gates, minors_with
 from extender_service.config.release import version_of
-from extender_service.config.rules import FOLLOWED_GATES
+from extender_service.config.rules import followed_gates
 
 _STAGES = {"AllAlpha": "Alpha", "AllBeta": "Beta"}
 
@@ -53,7 +53,8 @@ def resolve_gates(settings: Mapping[str, bool], minor: int) -> GateSettings:
             wanted |= {name: settings[all_of] for name, gate in known.items() if gate.stage == stage}
     single = {name: is_on for name, is_on in settings.items() if name in known}
     wanted |= single
-    ineffective = (name for name in single if name not in FOLLOWED_GATES and wanted[name] != known[name].default)
+    followed = followed_gates(minor)
+    ineffective = (name for name in single if name not in followed and wanted[name] != known[name].default)
     return GateSettings(wanted, tuple(ineffective))
 
 

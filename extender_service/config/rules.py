@@ -32,13 +32,64 @@ class Rules:
 
     release: str
 
-    # Configuration and the framework.
+    # The framework.
+
     # A change wakes a rejected pod only if a plugin that rejected it says that this change can help (KEP-4247).
     queueing_hints: bool = _behind("SchedulerQueueingHints")
 
-    # VolumeBinding.
-    # Scores by the capacity of the volumes to bind, by the shape in its arguments (KEP-1845).
+    # Plugins that exist, and where they run.
+
+    # DynamicResources runs by default, before DefaultPreemption (KEP-4381).
+    dynamic_resources: bool = _behind("DynamicResourceAllocation", since=34)
+    # DynamicResources scores, with weight 2 (KEP-4816).
+    scored_dynamic_resources: bool = _behind("DynamicResourceAllocation", since=35)
+    # NodeDeclaredFeatures runs by default, last (KEP-5328).
+    declared_features: bool = _behind("NodeDeclaredFeatures")
+    # NodeName names the pod's node in PreFilter, and runs before NodeUnschedulable (k/k#140000).
+    node_named_first: bool = _since(37)
+
+    # Reasons.
+
+    # TaintToleration names neither key nor value of the taint (k/k#134740).
+    unnamed_taints: bool = _since(34)
+    # VolumeBinding says which affinity a node does not match.
+    volume_affinity_named: bool = _since(33)
+    # VolumeRestrictions says that the claim is in use by another pod.
+    claim_in_use_named: bool = _since(34)
+    # DefaultPreemption says where it makes room, and by how many victims (k/k#140180).
+    preemption_described: bool = _since(37)
+
+    # What pods count as on their node (cluster/amounts/requests.py).
+
+    # A sidecar without requests counts with defaults when nodes are scored, as other containers do.
+    sidecar_defaults: bool = _since(32)
+    # Host ports of sidecars are in use, too (k/k#132040).
+    sidecar_ports: bool = _since(33)
+
+    # Filter.
+
+    # VolumeBinding lists no nodes of local volumes in PreFilter; their affinity decides in Filter (k/k#127584).
+    local_volumes_by_affinity: bool = _since(32)
+    # NodeResourcesFit rejects a request above what the node offers in a way that no preemption resolves (k/k#131345).
+    too_large_is_unresolvable: bool = _since(34)
+
+    # Preemption.
+
+    # Victims are in the order of their importance, also where budgets are violated.
+    victims_by_importance: bool = _since(32)
+
+    # Score.
+
+    # NodeResourcesBalancedAllocation skips pods that request none of its resources (k/k#130260).
+    balance_skips_best_effort: bool = _since(33)
+    # NodeResourcesBalancedAllocation scores how much more even the pod makes the node (k/k#135573).
+    balance_gained: bool = _since(36)
+    # VolumeBinding scores by the capacity of the volumes to bind, by the shape in its arguments (KEP-1845).
     scores_volume_capacity: bool = _behind("VolumeCapacityPriority")
+    # The gate StorageCapacityScoring has taken the place of VolumeCapacityPriority.
+    has_storage_capacity_scoring: bool = _since(33)
+    # VolumeBinding scores every pod, by the capacity of the volumes to bind or of what volumes are made of (KEP-4049).
+    scores_storage_capacity: bool = _behind("StorageCapacityScoring")
 
 
 def rules_of(minor: int, gates: Mapping[str, bool] | None = None) -> Rules:
@@ -57,5 +108,8 @@ def rules_of(minor: int, gates: Mapping[str, bool] | None = None) -> Rules:
 
 DEFAULT_RULES = rules_of(DEFAULT_MINOR)
 
-FOLLOWED_GATES = frozenset(name for each in fields(Rules) for name in each.metadata.get(_GATES, ()))
-"""The feature gates on which any rule depends."""
+
+def followed_gates(minor: int) -> set[str]:
+    """Return the feature gates on which a rule of the release 1.`minor` depends."""
+    rules = (each.metadata for each in fields(Rules) if each.metadata)
+    return {gate for rule in rules if minor >= rule[_SINCE] for gate in rule[_GATES]}

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.view.node_view import NodeView
+from extender_service.config.rules import Rules
 from extender_service.framework.cluster_event import EVERY_CHANGE, ClusterEvent, QueueingHint
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
@@ -45,6 +46,15 @@ class Plugin(ABC):
     def __init__(self, args: Any, handle: Handle) -> None:
         self.args = args
         self.handle = handle
+
+    @classmethod
+    def points_in(cls, rules: Rules) -> set[str]:
+        """Return the names of the extension points that the plugin serves in a release of Kubernetes.
+
+        An in-tree plugin that a release does not have serves none.
+        """
+        del rules
+        return extension_points(cls)
 
     def queueing_hint(self, event: ClusterEvent, pod: Pod, old: Any, new: Any) -> QueueingHint:
         """Return whether a change can help a pod that this plugin rejected (QueueingHintFn).

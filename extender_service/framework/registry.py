@@ -9,10 +9,11 @@ from pydantic import TypeAdapter, ValidationError
 from extender_service.config.effective_plugins import EffectivePlugins, effective_profiles
 from extender_service.config.problems import ConfigError, Problem
 from extender_service.config.reading import problems_of
+from extender_service.config.rules import DEFAULT_RULES, Rules
 from extender_service.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
 from extender_service.framework.discovery import PluginLoadError
 from extender_service.framework.handle import Handle
-from extender_service.framework.interface import Plugin, extension_points
+from extender_service.framework.interface import Plugin
 from extender_service.framework.profile import Profile
 from extender_service.framework.queueing_hints import RetryOnError, check_retry_on
 from extender_service.kube.types.core import Object
@@ -21,13 +22,15 @@ log = logging.getLogger(__name__)
 
 
 class Registry:
-    """The plugins that a configuration can name.
+    """The plugins that a configuration can name in the release whose rules are given.
 
     `broken` has a line for each plugin that could not be loaded. If a configuration names a plugin that does not exist,
     the error includes these lines. Construction raises PluginLoadError for two plugins with the same name.
     """
 
-    def __init__(self, plugins: Iterable[type[Plugin]], broken: Sequence[str] = ()) -> None:
+    def __init__(
+        self, plugins: Iterable[type[Plugin]], broken: Sequence[str] = (), rules: Rules = DEFAULT_RULES
+    ) -> None:
         self._plugins: dict[str, type[Plugin]] = {}
         for plugin in plugins:
             if plugin.name in self._plugins:
@@ -35,7 +38,9 @@ class Registry:
                 both = " and ".join(f"{each.__module__}:{each.__qualname__}" for each in classes)
                 raise PluginLoadError(f"two plugins have the name {plugin.name}: {both}")
             self._plugins[plugin.name] = plugin
-        self._points_of = {name: extension_points(plugin) for name, plugin in self._plugins.items()}
+        self._points_of = {
+            name: points for name, plugin in self._plugins.items() if (points := plugin.points_in(rules))
+        }
         self._broken = broken
 
     def check(self, config: KubeSchedulerConfiguration) -> None:

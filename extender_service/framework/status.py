@@ -122,8 +122,17 @@ class Rejections:
         return cls(keys, lambda key: checks[key - 1][0], may_be_errors=may_be_errors)
 
     @classmethod
-    def per_reason(cls, code: Code, checks: Sequence[tuple[str, NDArray[np.bool_]]], size: int) -> "Rejections":
-        """Reject nodes with all the reasons that hold there, in the order of `checks`: (reason, where it holds)."""
+    def per_reason(
+        cls,
+        code: Code,
+        checks: Sequence[tuple[str, NDArray[np.bool_]]],
+        size: int,
+        unresolvable: NDArray[np.bool_] | None = None,
+    ) -> "Rejections":
+        """Reject nodes with all the reasons that hold there, in the order of `checks`: (reason, where it holds).
+
+        `unresolvable` marks rejected nodes whose code is UnschedulableAndUnresolvable instead.
+        """
         keys = np.zeros(size, np.int64)
         if len(checks) <= _BITS:
             for bit, (_, holds) in enumerate(checks):
@@ -139,7 +148,14 @@ class Rejections:
             mask = key if masks is None else masks[key - 1]
             return Status(code, tuple(reason for bit, (reason, _) in enumerate(checks) if mask >> bit & 1))
 
-        return cls(keys, status_of)
+        if unresolvable is None:
+            return cls(keys, status_of)
+
+        def status_of_either(key: int) -> Status:
+            status = status_of(key >> 1)
+            return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, status.reasons) if key & 1 else status
+
+        return cls(keys << 1 | (unresolvable & (keys != 0)), status_of_either)
 
 
 # Reasons that fit in a key as single bits.

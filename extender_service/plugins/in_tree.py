@@ -4,10 +4,12 @@ from extender_service.config.args import ArgsTypes, PluginArgs
 from extender_service.framework.interface import Plugin
 from extender_service.plugins.default_binder import DefaultBinder
 from extender_service.plugins.default_preemption import DefaultPreemption
+from extender_service.plugins.dynamic_resources import DynamicResources
 from extender_service.plugins.image_locality import ImageLocality
 from extender_service.plugins.in_tree_volume_limits import AzureDiskLimits, CinderLimits, EBSLimits, GCEPDLimits
 from extender_service.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from extender_service.plugins.node_affinity import NodeAffinity
+from extender_service.plugins.node_declared_features import NodeDeclaredFeatures
 from extender_service.plugins.node_label import NodeLabel
 from extender_service.plugins.node_name import NodeName
 from extender_service.plugins.node_ports import NodePorts
@@ -40,8 +42,10 @@ IN_TREE: tuple[type[Plugin], ...] = (
     InterPodAffinity,
     NodeResourcesBalancedAllocation,
     ImageLocality,
+    DynamicResources,
     DefaultPreemption,
     DefaultBinder,
+    NodeDeclaredFeatures,
     NodeLabel,
     EBSLimits,
     GCEPDLimits,

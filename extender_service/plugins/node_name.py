@@ -1,23 +1,34 @@
 """NodeName: a pod that names its node goes nowhere else."""
 
+from collections.abc import Collection
 from typing import ClassVar
 
 from extender_service.cluster.view.node_view import NodeView
+from extender_service.config.rules import Rules
 from extender_service.framework.cluster_event import NODE, ActionType, ClusterEvent
 from extender_service.framework.cycle_state import CycleState
-from extender_service.framework.interface import Filter
+from extender_service.framework.interface import Filter, PreFilter
 from extender_service.framework.status import Rejections, unresolvable
 from extender_service.kube.types.core import Pod
 
 OTHER_NODE = unresolvable("node(s) didn't match the requested node name")
 
 
-class NodeName(Filter):
+class NodeName(PreFilter, Filter):
     """Rejects every node except the one in spec.nodeName, if that is set."""
 
     name: ClassVar[str] = "NodeName"
     treats_alike: ClassVar[bool] = True
     retry_on = (ClusterEvent(NODE, ActionType.ADD | ActionType.UPDATE),)
+
+    @classmethod
+    def points_in(cls, rules: Rules) -> set[str]:
+        """Return the extension points: PreFilter, too, in releases that have it."""
+        return {"preFilter", "filter"} if rules.node_named_first else {"filter"}
+
+    def pre_filter(self, state: CycleState, pod: Pod) -> Collection[str] | None:
+        """Name the only node."""
+        return {pod.spec.node_name} if pod.spec.node_name else None
 
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
         """Reject the other nodes."""

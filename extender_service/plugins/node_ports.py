@@ -31,7 +31,7 @@ class NodePorts(PreFilter, Filter):
 
     def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:
         """Store the pod's host ports in the state; skip Filter if there are none."""
-        wanted = host_ports(pod.spec)
+        wanted = host_ports(pod.spec, with_sidecars=self.handle.rules.sidecar_ports)
         if not wanted:
             return SKIP
         state[_WANTED] = wanted
@@ -55,8 +55,10 @@ class NodePorts(PreFilter, Filter):
         if event.resource == NODE:
             return QueueingHint.QUEUE
         deleted = only_old(Pod, old, None)
-        is_freed = bool(deleted.spec.node_name) and conflict(host_ports(pod.spec), host_ports(deleted.spec))
-        return QueueingHint.queue_if(is_freed)
+        if not deleted.spec.node_name:
+            return QueueingHint.SKIP
+        wanted, freed = (host_ports(of.spec, with_sidecars=self.handle.rules.sidecar_ports) for of in (pod, deleted))
+        return QueueingHint.queue_if(conflict(wanted, freed))
 
 
 def conflict(wanted: Collection[HostPort], used: Collection[HostPort]) -> bool:

@@ -17,6 +17,8 @@ from extender_service.plugins.shared.event_objects import old_and_new, only_new,
 from extender_service.plugins.shared.normalization import scale_to_max
 from extender_service.plugins.shared.tolerations import PREFER_NO_SCHEDULE, first_untolerated, is_tolerated
 
+UNTOLERATED = unresolvable("node(s) had untolerated taint(s)")
+
 _TOLERATIONS = "PreScoreTaintToleration"
 
 
@@ -32,10 +34,11 @@ class TaintToleration(Filter, PreScore, Score):
         super().__init__(args, handle)
         if handle.rules.queueing_hints:
             self.retry_on = (*self.retry_on, ClusterEvent(POD, ActionType.UPDATE))
+        self._rejections = _unnamed_rejections if handle.rules.unnamed_taints else _named_rejections
 
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
-        """Reject by the first taint that is not tolerated."""
-        return nodes.remembered(_rejections, pod.spec.tolerations)
+        """Reject nodes with a taint that is not tolerated."""
+        return nodes.remembered(self._rejections, pod.spec.tolerations)
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeView) -> Status | None:
         """Store the pod's tolerations that may cover PreferNoSchedule taints in the state."""
@@ -74,7 +77,13 @@ def _more_tolerations(pod: Pod, old: object, new: object) -> bool:
     return len(after.spec.tolerations) != len(before.spec.tolerations)
 
 
-def _rejections(nodes: NodeView, tolerations: tuple[Toleration, ...]) -> Rejections | None:
+def _unnamed_rejections(nodes: NodeView, tolerations: tuple[Toleration, ...]) -> Rejections | None:
+    keys = nodes.kept_by_facts(_untolerated, tolerations)
+    return Rejections.where(keys != 0, UNTOLERATED) if keys.any() else None
+
+
+def _named_rejections(nodes: NodeView, tolerations: tuple[Toleration, ...]) -> Rejections | None:
+    """Return rejections that name the first taint that is not tolerated."""
     keys = nodes.kept_by_facts(_untolerated, tolerations)
     if not keys.any():
         return None

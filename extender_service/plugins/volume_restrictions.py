@@ -17,6 +17,7 @@ from extender_service.framework.cluster_event import (
     QueueingHint,
 )
 from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.handle import Handle
 from extender_service.framework.interface import Filter, PreFilter
 from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.status import SKIP, Rejections, Status, unresolvable, unschedulable
@@ -27,6 +28,9 @@ from extender_service.plugins.shared.event_objects import only_new, only_old
 DISK_CONFLICT = unschedulable("node(s) had no available disk")
 CLAIM_CONFLICT = unschedulable(
     "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"
+)
+CLAIM_IN_USE = unschedulable(
+    "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
 )
 
 _CLAIMS = "PreFilterVolumeRestrictions"
@@ -57,6 +61,10 @@ class VolumeRestrictions(PreFilter, Filter):
         ClusterEvent(PERSISTENT_VOLUME_CLAIM, ActionType.ADD),
     )
 
+    def __init__(self, args: None, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._statuses = (None, CLAIM_IN_USE if handle.rules.claim_in_use_named else CLAIM_CONFLICT, DISK_CONFLICT)
+
     def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:
         """Look up the pod's claims; skip Filter if the pod has no disks and none of its claims is in use."""
         volumes = state.volumes
@@ -84,7 +92,7 @@ class VolumeRestrictions(PreFilter, Filter):
         disks = [used for use in state.volumes.disks for used in _excluded_by(use)]
         if disks:
             numbers[nodes.pods_among(self.handle.cluster.held_volumes.disks.slots(*disks)) > 0] = 2
-        return Rejections.per_value(numbers, [None, CLAIM_CONFLICT, DISK_CONFLICT]) if numbers.any() else None
+        return Rejections.per_value(numbers, self._statuses) if numbers.any() else None
 
     def queueing_hint(self, event: ClusterEvent, pod: Pod, old: object, new: object) -> QueueingHint:
         """Queue for a deleted pod that had a disk or claim of the pod, a new claim of the pod, and any new node."""

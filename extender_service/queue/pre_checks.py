@@ -38,7 +38,7 @@ def pre_check_for_node(cluster: Cluster, node_name: str) -> PreCheck:
         return (
             spec.node_name in ("", node_name)
             and all(is_tolerated(taint, spec.tolerations) for taint in taints)
-            and not conflict(host_ports(spec), ports)
+            and not conflict(host_ports(spec, with_sidecars=cluster.rules.sidecar_ports), ports)
             and not lacks.any_for(spec)
             and _selects(spec, node)
         )

@@ -84,7 +84,7 @@ class Simulation:
         self.events: list[Occurrence] = []
         self._api = ClusterFile(self.cluster, list(files))
         self._handle = Handle(self.cluster, self._api, clock=self.time, random=random or Random(0))  # noqa: S311
-        registry = Registry([*IN_TREE, *plugins])
+        registry = Registry([*IN_TREE, *plugins], rules=rules)
         registry.check(config)
         self._assemble(config, registry)
         self._api.load()

@@ -1,7 +1,7 @@
 """This project's verdict on a case, in the oracle's form."""
 
 import copy
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -40,6 +40,8 @@ from extender_service.kube.types.core import Node, Object, Pod
 from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
 from tests.conformance.cases import Case, Verdict
 from tests.conformance.preemption import preempted
+
+T = TypeVar("T", bound=Object)
 
 
 class _Head(Object):
@@ -80,7 +82,9 @@ class Evaluation:
             for raw in case.objects:
                 self.apply(raw)
         self.pod = _with_identity(_decoders[Pod].decode(case.pod))
-        profiles = Registry(IN_TREE).profiles(_config(case, rules), Handle(self.cluster, ClusterFile(self.cluster, [])))
+        profiles = Registry(IN_TREE, rules=rules).profiles(
+            _config(case, rules), Handle(self.cluster, ClusterFile(self.cluster, []))
+        )
         self.scheduler_names = list(profiles)
         self.profile: Profile = profiles[self.pod.spec.scheduler_name]
         # Where preemption judges nodes, the profile itself does.
@@ -106,12 +110,9 @@ class Evaluation:
         elif isinstance(item, Pod):
             self.cluster.apply_pod(self._distinct(_with_identity(item)))
         elif isinstance(item, WORKLOADS):
-            self.cluster.workloads.apply(item)
+            self.cluster.workloads.apply(_with_namespace(item))
         elif isinstance(item, STORAGE):
-            namespaced = type(item) not in CLUSTER_SCOPED
-            self.cluster.apply_storage(
-                structs.replace(item, metadata=default_metadata(item.metadata, namespaced=namespaced))
-            )
+            self.cluster.apply_storage(_with_namespace(item))
 
     def _distinct(self, pod: Pod) -> Pod:
         """Rename a pod with the name of an earlier one: the oracle counts both; an API server never has two such."""
@@ -295,6 +296,12 @@ def _config(case: Case, rules: Rules) -> KubeSchedulerConfiguration:
     if case.config is None:
         return default_config(ARGS_TYPES, rules)
     return parse_config(msgspec.json.encode(case.config).decode(), ARGS_TYPES, rules)
+
+
+def _with_namespace(item: T) -> T:
+    namespaced = type(item) not in CLUSTER_SCOPED
+    metadata = default_metadata(item.metadata, namespaced=namespaced)  # type: ignore[attr-defined]
+    return structs.replace(item, metadata=metadata)
 
 
 def _with_identity(pod: Pod) -> Pod:

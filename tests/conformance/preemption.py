@@ -52,7 +52,11 @@ def preempted(subject: Subject, state: CycleState, verdicts: Verdicts) -> dict[s
         "tied": tied,
         "plugin": result.status.plugin or None,
         "code": result.status.code.label,
-        "reasons": list(result.status.reasons),
+        # Where several nodes are equally good, the reference's reason names the one that the verdict selects.
+        "reasons": [
+            reason.replace(f"on node {result.node_name},", f"on node {tied[0]},") if tied else reason
+            for reason in result.status.reasons
+        ],
     }
 
 

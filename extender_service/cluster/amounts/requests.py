@@ -7,10 +7,13 @@ Amounts are summed exactly in nano units and rounded up once, after summing, as 
 import logging
 from collections.abc import Mapping
 from operator import attrgetter
+from types import MappingProxyType
 
 import msgspec
+from msgspec import structs
 
 from extender_service.caches import cached
+from extender_service.config.rules import Rules
 from extender_service.kube.parsing.decoder import Decoder
 from extender_service.kube.parsing.quantities import milli_value, parse_quantity, whole_value
 from extender_service.kube.parsing.resource_names import is_scalar_resource
@@ -31,7 +34,26 @@ _DEFAULT_NANOS = {CPU: DEFAULT_CPU_MILLI * 10**6, MEMORY: DEFAULT_MEMORY_BYTES *
 
 Nanos = dict[str, int]
 
-_decoder = Decoder(PodSpec)
+Counting = Mapping[str, bool]
+"""Which rules of later releases say what a pod counts as: those that hold, by the fields of `_CountedSpec`."""
+
+AS_AT_FIRST: Counting = MappingProxyType({})
+
+
+class _CountedSpec(PodSpec):
+    """What of a pod's spec is counted, and the rules."""
+
+    sidecar_defaults: bool = False
+    sidecar_ports: bool = False
+
+
+_decoder = Decoder(_CountedSpec)
+
+
+def counting(rules: Rules) -> Counting:
+    """Return the rules that say what a pod counts as, in the form of `requests_and_ports`."""
+    held = {"sidecarDefaults": rules.sidecar_defaults, "sidecarPorts": rules.sidecar_ports}
+    return {name: True for name, holds in held.items() if holds}
 
 
 def _is_counted(name: str) -> bool:
@@ -192,19 +214,27 @@ HostPort = tuple[str, str, int]
 EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - the API's word for a host port on every address
 
 
-def host_ports(spec: PodSpec) -> frozenset[HostPort]:
-    """Host ports as (ip, protocol, port) with Kubernetes' defaults filled in; init containers' ports do not count."""
+def host_ports(spec: PodSpec, *, with_sidecars: bool = False) -> frozenset[HostPort]:
+    """Host ports as (ip, protocol, port) with Kubernetes' defaults filled in.
+
+    Init containers' ports do not count, except those of sidecars where that is the rule (sidecar_ports).
+    """
+    containers = spec.containers
+    if with_sidecars:
+        containers += tuple([container for container in spec.init_containers if container.restart_policy == "Always"])
     return frozenset(
         [
             (port.host_ip or EVERY_ADDRESS, port.protocol or "TCP", port.host_port)
-            for container in spec.containers
+            for container in containers
             for port in container.ports
             if port.host_port > 0
         ]
     )
 
 
-def requests_and_ports(spec: PodSpec | WatchedPodSpec) -> tuple[PodRequests, frozenset[HostPort]]:
+def requests_and_ports(
+    spec: PodSpec | WatchedPodSpec, counted: Counting = AS_AT_FIRST
+) -> tuple[PodRequests, frozenset[HostPort]]:
     """What a pod takes from its node.
 
     Raises QuantityError for a malformed quantity, DecodeError for anything else of a watched pod that is malformed.
@@ -216,6 +246,7 @@ def requests_and_ports(spec: PodSpec | WatchedPodSpec) -> tuple[PodRequests, fro
             "initContainers": spec.init_containers,
             "overhead": spec.overhead,
             "resources": spec.resources,
+            **counted,
         }
     )
     return _taken(encoded)
@@ -226,7 +257,18 @@ def _taken(encoded: bytes) -> tuple[PodRequests, frozenset[HostPort]]:
     spec = _decoder.decode(encoded)
     if has_pod_resources(spec):
         _log_pod_resources()
-    return pod_requests(request_shape(spec)), host_ports(spec)
+    shape = request_shape(spec)
+    requests = pod_requests(shape)
+    if spec.sidecar_defaults:
+        requests = _with_sidecar_defaults(requests, shape)
+    return requests, host_ports(spec, with_sidecars=spec.sidecar_ports)
+
+
+def _with_sidecar_defaults(requests: PodRequests, shape: RequestShape) -> PodRequests:
+    """Let every container weigh at least the default in scoring, sidecars too, and round once, after summing."""
+    totals = total_requests(shape, fill_missing=True)
+    cpu_milli, memory_bytes = (whole_amount(name, totals.get(name, 0)) for name in (CPU, MEMORY))
+    return structs.replace(requests, nonzero_cpu_milli=cpu_milli, nonzero_memory_bytes=memory_bytes)
 
 
 # The warnings that were logged: each of them once.

@@ -1,5 +1,6 @@
 """Pods on nodes: keeps the sums of the node table, and the volumes held, equal to the pods that count on each row."""
 
+from extender_service.cluster.amounts.requests import AS_AT_FIRST, Counting
 from extender_service.cluster.nodes.node_table import NodeTable
 from extender_service.cluster.pods.pod_entries import PodEntry
 from extender_service.cluster.pods.pod_table import NO_ROW, PodTable
@@ -8,9 +9,13 @@ from extender_service.cluster.volumes.storage_table import Storage
 
 
 class Occupancy:
-    """The node table, the pod table and the volumes that pods hold, which change together."""
+    """The node table, the pod table and the volumes that pods hold, which change together.
 
-    def __init__(self) -> None:
+    `counted` has the rules that say what pods count as.
+    """
+
+    def __init__(self, counted: Counting = AS_AT_FIRST) -> None:
+        self.counted = counted
         self.nodes = NodeTable()
         self.pods = PodTable(self.nodes.dimensions)
         self.storage = Storage()

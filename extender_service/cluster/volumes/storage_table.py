@@ -38,9 +38,10 @@ class OutOfSyncError(Exception):
 
 
 class Capacity(msgspec.Struct, frozen=True):
-    """The largest volume, in bytes, that can be made on the nodes of a part of the cluster."""
+    """The largest volume that can be made on the nodes of a part of the cluster, and what is left there, in bytes."""
 
     most_bytes: int
+    capacity_bytes: int
     topology: Selector
 
 
@@ -172,8 +173,8 @@ def _capacity(item: CSIStorageCapacity) -> Capacity | None:
     limit = item.capacity if item.maximum_volume_size is None else item.maximum_volume_size
     if limit is None or item.node_topology is None:
         return None
-    most_bytes = whole_value(parse_quantity(limit))
+    most_bytes, capacity_bytes = (whole_value(parse_quantity(amount)) for amount in (limit, item.capacity or 0))
     try:
-        return Capacity(most_bytes, parse_label_selector(item.node_topology))
+        return Capacity(most_bytes, capacity_bytes, parse_label_selector(item.node_topology))
     except SelectorError:
         return None

@@ -146,9 +146,12 @@ class _PotentialVictims:
         slots = np.flatnonzero((on >= 0) & ((pods.priority[:used] < pod.spec.priority) | is_given))
         slots = slots[order_by((pods.started[slots], -pods.priority[slots], on[slots]))]
         violates = violating(cluster.workloads.disruption_budgets, pods, slots, on[slots])
+        # The position of each by importance, if the victims are to be in that order and not in that of putting back.
+        self._by_importance: Positions | None = None
         if violates.any():
             order = order_by((1 - violates, on[slots]))
             slots, violates = slots[order], violates[order]
+            self._by_importance = order if cluster.rules.victims_by_importance else None
         self.slots: Positions = slots
         self.positions: Positions = on[slots]
         self.violating = violates
@@ -166,11 +169,14 @@ class _PotentialVictims:
 
     def candidates(self, nodes: NodeView, must_go: NDArray[np.bool_]) -> Candidates:
         """Return a candidate for each node with victims; `must_go` marks these."""
-        on = self.positions[must_go]
+        victims = np.flatnonzero(must_go)
+        if self._by_importance is not None:
+            victims = victims[np.argsort(self._by_importance[victims])]
+        on = self.positions[victims]
         counts = np.bincount(on, minlength=len(nodes))
-        violations = np.bincount(on[self.violating[must_go]], minlength=len(nodes))
+        violations = np.bincount(on[self.violating[victims]], minlength=len(nodes))
         found = np.flatnonzero(counts)
-        return Candidates(nodes.names_at(found), self.slots[must_go], counts[found], violations[found])
+        return Candidates(nodes.names_at(found), self.slots[victims], counts[found], violations[found])
 
 
 def _as_framework_says(status: Status) -> Status:

@@ -3,13 +3,14 @@
 from typing import ClassVar
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
 from extender_service.framework.interface import MAX_NODE_SCORE, PreScore, Score
-from extender_service.framework.status import Status
+from extender_service.framework.status import SKIP, Status
 from extender_service.kube.types.core import Pod
 from extender_service.plugins.node_resources.args import NodeResourcesBalancedAllocationArgs
 from extender_service.plugins.node_resources.usages import (
@@ -21,13 +22,17 @@ from extender_service.plugins.node_resources.usages import (
     usages,
     weighed_pod,
 )
+from extender_service.plugins.shared.integer_division import divide_towards_zero
 
 _REQUESTS = "PreScoreNodeResourcesBalancedAllocation"
 _LOWEST_INT64 = -(2.0**63)
 
 
 class NodeResourcesBalancedAllocation(PreScore, Score):
-    """Scores by the standard deviation of the shares of the resources in use: a deviation of 0 gives 100 points."""
+    """Scores by the standard deviation of the shares of the resources in use: a deviation of 0 gives 100 points.
+
+    Later releases score how much the pod changes that, and leave out pods that request none of the resources.
+    """
 
     name: ClassVar[str] = "NodeResourcesBalancedAllocation"
     treats_alike: ClassVar[bool] = True
@@ -36,24 +41,48 @@ class NodeResourcesBalancedAllocation(PreScore, Score):
     def __init__(self, args: NodeResourcesBalancedAllocationArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._resources = tuple(WeightedResource(resource.name, resource.weight) for resource in args.resources)
+        self._skips_best_effort = handle.rules.balance_skips_best_effort
+        self._score = _gained_evenness if handle.rules.balance_gained else _evenness
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeView) -> Status | None:
         """Add up what the pod requests."""
-        state[_REQUESTS] = self._requests(state)
+        requests = self._requests(state)
+        if self._skips_best_effort and _is_best_effort(requests):
+            return SKIP
+        state[_REQUESTS] = requests
         return None
 
     def score(self, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
         """Score by the deviation."""
         requests = state[_REQUESTS] if _REQUESTS in state else self._requests(state)
+        if self._skips_best_effort and _is_best_effort(requests):
+            return np.zeros(len(nodes), np.int64)
         weighed = weighed_pod(nodes, requests, nonzero=False)
-        return nodes.kept_by_room(_evenness, weighed)
+        return nodes.kept_by_room(self._score, weighed)
 
     def _requests(self, state: CycleState) -> Requests:
         return scored_requests(state, self._resources, nonzero=False)
 
 
+def _is_best_effort(requests: Requests) -> bool:
+    return not any(amount for _, amount in requests)
+
+
+def _gained_evenness(nodes: NodeView, pod: WeighedPod) -> NDArray[np.int64]:
+    """Score 75 where the pod leaves the evenness as it is; at most 100 where it helps, at least 50 where it harms."""
+    after = usages(nodes, pod)
+    before = structs.replace(after, requested=nodes.requested_of(pod.taken))
+    half = MAX_NODE_SCORE // 2
+    twice = half + _scored_evenness(after) - _scored_evenness(before)
+    return half + divide_towards_zero(twice, np.full(len(twice), 2, np.int64))
+
+
 def _evenness(nodes: NodeView, pod: WeighedPod) -> NDArray[np.int64]:
-    scores = (1 - _deviation(usages(nodes, pod))) * MAX_NODE_SCORE
+    return _scored_evenness(usages(nodes, pod))
+
+
+def _scored_evenness(of_nodes: Usages) -> NDArray[np.int64]:
+    scores = (1 - _deviation(of_nodes)) * MAX_NODE_SCORE
     # Shares of amounts that overflow may be any number below 1. Go's conversion ends at the lowest int64, too.
     found: NDArray[np.int64] = np.maximum(scores, _LOWEST_INT64).astype(np.int64)
     return found

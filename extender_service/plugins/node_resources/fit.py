@@ -65,6 +65,7 @@ class NodeResourcesFit(PreFilter, Filter, PreScore, Score):
         strategy = args.scoring_strategy
         self._resources = tuple(WeightedResource(resource.name, resource.weight) for resource in strategy.resources)
         self._strategy = _strategy(args)
+        self._too_large_is_unresolvable = handle.rules.too_large_is_unresolvable
 
     def pre_filter(self, state: CycleState, pod: Pod) -> None:
         """Add up what the pod requests."""
@@ -78,7 +79,10 @@ class NodeResourcesFit(PreFilter, Filter, PreScore, Score):
         if not np.count_nonzero(lacking):  # in a third of the time that any() takes
             return None
         reasons = ["Too many pods", *[f"Insufficient {resource}" for resource in checked]]
-        return Rejections.per_reason(Code.UNSCHEDULABLE, list(zip(reasons, lacking, strict=True)), len(nodes))
+        too_large = nodes.kept_by_facts(_too_large, dimensions, amounts) if self._too_large_is_unresolvable else None
+        return Rejections.per_reason(
+            Code.UNSCHEDULABLE, list(zip(reasons, lacking, strict=True)), len(nodes), unresolvable=too_large
+        )
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeView) -> Status | None:
         """Add up what the pod weighs in scoring."""
@@ -129,6 +133,13 @@ def _lacking(nodes: NodeView, dimensions: tuple[int, ...], amounts: tuple[int, .
     left = nodes.allocatable_of(dimensions) - nodes.requested_of(dimensions)
     lacking: NDArray[np.bool_] = left < np.array(amounts, np.int64)[:, None]
     return lacking
+
+
+def _too_large(nodes: NodeView, dimensions: tuple[int, ...], amounts: tuple[int, ...]) -> NDArray[np.bool_]:
+    """Return for each node whether the pod requests more than it offers, leaving aside how many pods it takes."""
+    offered = nodes.allocatable_of(dimensions[1:])
+    too_large: NDArray[np.bool_] = np.any(offered < np.array(amounts[1:], np.int64)[:, None], axis=0)
+    return too_large
 
 
 def _fits(pod: Pod, node: Node) -> bool:

@@ -46,13 +46,15 @@ from extender_service.plugins.volume_binding.hints import (
 )
 from extender_service.plugins.volume_binding.provisioning import can_make, has_space, storage_class_of
 from extender_service.plugins.volume_binding.reach import reach_volume
-from extender_service.plugins.volume_binding.scoring import utilization_score
+from extender_service.plugins.volume_binding.scoring import capacity_score, utilization_score
 from extender_service.plugins.volume_binding.static_binding import UNBOUND, StaticBindings, bind_statically
 from extender_service.plugins.volume_binding.verdicts import (
     CONFLICT,
     NO_SPACE,
     NO_VOLUME,
     NOTHING_TO_BIND,
+    REASONS,
+    REASONS_NAMING_AFFINITY,
     VolumeVerdicts,
 )
 from extender_service.plugins.volume_binding.volume_binder import BoundVolumes, VolumePlan
@@ -135,6 +137,9 @@ class VolumeBinding(PreFilter, Filter, PreScore, Score, Reserve, PreBind):
         super().__init__(args, handle)
         points = [(point.utilization, point.score * (MAX_NODE_SCORE // MAX_SHAPE_SCORE)) for point in args.shape]
         self._by_percent = broken_linear(points) if points else None
+        self._scores_every_pod = handle.rules.scores_storage_capacity
+        self._lists_no_nodes = handle.rules.local_volumes_by_affinity
+        self._reasons = REASONS_NAMING_AFFINITY if handle.rules.volume_affinity_named else REASONS
 
     def queueing_hint(self, event: ClusterEvent, pod: Pod, old: object, new: object) -> QueueingHint:
         """Queue for what could bind or provide the pod's volumes; for any volume, node or driver."""
@@ -142,7 +147,10 @@ class VolumeBinding(PreFilter, Filter, PreScore, Score, Reserve, PreBind):
         return QueueingHint.queue_if(helps is None or helps(pod, old, new))
 
     def pre_filter(self, state: CycleState, pod: Pod) -> Status | Collection[str] | None:
-        """Sort out the pod's claims; those that need not wait for it must be bound. Local volumes name their nodes."""
+        """Sort out the pod's claims; those that need not wait for it must be bound.
+
+        In v1.31, local volumes name their nodes.
+        """
         storage = self.handle.cluster.storage
         try:
             claims = claims_of(state.volumes, storage)
@@ -155,14 +163,14 @@ class VolumeBinding(PreFilter, Filter, PreScore, Score, Reserve, PreBind):
         if sorted_out.immediate:
             return UNBOUND_IMMEDIATE
         state[_CLAIMS] = sorted_out
-        return eligible_nodes(sorted_out.bound, storage)
+        return None if self._lists_no_nodes else eligible_nodes(sorted_out.bound, storage)
 
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
         """Check the bound claims, then the others; a node can fail by both."""
         if _CLAIMS not in state:
             raise PluginError("not found")
         claims: PodClaims = state[_CLAIMS]
-        verdicts = VolumeVerdicts(len(nodes))
+        verdicts = VolumeVerdicts(len(nodes), self._reasons)
         self._check_bound(verdicts, nodes, claims.bound)
         bindings = self._bind_or_make(verdicts, nodes, claims.waiting) if claims.waiting else None
         if bindings is not None and _BINDINGS not in state:
@@ -171,14 +179,28 @@ class VolumeBinding(PreFilter, Filter, PreScore, Score, Reserve, PreBind):
         return verdicts.rejections()
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeView) -> Status | None:
-        """Skip pods that would be bound to no volume that exists, and do without scores if none are configured."""
+        """Skip pods that would be bound to no volume that exists, and do without scores if none are configured.
+
+        Later releases score every pod.
+        """
+        if self._scores_every_pod:
+            if _CLAIMS not in state:
+                raise PluginError("not found")
+            return None
         return SKIP if self._by_percent is None or not _has_bindings(state) else None
 
     def score(self, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
-        """Score by the share of the volumes that the claims ask for."""
-        if self._by_percent is None or not _has_bindings(state):
+        """Score by the share of the volumes that the claims ask for; where volumes are made, of what there is."""
+        if self._by_percent is None or _BINDINGS not in state:
             return np.zeros(len(nodes), np.int64)
-        return utilization_score(state[_BINDINGS].at(nodes), self._by_percent)
+        bindings = state[_BINDINGS].at(nodes)
+        scores = np.zeros(len(nodes), np.int64)
+        if self._scores_every_pod:
+            scores = capacity_score(nodes, self.handle.cluster.storage, state[_CLAIMS].waiting, self._by_percent)
+        if bindings.volumes:
+            is_bound = np.any([chosen != UNBOUND for chosen in bindings.chosen], axis=0)
+            scores = np.where(is_bound, utilization_score(bindings, self._by_percent), scores)
+        return scores
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Assume that the claims are bound to what Filter found, or that volumes are being made for them."""

@@ -78,6 +78,31 @@ def any_selects(nodes: NodeView, selectors: Iterable[Selector]) -> Mask:
     return selected
 
 
+def first_selecting(nodes: NodeView, selectors: Sequence[Selector]) -> NDArray[np.int64]:
+    """Return for each node the index of the first selector that matches its labels, `len(selectors)` for none.
+
+    There may be as many selectors as nodes.
+    """
+    first = np.full(len(nodes), len(selectors), np.int64)
+    by_value: dict[str, dict[str, int]] = {}
+    for index, selector in enumerate(selectors):
+        single = _single_choice(selector)
+        if single is None:
+            first = np.where(matches_selector(nodes, selector), np.minimum(first, index), first)
+        else:
+            for value in single.values:
+                by_value.setdefault(single.key, {}).setdefault(value, index)
+    for key, index_of_value in by_value.items():
+        numbers, column = nodes.label(key)
+        lowest = np.full(column.values.size + 1, len(selectors), np.int64)
+        for value, index in index_of_value.items():
+            number = column.values.number_of(value)
+            if number >= 0:
+                lowest[number] = index
+        first = np.minimum(first, lowest[numbers])
+    return first
+
+
 def lowest_ranks(nodes: NodeView, reaches: Sequence[Reach], depth: int) -> NDArray[np.int64]:
     """Return the `depth` lowest ranks of the volumes that each node can reach: node by place, NEVER for no volume.
 

@@ -1,13 +1,16 @@
 """Scores nodes by how full the volumes would be that a pod's claims are bound to (plugins/volumebinding/scorer.go)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from extender_service.cluster.view.node_view import NodeView
+from extender_service.cluster.volumes.storage_table import Storage
 from extender_service.kube.parsing.quantities import parse_quantity, whole_value
-from extender_service.kube.types.storage import STORAGE, PersistentVolume
+from extender_service.kube.types.storage import STORAGE, PersistentVolume, PersistentVolumeClaim
 from extender_service.plugins.shared.shape import percent_in_use
+from extender_service.plugins.volume_binding.provisioning import capacity_bytes, storage_class_of
 from extender_service.plugins.volume_binding.static_binding import StaticBindings
 
 
@@ -20,8 +23,7 @@ def utilization_score(bindings: StaticBindings, by_percent: NDArray[np.int64]) -
     total, classes = np.zeros(size, np.int64), np.zeros(size, np.int64)
     for class_name in {volume.spec.storage_class_name for volume in bindings.volumes}:
         asked, offered = _amounts(bindings, class_name, size)
-        nothing = offered == 0
-        percent = np.where(nothing, 100, percent_in_use(asked, np.where(nothing, 1, offered)))
+        percent = _percent(asked, offered)
         takes_part = np.zeros(size, np.bool_)
         for chosen in bindings.chosen:
             takes_part |= _is_of_class(bindings.volumes, class_name)[chosen]
@@ -30,6 +32,35 @@ def utilization_score(bindings: StaticBindings, by_percent: NDArray[np.int64]) -
     mean = total / np.maximum(classes, 1)
     scores: NDArray[np.int64] = np.floor(mean + 0.5).astype(np.int64)
     return scores
+
+
+def capacity_score(
+    nodes: NodeView, storage: Storage, claims: Iterable[PersistentVolumeClaim], by_percent: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return for each node the mean, over the storage classes of the claims that volumes are to be made for, of a
+    function of the share asked for; 0 where no class publishes its capacity.
+
+    Raises PluginError for a claim without a storage class.
+    """
+    asked: dict[str, NDArray[np.int64]] = {}
+    offered: dict[str, NDArray[np.int64]] = {}
+    for claim in claims:
+        found = capacity_bytes(nodes, storage, claim, storage_class_of(storage, claim))
+        if found is not None:
+            # As in the reference, what is left for the last claim of a class counts.
+            offered[claim.class_name] = found
+            before = asked.get(claim.class_name, np.zeros(len(nodes), np.int64))
+            asked[claim.class_name] = before + whole_value(parse_quantity(claim.request or 0))
+    if not asked:
+        return np.zeros(len(nodes), np.int64)
+    total = sum((by_percent[_percent(asked[name], offered[name])] for name in asked), np.zeros(len(nodes), np.int64))
+    scores: NDArray[np.int64] = np.floor(total / len(asked) + 0.5).astype(np.int64)
+    return scores
+
+
+def _percent(asked: NDArray[np.int64], offered: NDArray[np.int64]) -> NDArray[np.int64]:
+    nothing = offered == 0
+    return np.where(nothing, 100, percent_in_use(asked, np.where(nothing, 1, offered)))
 
 
 def _amounts(bindings: StaticBindings, class_name: str, size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

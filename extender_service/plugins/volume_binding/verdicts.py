@@ -1,5 +1,7 @@
 """What VolumeBinding finds on nodes: reasons, of which there may be several for one node, or an error."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -7,14 +9,15 @@ from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.status import Code, Rejections, Status
 
 # Reasons in their order; a node's are the bits of a number.
-_REASONS = (
+REASONS = (
     "node(s) had volume node affinity conflict",
     "node(s) didn't find available persistent volumes to bind",
     "node(s) did not have enough free storage",
     "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
 )
-CONFLICT, NOTHING_TO_BIND, NO_SPACE, NO_VOLUME = (1 << bit for bit in range(len(_REASONS)))
-_FIRST_ERROR = 1 << len(_REASONS)
+REASONS_NAMING_AFFINITY = ("node(s) didn't match PersistentVolume's node affinity", *REASONS[1:])
+CONFLICT, NOTHING_TO_BIND, NO_SPACE, NO_VOLUME = (1 << bit for bit in range(len(REASONS)))
+_FIRST_ERROR = 1 << len(REASONS)
 
 Mask = NDArray[np.bool_]
 
@@ -22,7 +25,8 @@ Mask = NDArray[np.bool_]
 class VolumeVerdicts:
     """For each node, the reasons or the error that were found so far; an error outweighs reasons."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, texts: Sequence[str] = REASONS) -> None:
+        self._reason_texts = texts
         self._reasons = np.zeros(size, np.int64)
         self._errors = np.zeros(size, np.int64)
         self._texts: list[str] = []
@@ -61,5 +65,5 @@ class VolumeVerdicts:
     def _status_of(self, key: int) -> Status:
         if key >= _FIRST_ERROR:
             return Status(Code.ERROR, (self._texts[key - _FIRST_ERROR],))
-        reasons = tuple(reason for bit, reason in enumerate(_REASONS) if key >> bit & 1)
+        reasons = tuple(reason for bit, reason in enumerate(self._reason_texts) if key >> bit & 1)
         return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reasons)

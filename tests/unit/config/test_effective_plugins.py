@@ -1,13 +1,14 @@
 import pytest
 
-from extender_service.config.defaulting import DEFAULT_PLUGINS
+from extender_service.config.defaulting import default_plugins
 from extender_service.config.effective_plugins import effective_profiles
 from extender_service.config.loading import parse_config
 from extender_service.config.problems import ConfigError, Problem
+from extender_service.config.rules import DEFAULT_RULES
 from extender_service.plugins.in_tree import ARGS_TYPES
 
 TYPE = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
-POINTS_OF: dict[str, set[str]] = {plugin.name: {"filter", "score"} for plugin in DEFAULT_PLUGINS}
+POINTS_OF: dict[str, set[str]] = {plugin.name: {"filter", "score"} for plugin in default_plugins(DEFAULT_RULES)}
 POINTS_OF |= {"PrioritySort": {"queueSort"}, "DefaultBinder": {"bind"}, "Mine": {"filter", "score"}, "Gate": {"permit"}}
 
 

@@ -1,16 +1,28 @@
 from itertools import pairwise
 
 from extender_service.cluster.state.cluster import Cluster
+from extender_service.config.rules import rules_of
 from extender_service.framework.interface import EXTENSION_POINTS, QueuedPod, QueueSort, extension_points
 from extender_service.kube.types.core import ObjectMeta, Pod
+from extender_service.plugins.dynamic_resources import DynamicResources
 from extender_service.plugins.node_name import NodeName
 from extender_service.plugins.node_resources.fit import NodeResourcesFit
+from extender_service.plugins.taint_toleration import TaintToleration
 from tests.support.stub_plugins import make_handle
 
 
 def test_a_plugin_serves_the_extension_points_that_it_extends() -> None:
-    assert extension_points(NodeName) == {"filter"}
+    assert extension_points(TaintToleration) == {"filter", "preScore", "score"}
     assert extension_points(NodeResourcesFit) == {"preFilter", "filter", "preScore", "score"}
+
+
+def test_a_plugin_may_serve_more_points_in_later_releases() -> None:
+    assert [NodeName.points_in(rules_of(minor)) for minor in (31, 37)] == [{"filter"}, {"preFilter", "filter"}]
+    assert [DynamicResources.points_in(rules_of(minor)) for minor in (33, 34, 35)] == [
+        set(),
+        {"preFilter", "filter", "postFilter"},
+        {"preFilter", "filter", "postFilter", "score"},
+    ]
 
 
 def test_extension_points_are_named_as_in_a_configuration() -> None:

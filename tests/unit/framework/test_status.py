@@ -81,3 +81,24 @@ def test_all_reasons_that_hold_in_their_order(reasons: int, data: st.DataObject)
     assert status_per_node(rejections) == [
         unschedulable(*(f"reason {number}" for number in sorted(holds))) if holds else None for holds in holding
     ]
+
+
+def test_some_nodes_that_lack_something_may_be_beyond_help() -> None:
+    checks = [("cpu", np.array([True, True, False, False])), ("memory", np.array([False, True, False, True]))]
+    hopeless = np.array([False, True, True, False])
+    assert status_per_node(Rejections.per_reason(Code.UNSCHEDULABLE, checks, 4, unresolvable=hopeless)) == [
+        unschedulable("cpu"),
+        unresolvable("cpu", "memory"),
+        None,
+        unschedulable("memory"),
+    ]
+
+
+@pytest.mark.parametrize("reasons", [62, 63, 100])
+def test_nodes_beyond_help_may_lack_any_number_of_things(reasons: int) -> None:
+    checks = [(f"r{number}", np.array([True, number == reasons - 1])) for number in range(reasons)]
+    found = Rejections.per_reason(Code.UNSCHEDULABLE, checks, 2, unresolvable=np.array([True, False]))
+    assert status_per_node(found) == [
+        unresolvable(*(f"r{number}" for number in range(reasons))),
+        unschedulable(f"r{reasons - 1}"),
+    ]

@@ -1,11 +1,24 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from extender_service.cluster.state.cluster import Cluster
+from extender_service.config.defaulting import default_plugins
+from extender_service.config.rules import rules_of
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.status import unresolvable
 from extender_service.kube.types.core import Pod, PodSpec
 from extender_service.plugins.node_name import NodeName
 from tests.support.plugin_worlds import PluginWorld, assert_equal_on_nodes, existing, rejected, worlds
+from tests.support.stub_plugins import make_handle
+
+
+def test_from_1_37_on_it_runs_first_and_names_the_node_in_pre_filter() -> None:
+    names = [each.name for each in default_plugins(rules_of(37))]
+    assert names.index("NodeName") + 1 == names.index("NodeUnschedulable")
+    plugin = NodeName(None, make_handle(Cluster(rules_of(37))))
+    for node_name, expected in ("", None), ("a", {"a"}):
+        pod = Pod(spec=PodSpec(node_name=node_name))
+        assert plugin.pre_filter(CycleState(pod), pod) == expected
 
 
 @given(world=worlds(), name=st.sampled_from(["", "n0", "n1", "elsewhere"]))

@@ -8,6 +8,7 @@ from extender_service.cluster.amounts.requests import (
     DEFAULT_MEMORY_BYTES,
     HostPort,
     PodRequests,
+    counting,
     host_ports,
     node_allocatable,
     pod_requests,
@@ -15,6 +16,7 @@ from extender_service.cluster.amounts.requests import (
     requests_and_ports,
     total_requests,
 )
+from extender_service.config.rules import rules_of
 from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.kube.types.core import Container, ContainerPort, Pod, PodResources, PodSpec, ResourceList
 from tests.support.memory import MIB, kept_bytes
@@ -252,6 +254,28 @@ def test_a_port_that_is_not_on_the_host_does_not_count() -> None:
 
 def test_host_ports_of_init_containers_do_not_count() -> None:
     assert ports_of(init=(ContainerPort(host_port=80),)) == frozenset()
+
+
+def test_host_ports_of_sidecars_count_where_that_is_the_rule() -> None:
+    sidecar = make_container(ports=[80], restart_policy="Always")
+    spec = PodSpec(containers=(make_container(ports=[443]),), init_containers=(sidecar, make_container(ports=[22])))
+    assert {port for _, _, port in host_ports(spec)} == {443}
+    assert {port for _, _, port in host_ports(spec, with_sidecars=True)} == {80, 443}
+
+
+@pytest.mark.parametrize(
+    ("minor", "ports", "cpu_milli", "memory_bytes"),
+    [(31, {443}, 500, 200 << 20), (32, {443}, 600, 400 << 20), (33, {80, 443}, 600, 400 << 20)],
+)
+def test_what_sidecars_count_as_depends_on_the_release(
+    minor: int, ports: set[int], cpu_milli: int, memory_bytes: int
+) -> None:
+    sidecar = make_container(ports=[80], restart_policy="Always")
+    spec = PodSpec(containers=(make_container({"cpu": "500m"}, ports=[443]),), init_containers=(sidecar,))
+    requests, taken = requests_and_ports(spec, counting(rules_of(minor)))
+    assert {port for _, _, port in taken} == ports
+    assert (requests.nonzero_cpu_milli, requests.nonzero_memory_bytes) == (cpu_milli, memory_bytes)
+    assert requests.amounts == (("cpu", 500),)
 
 
 def test_host_ports_of_all_containers_count() -> None:

@@ -28,3 +28,15 @@ def test_a_shape_needs_the_feature_gate() -> None:
 def test_the_time_to_bind_is_not_negative() -> None:
     assert paths(VolumeBindingArgs(bind_timeout_seconds=-1), DEFAULT_RULES) == ["args.bindTimeoutSeconds"]
     assert paths(VolumeBindingArgs(bind_timeout_seconds=0), DEFAULT_RULES) == []
+
+
+def test_from_1_37_on_empty_volumes_are_best_by_default_and_a_shape_needs_no_gate() -> None:
+    assert VolumeBindingArgs().with_defaults(rules_of(37)).shape == EMPTY_IS_BEST
+    assert VolumeBindingArgs(shape=FULL_IS_BEST).with_defaults(rules_of(37)).shape == FULL_IS_BEST
+    assert paths(VolumeBindingArgs(shape=FULL_IS_BEST), rules_of(37)) == []
+
+
+def test_without_the_gate_the_refusal_names_the_gate_of_the_release() -> None:
+    for minor, gate in (32, "VolumeCapacityPriority"), (33, "StorageCapacityScoring"):
+        [problem] = VolumeBindingArgs(shape=FULL_IS_BEST).check("args", rules_of(minor))
+        assert problem.message.endswith(f"turn on the feature gate {gate}")

@@ -6,7 +6,7 @@ from extender_service.cluster.view.node_view import NodeView
 from extender_service.cluster.volumes.free_volumes import Reach
 from extender_service.kube.parsing.selectors import Selector, parse_label_selector, parse_node_selector
 from extender_service.kube.types.core import LabelSelector, NodeSelector, NodeSelectorTerm, SelectorRequirement
-from extender_service.plugins.volume_binding.reach import NEVER, any_selects, can_reach, lowest_ranks
+from extender_service.plugins.volume_binding.reach import NEVER, any_selects, can_reach, first_selecting, lowest_ranks
 from tests.support.objects import make_node
 from tests.support.volume_worlds import storage_cluster
 
@@ -70,3 +70,15 @@ def test_the_lowest_ranks_are_those_of_the_volumes_within_reach(
 
 def test_without_volumes_there_are_no_ranks() -> None:
     assert np.array_equal(lowest_ranks(view_of([{}]), [], 2), [[NEVER, NEVER]])
+
+
+@settings(max_examples=50)
+@given(labels_of=nodes_labels, some=st.lists(st.lists(requirements, max_size=2).map(tuple), max_size=4))
+def test_the_first_selector_of_several_that_match_a_node_is_found(
+    labels_of: list[dict[str, str]], some: list[tuple[SelectorRequirement, ...]]
+) -> None:
+    selectors = [parse_label_selector(LabelSelector(match_expressions=each)) for each in some]
+    assert first_selecting(view_of(labels_of), selectors).tolist() == [
+        next((index for index, selector in enumerate(selectors) if selector.matches(of)), len(selectors))
+        for of in labels_of
+    ]
