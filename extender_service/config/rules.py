@@ -66,10 +66,19 @@ class Rules:
     # Host ports of sidecars are in use, too (k/k#132040).
     sidecar_ports: bool = _since(33)
 
+    # Pods with scheduling gates count on the node that they are nominated for (KEP-5278).
+    gated_nominees: bool = _since(37)
+
     # Filter.
 
     # VolumeBinding lists no nodes of local volumes in PreFilter; their affinity decides in Filter (k/k#127584).
     local_volumes_by_affinity: bool = _since(32)
+    # VolumeBinding takes claims with a VolumeAttributesClass, and volumes of the same class for them (KEP-3751).
+    volume_attributes_classes: bool = _behind("VolumeAttributesClass")
+    # NodeVolumeLimits takes limits from CSINodes only; EBSLimits and its like are gone.
+    volume_limits_of_drivers: bool = _since(32)
+    # Portworx volumes count as their driver's wherever there is a CSINode, as those of other in-tree plugins do.
+    portworx_migrated: bool = _since(36)
     # NodeResourcesFit rejects a request above what the node offers in a way that no preemption resolves (k/k#131345).
     too_large_is_unresolvable: bool = _since(34)
 
@@ -77,6 +86,9 @@ class Rules:
 
     # Victims are in the order of their importance, also where budgets are violated.
     victims_by_importance: bool = _since(32)
+
+    # A pod that is more than one budget allows does not count against the budgets after it.
+    first_violated_budget_counts: bool = _since(36)
 
     # Score.
 

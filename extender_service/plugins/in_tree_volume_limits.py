@@ -13,6 +13,7 @@ import numpy as np
 from extender_service.cluster.pods.pod_volumes import InTreeUse, PodVolumes
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.cluster.volumes.attachments import Fault
+from extender_service.config.rules import Rules
 from extender_service.framework.cluster_event import (
     NODE,
     PERSISTENT_VOLUME_CLAIM,
@@ -66,6 +67,11 @@ class InTreeVolumeLimits(PreFilter, Filter):
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
         self._limit_of_all = _limit_in_environment()
+
+    @classmethod
+    def points_in(cls, rules: Rules) -> set[str]:
+        """Return the extension points in a release: none after the plugins are gone."""
+        return set() if rules.volume_limits_of_drivers else {"preFilter", "filter"}
 
     def default_limit_on(self, node: Node) -> int:
         """Return the limit of a node that gives none."""

@@ -19,6 +19,7 @@ from extender_service.framework.cluster_event import (
     QueueingHint,
 )
 from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.handle import Handle
 from extender_service.framework.interface import Filter, PreFilter
 from extender_service.framework.status import SKIP, Code, Rejections, Status, unresolvable, unschedulable
 from extender_service.kube.parsing.csi_migration import PLUGINS, in_tree_plugin
@@ -35,8 +36,8 @@ Mask = NDArray[np.bool_]
 class NodeVolumeLimits(PreFilter, Filter):
     """Rejects nodes that cannot attach all of the pod's volumes beside those that are attached there.
 
-    The limits are those of the CSINode, or of the node's own allocatable resources. An in-tree volume counts where its
-    plugin is migrated to CSI; a volume that two pods of a node share counts once.
+    The limits are those of the CSINode, or in v1.31, of the node's own allocatable resources. An in-tree volume counts
+    where its plugin is migrated to CSI; a volume that two pods of a node share counts once.
     """
 
     name: ClassVar[str] = "NodeVolumeLimits"
@@ -50,6 +51,11 @@ class NodeVolumeLimits(PreFilter, Filter):
         ClusterEvent(PERSISTENT_VOLUME_CLAIM, ActionType.ADD),
     )
 
+    def __init__(self, args: None, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._of_drivers = handle.rules.volume_limits_of_drivers
+        self._portworx_migrated = handle.rules.portworx_migrated
+
     def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:
         """Skip Filter for pods without volumes that could count."""
         return None if state.volumes.attachable else SKIP
@@ -61,13 +67,13 @@ class NodeVolumeLimits(PreFilter, Filter):
         numbers = np.zeros(len(nodes), np.intp)
         undecided = np.ones(len(nodes), np.bool_)
         for fault in (item for item in wanted if isinstance(item, Fault)):
-            failed = undecided & _counts(nodes, fault.plugin)
+            failed = undecided & self._counts(nodes, fault.plugin)
             numbers[failed] = len(statuses)
             statuses.append(unresolvable(fault.text) if fault.is_missing else Status(Code.ERROR, (fault.text,)))
             undecided &= ~failed
         volumes = [item for item in wanted if isinstance(item, Attachment)]
-        undecided &= _by_support(nodes, lambda support: bool(support.limits))
-        undecided &= _any_counts(nodes, volumes)
+        undecided &= _by_support(nodes, self._has_limits)
+        undecided &= self._any_counts(nodes, volumes)
         if undecided.any():
             self._find_faults(nodes, undecided, numbers, statuses)
             for key in {limit_key(volume.driver): None for volume in volumes}:
@@ -89,7 +95,7 @@ class NodeVolumeLimits(PreFilter, Filter):
         for slot, faults in sorted(self.handle.cluster.held_volumes.faults.items()):
             here = nodes.pods_among(np.array([slot])) > 0
             for fault in faults:
-                failed = undecided & here & _counts(nodes, fault.plugin)
+                failed = undecided & here & self._counts(nodes, fault.plugin)
                 if failed.any():
                     numbers[failed] = len(statuses)
                     statuses.append(Status(Code.ERROR, (fault.text,)))
@@ -102,7 +108,7 @@ class NodeVolumeLimits(PreFilter, Filter):
         exceeds = self._exceeds_with(nodes, key, [volume for volume in volumes if not volume.plugin], migrated=False)
         if in_tree is None:
             return exceeds
-        return np.where(_counts(nodes, in_tree), self._exceeds_with(nodes, key, volumes, migrated=True), exceeds)
+        return np.where(self._counts(nodes, in_tree), self._exceeds_with(nodes, key, volumes, migrated=True), exceeds)
 
     def _exceeds_with(self, nodes: NodeView, key: str, volumes: Sequence[Attachment], *, migrated: bool) -> Mask:
         """Return the same as `_exceeds`, as if in-tree volumes counted on all nodes (`migrated`) or on none."""
@@ -111,9 +117,27 @@ class NodeVolumeLimits(PreFilter, Filter):
         for driver, handle in {(volume.driver, volume.handle): None for volume in volumes}:
             new += nodes.pods_among(held.holders(driver, handle, migrated=migrated)) == 0
         attached = nodes.by_row(held.attached(key, migrated=migrated)) + self._change(nodes, key, migrated=migrated)
-        limits = [None if support is None else support.limit(key) for support in nodes.volume_supports]
+        limits = [None if support is None else self._limit(support, key) for support in nodes.volume_supports]
         limit = np.array([_NO_LIMIT if limit is None else limit for limit in limits], np.int64)
         return (new > 0) & (attached + new > limit[nodes.volume_support])
+
+    def _has_limits(self, support: VolumeSupport) -> bool:
+        return bool(support.driver_limits if self._of_drivers else support.limits)
+
+    def _limit(self, support: VolumeSupport, key: str) -> int | None:
+        return support.driver_limit(key) if self._of_drivers else support.limit(key)
+
+    def _counts(self, nodes: NodeView, plugin: str) -> Mask:
+        """Return the nodes where the volumes of an in-tree plugin count; all nodes if `plugin` is empty."""
+        if not plugin:
+            return np.ones(len(nodes), np.bool_)
+        return _by_support(nodes, lambda support: support.counts(plugin, portworx_migrated=self._portworx_migrated))
+
+    def _any_counts(self, nodes: NodeView, volumes: Sequence[Attachment]) -> Mask:
+        counts = np.zeros(len(nodes), np.bool_)
+        for plugin in {volume.plugin for volume in volumes}:
+            counts |= self._counts(nodes, plugin)
+        return counts
 
     def _change(self, nodes: NodeView, key: str, *, migrated: bool) -> NDArray[np.int64]:
         """Return how many more (or fewer) volumes are attached in each node's own world."""
@@ -147,20 +171,6 @@ class NodeVolumeLimits(PreFilter, Filter):
 
 def _may_count(volume: Volume) -> bool:
     return volume.persistent_volume_claim is not None or volume.ephemeral is not None or bool(in_tree_plugin(volume))
-
-
-def _counts(nodes: NodeView, plugin: str) -> Mask:
-    """Return the nodes where the volumes of an in-tree plugin count; all nodes if `plugin` is empty."""
-    if not plugin:
-        return np.ones(len(nodes), np.bool_)
-    return _by_support(nodes, lambda support: support.counts(plugin))
-
-
-def _any_counts(nodes: NodeView, volumes: Sequence[Attachment]) -> Mask:
-    counts = np.zeros(len(nodes), np.bool_)
-    for plugin in {volume.plugin for volume in volumes}:
-        counts |= _counts(nodes, plugin)
-    return counts
 
 
 def _by_support(nodes: NodeView, holds: Callable[[VolumeSupport], bool]) -> Mask:

@@ -6,28 +6,39 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from extender_service.cluster.owners.disruption_budgets import DisruptionBudget, disruption_budget
+from extender_service.config.rules import Rules
+from extender_service.kube.parsing.decoder import Decoder
+from extender_service.kube.types.policy import PodDisruptionBudget
 from tests.conformance.cases import Case
 
 Item = dict[str, Any]
+
+_BUDGET = "PodDisruptionBudget"
+_decoder = Decoder(PodDisruptionBudget)
 
 
 class Chance(NamedTuple):
     """A reason why the reference may answer otherwise the next time, for cases in which it `arises`.
 
-    `concerns` is how the differences begin that it explains.
+    `concerns` is how the differences begin that it explains. In the releases before it, `of` does not hold.
     """
 
     reason: str
     concerns: str
     arises: Callable[[Case], bool]
+    of: Callable[[Rules], bool] = lambda _: True
 
 
-def reasons(case: Case, differences: Sequence[str]) -> list[str]:
+def reasons(case: Case, differences: Sequence[str], rules: Rules) -> list[str]:
     """Return the reasons each of which explains all the differences of a case."""
     return [
         chance.reason
         for chance in LEFT_TO_CHANCE
-        if differences and all(each.startswith(chance.concerns) for each in differences) and chance.arises(case)
+        if differences
+        and chance.of(rules)
+        and all(each.startswith(chance.concerns) for each in differences)
+        and chance.arises(case)
     ]
 
 
@@ -46,6 +57,23 @@ def _victims_that_have_not_started(case: Case) -> bool:
         if max(waiting.values(), default=0) > 1:
             return True
     return False
+
+
+def _victims_of_several_budgets(case: Case) -> bool:
+    items = [msgspec.json.decode(raw) for raw in case.objects]
+    read = [_decoder.decode(raw) for raw, item in zip(case.objects, items, strict=True) if item["kind"] == _BUDGET]
+    budgets = [budget for budget in map(disruption_budget, read) if budget is not None]
+    pods = [item["metadata"] for item in items if item["kind"] == "Pod" and item["spec"].get("nodeName")]
+    return any(
+        sum(budget.pods.selector.matches(pod.get("labels", {})) for budget in budgets if _shares(budget, pod)) > 1
+        for pod in pods
+    )
+
+
+def _shares(budget: DisruptionBudget, metadata: Item) -> bool:
+    # A case may leave out the namespace of either: it is default then.
+    names = {name or "default" for name in budget.pods.namespaces or ()}
+    return metadata.get("namespace", "default") in names
 
 
 def _priority(pod: Item) -> int:
@@ -75,5 +103,12 @@ LEFT_TO_CHANCE = [
         "(GetPodStartTime in pkg/scheduler/util/utils.go)",
         "preempt.",
         _victims_that_have_not_started,
+    ),
+    Chance(
+        "of several budgets that a victim is in, the first that it violates is the last that it counts against, and "
+        "they are listed in random order (FilterVictimsWithPDBViolation in framework/preemption/util.go)",
+        "preempt.",
+        _victims_of_several_budgets,
+        lambda rules: rules.first_violated_budget_counts,
     ),
 ]

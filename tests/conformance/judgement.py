@@ -61,7 +61,7 @@ def _judge_line(line: bytes, reference: Verdict, only: Sequence[str], rules: Rul
 
 def _judge(case: Case, reference: Verdict, only: Sequence[str], rules: Rules) -> Judgement:
     found = _compare(case, reference, only, rules)
-    return Judgement(case.name, case.family, found, chance.reasons(case, found))
+    return Judgement(case.name, case.family, found, chance.reasons(case, found, rules))
 
 
 def _compare(case: Case, reference: Verdict, only: Sequence[str], rules: Rules) -> list[str]:

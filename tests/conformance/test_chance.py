@@ -5,14 +5,15 @@ from typing import Any
 import msgspec
 import pytest
 
+from extender_service.config.rules import rules_of
 from tests.conformance import chance
 from tests.conformance.cases import Case
 
 
-def case(*pods: dict[str, Any]) -> Case:
+def case(*items: dict[str, Any]) -> Case:
     objects = [
-        msgspec.json.encode({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"pod-{number}"}, **pod})
-        for number, pod in enumerate(pods)
+        msgspec.json.encode({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"item-{number}"}, **item})
+        for number, item in enumerate(items)
     ]
     return Case("case-1-1", msgspec.Raw(b"{}"), [msgspec.Raw(item) for item in objects])
 
@@ -26,7 +27,7 @@ ORDER = "preempt.candidates: ours ['x', 'y'], reference ['y', 'x']"
 
 
 def test_of_many_victims_those_that_are_alike_come_in_any_order() -> None:
-    [reason] = chance.reasons(case(*DISTINCT, DISTINCT[0]), [ORDER])
+    [reason] = chance.reasons(case(*DISTINCT, DISTINCT[0]), [ORDER], rules_of(31))
     assert "sort.Slice is not stable" in reason
 
 
@@ -41,10 +42,26 @@ def test_of_many_victims_those_that_are_alike_come_in_any_order() -> None:
     ids=["distinct", "other priority", "other node", "few"],
 )
 def test_else_their_order_is_defined(pods: tuple[dict[str, Any], ...]) -> None:
-    assert chance.reasons(case(*pods), [ORDER]) == []
+    assert chance.reasons(case(*pods), [ORDER], rules_of(31)) == []
 
 
 def test_chance_explains_all_differences_of_a_case_or_none() -> None:
     total = "total.a: ours 1, reference 2"
-    assert chance.reasons(case(*DISTINCT, DISTINCT[0]), [ORDER, total]) == []
-    assert chance.reasons(case(*DISTINCT, DISTINCT[0]), []) == []
+    assert chance.reasons(case(*DISTINCT, DISTINCT[0]), [ORDER, total], rules_of(31)) == []
+    assert chance.reasons(case(*DISTINCT, DISTINCT[0]), [], rules_of(31)) == []
+
+
+def budget(app: str) -> dict[str, Any]:
+    return {
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": app},
+        "spec": {"selector": {"matchLabels": {"app": app}}},
+    }
+
+
+def test_from_1_36_on_budgets_that_share_a_victim_count_in_any_order() -> None:
+    shared = {"metadata": {"name": "shared", "labels": {"app": "x"}}, **victim("2024-01-01T00:00:00Z")}
+    [reason] = chance.reasons(case(shared, budget("x"), budget("x")), [ORDER], rules_of(36))
+    assert "listed in random order" in reason
+    assert chance.reasons(case(shared, budget("x"), budget("x")), [ORDER], rules_of(35)) == []
+    assert chance.reasons(case(shared, budget("x"), budget("y")), [ORDER], rules_of(36)) == []

@@ -20,9 +20,7 @@ MINORS = range(OLDEST_MINOR, NEWEST_MINOR + 1)
 
 # Rules that are not there yet, or, of the last, a panic.
 NOT_YET = {
-    "gated",
     "attachment",
-    "nodelimit",
     "podlevel",
     "resize",
     "annotated",
@@ -59,6 +57,8 @@ CHANGES: list[tuple[str, str, Any, dict[int, Any]]] = [
     ("sidecarnonzero", "score.NodeResourcesFit", {"a": 77}, {32: {"a": 71}}),
     ("localpv", "preFilter.nodeNames", ["short"], {32: None}),
     ("localpv", "feasible", [], {32: ["long.example.com"]}),
+    ("gated", "feasible", ["a"], {37: []}),
+    ("nodelimit", "feasible", [], {32: ["a"]}),
     ("nodename", "preFilter.nodeNames", None, {37: ["a"]}),
     ("preempts", "preempt.reasons", [], {37: [f"{POTENTIAL} 1 victims"]}),
     (

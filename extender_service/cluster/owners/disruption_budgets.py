@@ -36,11 +36,17 @@ def disruption_budget(item: PodDisruptionBudget) -> DisruptionBudget | None:
 
 
 def violating(
-    budgets: Collection[DisruptionBudget], pods: PodTable, slots: NDArray[np.intp], groups: NDArray[np.intp]
+    budgets: Collection[DisruptionBudget],
+    pods: PodTable,
+    slots: NDArray[np.intp],
+    groups: NDArray[np.intp],
+    *,
+    only_first: bool = False,
 ) -> NDArray[np.bool_]:
     """Return which pods, disrupted in this order, are more than a budget allows (filterPodsWithPDBViolation).
 
-    The pods of a group stand next to each other. Each group is counted separately, against the whole budget.
+    The pods of a group stand next to each other. Each group is counted separately, against the whole budget. A pod in
+    several budgets counts against each; with `only_first`, not against those after the first that it violates.
     """
     violates = np.zeros(len(slots), np.bool_)
     protections = _by_label_set(budgets, pods)
@@ -59,9 +65,16 @@ def violating(
             counted[protected] = [pods[slot].name not in item.disrupted for slot in slots[pod[protected]].tolist()]
     pod, budget = pod[counted], budget[counted]
     order = order_by((budget, groups[pod]))
-    allowed = np.array([item.allowed for item in budgets], np.int64)[budget[order]]
-    ranks = rank_in_group(groups[pod][order] * len(budgets) + budget[order])
-    violates[pod[order[ranks >= allowed]]] = True
+    pod, budget = pod[order], budget[order]
+    allowed = np.array([item.allowed for item in budgets], np.int64)
+    if not only_first or not (np.bincount(pod) > 1).any():
+        ranks = rank_in_group(groups[pod] * len(budgets) + budget)
+        violates[pod[ranks >= allowed[budget]]] = True
+        return violates
+    for number in range(len(budgets)):
+        members = pod[budget == number]
+        members = members[~violates[members]]
+        violates[members[rank_in_group(groups[members]) >= allowed[number]]] = True
     return violates
 
 

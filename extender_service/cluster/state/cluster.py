@@ -61,7 +61,7 @@ class Cluster:
         self._compute = partial(compute, self.memory, self._occupancy.pods)
         self.pod_counts = PodCounts(self._occupancy.pods)
         self.workloads = Workloads()
-        self.nominations = Nominations()
+        self.nominations = Nominations(gated_count=rules.gated_nominees)
         self.placements = Placements(self._occupancy)
 
     @property

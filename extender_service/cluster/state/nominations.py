@@ -24,9 +24,10 @@ class Nomination(msgspec.Struct, frozen=True):
 
 
 class Nominations:
-    """The nominated pods by UID. Gated pods are not in any scheduler's queue, and do not count."""
+    """The nominated pods by UID. Gated pods count in later releases only (gated_nominees)."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, gated_count: bool = False) -> None:
+        self._gated_count = gated_count
         self._by_uid: dict[str, Nomination] = {}
         self._versions = itertools.count()
 
@@ -36,7 +37,7 @@ class Nominations:
     def apply(self, pod: AnyPod, uid: str, slot: int) -> None:
         """Take in what the watch says of a pod. A pod in another slot, or that was removed before, is a changed one."""
         node_name, spec = pod.status.nominated_node_name, pod.spec
-        if not node_name or spec.node_name or spec.scheduling_gates:
+        if not node_name or spec.node_name or (spec.scheduling_gates and not self._gated_count):
             self._by_uid.pop(uid, None)
             return
         known = self._by_uid.get(uid)

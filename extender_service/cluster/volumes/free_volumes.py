@@ -95,7 +95,7 @@ def free_volume(volume: PersistentVolume) -> FreeVolume | None:
     Raises QuantityError for a malformed quantity.
     """
     spec = volume.spec
-    if volume.metadata.deletion_timestamp or spec.volume_attributes_class_name:
+    if volume.metadata.deletion_timestamp:
         return None
     if spec.claim_ref is None and volume.status.phase != _AVAILABLE:
         return None

@@ -145,7 +145,13 @@ class _PotentialVictims:
         on = nodes.positions_of_rows(pods.row[:used])
         slots = np.flatnonzero((on >= 0) & ((pods.priority[:used] < pod.spec.priority) | is_given))
         slots = slots[order_by((pods.started[slots], -pods.priority[slots], on[slots]))]
-        violates = violating(cluster.workloads.disruption_budgets, pods, slots, on[slots])
+        violates = violating(
+            cluster.workloads.disruption_budgets,
+            pods,
+            slots,
+            on[slots],
+            only_first=cluster.rules.first_violated_budget_counts,
+        )
         # The position of each by importance, if the victims are to be in that order and not in that of putting back.
         self._by_importance: Positions | None = None
         if violates.any():

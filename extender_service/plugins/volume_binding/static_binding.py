@@ -59,13 +59,21 @@ class _Wanted(msgspec.Struct, frozen=True):
         )
 
     def is_large_enough(self, free: FreeVolume) -> bool:
-        """Return whether a volume has the claim's volumeMode and at least the requested size."""
-        mode = free.volume.spec.volume_mode or _FILESYSTEM
-        return free.capacity_nanos >= self.request_nanos and mode == (self.claim.spec.volume_mode or _FILESYSTEM)
+        """Return whether a volume has the claim's mode and attributes, and at least the requested size."""
+        volume, claim = free.volume.spec, self.claim.spec
+        return (
+            free.capacity_nanos >= self.request_nanos
+            and (volume.volume_mode or _FILESYSTEM) == (claim.volume_mode or _FILESYSTEM)
+            and volume.volume_attributes_class_name == claim.volume_attributes_class_name
+        )
 
 
-def bind_statically(nodes: NodeView, claims: Iterable[PersistentVolumeClaim], free: FreeVolumes) -> StaticBindings:
+def bind_statically(
+    nodes: NodeView, claims: Iterable[PersistentVolumeClaim], free: FreeVolumes, *, takes_attributes: bool
+) -> StaticBindings:
     """Find a volume for each claim on each node, the smallest claim first. A claim that is given twice gets two.
+
+    Without `takes_attributes`, a claim with a VolumeAttributesClass cannot be read.
 
     Raises PluginError for a claim that cannot be read.
     """
@@ -73,7 +81,7 @@ def bind_statically(nodes: NodeView, claims: Iterable[PersistentVolumeClaim], fr
     found = StaticBindings(by_size, [], [])
     numbers: dict[str, int] = {}
     for claim in by_size:
-        wanted = _wanted(claim)
+        wanted = _wanted(claim, takes_attributes=takes_attributes)
         kept = [volume for volume in free.kept_for(key_of(claim)) if wanted.is_kept(volume)]
         chosen, undecided = _kept(nodes, kept, numbers, found)
         if undecided.any():
@@ -131,9 +139,9 @@ def _smallest(
     return chosen
 
 
-def _wanted(claim: PersistentVolumeClaim) -> _Wanted:
+def _wanted(claim: PersistentVolumeClaim, *, takes_attributes: bool) -> _Wanted:
     name = "/".join(key_of(claim))
-    if claim.spec.volume_attributes_class_name:
+    if claim.spec.volume_attributes_class_name and not takes_attributes:
         raise PluginError(
             f"unsupported volumeAttributesClassName is set on claim {name} when the feature-gate VolumeAttributesClass "
             "is disabled"

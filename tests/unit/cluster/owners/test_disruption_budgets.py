@@ -15,7 +15,11 @@ UNTIERED = LabelSelector(match_expressions=(SelectorRequirement("tier", "DoesNot
 
 
 def violations(
-    pods: Mapping[str, dict[str, str]], budgets: list[tuple[LabelSelector, int, list[str]]], groups: list[int]
+    pods: Mapping[str, dict[str, str]],
+    budgets: list[tuple[LabelSelector, int, list[str]]],
+    groups: list[int],
+    *,
+    only_first: bool = False,
 ) -> list[bool]:
     """Which of some pods, by name and labels, violate budgets of (selector, disruptions allowed, disrupted pods)."""
     cluster = Cluster()
@@ -34,8 +38,10 @@ def violations(
         for number, (selector, allowed, disrupted) in enumerate(budgets)
     ]
     protecting = [item for item in read if item is not None]
-    found: list[bool] = violating(protecting, cluster.pods, np.arange(len(pods)), np.array(groups, np.intp)).tolist()
-    return found
+    slots = np.arange(len(pods))
+    found = violating(protecting, cluster.pods, slots, np.array(groups, np.intp), only_first=only_first)
+    violates: list[bool] = found.tolist()
+    return violates
 
 
 def test_a_budget_allows_so_many_of_each_group() -> None:
@@ -52,6 +58,18 @@ def test_pods_of_several_budgets_count_in_each() -> None:
         (LabelSelector({"zone": "x"}), 1, []),
     ]
     assert violations(pods, budgets, [0, 0, 0]) == [False, False, True]
+
+
+def test_where_only_the_first_violated_budget_counts_a_pod_leaves_the_others_as_they_are() -> None:
+    pods = {"one": {"app": "web", "zone": "x"}, "two": {"zone": "x"}, "three": {"zone": "x"}}
+    budgets: list[tuple[LabelSelector, int, list[str]]] = [
+        (LabelSelector({"app": "web"}), 0, []),
+        (LabelSelector({"zone": "x"}), 1, []),
+    ]
+    assert violations(pods, budgets, [0, 0, 0]) == [True, True, True]
+    assert violations(pods, budgets, [0, 0, 0], only_first=True) == [True, False, True]
+    assert violations(pods, budgets, [0, 1, 1], only_first=True) == [True, False, True]
+    assert violations(pods, budgets[::-1], [0, 0, 0], only_first=True) == [True, True, True]
 
 
 def test_a_pod_that_was_disrupted_already_does_not_count() -> None:

@@ -2,6 +2,7 @@ import pytest
 from msgspec import structs
 
 from extender_service.cluster.state.cluster import Cluster
+from extender_service.config.rules import rules_of
 from extender_service.kube.types.core import Pod, PodSchedulingGate
 from tests.support.objects import make_node, make_pod
 
@@ -33,6 +34,14 @@ def test_nominated_pods_of_the_same_or_higher_priority_count(cluster: Cluster) -
     for name, priority in (("lower", 1), ("same", 2), ("higher", 3)):
         cluster.apply_pod(nominated(name, priority=priority))
     assert names_for(cluster, judged(priority=2)) == ["same", "higher"]
+
+
+def test_gated_pods_count_in_later_releases() -> None:
+    for minor, expected in (36, []), (37, ["gated"]):
+        cluster = Cluster(rules_of(minor))
+        cluster.apply_node(make_node("a"))
+        cluster.apply_pod(nominated("gated", scheduling_gates=(PodSchedulingGate("g"),)))
+        assert names_for(cluster, judged()) == expected
 
 
 def test_a_pod_does_not_stand_in_its_own_way(cluster: Cluster) -> None:

@@ -53,12 +53,10 @@ def test_a_volume_that_is_not_available_is_not_free(phase: str) -> None:
     assert free_volume(make_volume("v", phase=phase)) is None
 
 
-def test_a_volume_that_is_being_deleted_or_has_attributes_is_not_free() -> None:
+def test_a_volume_that_is_being_deleted_is_not_free() -> None:
     volume = make_volume("v")
     deleted = structs.replace(volume, metadata=structs.replace(volume.metadata, deletion_timestamp="2024"))
     assert free_volume(deleted) is None
-    gold = structs.replace(volume, spec=structs.replace(volume.spec, volume_attributes_class_name="gold"))
-    assert free_volume(gold) is None
 
 
 @given(sizes=st.lists(st.integers(0, 5), min_size=1), data=st.data())

@@ -26,7 +26,7 @@ def cluster_with(volumes: list[PersistentVolume]) -> Cluster:
 def bound(volumes: list[PersistentVolume], *claims: PersistentVolumeClaim) -> dict[str, dict[str, str | None]]:
     """The volume of each claim on each node, None where it finds none."""
     cluster = cluster_with(volumes)
-    found = bind_statically(cluster.view(None), claims, cluster.storage.free_volumes)
+    found = bind_statically(cluster.view(None), claims, cluster.storage.free_volumes, takes_attributes=False)
     return {
         claim.metadata.name: {
             name: None if number == UNBOUND else found.volumes[number].metadata.name
@@ -39,7 +39,7 @@ def bound(volumes: list[PersistentVolume], *claims: PersistentVolumeClaim) -> di
 def bound_in_order(volumes: list[PersistentVolume], *claims: PersistentVolumeClaim) -> list[list[str | None]]:
     """For each claim, the names of its volumes on the nodes."""
     cluster = cluster_with(volumes)
-    found = bind_statically(cluster.view(None), claims, cluster.storage.free_volumes)
+    found = bind_statically(cluster.view(None), claims, cluster.storage.free_volumes, takes_attributes=False)
     names = [*(volume.metadata.name for volume in found.volumes), None]
     return [[names[number] for number in chosen.tolist()] for chosen in found.chosen]
 
@@ -145,6 +145,16 @@ def test_attributes_of_volumes_are_an_error_while_their_feature_is_off() -> None
         bound([], make_claim("c", attributes_class="gold"))
 
 
+def test_with_their_feature_on_claims_are_bound_to_volumes_of_the_same_attributes() -> None:
+    gold = make_volume("gold")
+    gold = structs.replace(gold, spec=structs.replace(gold.spec, volume_attributes_class_name="gold"))
+    cluster = storage_cluster([make_node("a")], [gold, make_volume("plain")])
+    for attributes, expected in ("gold", "gold"), ("", "plain"):
+        claim = make_claim("c", attributes_class=attributes)
+        found = bind_statically(cluster.view(None), [claim], cluster.storage.free_volumes, takes_attributes=True)
+        assert [volume.metadata.name for volume in found.volumes] == [expected]
+
+
 def test_a_malformed_selector_is_an_error() -> None:
     selector = LabelSelector(match_expressions=(SelectorRequirement("tier", "Near"),))
     with pytest.raises(PluginError, match=r'^error creating internal label selector for claim: default/c: "Near" is'):
@@ -182,6 +192,8 @@ def test_claims_get_what_going_through_all_volumes_node_by_node_gives(
 
 def test_volumes_have_one_number_each() -> None:
     cluster = cluster_with([make_volume("v"), make_volume("w", size="2Gi")])
-    found = bind_statically(cluster.view(None), [make_claim("c"), make_claim("d")], cluster.storage.free_volumes)
+    found = bind_statically(
+        cluster.view(None), [make_claim("c"), make_claim("d")], cluster.storage.free_volumes, takes_attributes=False
+    )
     assert sorted(volume.metadata.name for volume in found.volumes) == ["v", "w"]
     assert not any((one == other).any() for one, other in itertools.combinations(found.chosen, 2))
