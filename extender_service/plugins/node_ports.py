@@ -5,10 +5,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from extender_service.cluster.amounts.requests import EVERY_ADDRESS, HostPort, host_ports
+from extender_service.cluster.amounts.requests import EVERY_ADDRESS, HostPort, host_ports, host_ports_with_sidecars
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.cluster_event import NODE, POD, ActionType, ClusterEvent, QueueingHint
 from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.handle import Handle
 from extender_service.framework.interface import Filter, PreFilter
 from extender_service.framework.status import SKIP, Rejections, Status, unschedulable
 from extender_service.kube.types.core import Pod
@@ -29,9 +30,13 @@ class NodePorts(PreFilter, Filter):
         ClusterEvent(NODE, ActionType.ADD | ActionType.UPDATE),
     )
 
+    def __init__(self, args: None, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._host_ports = host_ports_with_sidecars if handle.rules.sidecar_ports else host_ports
+
     def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:
         """Store the pod's host ports in the state; skip Filter if there are none."""
-        wanted = host_ports(pod.spec, with_sidecars=self.handle.rules.sidecar_ports)
+        wanted = self._host_ports(pod.spec)
         if not wanted:
             return SKIP
         state[_WANTED] = wanted
@@ -55,10 +60,8 @@ class NodePorts(PreFilter, Filter):
         if event.resource == NODE:
             return QueueingHint.QUEUE
         deleted = only_old(Pod, old, None)
-        if not deleted.spec.node_name:
-            return QueueingHint.SKIP
-        wanted, freed = (host_ports(of.spec, with_sidecars=self.handle.rules.sidecar_ports) for of in (pod, deleted))
-        return QueueingHint.queue_if(conflict(wanted, freed))
+        wanted, freed = self._host_ports(pod.spec), self._host_ports(deleted.spec)
+        return QueueingHint.queue_if(bool(deleted.spec.node_name) and conflict(wanted, freed))
 
 
 def conflict(wanted: Collection[HostPort], used: Collection[HostPort]) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from extender_service.cluster.amounts.requests import host_ports, pod_requests, request_shape
+from extender_service.cluster.amounts.requests import host_ports, host_ports_with_sidecars, pod_requests, request_shape
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.state.node_info import NodeInfo, node_named
 from extender_service.kube.parsing.quantities import QuantityError
@@ -31,6 +31,7 @@ def pre_check_for_node(cluster: Cluster, node_name: str) -> PreCheck:
     taints = [taint for taint in node.taints if taint.effect == NO_SCHEDULE]
     numbers, port_sets = cluster.view(np.array([cluster.nodes.row_of[node_name]])).port_sets()
     ports = port_sets[numbers[0]] or frozenset()
+    ports_of = host_ports_with_sidecars if cluster.rules.sidecar_ports else host_ports
     lacks = _Lacking(node)
 
     def passes(pod: Pod) -> bool:
@@ -38,7 +39,7 @@ def pre_check_for_node(cluster: Cluster, node_name: str) -> PreCheck:
         return (
             spec.node_name in ("", node_name)
             and all(is_tolerated(taint, spec.tolerations) for taint in taints)
-            and not conflict(host_ports(spec, with_sidecars=cluster.rules.sidecar_ports), ports)
+            and not conflict(ports_of(spec), ports)
             and not lacks.any_for(spec)
             and _selects(spec, node)
         )

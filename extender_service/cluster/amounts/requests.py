@@ -214,22 +214,22 @@ HostPort = tuple[str, str, int]
 EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - the API's word for a host port on every address
 
 
-def host_ports(spec: PodSpec, *, with_sidecars: bool = False) -> frozenset[HostPort]:
-    """Host ports as (ip, protocol, port) with Kubernetes' defaults filled in.
-
-    Init containers' ports do not count, except those of sidecars where that is the rule (sidecar_ports).
-    """
-    containers = spec.containers
-    if with_sidecars:
-        containers += tuple([container for container in spec.init_containers if container.restart_policy == "Always"])
+def host_ports(spec: PodSpec) -> frozenset[HostPort]:
+    """Host ports as (ip, protocol, port) with Kubernetes' defaults filled in; init containers' ports do not count."""
     return frozenset(
         [
             (port.host_ip or EVERY_ADDRESS, port.protocol or "TCP", port.host_port)
-            for container in containers
+            for container in spec.containers
             for port in container.ports
             if port.host_port > 0
         ]
     )
+
+
+def host_ports_with_sidecars(spec: PodSpec) -> frozenset[HostPort]:
+    """Like `host_ports`, but the ports of sidecars count, too."""
+    sidecars = tuple([container for container in spec.init_containers if container.restart_policy == "Always"])
+    return host_ports(structs.replace(spec, containers=spec.containers + sidecars) if sidecars else spec)
 
 
 def requests_and_ports(
@@ -261,7 +261,7 @@ def _taken(encoded: bytes) -> tuple[PodRequests, frozenset[HostPort]]:
     requests = pod_requests(shape)
     if spec.sidecar_defaults:
         requests = _with_sidecar_defaults(requests, shape)
-    return requests, host_ports(spec, with_sidecars=spec.sidecar_ports)
+    return requests, host_ports_with_sidecars(spec) if spec.sidecar_ports else host_ports(spec)
 
 
 def _with_sidecar_defaults(requests: PodRequests, shape: RequestShape) -> PodRequests:

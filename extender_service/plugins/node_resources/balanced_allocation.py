@@ -54,9 +54,9 @@ class NodeResourcesBalancedAllocation(PreScore, Score):
 
     def score(self, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
         """Score by the deviation."""
-        requests = state[_REQUESTS] if _REQUESTS in state else self._requests(state)
-        if self._skips_best_effort and _is_best_effort(requests):
+        if _REQUESTS not in state and self.pre_score(state, pod, nodes) is not None:
             return np.zeros(len(nodes), np.int64)
+        requests = state[_REQUESTS]
         weighed = weighed_pod(nodes, requests, nonzero=False)
         return nodes.kept_by_room(self._score, weighed)
 
@@ -70,19 +70,14 @@ def _is_best_effort(requests: Requests) -> bool:
 
 def _gained_evenness(nodes: NodeView, pod: WeighedPod) -> NDArray[np.int64]:
     """Score 75 where the pod leaves the evenness as it is; at most 100 where it helps, at least 50 where it harms."""
-    after = usages(nodes, pod)
-    before = structs.replace(after, requested=nodes.requested_of(pod.taken))
+    nothing = structs.replace(pod, amounts=(0,) * len(pod.amounts))
     half = MAX_NODE_SCORE // 2
-    twice = half + _scored_evenness(after) - _scored_evenness(before)
+    twice = half + _evenness(nodes, pod) - _evenness(nodes, nothing)
     return half + divide_towards_zero(twice, np.full(len(twice), 2, np.int64))
 
 
 def _evenness(nodes: NodeView, pod: WeighedPod) -> NDArray[np.int64]:
-    return _scored_evenness(usages(nodes, pod))
-
-
-def _scored_evenness(of_nodes: Usages) -> NDArray[np.int64]:
-    scores = (1 - _deviation(of_nodes)) * MAX_NODE_SCORE
+    scores = (1 - _deviation(usages(nodes, pod))) * MAX_NODE_SCORE
     # Shares of amounts that overflow may be any number below 1. Go's conversion ends at the lowest int64, too.
     found: NDArray[np.int64] = np.maximum(scores, _LOWEST_INT64).astype(np.int64)
     return found

@@ -183,11 +183,13 @@ class VolumeBinding(PreFilter, Filter, PreScore, Score, Reserve, PreBind):
 
         Later releases score every pod.
         """
-        if self._scores_every_pod:
-            if _CLAIMS not in state:
-                raise PluginError("not found")
-            return None
-        return SKIP if self._by_percent is None or not _has_bindings(state) else None
+        if self._by_percent is None:
+            return SKIP
+        if not self._scores_every_pod:
+            return None if _has_bindings(state) else SKIP
+        if _CLAIMS not in state:
+            raise PluginError("not found")
+        return None
 
     def score(self, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
         """Score by the share of the volumes that the claims ask for; where volumes are made, of what there is."""

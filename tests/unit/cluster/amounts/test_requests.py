@@ -10,6 +10,7 @@ from extender_service.cluster.amounts.requests import (
     PodRequests,
     counting,
     host_ports,
+    host_ports_with_sidecars,
     node_allocatable,
     pod_requests,
     request_shape,
@@ -260,7 +261,7 @@ def test_host_ports_of_sidecars_count_where_that_is_the_rule() -> None:
     sidecar = make_container(ports=[80], restart_policy="Always")
     spec = PodSpec(containers=(make_container(ports=[443]),), init_containers=(sidecar, make_container(ports=[22])))
     assert {port for _, _, port in host_ports(spec)} == {443}
-    assert {port for _, _, port in host_ports(spec, with_sidecars=True)} == {80, 443}
+    assert {port for _, _, port in host_ports_with_sidecars(spec)} == {80, 443}
 
 
 @pytest.mark.parametrize(
