@@ -191,7 +191,7 @@ def signs_of_life() -> set[tuple[int, ...]]:
     return found
 
 
-WITHIN_EIGHT_SECONDS = (1, 3, 2, 2, 6000)
+WITHIN_EIGHT_SECONDS = (1, 3, 2, 2, 5000)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
