@@ -16,6 +16,7 @@
 # make queue    run 10,000 new scripts on the scheduling queue and on kube-scheduler's: some minutes (SCRIPTS=N)
 # make sampling  schedule 40,000 new pods beside kube-scheduler, with percentageOfNodesToScore: three minutes (SCRIPTS=N)
 # make beside   run all scenarios with kube-scheduler and with `schedule`, and compare what users see: some minutes
+# make scheduler-faults  let replicas of `schedule` and the API server fail while they place 5,600 pods on 1,000 nodes: a quarter of an hour (ROUNDS=N)
 # make soak     let a cluster churn: ten minutes (MINUTES=N)
 # make mutants  change the code bit by bit and list the changes that no test notices: an hour or more (CHILDREN=N cores)
 # make audit    ask OSV for known vulnerabilities of the locked packages
@@ -25,7 +26,7 @@ UV := scripts/uv
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-lowest check audit sbom mutants conformance faults restarts lag lag-churn fuzz hints hostile queue \
-	sampling beside soak fix openapi bench
+	sampling beside scheduler-faults soak fix openapi bench
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -101,6 +102,9 @@ sampling:
 
 beside:
 	$(UV) run --frozen python -m tests.e2e.scheduler.side_by_side
+
+scheduler-faults:
+	$(UV) run --frozen python -m tests.scheduler_faults --rounds $(or $(ROUNDS),1)
 
 soak:
 	$(UV) run --frozen python -m tests.soak --minutes $(or $(MINUTES),10)

@@ -66,7 +66,7 @@ def test_every_pod_is_placed_as_kube_schedulers_own_plugins_would(
             wait_until(lambda: all_bound(api), "pods in numbers to be bound", 60)
             assert service.metric("extender_service_decisions_ahead_total", result="used") >= 20
 
-    decisions, deleted = read_decisions(recording), {name(pod) for pod in first}
+    decisions, deleted = [*read_decisions(recording)], {name(pod) for pod in first}
     assert len(decisions) >= 300
     bound = {name(pod): pod["spec"]["nodeName"] for pod in api.list_all("Pod")}
     assert bound == {decision.pod: decision.node for decision in decisions if decision.pod not in deleted}

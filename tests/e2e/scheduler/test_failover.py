@@ -1,15 +1,12 @@
 """Two replicas of the whole scheduler on a real API server, which elect a leader: what happens when it goes.
 
-Each replica acts as a user of its own, so the API server's audit log says who wrote what, and when.
+Each replica acts as a user of its own, so the API server's audit log says who wrote what, and when. Leaders that are
+partitioned or frozen are in test_scheduler_faults.py.
 """
 
-import json
-import os
-import signal
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,17 +17,10 @@ from tests.e2e.support.pod_stream import being_created, bound
 from tests.e2e.support.processes import Process
 from tests.e2e.support.waiting import wait_until
 from tests.e2e.support.whole_scheduler import start
+from tests.scheduler_faults.audit import POLICY, Audit
 
 LEASES = "coordination.k8s.io/v1"
 NODES = 4
-POLICY = """
-apiVersion: audit.k8s.io/v1
-kind: Policy
-omitStages: [RequestReceived]
-rules:
-  - {level: Metadata, verbs: [create, update, patch, delete]}
-  - {level: None}
-"""
 
 
 @pytest.fixture(scope="module")
@@ -84,16 +74,10 @@ class Replicas:
         wait_until(lambda: message in process.log.read_text(), f"{process.log.stem} to log {message!r}", 30)
         return True
 
-    def writes_of(self, replica: str, since: datetime) -> list[str]:
-        """What a replica has written since, apart from the lease and its events, as the API server saw it."""
-        found = []
-        whole, _, _ = (self.control_plane.directory / "audit.log").read_text().rpartition("\n")
-        for line in whole.splitlines():
-            entry: dict[str, Any] = json.loads(line)
-            is_replica = entry["user"]["username"] == f"{self.name}-{replica}"
-            if is_replica and datetime.fromisoformat(entry["requestReceivedTimestamp"]) > since:
-                found.append(f"{entry['verb']} {entry['requestURI']} {entry['requestReceivedTimestamp']}")
-        return [write for write in found if "/leases" not in write]
+    def late_writes(self) -> list[str]:
+        """What a leader has written after another one led, as the API server saw it."""
+        audit = Audit(self.control_plane.directory / "audit.log")
+        return [*audit.late_writes(audit.terms(self.name))]
 
     def kill(self) -> None:
         self.a.kill()
@@ -148,21 +132,4 @@ def test_a_stopped_leader_is_replaced_within_5_seconds(replicas: Replicas) -> No
         wait_until(lambda: len(created) == len(pods), "pods to be created", 60)
     assert acquired_at - stopped_at <= timedelta(seconds=5)
     all_bound(replicas, len(pods))
-    assert replicas.writes_of("a", acquired_at) == []
-
-
-def test_a_leader_that_was_frozen_writes_nothing_after_another_leads_and_ends(replicas: Replicas) -> None:
-    first = replicas.holder()
-    pods = [pod(f"p{number}") for number in range(600)]
-    with being_created(replicas.api, pods, pause_seconds=0.05) as created:
-        wait_until(lambda: len(bound(replicas.api)) > 20, "pods to be bound")
-        os.kill(replicas.a.pid, signal.SIGSTOP)
-        wait_until(lambda: replicas.holder() not in ("", first), "b to lead", 30)
-        acquired_at = replicas.time_of("acquireTime")
-        wait_until(lambda: replicas.writes_of("b", acquired_at), "b to bind pods", 30)
-        os.kill(replicas.a.pid, signal.SIGCONT)
-        wait_until(lambda: replicas.a.exit_code is not None, "a to end", 15)
-        wait_until(lambda: len(created) == len(pods), "pods to be created", 60)
-    assert replicas.a.exit_code == 1
-    all_bound(replicas, len(pods))
-    assert replicas.writes_of("a", acquired_at) == []
+    assert replicas.late_writes() == []
