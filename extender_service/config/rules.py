@@ -79,6 +79,10 @@ class Rules:
     volume_limits_of_drivers: bool = _since(32)
     # Portworx volumes count as their driver's wherever there is a CSINode, as those of other in-tree plugins do.
     portworx_migrated: bool = _since(36)
+    # NodeVolumeLimits rejects a node without the CSI driver of one of the pod's volumes (KEP-5030), at first of any
+    # CSIDriver, then of those with preventPodSchedulingIfMissing.
+    missing_drivers_reject: bool = _behind("VolumeLimitScaling")
+    drivers_ask_for_that: bool = _since(36)
     # NodeResourcesFit rejects a request above what the node offers in a way that no preemption resolves (k/k#131345).
     too_large_is_unresolvable: bool = _since(34)
 

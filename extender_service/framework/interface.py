@@ -56,6 +56,12 @@ class Plugin(ABC):
         del rules
         return extension_points(cls)
 
+    @classmethod
+    def reads_in(cls, rules: Rules) -> frozenset[type[Object]]:
+        """Return the kinds of objects that the plugin reads, besides nodes and pods, in a release of Kubernetes."""
+        del rules
+        return cls.reads
+
     def queueing_hint(self, event: ClusterEvent, pod: Pod, old: Any, new: Any) -> QueueingHint:
         """Return whether a change can help a pod that this plugin rejected (QueueingHintFn).
 

@@ -42,6 +42,7 @@ class Registry:
             name: points for name, plugin in self._plugins.items() if (points := plugin.points_in(rules))
         }
         self._broken = broken
+        self._rules = rules
 
     def check(self, config: KubeSchedulerConfiguration) -> None:
         """Check a configuration as `profiles` does, but construct no plugin. Raises ConfigError."""
@@ -68,7 +69,7 @@ class Registry:
         """Return the kinds of objects, besides nodes and pods, that the enabled plugins read. Raises ConfigError."""
         effective = effective_profiles(config, self._points_of)
         enabled = {name for plugins in effective.values() for name in _enabled(plugins)}
-        return frozenset(kind for name in enabled for kind in self._plugins[name].reads)
+        return frozenset(kind for name in enabled for kind in self._plugins[name].reads_in(self._rules))
 
     def profiles(self, config: KubeSchedulerConfiguration, handle: Handle) -> dict[str, Profile]:
         """Construct the plugins of every profile; returns profiles by scheduler name, in the configuration's order.

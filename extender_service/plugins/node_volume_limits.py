@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from extender_service.cluster.nodes.volume_support import VolumeSupport, limit_key
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.cluster.volumes.attachments import Attachment, Fault, attachments
+from extender_service.config.rules import Rules
 from extender_service.framework.cluster_event import (
     CSI_NODE,
     PERSISTENT_VOLUME_CLAIM,
@@ -24,7 +26,13 @@ from extender_service.framework.interface import Filter, PreFilter
 from extender_service.framework.status import SKIP, Code, Rejections, Status, unresolvable, unschedulable
 from extender_service.kube.parsing.csi_migration import PLUGINS, in_tree_plugin
 from extender_service.kube.types.core import Object, Pod, Volume
-from extender_service.kube.types.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
+from extender_service.kube.types.storage import (
+    CSIDriver,
+    CSINode,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
 from extender_service.plugins.shared.event_objects import only_old
 
 TOO_MANY = unschedulable("node(s) exceed max volume count")
@@ -51,10 +59,17 @@ class NodeVolumeLimits(PreFilter, Filter):
         ClusterEvent(PERSISTENT_VOLUME_CLAIM, ActionType.ADD),
     )
 
+    @classmethod
+    def reads_in(cls, rules: Rules) -> frozenset[type[Object]]:
+        """Return the kinds that the plugin reads: later releases also ask CSIDrivers whether they must be installed."""
+        return cls.reads | {CSIDriver} if rules.missing_drivers_reject else cls.reads
+
     def __init__(self, args: None, handle: Handle) -> None:
         super().__init__(args, handle)
         self._of_drivers = handle.rules.volume_limits_of_drivers
         self._portworx_migrated = handle.rules.portworx_migrated
+        self._missing_drivers_reject = handle.rules.missing_drivers_reject
+        self._every_driver = not handle.rules.drivers_ask_for_that
 
     def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:
         """Skip Filter for pods without volumes that could count."""
@@ -72,6 +87,8 @@ class NodeVolumeLimits(PreFilter, Filter):
             statuses.append(unresolvable(fault.text) if fault.is_missing else Status(Code.ERROR, (fault.text,)))
             undecided &= ~failed
         volumes = [item for item in wanted if isinstance(item, Attachment)]
+        if self._missing_drivers_reject:
+            self._reject_without_drivers(nodes, volumes, undecided, numbers, statuses)
         undecided &= _by_support(nodes, self._has_limits)
         undecided &= self._any_counts(nodes, volumes)
         if undecided.any():
@@ -87,6 +104,29 @@ class NodeVolumeLimits(PreFilter, Filter):
         deleted = only_old(Pod, old, new).spec
         helps = bool(deleted.node_name) and any(_may_count(volume) for volume in deleted.volumes)
         return QueueingHint.queue_if(helps)
+
+    def _reject_without_drivers(
+        self,
+        nodes: NodeView,
+        volumes: Sequence[Attachment],
+        undecided: Mask,
+        numbers: NDArray[np.intp],
+        statuses: list[Status | None],
+    ) -> None:
+        """Reject nodes that lack a driver which insists on being installed, and drop them from `undecided`.
+
+        Where several are missing, the reference names any one of them; here it is the first of the pod's volumes.
+        """
+        for volume in dict.fromkeys(volumes):
+            driver = self.handle.cluster.storage.driver(volume.driver)
+            if driver is None or not (self._every_driver or driver.spec.prevent_pod_scheduling_if_missing):
+                continue
+            name = volume.driver
+            lacking = undecided & self._counts(nodes, volume.plugin) & ~_by_support(nodes, partial(_has_driver, name))
+            if lacking.any():
+                numbers[lacking] = len(statuses)
+                statuses.append(unschedulable(f"{name} CSI driver is not installed on the node"))
+                undecided &= ~lacking
 
     def _find_faults(
         self, nodes: NodeView, undecided: Mask, numbers: NDArray[np.intp], statuses: list[Status | None]
@@ -171,6 +211,10 @@ class NodeVolumeLimits(PreFilter, Filter):
 
 def _may_count(volume: Volume) -> bool:
     return volume.persistent_volume_claim is not None or volume.ephemeral is not None or bool(in_tree_plugin(volume))
+
+
+def _has_driver(name: str, support: VolumeSupport) -> bool:
+    return name in support.drivers
 
 
 def _by_support(nodes: NodeView, holds: Callable[[VolumeSupport], bool]) -> Mask:

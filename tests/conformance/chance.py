@@ -1,5 +1,7 @@
-"""What kube-scheduler leaves to chance: a difference that follows from it is no fault, and is counted apart."""
+"""What kube-scheduler leaves to chance, and where it panics: a difference that follows from it is no fault, and is
+counted apart."""
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -19,9 +21,10 @@ _decoder = Decoder(PodDisruptionBudget)
 
 
 class Chance(NamedTuple):
-    """A reason why the reference may answer otherwise the next time, for cases in which it `arises`.
+    """A reason why the reference may answer otherwise the next time, or not at all, for cases in which it `arises`.
 
-    `concerns` is how the differences begin that it explains. In the releases before it, `of` does not hold.
+    `concerns` is a regular expression for how the differences begin that it explains. In the releases before it, `of`
+    does not hold.
     """
 
     reason: str
@@ -37,7 +40,7 @@ def reasons(case: Case, differences: Sequence[str], rules: Rules) -> list[str]:
         for chance in LEFT_TO_CHANCE
         if differences
         and chance.of(rules)
-        and all(each.startswith(chance.concerns) for each in differences)
+        and all(re.match(chance.concerns, each) for each in differences)
         and chance.arises(case)
     ]
 
@@ -76,6 +79,23 @@ def _shares(budget: DisruptionBudget, metadata: Item) -> bool:
     return metadata.get("namespace", "default") in names
 
 
+def _drivers_that_must_be_installed(case: Case) -> bool:
+    drivers = [item for item in _of_kind(case, "CSIDriver") if item["spec"].get("preventPodSchedulingIfMissing")]
+    return len(drivers) > 1
+
+
+def _class_in_an_annotation_only(case: Case) -> bool:
+    return any(
+        _BETA_CLASS in claim["metadata"].get("annotations", {}) and claim["spec"].get("storageClassName") is None
+        for claim in _of_kind(case, "PersistentVolumeClaim")
+    )
+
+
+def _of_kind(case: Case, kind: str) -> list[Item]:
+    items: list[Item] = [msgspec.json.decode(raw) for raw in case.objects]
+    return [item for item in items if item["kind"] == kind]
+
+
 def _priority(pod: Item) -> int:
     return int(pod.get("spec", {}).get("priority") or 0)
 
@@ -89,26 +109,40 @@ def _pods_by_node(case: Case) -> Sequence[Sequence[Item]]:
     return list(pods.values())
 
 
+_BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
+_MISSING = r"\['\S+ CSI driver is not installed on the node'\]"
 # Go's sort.Slice keeps the order of equal elements up to this length.
 _SORTED_STABLY = 12
 LEFT_TO_CHANCE = [
     Chance(
         "of more than 12 victims on a node, those of the same priority and start time have no defined order, since "
         "sort.Slice is not stable (SelectVictimsOnNode in plugins/defaultpreemption/default_preemption.go)",
-        "preempt.",
+        r"preempt\.",
         _many_victims_of_which_some_are_alike,
     ),
     Chance(
         "of victims of the same priority that have not started, each counts as started when it is compared "
         "(GetPodStartTime in pkg/scheduler/util/utils.go)",
-        "preempt.",
+        r"preempt\.",
         _victims_that_have_not_started,
     ),
     Chance(
         "of several budgets that a victim is in, the first that it violates is the last that it counts against, and "
         "they are listed in random order (FilterVictimsWithPDBViolation in framework/preemption/util.go)",
-        "preempt.",
+        r"preempt\.",
         _victims_of_several_budgets,
         lambda rules: rules.first_violated_budget_counts,
+    ),
+    Chance(
+        "of several drivers of a pod that are not installed on a node, the first in the order of a Go map is the "
+        "reason (Filter in plugins/nodevolumelimits/csi.go, from 1.35 on)",
+        rf"filter\w*\..*\.reasons: ours {_MISSING}, reference {_MISSING}",
+        _drivers_that_must_be_installed,
+    ),
+    Chance(
+        "kube-scheduler panics when it scores a claim whose storage class is only in the beta annotation; here, the "
+        "claim is scored by that class (Score in plugins/volumebinding/volume_binding.go, from 1.37 on)",
+        r"the reference could not evaluate it: .*nil pointer dereference",
+        _class_in_an_annotation_only,
     ),
 ]

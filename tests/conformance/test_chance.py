@@ -65,3 +65,41 @@ def test_from_1_36_on_budgets_that_share_a_victim_count_in_any_order() -> None:
     assert "listed in random order" in reason
     assert chance.reasons(case(shared, budget("x"), budget("x")), [ORDER], rules_of(35)) == []
     assert chance.reasons(case(shared, budget("x"), budget("y")), [ORDER], rules_of(36)) == []
+
+
+NEWEST = rules_of(37)
+
+
+def storage(kind: str, spec: dict[str, Any], annotations: dict[str, str] | None = None) -> msgspec.Raw:
+    item = {"kind": kind, "metadata": {"name": "x", "annotations": annotations or {}}, "spec": spec}
+    return msgspec.Raw(msgspec.json.encode(item))
+
+
+def storage_case(*objects: msgspec.Raw) -> Case:
+    return Case("case-1-1", msgspec.Raw(b"{}"), list(objects))
+
+
+def test_of_several_missing_drivers_any_may_be_named() -> None:
+    insists = storage("CSIDriver", {"preventPodSchedulingIfMissing": True})
+    other = "filter.a.reasons: ours ['x CSI driver is not installed on the node'], reference ['{}']"
+    named = other.format("y CSI driver is not installed on the node")
+    [reason] = chance.reasons(
+        storage_case(insists, insists), [named, named.replace("filter.", "filterByPlugin.P.")], NEWEST
+    )
+    assert "Go map" in reason
+    assert chance.reasons(storage_case(insists, storage("CSIDriver", {})), [named], NEWEST) == []
+    assert (
+        chance.reasons(storage_case(insists, insists), [other.format("node(s) exceed max volume count")], NEWEST) == []
+    )
+
+
+def test_a_panic_is_known_where_a_class_is_in_an_annotation_only() -> None:
+    panic = "the reference could not evaluate it: panic: invalid memory address or nil pointer dereference"
+    beta = {"volume.beta.kubernetes.io/storage-class": "x"}
+    [reason] = chance.reasons(storage_case(storage("PersistentVolumeClaim", {}, beta)), [panic], NEWEST)
+    assert "panics" in reason
+    for claim in (
+        storage("PersistentVolumeClaim", {"storageClassName": "x"}, beta),
+        storage("PersistentVolumeClaim", {}),
+    ):
+        assert chance.reasons(storage_case(claim), [panic], NEWEST) == []

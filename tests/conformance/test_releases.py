@@ -18,12 +18,11 @@ EXAMPLES = list(read_lines(Path(oracle.ORACLES[NEWEST_MINOR]) / "examples.jsonl"
 CASES = {case.name: case for case in read_cases(iter(EXAMPLES))}
 MINORS = range(OLDEST_MINOR, NEWEST_MINOR + 1)
 
-# Rules that are not there yet, or, of the last, a panic.
+# Rules that are not there yet.
 NOT_YET = {
     "attachment",
     "podlevel",
     "resize",
-    "annotated",
 }
 
 NO_ROOM = "preemption: 0/1 nodes are available: 1"

@@ -130,9 +130,9 @@ def make_csi_node(name: str, limits: Mapping[str, int] | None = None, *, migrate
     return CSINode(ObjectMeta(name=name, annotations=annotations), CSINodeSpec(drivers))
 
 
-def make_driver(name: str, *, storage_capacity: bool) -> CSIDriver:
-    """A CSI driver, which publishes its capacity or not."""
-    return CSIDriver(ObjectMeta(name=name), CSIDriverSpec(storage_capacity))
+def make_driver(name: str, *, storage_capacity: bool = False, insists: bool = False) -> CSIDriver:
+    """A CSI driver: whether it publishes its capacity, and whether it keeps pods off nodes that do not have it."""
+    return CSIDriver(ObjectMeta(name=name), CSIDriverSpec(storage_capacity, insists))
 
 
 def make_capacity(

@@ -8,6 +8,7 @@ from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.cluster.volumes.storage_table import StorageObject
+from extender_service.config.rules import DEFAULT_RULES, Rules
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
 from extender_service.framework.interface import Filter
@@ -15,8 +16,14 @@ from extender_service.framework.status import Status
 from extender_service.kube.types.core import Node, Pod
 
 
-def storage_cluster(nodes: Iterable[Node], storage: Iterable[StorageObject] = (), pods: Iterable[Pod] = ()) -> Cluster:
-    cluster = Cluster()
+def storage_cluster(
+    nodes: Iterable[Node],
+    storage: Iterable[StorageObject] = (),
+    pods: Iterable[Pod] = (),
+    *,
+    rules: Rules = DEFAULT_RULES,
+) -> Cluster:
+    cluster = Cluster(rules)
     for node in nodes:
         cluster.apply_node(node)
     for item in storage:

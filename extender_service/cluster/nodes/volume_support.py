@@ -19,12 +19,14 @@ class VolumeSupport(msgspec.Struct, frozen=True):
 
     - `migrated`: in-tree plugins that the CSINode lists as migrated to CSI
     - `limits`: how many volumes can be attached, by `limit_key`; `driver_limits` are those that the CSINode gives
+    - `drivers`: the CSI drivers that are installed
     """
 
     has_csi_node: bool = False
     migrated: frozenset[str] = frozenset()
     limits: tuple[tuple[str, int], ...] = ()
     driver_limits: tuple[tuple[str, int], ...] = ()
+    drivers: frozenset[str] = frozenset()
 
     def counts(self, plugin: str, *, portworx_migrated: bool = False) -> bool:
         """Return whether in-tree volumes of a plugin count as their driver's (isCSIMigrationOn in nodevolumelimits).
@@ -71,4 +73,5 @@ def volume_support(allocatable: Mapping[str, int], csi_node: CSINode | None) -> 
         migrated=plugins,
         limits=tuple(sorted(both.items())),
         driver_limits=tuple(sorted(of_drivers.items())),
+        drivers=frozenset(driver.name for driver in csi_node.spec.drivers),
     )

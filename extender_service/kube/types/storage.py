@@ -160,6 +160,7 @@ class CSIDriverSpec(Object):
     """storage/v1.CSIDriverSpec."""
 
     storage_capacity: bool = False
+    prevent_pod_scheduling_if_missing: bool = False
 
 
 class CSIDriver(Object):

@@ -6,9 +6,10 @@ from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.view.hypothetical import RowChanges
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.cluster.volumes.storage_table import StorageObject
+from extender_service.config.rules import rules_of
 from extender_service.framework.cycle_state import CycleState
-from extender_service.framework.status import SKIP, Code, Status, unresolvable
-from extender_service.kube.types.core import AWSElasticBlockStore, Pod, ResourceList, Source, Volume
+from extender_service.framework.status import SKIP, Code, Status, unresolvable, unschedulable
+from extender_service.kube.types.core import AWSElasticBlockStore, Pod, ResourceList, Source, Volume, VolumeID
 from extender_service.plugins.node_volume_limits import TOO_MANY, NodeVolumeLimits
 from tests.support.objects import make_node
 from tests.support.storage_objects import (
@@ -16,13 +17,14 @@ from tests.support.storage_objects import (
     make_claim,
     make_class,
     make_csi_node,
+    make_driver,
     make_volume,
     with_claims,
     with_volumes,
 )
 from tests.support.volume_worlds import handle_of, slot_of, storage_cluster, verdicts
 
-CSI, EBS = "csi.example.com", "ebs.csi.aws.com"
+CSI, EBS, PORTWORX = "csi.example.com", "ebs.csi.aws.com", "pxd.portworx.com"
 
 
 def bound(*names: str) -> list[StorageObject]:
@@ -58,6 +60,55 @@ def test_a_volume_that_is_attached_already_takes_no_more_room() -> None:
 def test_a_node_may_say_its_limit_itself() -> None:
     offers: ResourceList = {"attachable-volumes-csi-csi.example.com": "0"}
     assert judged(storage_cluster([make_node("n", offers)], bound("a")), with_claims("p", "a")) == {"n": TOO_MANY}
+
+
+def test_from_1_32_on_only_csi_nodes_have_limits() -> None:
+    offers: ResourceList = {"attachable-volumes-csi-csi.example.com": "0"}
+    nodes, storage = [make_node("n", offers), make_node("m", offers)], [*bound("a"), make_csi_node("m")]
+    for minor, status in (31, TOO_MANY), (32, None), (37, None):
+        cluster = storage_cluster(nodes, storage, rules=rules_of(minor))
+        assert judged(cluster, with_claims("p", "a")) == {"n": status, "m": status}
+    cluster = storage_cluster(nodes, [*storage, make_csi_node("n", {CSI: 0})], rules=rules_of(37))
+    assert judged(cluster, with_claims("p", "a")) == {"n": TOO_MANY, "m": None}
+
+
+def test_from_1_36_on_volumes_of_portworx_count_without_an_annotation() -> None:
+    disk = Volume(name="v", portworx_volume=VolumeID("v"))
+    for minor, status in (35, None), (36, TOO_MANY):
+        cluster = storage_cluster([make_node("n")], [make_csi_node("n", {PORTWORX: 0})], rules=rules_of(minor))
+        assert judged(cluster, with_volumes("p", disk)) == {"n": status}
+
+
+def not_installed(driver: str) -> Status:
+    return unschedulable(f"{driver} CSI driver is not installed on the node")
+
+
+def test_from_1_37_on_a_driver_may_keep_its_pods_off_nodes_that_do_not_have_it() -> None:
+    nodes = [make_node(name) for name in ("has", "lacks", "bare")]
+    storage = [*bound("a"), make_csi_node("has", {CSI: 1}), make_csi_node("lacks", {"other": 1})]
+    insists, silent = make_driver(CSI, insists=True), make_driver(CSI)
+    for minor, gates, driver, rejects in [
+        (36, {}, insists, False),
+        (37, {}, silent, False),
+        (37, {}, insists, True),
+        (37, {"VolumeLimitScaling": False}, insists, False),
+        # In 1.35, where the gate is off by default, every driver insists.
+        (35, {"VolumeLimitScaling": True}, silent, True),
+        (36, {"VolumeLimitScaling": True}, silent, False),
+    ]:
+        cluster = storage_cluster(nodes, [*storage, driver], rules=rules_of(minor, gates))
+        status = not_installed(CSI) if rejects else None
+        assert judged(cluster, with_claims("p", "a")) == {"has": None, "lacks": status, "bare": status}
+
+
+def test_a_missing_driver_is_the_reason_before_any_limit() -> None:
+    storage = [*bound("a"), make_claim("b", "b"), make_volume("b", driver="late"), make_csi_node("n", {CSI: 0})]
+    drivers = [make_driver("late", insists=True), make_driver(CSI, insists=True), make_driver(EBS, insists=True)]
+    cluster = storage_cluster([make_node("n"), make_node("bare")], [*storage, *drivers], rules=rules_of(37))
+    assert judged(cluster, with_claims("p", "a", "b")) == {"n": not_installed("late"), "bare": not_installed(CSI)}
+    assert judged(cluster, with_claims("p", "a")) == {"n": TOO_MANY, "bare": not_installed(CSI)}
+    # An in-tree volume is its driver's where there is a CSINode.
+    assert judged(cluster, with_volumes("p", ebs("vol-1"))) == {"n": not_installed(EBS), "bare": None}
 
 
 def test_each_driver_has_its_own_limit() -> None:

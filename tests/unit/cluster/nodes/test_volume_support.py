@@ -52,5 +52,9 @@ def test_equal_nodes_have_equal_support() -> None:
     assert hash(one) == hash(other)
 
 
+def test_a_csi_node_lists_the_drivers_that_are_installed() -> None:
+    assert volume_support({}, make_csi_node("n", {"x": 1, "y": 2})).drivers == {"x", "y"}
+
+
 def test_a_csi_node_that_tells_of_no_migration_migrates_nothing() -> None:
     assert volume_support({}, make_csi_node("n")) == VolumeSupport(has_csi_node=True)

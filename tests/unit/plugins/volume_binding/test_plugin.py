@@ -3,10 +3,17 @@ import pytest
 
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.volumes.storage_table import StorageObject
+from extender_service.config.rules import DEFAULT_RULES, Rules, rules_of
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.status import SKIP, Code, Status, unresolvable
-from extender_service.kube.types.core import AWSElasticBlockStore, NodeSelector, NodeSelectorTerm, SelectorRequirement
+from extender_service.kube.types.core import (
+    AWSElasticBlockStore,
+    LabelSelector,
+    NodeSelector,
+    NodeSelectorTerm,
+    SelectorRequirement,
+)
 from extender_service.kube.types.storage import PersistentVolume, PersistentVolumeSpec, VolumeNodeAffinity
 from extender_service.plugins.shared.shape import UtilizationShapePoint
 from extender_service.plugins.volume_binding.args import VolumeBindingArgs
@@ -33,8 +40,8 @@ NO_SPACE = "node(s) did not have enough free storage"
 NO_VOLUME = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 
 
-def cluster_with(*storage: StorageObject) -> Cluster:
-    return storage_cluster([make_node(name, labels={"host": name}) for name in ("a", "b")], storage)
+def cluster_with(*storage: StorageObject, rules: Rules = DEFAULT_RULES) -> Cluster:
+    return storage_cluster([make_node(name, labels={"host": name}) for name in ("a", "b")], storage, rules=rules)
 
 
 def judged(cluster: Cluster, *claims: str) -> dict[str, Status | None]:
@@ -229,3 +236,21 @@ def test_nodes_that_filter_rejected_have_no_volumes() -> None:
         make_volume("v", size="2Gi", class_name="x", only={"host": ["a"]}),
     ]
     assert scored(VolumeBindingArgs(shape=SHAPE), *storage) == (None, [0, 50])
+
+
+def test_a_class_that_only_the_beta_annotation_names_is_scored_as_any_other() -> None:
+    # kube-scheduler 1.37 panics.
+    beta = {"volume.beta.kubernetes.io/storage-class": "x"}
+    by_half = make_capacity("k", "x", "2Gi", LabelSelector({"host": "a"}))
+    rest = make_capacity("l", "x", "10Gi", LabelSelector({"host": "b"}))
+    driver = make_driver("csi.example.com", storage_capacity=True)
+    rules = rules_of(37)
+    for claim in make_claim("c", annotations=beta), make_claim("c", class_name="x"):
+        cluster = cluster_with(claim, make_class("x"), driver, by_half, rest, rules=rules)
+        pod = with_claims("p", "c")
+        plugin = VolumeBinding(VolumeBindingArgs().with_defaults(rules), handle_of(cluster))
+        state = CycleState(pod)
+        assert plugin.pre_filter(state, pod) is None
+        assert plugin.filter(state, pod, cluster.view(None)) is None
+        assert plugin.pre_score(state, pod, cluster.view(None)) is None
+        assert plugin.score(state, pod, cluster.view(None)).tolist() == [50, 90]
