@@ -63,6 +63,7 @@ from extender_service.framework.cluster_event import (
     PERSISTENT_VOLUME_CLAIM,
     POD,
     STORAGE_CLASS,
+    VOLUME_ATTACHMENT,
     WILD_CARD,
     ActionType,
     ClusterEvent,
@@ -138,6 +139,7 @@ from extender_service.kube.types.storage import (
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
+    VolumeAttachment,
 )
 from extender_service.kube.types.workloads import Namespace, ReplicaSet, ReplicationController, Service, StatefulSet
 from extender_service.plugins.shared.normalization import scale_to_max
@@ -156,6 +158,7 @@ __all__ = [
     "POD",
     "SKIP",
     "STORAGE_CLASS",
+    "VOLUME_ATTACHMENT",
     "WILD_CARD",
     "ActionType",
     "Affinity",
@@ -239,6 +242,7 @@ __all__ = [
     "TopologySpreadConstraint",
     "Verdicts",
     "Volume",
+    "VolumeAttachment",
     "WaitingPod",
     "WeightedPodAffinityTerm",
     "label_set_selector",

@@ -77,6 +77,9 @@ class Rules:
     volume_attributes_classes: bool = _behind("VolumeAttributesClass")
     # NodeVolumeLimits takes limits from CSINodes only; EBSLimits and its like are gone.
     volume_limits_of_drivers: bool = _since(32)
+    # NodeVolumeLimits counts volumes that a VolumeAttachment attaches to the node, also those that no pod there has any
+    # more (k/k#127757).
+    attachments_count: bool = _since(32)
     # Portworx volumes count as their driver's wherever there is a CSINode, as those of other in-tree plugins do.
     portworx_migrated: bool = _since(36)
     # NodeVolumeLimits rejects a node without the CSI driver of one of the pod's volumes (KEP-5030), at first of any

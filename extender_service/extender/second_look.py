@@ -17,6 +17,7 @@ from extender_service.framework.cluster_event import (
     PERSISTENT_VOLUME_CLAIM,
     POD,
     STORAGE_CLASS,
+    VOLUME_ATTACHMENT,
     WILD_CARD,
     ActionType,
     ClusterEvent,
@@ -110,6 +111,7 @@ _REPORTED = {
     CSI_NODE: (Change.CSI_NODE,) * 3,
     CSI_DRIVER: (Change.CSI_DRIVER,) * 3,
     CSI_STORAGE_CAPACITY: (Change.CSI_STORAGE_CAPACITY,) * 3,
+    VOLUME_ATTACHMENT: (Change.VOLUME_ATTACHMENT,) * 3,
 }
 _NOTHING = (Change(0),) * 3
 _ACTIONS = (ActionType.ADD, ActionType.UPDATE, ActionType.DELETE)

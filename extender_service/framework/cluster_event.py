@@ -10,6 +10,7 @@ PERSISTENT_VOLUME_CLAIM: Final = "PersistentVolumeClaim"
 CSI_NODE: Final = "storage.k8s.io/CSINode"
 CSI_DRIVER: Final = "storage.k8s.io/CSIDriver"
 CSI_STORAGE_CAPACITY: Final = "storage.k8s.io/CSIStorageCapacity"
+VOLUME_ATTACHMENT: Final = "storage.k8s.io/VolumeAttachment"
 STORAGE_CLASS: Final = "storage.k8s.io/StorageClass"
 WILD_CARD: Final = "*"
 

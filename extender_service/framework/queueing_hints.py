@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 from extender_service.framework.cluster_event import (
     EVERY_CHANGE,
     NODE,
+    VOLUME_ATTACHMENT,
     WILD_CARD,
     ActionType,
     ClusterEvent,
@@ -30,7 +31,7 @@ EXTENDER: Final = "Extender"
 
 HintFunction = Callable[[ClusterEvent, Pod, Any, Any], QueueingHint]
 
-_KNOWN = (*(event.resource for event in EVERY_CHANGE), WILD_CARD)
+_KNOWN = (*(event.resource for event in EVERY_CHANGE), VOLUME_ATTACHMENT, WILD_CARD)
 # What schema.ParseResourceArg takes apart, such as widgets.v1.example.com; the group of core kinds is empty.
 _PLURAL_VERSION_GROUP = re.compile(r"[a-z0-9-]+\.v[0-9]+((alpha|beta)[0-9]+)?\.[a-z0-9.-]*")
 _NODE_TAINTED = ClusterEvent(NODE, ActionType.UPDATE_NODE_TAINT)

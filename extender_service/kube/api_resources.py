@@ -18,6 +18,7 @@ from extender_service.kube.types.storage import (
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
+    VolumeAttachment,
 )
 from extender_service.kube.types.watched_pods import WatchedPod
 from extender_service.kube.types.workloads import Namespace, ReplicaSet, ReplicationController, Service, StatefulSet
@@ -94,3 +95,4 @@ STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "storageclasses", StorageClas
 CSI_NODES = Resource("storage.k8s.io", "v1", "csinodes", CSINode)
 CSI_DRIVERS = Resource("storage.k8s.io", "v1", "csidrivers", CSIDriver)
 CSI_STORAGE_CAPACITIES = Resource("storage.k8s.io", "v1", "csistoragecapacities", CSIStorageCapacity)
+VOLUME_ATTACHMENTS = Resource("storage.k8s.io", "v1", "volumeattachments", VolumeAttachment)

@@ -32,6 +32,7 @@ from extender_service.kube.types.storage import (
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
+    VolumeAttachment,
 )
 from extender_service.plugins.shared.event_objects import only_old
 
@@ -61,8 +62,16 @@ class NodeVolumeLimits(PreFilter, Filter):
 
     @classmethod
     def reads_in(cls, rules: Rules) -> frozenset[type[Object]]:
-        """Return the kinds that the plugin reads: later releases also ask CSIDrivers whether they must be installed."""
-        return cls.reads | {CSIDriver} if rules.missing_drivers_reject else cls.reads
+        """Return the kinds that the plugin reads.
+
+        In later releases, VolumeAttachments count, and CSIDrivers say whether they must be installed.
+        """
+        read = set(cls.reads)
+        if rules.attachments_count:
+            read.add(VolumeAttachment)
+        if rules.missing_drivers_reject:
+            read.add(CSIDriver)
+        return frozenset(read)
 
     def __init__(self, args: None, handle: Handle) -> None:
         super().__init__(args, handle)
@@ -184,15 +193,17 @@ class NodeVolumeLimits(PreFilter, Filter):
         held, pods, rows = self.handle.cluster.held_volumes, self.handle.cluster.pods, nodes.rows
 
         def held_alone(slots: NDArray[np.intp]) -> NDArray[np.int64]:
-            return np.where(held.share(slots), 0, held.volume_counts(slots, key, migrated=migrated))
+            is_alone = ~held.share(slots) & (pods.row[slots] >= 0)
+            return np.where(is_alone, held.volume_counts(slots, key, migrated=migrated), 0)
 
         change = nodes.added((self.name, key, migrated), held_alone)
         changes = nodes.changes
-        shared = () if changes is None else np.flatnonzero(held.share(changes.slots))
+        # Of a pod that has no node yet, it is not known what stays attached.
+        shared = () if changes is None else np.flatnonzero(held.share(changes.slots) | (pods.row[changes.slots] < 0))
         if changes is None or not len(shared):
             return change
         change = change.copy()
-        # A volume that pods share stays attached until the last of them is gone.
+        # A volume that pods share stays attached until the last of them is gone, unless it stays without them.
         moved: Counter[tuple[int, str, str]] = Counter()
         for position, slot, sign in zip(
             changes.positions[shared].tolist(),
@@ -203,6 +214,8 @@ class NodeVolumeLimits(PreFilter, Filter):
             for driver, handle in held.held_by(slot, key, migrated=migrated):
                 moved[position, driver, handle] += sign
         for (position, driver, handle), more in moved.items():
+            if held.stays_attached(int(rows[position]), driver, handle):
+                continue
             holders = held.holders(driver, handle, migrated=migrated)
             before = np.count_nonzero(pods.row[holders] == rows[position])
             change[position] += int(before + more > 0) - int(before > 0)

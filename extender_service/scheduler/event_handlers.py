@@ -17,6 +17,7 @@ from extender_service.framework.cluster_event import (
     PERSISTENT_VOLUME,
     PERSISTENT_VOLUME_CLAIM,
     STORAGE_CLASS,
+    VOLUME_ATTACHMENT,
     ActionType,
     ClusterEvent,
 )
@@ -44,6 +45,7 @@ from extender_service.kube.types.storage import (
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
+    VolumeAttachment,
 )
 from extender_service.kube.types.watched_pods import AnyPod
 from extender_service.kube.watching.reflector import Store
@@ -63,6 +65,7 @@ _STORAGE: Final[Mapping[type[StorageObject], tuple[str, str]]] = {
     CSINode: (CSI_NODE, "CSINode"),
     CSIDriver: (CSI_DRIVER, "CSIDriver"),
     CSIStorageCapacity: (CSI_STORAGE_CAPACITY, "CSIStorageCapacity"),
+    VolumeAttachment: (VOLUME_ATTACHMENT, "VolumeAttachment"),
 }
 _WAIT_FOR_FIRST_CONSUMER: Final = "WaitForFirstConsumer"
 

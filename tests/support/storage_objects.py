@@ -33,6 +33,9 @@ from extender_service.kube.types.storage import (
     StorageClass,
     TopologyRequirement,
     TopologyTerm,
+    VolumeAttachment,
+    VolumeAttachmentSource,
+    VolumeAttachmentSpec,
     VolumeNodeAffinity,
     VolumeNodeResources,
 )
@@ -133,6 +136,11 @@ def make_csi_node(name: str, limits: Mapping[str, int] | None = None, *, migrate
 def make_driver(name: str, *, storage_capacity: bool = False, insists: bool = False) -> CSIDriver:
     """A CSI driver: whether it publishes its capacity, and whether it keeps pods off nodes that do not have it."""
     return CSIDriver(ObjectMeta(name=name), CSIDriverSpec(storage_capacity, insists))
+
+
+def make_attachment(name: str, node: str, volume: str, driver: str = "csi.example.com") -> VolumeAttachment:
+    """What attaches a volume to a node."""
+    return VolumeAttachment(ObjectMeta(name=name), VolumeAttachmentSpec(driver, node, VolumeAttachmentSource(volume)))
 
 
 def make_capacity(

@@ -25,7 +25,8 @@ _NO_LABELS: Mapping[str, str] = {}
 
 
 class NodeTable:
-    """Rows of nodes. A row keeps its number while its node or a pod on it is known, and is reused afterwards.
+    """Rows of nodes. A row keeps its number while its node or a pod on it is known, or while it is held, and is reused
+    afterwards.
 
     Columns have room for `capacity` rows, of which `size` have been used:
 
@@ -65,6 +66,8 @@ class NodeTable:
         self.fact_changes: ChangeLog[int] = ChangeLog()
         self.room_changes: ChangeLog[int] = ChangeLog()
         self._csi_nodes: dict[str, CSINode] = {}
+        # How often each row is held.
+        self._held: Counter[int] = Counter()
         self._ports: dict[int, Counter[HostPort]] = {}
         self.label_columns = LabelColumns()
         self._free: list[int] = []
@@ -164,6 +167,19 @@ class NodeTable:
         self.row_of[name] = row
         return row
 
+    def hold_row(self, name: str) -> int:
+        """Return the row of a node, which keeps its number until it is released as often as it is held."""
+        row = self.row_for(name)
+        self._held[row] += 1
+        return row
+
+    def release_row(self, row: int) -> None:
+        """Let a row go that was held."""
+        self._held[row] -= 1
+        if not self._held[row]:
+            del self._held[row]
+            self._free_if_unused(row)
+
     def add_pod(self, row: int, amounts: NDArray[np.int64], ports: frozenset[HostPort]) -> None:
         """Count a pod on a row; `amounts` hold what it requests by dimension."""
         self._add_amounts(row, amounts)
@@ -232,7 +248,7 @@ class NodeTable:
         twin.volume_supports, twin._csi_nodes = self.volume_supports.copy(), self._csi_nodes
         twin.images = self.images.copy()
         twin._ports = {row: ports.copy() for row, ports in self._ports.items()}
-        twin._free = self._free.copy()
+        twin._free, twin._held = self._free.copy(), self._held.copy()
         return twin
 
     def _set_allocatable(self, row: int, old: Node | None, allocatable: Mapping[str, int]) -> None:
@@ -275,7 +291,7 @@ class NodeTable:
         self.port_sets.release(before)
 
     def _free_if_unused(self, row: int) -> None:
-        if self.objects[row] is None and self.requested[POD_COUNT, row] == 0:
+        if self.objects[row] is None and self.requested[POD_COUNT, row] == 0 and row not in self._held:
             del self.row_of[self.names[row]]
             self.names[row] = ""
             self._free.append(row)

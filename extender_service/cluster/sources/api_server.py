@@ -30,6 +30,7 @@ from extender_service.kube.api_resources import (
     SERVICES,
     STATEFUL_SETS,
     STORAGE_CLASSES,
+    VOLUME_ATTACHMENTS,
     WATCHED_PODS,
     Resource,
 )
@@ -81,6 +82,7 @@ _STORAGE: tuple[Resource[Any], ...] = (
     CSI_NODES,
     CSI_DRIVERS,
     CSI_STORAGE_CAPACITIES,
+    VOLUME_ATTACHMENTS,
 )
 
 

@@ -31,6 +31,7 @@ from extender_service.kube.types.storage import (
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
+    VolumeAttachment,
 )
 from extender_service.kube.types.watched_pods import AnyPod
 
@@ -41,6 +42,7 @@ _STORAGE_CHANGES: dict[type, Change] = {
     CSINode: Change.CSI_NODE,
     CSIDriver: Change.CSI_DRIVER,
     CSIStorageCapacity: Change.CSI_STORAGE_CAPACITY,
+    VolumeAttachment: Change.VOLUME_ATTACHMENT,
 }
 
 
@@ -53,7 +55,7 @@ class Cluster:
     def __init__(self, rules: Rules = DEFAULT_RULES) -> None:
         """`rules` are those of the release that is followed: they also say what pods and nodes count as."""
         self.rules = rules
-        self._occupancy = Occupancy(counting(rules))
+        self._occupancy = Occupancy(counting(rules), attachments_count=rules.attachments_count)
         self._slot_by_uid: dict[str, int] = {}
         self._slot_by_key: dict[PodKey, int] = {}
         self.changes = Changes()
@@ -219,6 +221,8 @@ class Cluster:
         if kind is CSINode:
             self.nodes.apply_csi_node(key[1], None)
         self.held_volumes.refresh(kind, key)
+        if kind is VolumeAttachment:
+            self.changes.notify(Change.VOLUME_ATTACHMENT)
 
     def catch_up(self) -> None:
         """Bring the columns that the last decisions used up to date, while no call waits for them."""

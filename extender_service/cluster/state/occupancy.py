@@ -11,15 +11,16 @@ from extender_service.cluster.volumes.storage_table import Storage
 class Occupancy:
     """The node table, the pod table and the volumes that pods hold, which change together.
 
-    `counted` has the rules that say what pods count as.
+    `counted` has the rules that say what pods count as. With `attachments_count`, volumes are attached to a node also
+    by VolumeAttachments.
     """
 
-    def __init__(self, counted: Counting = AS_AT_FIRST) -> None:
+    def __init__(self, counted: Counting = AS_AT_FIRST, *, attachments_count: bool = False) -> None:
         self.counted = counted
         self.nodes = NodeTable()
         self.pods = PodTable(self.nodes.dimensions)
         self.storage = Storage()
-        self.volumes = HeldVolumes(self.storage)
+        self.volumes = HeldVolumes(self.storage, self.nodes if attachments_count else None)
 
     def add(self, entry: PodEntry) -> int:
         """Take a pod in, counting on its node if it has one; returns its slot."""

@@ -8,11 +8,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from extender_service.cluster.nodes.node_table import NodeTable
 from extender_service.cluster.nodes.volume_support import limit_key
 from extender_service.cluster.pods.pod_table import NO_ROW
 from extender_service.cluster.pods.pod_volumes import DiskUse, PodVolumes
 from extender_service.cluster.structures.growing_counts import GrowingCounts
 from extender_service.cluster.structures.slot_index import SlotIndex
+from extender_service.cluster.volumes.attached_volumes import AttachedVolume, AttachedVolumes
 from extender_service.cluster.volumes.attachments import Attachment, Dependencies, Fault, attachments
 from extender_service.cluster.volumes.storage_table import Storage
 from extender_service.kube.parsing.csi_migration import PLUGINS
@@ -34,10 +36,13 @@ class HeldVolumes:
     - `disks`, `claims`, `claim_names`: the slots by what their pods use; claims are those of the pods' choosing, and
       their names are without the namespace
     - `faults`: what is wrong with the volumes of pods, by slot
+
+    With `nodes`, volumes are attached to a node also by VolumeAttachments.
     """
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: Storage, nodes: NodeTable | None = None) -> None:
         self._storage = storage
+        self._by_objects = None if nodes is None else AttachedVolumes(storage, nodes)
         self._held: dict[int, _Held] = {}
         self._slots: SlotIndex[Attachment] = SlotIndex()
         self._dependents: SlotIndex[tuple[type, Key]] = SlotIndex()
@@ -86,6 +91,7 @@ class HeldVolumes:
             "claims": len(self.claims),
             "claim_names": len(self.claim_names),
             "faults": len(self.faults),
+            "attached": 0 if self._by_objects is None else len(self._by_objects),
         }
 
     def slots(self) -> list[int]:
@@ -97,16 +103,25 @@ class HeldVolumes:
         for slot in self._dependents.slots((kind, key)).tolist():
             self._unresolve(slot)
             self._resolve(slot)
+        if self._by_objects is not None:
+            for volume, sign in self._by_objects.refresh(kind, key):
+                self._count_attached(volume, sign)
+
+    def stays_attached(self, row: int, driver: str, handle: str) -> bool:
+        """Return whether a volume is attached to the node of a row without a pod there, by a VolumeAttachment."""
+        return self._by_objects is not None and AttachedVolume(row, driver, handle) in self._by_objects
 
     def attached(self, key: str, *, migrated: bool) -> NDArray[np.int64]:
-        """How many volumes of a `limit_key` are attached, by node row; rows beyond the end have none.
+        """How many volumes of a `limit_key` are attached, by node row: those that pods there hold, and those that
+        VolumeAttachments attach. Rows beyond the end have none.
 
         With `migrated`, in-tree volumes that a CSI driver took over count, too.
         """
         return self._attached.get((key, migrated), _NOTHING).array
 
     def volume_counts(self, slots: NDArray[np.intp], key: str, *, migrated: bool) -> NDArray[np.int64]:
-        """How many volumes of a `limit_key` the pods in these slots hold, each of them."""
+        """How many volumes of a `limit_key` the pods in these slots hold, each of them: without those that stay
+        attached to the pod's node."""
         return self._by_slot.get((key, migrated), _NOTHING).at(slots)
 
     def share(self, slots: NDArray[np.intp]) -> NDArray[np.bool_]:
@@ -163,14 +178,27 @@ class HeldVolumes:
             if slot in others:
                 continue
             key = (limit_key(attachment.driver), migrated)
-            _add(self._by_slot, key, slot, sign)
             volume = (attachment.driver, attachment.handle, migrated)
-            if self._is_alone_on(row, volume, others, sign) and row != NO_ROW:
-                _add(self._attached, key, row, sign)
+            is_alone = self._is_alone_on(row, volume, others, sign)
+            if not self.stays_attached(row, attachment.driver, attachment.handle):
+                _add(self._by_slot, key, slot, sign)
+                if is_alone and row != NO_ROW:
+                    _add(self._attached, key, row, sign)
             if migrated and others:
                 self._shared.add(slot, sign)
                 if len(others) == 1:
                     self._shared.add(next(iter(others)), sign)
+
+    def _count_attached(self, volume: AttachedVolume, sign: int) -> None:
+        """Count a volume that a VolumeAttachment now attaches (sign 1), or none does any longer (-1)."""
+        for migrated in (False, True):
+            key = (limit_key(volume.driver), migrated)
+            holders = self._slots.holders(*_names_of(volume.driver, volume.handle, migrated=migrated))
+            here = [slot for slot in holders if self._held[slot].row == volume.row]
+            for slot in here:
+                _add(self._by_slot, key, slot, -sign)
+            if not here:
+                _add(self._attached, key, volume.row, sign)
 
     def _is_alone_on(self, row: int, volume: tuple[str, str, bool], others: AbstractSet[int], sign: int) -> bool:
         """Return whether no other holder of a volume is on a row; the rows of shared volumes are counted."""

@@ -16,12 +16,30 @@ from extender_service.kube.types.storage import (
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
+    VolumeAttachment,
 )
 
-T = TypeVar("T", PersistentVolume, PersistentVolumeClaim, StorageClass, CSINode, CSIDriver, CSIStorageCapacity)
+T = TypeVar(
+    "T",
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    CSINode,
+    CSIDriver,
+    CSIStorageCapacity,
+    VolumeAttachment,
+)
 A = TypeVar("A", PersistentVolume, PersistentVolumeClaim)
 
-StorageObject = PersistentVolume | PersistentVolumeClaim | StorageClass | CSINode | CSIDriver | CSIStorageCapacity
+StorageObject = (
+    PersistentVolume
+    | PersistentVolumeClaim
+    | StorageClass
+    | CSINode
+    | CSIDriver
+    | CSIStorageCapacity
+    | VolumeAttachment
+)
 Assumable = PersistentVolume | PersistentVolumeClaim
 STORAGE: tuple[type[StorageObject], ...] = (
     PersistentVolume,
@@ -30,6 +48,7 @@ STORAGE: tuple[type[StorageObject], ...] = (
     CSINode,
     CSIDriver,
     CSIStorageCapacity,
+    VolumeAttachment,
 )
 
 

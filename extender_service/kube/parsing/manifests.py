@@ -37,6 +37,7 @@ from extender_service.kube.types.storage import (
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
+    VolumeAttachment,
 )
 from extender_service.kube.types.workloads import Namespace, ReplicaSet, ReplicationController, Service, StatefulSet
 
@@ -56,7 +57,7 @@ KINDS: dict[tuple[str, str], type[Object]] = {
 }
 # The kinds without a namespace.
 CLUSTER_SCOPED: frozenset[type[Object]] = frozenset(
-    {Node, Namespace, PersistentVolume, StorageClass, CSINode, CSIDriver}
+    {Node, Namespace, PersistentVolume, StorageClass, CSINode, CSIDriver, VolumeAttachment}
 )
 
 _decoders: dict[type[Object], Decoder[Any]] = {kind: Decoder(kind) for kind in KINDS.values()}

@@ -170,6 +170,27 @@ class CSIDriver(Object):
     spec: CSIDriverSpec = CSIDriverSpec()
 
 
+class VolumeAttachmentSource(Object):
+    """storage/v1.VolumeAttachmentSource."""
+
+    persistent_volume_name: str = ""
+
+
+class VolumeAttachmentSpec(Object):
+    """storage/v1.VolumeAttachmentSpec."""
+
+    attacher: str = ""
+    node_name: str = ""
+    source: VolumeAttachmentSource = VolumeAttachmentSource()
+
+
+class VolumeAttachment(Object):
+    """storage/v1.VolumeAttachment: a volume that a driver attaches to a node, has attached, or is to detach."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: VolumeAttachmentSpec = VolumeAttachmentSpec()
+
+
 class CSIStorageCapacity(Object):
     """storage/v1.CSIStorageCapacity: the free capacity for a storage class in one topology segment."""
 
@@ -188,4 +209,5 @@ STORAGE_KINDS: dict[tuple[str, str], type[Object]] = {
     ("storage.k8s.io/v1", "CSINode"): CSINode,
     ("storage.k8s.io/v1", "CSIDriver"): CSIDriver,
     ("storage.k8s.io/v1", "CSIStorageCapacity"): CSIStorageCapacity,
+    ("storage.k8s.io/v1", "VolumeAttachment"): VolumeAttachment,
 }

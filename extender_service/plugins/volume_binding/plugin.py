@@ -28,7 +28,12 @@ from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.status import SKIP, Rejections, Status, unresolvable
 from extender_service.kube.types.core import Object, Pod
 from extender_service.kube.types.keys import Key, key_of
-from extender_service.kube.types.storage import SELECTED_NODE_ANNOTATION, PersistentVolume, PersistentVolumeClaim
+from extender_service.kube.types.storage import (
+    SELECTED_NODE_ANNOTATION,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    VolumeAttachment,
+)
 from extender_service.plugins.shared.shape import MAX_SHAPE_SCORE, broken_linear
 from extender_service.plugins.volume_binding.args import VolumeBindingArgs
 from extender_service.plugins.volume_binding.claims import (
@@ -122,7 +127,7 @@ class VolumeBinding(PreFilter, Filter, PreScore, Score, Reserve, PreBind):
     name: ClassVar[str] = "VolumeBinding"
     treats_alike: ClassVar[bool] = True
     args_type: ClassVar[type | None] = VolumeBindingArgs
-    reads: ClassVar[frozenset[type[Object]]] = frozenset({*STORAGE})
+    reads: ClassVar[frozenset[type[Object]]] = frozenset({*STORAGE} - {VolumeAttachment})
     retry_on = (
         ClusterEvent(STORAGE_CLASS, ActionType.ADD | ActionType.UPDATE),
         ClusterEvent(PERSISTENT_VOLUME_CLAIM, ActionType.ADD | ActionType.UPDATE),

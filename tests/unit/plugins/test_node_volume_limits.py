@@ -10,10 +10,12 @@ from extender_service.config.rules import rules_of
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.status import SKIP, Code, Status, unresolvable, unschedulable
 from extender_service.kube.types.core import AWSElasticBlockStore, Pod, ResourceList, Source, Volume, VolumeID
+from extender_service.kube.types.storage import CSIDriver, VolumeAttachment
 from extender_service.plugins.node_volume_limits import TOO_MANY, NodeVolumeLimits
 from tests.support.objects import make_node
 from tests.support.storage_objects import (
     ephemeral,
+    make_attachment,
     make_claim,
     make_class,
     make_csi_node,
@@ -77,6 +79,27 @@ def test_from_1_36_on_volumes_of_portworx_count_without_an_annotation() -> None:
     for minor, status in (35, None), (36, TOO_MANY):
         cluster = storage_cluster([make_node("n")], [make_csi_node("n", {PORTWORX: 0})], rules=rules_of(minor))
         assert judged(cluster, with_volumes("p", disk)) == {"n": status}
+
+
+def test_from_1_32_on_a_volume_stays_attached_while_there_is_a_volume_attachment() -> None:
+    storage = [*bound("a", "b"), make_csi_node("n", {CSI: 1}), make_attachment("x", "n", "a")]
+    for minor, status in (31, None), (32, TOO_MANY), (37, TOO_MANY):
+        cluster = storage_cluster([make_node("n"), make_node("m")], storage, rules=rules_of(minor))
+        assert judged(cluster, with_claims("p", "b")) == {"n": status, "m": None}
+    # A pod whose own volume is still attached there is new, as in the reference.
+    assert judged(cluster, with_claims("p", "a")) == {"n": TOO_MANY, "m": None}
+    cluster.apply_pod(with_claims("other", "a", node="n"))
+    assert judged(cluster, with_claims("p", "a")) == {"n": None, "m": None}
+    # Without its last pod, it is attached as before.
+    gone = RowChanges([0], [slot_of(cluster, "other")], [-1])
+    assert judged(cluster, with_claims("p", "b"), cluster.view(None).changed(gone)) == {"n": TOO_MANY, "m": None}
+    cluster.remove_storage(VolumeAttachment, ("", "x"))
+    assert judged(cluster, with_claims("p", "b"), cluster.view(None).changed(gone)) == {"n": None, "m": None}
+
+
+def test_what_is_read_depends_on_the_release() -> None:
+    assert [VolumeAttachment in NodeVolumeLimits.reads_in(rules_of(minor)) for minor in (31, 32)] == [False, True]
+    assert [CSIDriver in NodeVolumeLimits.reads_in(rules_of(minor)) for minor in (36, 37)] == [False, True]
 
 
 def not_installed(driver: str) -> Status:
@@ -194,6 +217,7 @@ claims = st.lists(st.sampled_from(["a", "b", "c", "d"]), max_size=3)
     nominated=st.lists(claims, max_size=2),
     wanted=claims.filter(bool),
     limit=st.integers(0, 4),
+    attached=st.sets(st.tuples(st.sampled_from(["a", "b", "c", "d"]), st.sampled_from(["n0", "n1", "gone"]))),
     data=st.data(),
 )
 def test_each_node_is_judged_with_its_own_pods(
@@ -201,13 +225,16 @@ def test_each_node_is_judged_with_its_own_pods(
     nominated: list[list[str]],
     wanted: list[str],
     limit: int,
+    attached: set[tuple[str, str]],
     data: st.DataObject,
 ) -> None:
     storage = [*bound("a", "b", "c", "d"), make_csi_node("n0", {CSI: limit}), make_csi_node("n1", {CSI: limit})]
+    storage += [make_attachment(f"{volume}-{node}", node, volume) for volume, node in sorted(attached)]
+    rules = rules_of(data.draw(st.sampled_from([31, 37])))
     pods = [with_claims(f"r{number}", *held, node=node) for number, (held, node) in enumerate(running)]
     coming = [with_claims(f"c{number}", *held) for number, held in enumerate(nominated)]
     nodes = [make_node("n0"), make_node("n1")]
-    cluster = storage_cluster(nodes, storage, [*pods, *coming])
+    cluster = storage_cluster(nodes, storage, [*pods, *coming], rules=rules)
     gone = data.draw(st.sets(st.sampled_from([pod.metadata.name for pod in pods]))) if pods else set()
     changes = [
         (int(pod.spec.node_name[1]), slot_of(cluster, pod.metadata.name), -1)
@@ -220,5 +247,5 @@ def test_each_node_is_judged_with_its_own_pods(
 
     stay = [pod for pod in pods if pod.metadata.name not in gone]
     come = [with_claims(pod.metadata.name, *held, node="n0") for pod, held in zip(coming, nominated, strict=True)]
-    really = storage_cluster(nodes, storage, [*stay, *come])
+    really = storage_cluster(nodes, storage, [*stay, *come], rules=rules)
     assert judged(cluster, with_claims("p", *wanted), view) == judged(really, with_claims("p", *wanted))

@@ -94,7 +94,7 @@ def test_every_table_is_told_by_its_name_which_is_a_label_of_a_metric() -> None:
     none |= {f"storage_{name}" for name in ("objects", "assumed", "capacity_classes", "capacities")}
     none |= {f"storage_free_{name}" for name in ("volumes", "classes", "reaches", "claims")}
     none |= {f"volumes_{name}" for name in ("holders", "attachments", "dependencies", "limits", "shared", "disks")}
-    none |= {f"volumes_{name}" for name in ("claims", "claim_names", "faults")}
+    none |= {f"volumes_{name}" for name in ("claims", "claim_names", "faults", "attached")}
     none |= {f"workload_{name}" for name in ("objects", "services", "budgets")}
     assert entries(cluster) == dict.fromkeys(one, 1) | dict.fromkeys(none, 0) | {"dimensions": 7, "pod_slots": 2}
 

@@ -18,6 +18,7 @@ from extender_service.kube.types.storage import (
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
+    VolumeAttachment,
 )
 from extender_service.kube.types.workloads import Namespace, ReplicaSet, ReplicationController, Service, StatefulSet
 from extender_service.observability.health import trust_check
@@ -26,7 +27,7 @@ from tests.support.quiet_api_server import QuietApiServer
 
 READS = (
     *(Namespace, Service, ReplicationController, ReplicaSet, StatefulSet, PodDisruptionBudget),
-    *(PersistentVolume, PersistentVolumeClaim, StorageClass, CSINode, CSIDriver, CSIStorageCapacity),
+    *(PersistentVolume, PersistentVolumeClaim, StorageClass, CSINode, CSIDriver, CSIStorageCapacity, VolumeAttachment),
 )
 NODES_AND_PODS = {"nodes", "pods"}
 
@@ -82,10 +83,10 @@ async def following(
 
 
 @pytest.mark.parametrize(("has_bookmarks", "seconds_for_one"), [(True, 4.0), (False, 2.2)])
-def test_fourteen_kinds_of_which_nothing_happens_take_few_requests(has_bookmarks: bool, seconds_for_one: float) -> None:
+def test_fifteen_kinds_of_which_nothing_happens_take_few_requests(has_bookmarks: bool, seconds_for_one: float) -> None:
     async def test() -> None:
         async with following(QuietApiServer(has_bookmarks=has_bookmarks)) as quiet:
-            assert len(quiet.api_server.states) == 14
+            assert len(quiet.api_server.states) == 15
             await asyncio.sleep(120)
             assert await quiet.requests(1200) < 1200 / seconds_for_one
             assert {state.lists for state in quiet.api_server.states.values()} == {1}
@@ -115,7 +116,7 @@ def test_when_all_connections_bring_nothing_any_more_all_are_opened_again_within
             quiet.server.cut()
             # Nor is anything too old meanwhile.
             assert await quiet.oldest(9.0) < 20.0
-            assert len(quiet.open_again()) == 14
+            assert len(quiet.open_again()) == 15
             assert await quiet.oldest(120.0) < 20.0
 
     virtual_time.run(test())
