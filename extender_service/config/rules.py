@@ -80,6 +80,8 @@ class Rules:
     # NodeVolumeLimits counts volumes that a VolumeAttachment attaches to the node, also those that no pod there has any
     # more (k/k#127757).
     attachments_count: bool = _since(32)
+    # A pod that NodeVolumeLimits rejected is tried again when a CSINode raises a limit (KEP-4876).
+    raised_limits_wake: bool = _since(33)
     # Portworx volumes count as their driver's wherever there is a CSINode, as those of other in-tree plugins do.
     portworx_migrated: bool = _since(36)
     # NodeVolumeLimits rejects a node without the CSI driver of one of the pod's volumes (KEP-5030), at first of any

@@ -16,6 +16,7 @@ from extender_service.framework.cluster_event import (
     CSI_NODE,
     PERSISTENT_VOLUME_CLAIM,
     POD,
+    VOLUME_ATTACHMENT,
     ActionType,
     ClusterEvent,
     QueueingHint,
@@ -34,7 +35,7 @@ from extender_service.kube.types.storage import (
     StorageClass,
     VolumeAttachment,
 )
-from extender_service.plugins.shared.event_objects import only_old
+from extender_service.plugins.shared.event_objects import only_new, only_old
 
 TOO_MANY = unschedulable("node(s) exceed max volume count")
 
@@ -54,7 +55,7 @@ class NodeVolumeLimits(PreFilter, Filter):
     reads: ClassVar[frozenset[type[Object]]] = frozenset(
         {PersistentVolume, PersistentVolumeClaim, StorageClass, CSINode}
     )
-    retry_on = (
+    retry_on: Sequence[ClusterEvent] = (
         ClusterEvent(CSI_NODE, ActionType.ADD),
         ClusterEvent(POD, ActionType.DELETE),
         ClusterEvent(PERSISTENT_VOLUME_CLAIM, ActionType.ADD),
@@ -75,6 +76,11 @@ class NodeVolumeLimits(PreFilter, Filter):
 
     def __init__(self, args: None, handle: Handle) -> None:
         super().__init__(args, handle)
+        # Those of the class are v1.31.1's.
+        if handle.rules.attachments_count:
+            self.retry_on = (*self.retry_on, ClusterEvent(VOLUME_ATTACHMENT, ActionType.DELETE))
+        if handle.rules.raised_limits_wake:
+            self.retry_on = (*self.retry_on, ClusterEvent(CSI_NODE, ActionType.UPDATE))
         self._of_drivers = handle.rules.volume_limits_of_drivers
         self._portworx_migrated = handle.rules.portworx_migrated
         self._missing_drivers_reject = handle.rules.missing_drivers_reject
@@ -107,7 +113,12 @@ class NodeVolumeLimits(PreFilter, Filter):
         return Rejections.per_value(numbers, statuses) if numbers.any() else None
 
     def queueing_hint(self, event: ClusterEvent, pod: Pod, old: object, new: object) -> QueueingHint:
-        """Queue for a pod with a volume that could count and that was deleted from a node, any new CSINode or claim."""
+        """Queue for a pod with a volume that could count and that was deleted from a node, any new CSINode or claim.
+
+        In later releases, also for a CSINode that raises a limit, and for any attachment that ends.
+        """
+        if event.resource == CSI_NODE and old is not None:
+            return QueueingHint.queue_if(_raises_a_limit(only_old(CSINode, old, new), only_new(CSINode, old, new)))
         if event.resource != POD:
             return QueueingHint.QUEUE
         deleted = only_old(Pod, old, new).spec
@@ -220,6 +231,18 @@ class NodeVolumeLimits(PreFilter, Filter):
             before = np.count_nonzero(pods.row[holders] == rows[position])
             change[position] += int(before + more > 0) - int(before > 0)
         return change
+
+
+def _raises_a_limit(old: CSINode, new: CSINode) -> bool:
+    """Return whether a CSINode has a higher limit than before; no limit is taken for 0, as in the reference."""
+    before = _counts_of(old)
+    return any(count > before.get(driver, 0) for driver, count in _counts_of(new).items())
+
+
+def _counts_of(node: CSINode) -> dict[str, int]:
+    return {
+        driver.name: 0 if driver.allocatable is None else driver.allocatable.count or 0 for driver in node.spec.drivers
+    }
 
 
 def _may_count(volume: Volume) -> bool:

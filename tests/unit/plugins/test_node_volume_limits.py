@@ -7,6 +7,13 @@ from extender_service.cluster.view.hypothetical import RowChanges
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.cluster.volumes.storage_table import StorageObject
 from extender_service.config.rules import rules_of
+from extender_service.framework.cluster_event import (
+    CSI_NODE,
+    VOLUME_ATTACHMENT,
+    ActionType,
+    ClusterEvent,
+    QueueingHint,
+)
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.status import SKIP, Code, Status, unresolvable, unschedulable
 from extender_service.kube.types.core import AWSElasticBlockStore, Pod, ResourceList, Source, Volume, VolumeID
@@ -100,6 +107,24 @@ def test_from_1_32_on_a_volume_stays_attached_while_there_is_a_volume_attachment
 def test_what_is_read_depends_on_the_release() -> None:
     assert [VolumeAttachment in NodeVolumeLimits.reads_in(rules_of(minor)) for minor in (31, 32)] == [False, True]
     assert [CSIDriver in NodeVolumeLimits.reads_in(rules_of(minor)) for minor in (36, 37)] == [False, True]
+
+
+def test_later_releases_try_again_when_an_attachment_ends_or_a_limit_is_raised() -> None:
+    attachment_ends = ClusterEvent(VOLUME_ATTACHMENT, ActionType.DELETE)
+    changed = ClusterEvent(CSI_NODE, ActionType.UPDATE)
+    plugins = [NodeVolumeLimits(None, handle_of(Cluster(rules_of(minor)))) for minor in (31, 32, 33)]
+    assert [attachment_ends in plugin.retry_on for plugin in plugins] == [False, True, True]
+    assert [changed in plugin.retry_on for plugin in plugins] == [False, False, True]
+    pod = with_claims("p", "a")
+    for old, new, helps in [
+        ({CSI: 1}, {CSI: 2}, True),
+        ({CSI: 2}, {CSI: 2, "other": 0}, False),
+        ({CSI: 2}, {CSI: 1}, False),
+        ({}, {CSI: 1}, True),
+    ]:
+        said = plugins[-1].queueing_hint(changed, pod, make_csi_node("n", old), make_csi_node("n", new))
+        assert said is QueueingHint.queue_if(helps)
+    assert plugins[-1].queueing_hint(attachment_ends, pod, make_attachment("x", "n", "a"), None) is QueueingHint.QUEUE
 
 
 def not_installed(driver: str) -> Status:
