@@ -66,6 +66,15 @@ class Rules:
     # Host ports of sidecars are in use, too (k/k#132040).
     sidecar_ports: bool = _since(33)
 
+    # Where a pod has requests as a whole (spec.resources), they count instead of the sum of its containers (KEP-2837).
+    pod_level_resources: bool = _behind("PodLevelResources", since=33)
+    # What the kubelet reports of a running container, allocated and actual, counts if it is more (KEP-1287).
+    resized_containers: bool = _behind("InPlacePodVerticalScaling", since=33)
+    # So does what it reports of the pod as a whole (KEP-5419).
+    resized_pods: bool = _behind("InPlacePodLevelResourcesVerticalScaling", since=35)
+    # Of what is requested, allocated and actual, each is summed over the containers, and the largest sum counts.
+    reports_summed_apart: bool = _since(37)
+
     # Pods with scheduling gates count on the node that they are nominated for (KEP-5278).
     gated_nominees: bool = _since(37)
 

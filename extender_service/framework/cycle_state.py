@@ -4,7 +4,7 @@ import math
 import time
 from typing import Any
 
-from extender_service.cluster.amounts.requests import request_shape
+from extender_service.cluster.amounts.requests import OLDEST_REQUEST_RULES, RequestRules, request_shape
 from extender_service.cluster.pods.pod_volumes import pod_volumes
 from extender_service.cluster.selection.label_sets import label_set
 from extender_service.framework.plugin_errors import NoTimeLeftError, PluginError
@@ -27,10 +27,11 @@ class CycleState:
         recorder: Recorder | None = None,
         deadline: float = math.inf,
         clock: Clock = time.monotonic,
+        rules: RequestRules = OLDEST_REQUEST_RULES,
     ) -> None:
-        """If there is a `recorder`, it gets the durations of this decision's plugins."""
+        """If there is a `recorder`, it gets the durations of this decision's plugins. `rules` say what pods request."""
         self.pod = pod
-        self.request_shape = request_shape(pod.spec)
+        self.request_shape = request_shape(pod.spec, rules)
         self.volumes = pod_volumes(pod)
         self.label_set = label_set(pod.metadata.namespace, pod.metadata.labels)
         self.recorder = recorder

@@ -7,6 +7,7 @@ from functools import cached_property
 from random import Random
 from typing import TypeVar
 
+from extender_service.cluster.amounts.requests import OLDEST_REQUEST_RULES, RequestRules
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.interface import (
     Bind,
@@ -48,15 +49,17 @@ class Profile:
         *,
         clock: Clock = time.monotonic,
         random: Random = RANDOM,
+        request_rules: RequestRules = OLDEST_REQUEST_RULES,
     ) -> None:
         """`plugins` are (plugin, weight) by the configuration's name of the extension point.
 
         `waiting_pods`, which profiles share, has the pods that Permit makes wait. Deadlines of decisions are in seconds
-        of `clock`. `random` chooses among the best nodes.
+        of `clock`. `random` chooses among the best nodes. `request_rules` say what pods request.
         """
         self.scheduler_name = scheduler_name
         self.clock = clock
         self.random = random
+        self.request_rules = request_rules
         self.recorder: Recorder | None = None
         self.waiting_pods = WaitingPods() if waiting_pods is None else waiting_pods
         self.pre_enqueue = _serving(PreEnqueue, plugins.get("preEnqueue", ()))
@@ -74,7 +77,7 @@ class Profile:
 
     def new_state(self, pod: Pod, deadline: float = math.inf) -> CycleState:
         """Return the state for a new decision about a pod; a random sample of decisions has its plugins timed."""
-        return CycleState(pod, self.sampled_recorder(), deadline, self.clock)
+        return CycleState(pod, self.sampled_recorder(), deadline, self.clock, self.request_rules)
 
     def sampled_recorder(self) -> Recorder | None:
         """Return the recorder for a random sample of decisions, None for the others."""

@@ -92,6 +92,7 @@ class Registry:
             handle.waiting_pods,
             clock=handle.clock,
             random=handle.random,
+            request_rules=handle.cluster.request_rules,
         )
 
 

@@ -4,7 +4,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from extender_service.cluster.amounts.requests import host_ports, host_ports_with_sidecars, pod_requests, request_shape
+from extender_service.cluster.amounts.requests import (
+    RequestRules,
+    host_ports,
+    host_ports_with_sidecars,
+    pod_requests,
+    request_shape,
+)
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.state.node_info import NodeInfo, node_named
 from extender_service.kube.parsing.quantities import QuantityError
@@ -32,7 +38,7 @@ def pre_check_for_node(cluster: Cluster, node_name: str) -> PreCheck:
     numbers, port_sets = cluster.view(np.array([cluster.nodes.row_of[node_name]])).port_sets()
     ports = port_sets[numbers[0]] or frozenset()
     ports_of = host_ports_with_sidecars if cluster.rules.sidecar_ports else host_ports
-    lacks = _Lacking(node)
+    lacks = _Lacking(node, cluster.request_rules)
 
     def passes(pod: Pod) -> bool:
         spec = pod.spec
@@ -50,8 +56,9 @@ def pre_check_for_node(cluster: Cluster, node_name: str) -> PreCheck:
 class _Lacking:
     """What is left of a node, read once per resource."""
 
-    def __init__(self, node: NodeInfo) -> None:
+    def __init__(self, node: NodeInfo, rules: RequestRules) -> None:
         self._node = node
+        self._rules = rules
         self._is_full = node.pod_count + 1 > node.allocatable("pods")
         self._free: dict[str, int] = {}
 
@@ -61,7 +68,7 @@ class _Lacking:
         if self._is_full:
             return True
         try:
-            amounts = pod_requests(request_shape(spec)).amounts
+            amounts = pod_requests(request_shape(spec, self._rules)).amounts
         except QuantityError:
             return False
         return any(self._lacks(name, amount) for name, amount in amounts)

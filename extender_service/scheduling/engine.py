@@ -71,7 +71,7 @@ class Engine:
         self.nodes = NodeFinder(cluster)
         self.binder = Binder(cluster, pods, may_bind=may_bind, confirm_seconds=confirm_seconds)
         self.ahead = DecidingAhead(cluster)
-        self._unsupported = UnsupportedFields()
+        self._unsupported = UnsupportedFields(pod_level_resources=cluster.rules.pod_level_resources)
         self._bind_elsewhere = bind_elsewhere
         self._last_placed: Decision | None = None
         self._nominated_for = nominated_for or (lambda pod: cluster.nominated_for(pod, profiles.names))

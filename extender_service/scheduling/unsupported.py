@@ -20,7 +20,9 @@ RESOURCE_CLAIMS = "spec.resourceClaims"
 class UnsupportedFields:
     """Finds unsupported fields of pods, and logs each field once per scheduler name."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, pod_level_resources: bool = False) -> None:
+        """With `pod_level_resources`, the release that is followed has them, and plugins judge them."""
+        self._pod_level_resources = pod_level_resources
         self._logged: set[tuple[str, str]] = set()
 
     def refusal(self, question: Question) -> Status | None:
@@ -32,7 +34,7 @@ class UnsupportedFields:
         spec = question.pod.spec
         if spec.resources is None and not spec.resource_claims:
             return None
-        fields = _unsupported(spec)
+        fields = self._unsupported(spec)
         for field in fields:
             self._log(question.pod, field, refuses=question.refuses_unsupported)
         if not fields or not question.refuses_unsupported:
@@ -51,7 +53,8 @@ class UnsupportedFields:
             extra={"field": field, "scheduler": scheduler_name, "first_pod": pod_name(pod)},
         )
 
-
-def _unsupported(spec: PodSpec) -> list[str]:
-    fields = [RESOURCE_CLAIMS] if spec.resource_claims else []
-    return [*fields, RESOURCES] if has_pod_resources(spec) else fields
+    def _unsupported(self, spec: PodSpec) -> list[str]:
+        fields = [RESOURCE_CLAIMS] if spec.resource_claims else []
+        if has_pod_resources(spec) and not self._pod_level_resources:
+            fields.append(RESOURCES)
+        return fields

@@ -110,7 +110,14 @@ class Trial:
 
     def _engine(self, points: _Points) -> Engine:
         handle = self.handle
-        profile = Profile(DEFAULT_SCHEDULER_NAME, points, handle.waiting_pods, clock=handle.clock, random=handle.random)
+        profile = Profile(
+            DEFAULT_SCHEDULER_NAME,
+            points,
+            handle.waiting_pods,
+            clock=handle.clock,
+            random=handle.random,
+            request_rules=self.cluster.request_rules,
+        )
         return Engine(self.cluster, Profiles({profile.scheduler_name: profile}), self._files)
 
 

@@ -131,7 +131,7 @@ def evaluate(case: Case, rules: Rules, feasible: list[str] | None = None) -> Ver
 
 def verdict_of(name: str, evaluation: Evaluation, feasible: list[str] | None) -> Verdict:
     """Say what is decided in the cluster as it is now."""
-    state = CycleState(evaluation.pod)
+    state = CycleState(evaluation.pod, rules=evaluation.cluster.request_rules)
     verdict: Verdict = {"name": name, "feasible": [], "preScore": None, "raw": None, "score": None, "total": None}
     gate = run_pre_enqueue(evaluation.profile, evaluation.pod)
     if gate is not None:

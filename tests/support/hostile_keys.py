@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.amounts.dimensions import Dimensions
-from extender_service.cluster.amounts.requests import RequestShape, pod_requests, request_shape, requests_and_ports
+from extender_service.cluster.amounts.footprint import requests_and_ports
+from extender_service.cluster.amounts.requests import OLDEST_REQUEST_RULES, RequestShape, pod_requests, request_shape
 from extender_service.cluster.nodes.images import Images
 from extender_service.cluster.nodes.volume_support import limit_key
 from extender_service.cluster.owners.owners import Workloads
@@ -88,6 +89,10 @@ def _short(number: int) -> str:
 
 def _labels(number: int, things: int) -> dict[str, str]:
     return {"a": f"{number:06}"} | {_short(at): _short(at + 1) for at in range(things)}
+
+
+def _taken(spec: PodSpec) -> object:
+    return requests_and_ports(Pod(spec=spec), OLDEST_REQUEST_RULES)
 
 
 def _shape(number: int, things: int) -> RequestShape:
@@ -333,8 +338,8 @@ HOSTILE: Mapping[str, Sequence[Callable[[], Ask]]] = {
         lambda: lambda number, things: parse_quantity(f"{number}{'9' * things}"),
     ],
     "requests and ports": [
-        lambda: lambda number, things: requests_and_ports(_spec_with_ports(number, things)),
-        lambda: lambda number, things: requests_and_ports(_spec_with_requests(number, things)),
+        lambda: lambda number, things: _taken(_spec_with_ports(number, things)),
+        lambda: lambda number, things: _taken(_spec_with_requests(number, things)),
     ],
     "refused pods": [_refused_pods, _refused_on_unknown_nodes],
     "required node affinity": [lambda: _required, lambda: _required_labels],

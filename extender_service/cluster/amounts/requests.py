@@ -4,23 +4,18 @@ Amounts are summed exactly in nano units and rounded up once, after summing, as 
 (pkg/api/v1/resource/helpers.go, pkg/scheduler/framework/types.go).
 """
 
-import logging
 from collections.abc import Mapping
+from functools import lru_cache
 from operator import attrgetter
-from types import MappingProxyType
 
 import msgspec
 from msgspec import structs
 
 from extender_service.caches import cached
 from extender_service.config.rules import Rules
-from extender_service.kube.parsing.decoder import Decoder
 from extender_service.kube.parsing.quantities import milli_value, parse_quantity, whole_value
 from extender_service.kube.parsing.resource_names import is_scalar_resource
 from extender_service.kube.types.core import PodSpec, RawQuantity, ResourceList
-from extender_service.kube.types.watched_pods import WatchedPodSpec
-
-log = logging.getLogger(__name__)
 
 CPU = "cpu"
 MEMORY = "memory"
@@ -33,27 +28,6 @@ DEFAULT_MEMORY_BYTES = 200 * 1024 * 1024
 _DEFAULT_NANOS = {CPU: DEFAULT_CPU_MILLI * 10**6, MEMORY: DEFAULT_MEMORY_BYTES * 10**9}
 
 Nanos = dict[str, int]
-
-Counting = Mapping[str, bool]
-"""Which rules of later releases say what a pod counts as: those that hold, by the fields of `_CountedSpec`."""
-
-AS_AT_FIRST: Counting = MappingProxyType({})
-
-
-class _CountedSpec(PodSpec):
-    """What of a pod's spec is counted, and the rules."""
-
-    sidecar_defaults: bool = False
-    sidecar_ports: bool = False
-
-
-_decoder = Decoder(_CountedSpec)
-
-
-def counting(rules: Rules) -> Counting:
-    """Return the rules that say what a pod counts as, in the form of `requests_and_ports`."""
-    held = {"sidecarDefaults": rules.sidecar_defaults, "sidecarPorts": rules.sidecar_ports}
-    return {name: True for name, holds in held.items() if holds}
 
 
 def _is_counted(name: str) -> bool:
@@ -77,17 +51,54 @@ def node_allocatable(resources: ResourceList) -> dict[str, int]:
     return offered
 
 
-class RequestShape(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
-    """The part of a pod spec that its requests follow from; most pods share it with others, so sums are kept by it.
+class RequestRules(msgspec.Struct, frozen=True, gc=False, cache_hash=True, array_like=True, kw_only=True):
+    """The rules of a release about what pods take, by their names in `Rules`; small, as keys of caches hold it."""
 
-    Each container is its requests as (name, raw quantity) pairs; an init container also says whether it is a sidecar.
-    `size_bytes` is the length of all that as JSON.
+    pod_level_resources: bool = False
+    resized_containers: bool = False
+    resized_pods: bool = False
+    reports_summed_apart: bool = False
+    sidecar_defaults: bool = False
+    sidecar_ports: bool = False
+
+
+OLDEST_REQUEST_RULES = RequestRules()
+
+
+@lru_cache(maxsize=8)
+def request_rules(rules: Rules) -> RequestRules:
+    """Take from the rules of a release those about what pods take."""
+    return RequestRules(**{name: getattr(rules, name) for name in RequestRules.__struct_fields__})
+
+
+ResourceItems = tuple[tuple[str, RawQuantity], ...]
+"""A resource list as (name, raw quantity) pairs."""
+
+
+class ContainerRequests(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
+    """What the containers of a pod request; an init container also says whether it is a sidecar."""
+
+    containers: tuple[ResourceItems, ...]
+    init_containers: tuple[tuple[bool, ResourceItems], ...]
+
+
+class RequestShape(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
+    """The part of a pod that its requests follow from; most pods share it with others, so sums are kept by it.
+
+    `containers` and `init_containers` are as in ContainerRequests. `pod_level` are the requests of the pod as a whole,
+    None if it has none, or if they do not count by the `rules`. Of a running pod, `reported` and `reported_sums` are
+    what its kubelet reports, by container and summed: the largest sum counts. `size_bytes` is the length of all that
+    as JSON.
     """
 
-    containers: tuple[tuple[tuple[str, RawQuantity], ...], ...]
-    init_containers: tuple[tuple[bool, tuple[tuple[str, RawQuantity], ...]], ...]
-    overhead: tuple[tuple[str, RawQuantity], ...]
+    containers: tuple[ResourceItems, ...]
+    init_containers: tuple[tuple[bool, ResourceItems], ...]
+    overhead: ResourceItems
     size_bytes: int
+    pod_level: ResourceItems | None = None
+    rules: RequestRules = OLDEST_REQUEST_RULES
+    reported: tuple[ContainerRequests, ...] = ()
+    reported_sums: tuple[ResourceItems, ...] = ()
 
 
 class PodRequests(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
@@ -108,8 +119,14 @@ def has_pod_resources(spec: PodSpec) -> bool:
     return spec.resources is not None and bool(spec.resources.requests or spec.resources.limits)
 
 
-def request_shape(spec: PodSpec) -> RequestShape:
+def counts_at_pod_level(name: str) -> bool:
+    """Return whether a pod may request a resource as a whole (IsSupportedPodLevelResource)."""
+    return name in (CPU, MEMORY) or name.startswith("hugepages-")
+
+
+def request_shape(spec: PodSpec, rules: RequestRules = OLDEST_REQUEST_RULES) -> RequestShape:
     """Take from a pod spec what its requests follow from."""
+    # Each decision comes here, and most pods have neither init containers, nor overhead, nor requests as a whole.
     parts = (
         tuple([tuple(container.resources.requests.items()) for container in spec.containers]),
         tuple(
@@ -117,10 +134,19 @@ def request_shape(spec: PodSpec) -> RequestShape:
                 (container.restart_policy == "Always", tuple(container.resources.requests.items()))
                 for container in spec.init_containers
             ]
-        ),
-        tuple(spec.overhead.items()),
+        )
+        if spec.init_containers
+        else (),
+        tuple(spec.overhead.items()) if spec.overhead else (),
     )
-    return RequestShape(*parts, len(msgspec.json.encode(parts)))
+    if spec.resources is None or not rules.pod_level_resources:
+        return RequestShape(*parts, len(msgspec.json.encode(parts)), None, rules)
+    pod_level = _pod_level(spec.resources.requests)
+    return RequestShape(*parts, len(msgspec.json.encode((parts, pod_level))), pod_level, rules)
+
+
+def _pod_level(requests: ResourceList) -> ResourceItems | None:
+    return tuple([each for each in requests.items() if counts_at_pod_level(each[0])]) or None
 
 
 @cached("summed requests", most_entries=1024, most_entry_bytes=8 << 10, most_size=512, size=attrgetter("size_bytes"))
@@ -130,16 +156,9 @@ def pod_requests(shape: RequestShape) -> PodRequests:
     Raises QuantityError for a malformed quantity.
     """
     totals = total_requests(shape)
-    overhead = dict(shape.overhead)
     return PodRequests(
         tuple(sorted((name, whole_amount(name, nanos)) for name, nanos in totals.items() if _is_counted(name))),
-        *(
-            _as_int64(
-                _nonzero(shape, name, default)
-                + (whole_amount(name, parse_quantity(overhead[name])) if name in overhead else 0)
-            )
-            for name, default in ((CPU, DEFAULT_CPU_MILLI), (MEMORY, DEFAULT_MEMORY_BYTES))
-        ),
+        *(_filled_in(shape, totals) if shape.rules.sidecar_defaults else _rounded_by_container(shape)),
     )
 
 
@@ -147,16 +166,33 @@ def total_requests(shape: RequestShape, *, fill_missing: bool = False) -> Mappin
     """Add up a pod's requests in nano units by resource name (resource.PodRequests).
 
     Containers run together and sidecars beside them; every other init container runs after the sidecars before it and
-    alone. With `fill_missing`, a container without a cpu or memory request counts with scoring's default.
+    alone. With `fill_missing`, a container without a cpu or memory request counts with scoring's default, and requests
+    of the pod as a whole do not count: kube-scheduler's NodeResourcesFit does not score by them.
     Raises QuantityError for a malformed quantity.
     """
+    return _totals(shape, _DEFAULT_NANOS, None) if fill_missing else _totals(shape, {}, shape.pod_level)
+
+
+def _totals(shape: RequestShape, defaults: Nanos, pod_level: ResourceItems | None) -> Nanos:
+    totals = _total_of_containers(shape, defaults)
+    for reported in shape.reported:
+        _raise_to(totals, _total_of_containers(reported, defaults))
+    for sums in shape.reported_sums:
+        _raise_to(totals, _nanos(sums))
+    if pod_level is not None:
+        totals |= _nanos(pod_level)
+    _add(totals, _nanos(shape.overhead))
+    return totals
+
+
+def _total_of_containers(pod: RequestShape | ContainerRequests, defaults: Nanos) -> Nanos:
     totals: Nanos = {}
-    for requests in shape.containers:
-        _add(totals, _nanos(requests, fill_missing=fill_missing))
+    for requests in pod.containers:
+        _add(totals, defaults | _nanos(requests))
     sidecars: Nanos = {}
     peak: Nanos = {}
-    for is_sidecar, requests in shape.init_containers:
-        nanos = _nanos(requests, fill_missing=fill_missing)
+    for is_sidecar, requests in pod.init_containers:
+        nanos = defaults | _nanos(requests)
         if is_sidecar:
             _add(totals, nanos)
             _add(sidecars, nanos)
@@ -165,17 +201,36 @@ def total_requests(shape: RequestShape, *, fill_missing: bool = False) -> Mappin
             _add(nanos, sidecars)
             _raise_to(peak, nanos)
     _raise_to(totals, peak)
-    _add(totals, _nanos(shape.overhead, fill_missing=False))
     return totals
+
+
+def _filled_in(shape: RequestShape, totals: Mapping[str, int]) -> tuple[int, int]:
+    """What a pod weighs since 1.32: where it has requests as a whole, only what is missing altogether is filled in."""
+    missing = {name: nanos for name, nanos in _DEFAULT_NANOS.items() if shape.pod_level is None or name not in totals}
+    weights = _totals(shape, missing, shape.pod_level) if missing else totals
+    return whole_amount(CPU, weights.get(CPU, 0)), whole_amount(MEMORY, weights.get(MEMORY, 0))
+
+
+def _rounded_by_container(shape: RequestShape) -> tuple[int, int]:
+    """What a pod weighs in 1.31."""
+    overhead = dict(shape.overhead)
+    cpu, memory = (
+        _as_int64(
+            _nonzero(shape, name, default)
+            + (whole_amount(name, parse_quantity(overhead[name])) if name in overhead else 0)
+        )
+        for name, default in ((CPU, DEFAULT_CPU_MILLI), (MEMORY, DEFAULT_MEMORY_BYTES))
+    )
+    return cpu, memory
 
 
 def _nonzero(shape: RequestShape, name: str, default: int) -> int:
     # Here every container is rounded up on its own, and sidecars count only against init containers.
-    total = sum(_weight(name, _nanos(requests, fill_missing=False), default) for requests in shape.containers)
+    total = sum(_weight(name, _nanos(requests), default) for requests in shape.containers)
     peak = 0
     sidecars: Nanos = {}
     for is_sidecar, requests in shape.init_containers:
-        nanos = _nanos(requests, fill_missing=False)
+        nanos = _nanos(requests)
         if is_sidecar:
             _add(sidecars, nanos)
             nanos = sidecars
@@ -194,9 +249,8 @@ def _as_int64(total: int) -> int:
     return (total + 2**63) % 2**64 - 2**63
 
 
-def _nanos(requests: tuple[tuple[str, RawQuantity], ...], *, fill_missing: bool) -> Nanos:
-    nanos = {name: parse_quantity(raw) for name, raw in requests}
-    return _DEFAULT_NANOS | nanos if fill_missing else nanos
+def _nanos(requests: ResourceItems) -> Nanos:
+    return {name: parse_quantity(raw) for name, raw in requests}
 
 
 def _add(totals: Nanos, more: Mapping[str, int]) -> None:
@@ -230,52 +284,3 @@ def host_ports_with_sidecars(spec: PodSpec) -> frozenset[HostPort]:
     """Like `host_ports`, but the ports of sidecars count, too."""
     sidecars = tuple([container for container in spec.init_containers if container.restart_policy == "Always"])
     return host_ports(structs.replace(spec, containers=spec.containers + sidecars) if sidecars else spec)
-
-
-def requests_and_ports(
-    spec: PodSpec | WatchedPodSpec, counted: Counting = AS_AT_FIRST
-) -> tuple[PodRequests, frozenset[HostPort]]:
-    """What a pod takes from its node.
-
-    Raises QuantityError for a malformed quantity, DecodeError for anything else of a watched pod that is malformed.
-    """
-    # Pods of one template share their containers, and bytes can be looked up where the objects cannot.
-    encoded = msgspec.json.encode(
-        {
-            "containers": spec.containers,
-            "initContainers": spec.init_containers,
-            "overhead": spec.overhead,
-            "resources": spec.resources,
-            **counted,
-        }
-    )
-    return _taken(encoded)
-
-
-@cached("requests and ports", most_entries=2048, most_entry_bytes=8 << 10, most_size=768)
-def _taken(encoded: bytes) -> tuple[PodRequests, frozenset[HostPort]]:
-    spec = _decoder.decode(encoded)
-    if has_pod_resources(spec):
-        _log_pod_resources()
-    shape = request_shape(spec)
-    requests = pod_requests(shape)
-    if spec.sidecar_defaults:
-        requests = _with_sidecar_defaults(requests, shape)
-    return requests, host_ports_with_sidecars(spec) if spec.sidecar_ports else host_ports(spec)
-
-
-def _with_sidecar_defaults(requests: PodRequests, shape: RequestShape) -> PodRequests:
-    """Let every container weigh at least the default in scoring, sidecars too, and round once, after summing."""
-    totals = total_requests(shape, fill_missing=True)
-    cpu_milli, memory_bytes = (whole_amount(name, totals.get(name, 0)) for name in (CPU, MEMORY))
-    return structs.replace(requests, nonzero_cpu_milli=cpu_milli, nonzero_memory_bytes=memory_bytes)
-
-
-# The warnings that were logged: each of them once.
-_logged: set[str] = set()
-
-
-def _log_pod_resources() -> None:
-    if "spec.resources" not in _logged:
-        _logged.add("spec.resources")
-        log.warning("pods have spec.resources, which is not supported yet: they count as their containers request")

@@ -6,7 +6,8 @@ import msgspec
 import numpy as np
 
 from extender_service.caches import cached
-from extender_service.cluster.amounts.requests import AS_AT_FIRST, Counting, HostPort, PodRequests, requests_and_ports
+from extender_service.cluster.amounts.footprint import requests_and_ports
+from extender_service.cluster.amounts.requests import OLDEST_REQUEST_RULES, HostPort, PodRequests, RequestRules
 from extender_service.cluster.pods.pod_volumes import PodVolumes, pod_volumes
 from extender_service.cluster.selection.label_sets import LabelSet, label_set
 from extender_service.cluster.structures.interning import shared
@@ -38,15 +39,15 @@ class PodEntry(msgspec.Struct, frozen=True, gc=False):
     started: int
 
 
-def pod_entry(pod: AnyPod, uid: str, node_name: str, counted: Counting = AS_AT_FIRST) -> PodEntry:
-    """Take from a pod what the table holds; it counts on `node_name`, as what the rules in `counted` say.
+def pod_entry(pod: AnyPod, uid: str, node_name: str, rules: RequestRules = OLDEST_REQUEST_RULES) -> PodEntry:
+    """Take from a pod what the table holds; it counts on `node_name`, with what it takes by the `rules`.
 
     Raises QuantityError for a malformed quantity, DecodeError for anything else of a watched pod that is malformed.
     """
     metadata, spec, status = pod.metadata, pod.spec, pod.status
     labelled = label_set(metadata.namespace, metadata.labels)
     namespace = labelled.namespace
-    requests, ports = requests_and_ports(spec, counted)
+    requests, ports = requests_and_ports(pod, rules)
     terminating = metadata.deletion_timestamp != ""
     return PodEntry(
         namespace,

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.amounts.requests import counting
+from extender_service.cluster.amounts.requests import request_rules
 from extender_service.cluster.nodes.node_memory import NodeMemory
 from extender_service.cluster.nodes.node_table import NodeTable
 from extender_service.cluster.owners.owners import Workloads
@@ -55,7 +55,8 @@ class Cluster:
     def __init__(self, rules: Rules = DEFAULT_RULES) -> None:
         """`rules` are those of the release that is followed: they also say what pods and nodes count as."""
         self.rules = rules
-        self._occupancy = Occupancy(counting(rules), attachments_count=rules.attachments_count)
+        self.request_rules = request_rules(rules)
+        self._occupancy = Occupancy(self.request_rules, attachments_count=rules.attachments_count)
         self._slot_by_uid: dict[str, int] = {}
         self._slot_by_key: dict[PodKey, int] = {}
         self.changes = Changes()
@@ -128,7 +129,7 @@ class Cluster:
             return
         node_name = pod.spec.node_name
         old_slot = self._slot_by_key.get(key)
-        entry = pod_entry(pod, uid, node_name, self._occupancy.counted)
+        entry = pod_entry(pod, uid, node_name, self.request_rules)
         if old_slot is not None and self.pods.is_amended_by(old_slot, entry):
             self.pods.amend(old_slot, entry)
             self.nominations.apply(pod, uid, old_slot)

@@ -1,6 +1,6 @@
 """Pods on nodes: keeps the sums of the node table, and the volumes held, equal to the pods that count on each row."""
 
-from extender_service.cluster.amounts.requests import AS_AT_FIRST, Counting
+from extender_service.cluster.amounts.requests import OLDEST_REQUEST_RULES, RequestRules
 from extender_service.cluster.nodes.node_table import NodeTable
 from extender_service.cluster.pods.pod_entries import PodEntry
 from extender_service.cluster.pods.pod_table import NO_ROW, PodTable
@@ -11,12 +11,11 @@ from extender_service.cluster.volumes.storage_table import Storage
 class Occupancy:
     """The node table, the pod table and the volumes that pods hold, which change together.
 
-    `counted` has the rules that say what pods count as. With `attachments_count`, volumes are attached to a node also
-    by VolumeAttachments.
+    `rules` say what pods take. With `attachments_count`, volumes are attached to a node also by VolumeAttachments.
     """
 
-    def __init__(self, counted: Counting = AS_AT_FIRST, *, attachments_count: bool = False) -> None:
-        self.counted = counted
+    def __init__(self, rules: RequestRules = OLDEST_REQUEST_RULES, *, attachments_count: bool = False) -> None:
+        self.rules = rules
         self.nodes = NodeTable()
         self.pods = PodTable(self.nodes.dimensions)
         self.storage = Storage()

@@ -73,7 +73,7 @@ class Placements:
 
     def place(self, pod: Pod, uid: str, node_name: str, reservation: Reservation | None = None) -> Placement:
         """Count a pod on a node from now on. Raises QuantityError for a malformed quantity."""
-        entry = pod_entry(pod, uid, node_name, self._occupancy.counted)
+        entry = pod_entry(pod, uid, node_name, self._occupancy.rules)
         self.drop(uid)
         slot = self._occupancy.add(entry)
         placement = Placement(pod, uid, node_name, slot, reservation)

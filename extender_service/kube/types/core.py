@@ -179,6 +179,7 @@ class PodResourceClaim(Object):
 class Container(Object):
     """v1.Container."""
 
+    name: str = ""
     image: str = ""
     ports: tuple[ContainerPort, ...] = ()
     resources: ResourceRequirements = ResourceRequirements()
@@ -307,6 +308,20 @@ class PodCondition(Object):
     reason: str = ""
 
 
+class ReportedResources(Object):
+    """v1.ResourceRequirements in a status. None means that the kubelet does not report requests."""
+
+    requests: ResourceList | None = None
+
+
+class ContainerStatus(Object):
+    """v1.ContainerStatus: what a container has of its node, as its kubelet reports."""
+
+    name: str = ""
+    allocated_resources: ResourceList | None = None
+    resources: ReportedResources | None = None
+
+
 class PodStatus(Object):
     """v1.PodStatus."""
 
@@ -314,6 +329,10 @@ class PodStatus(Object):
     nominated_node_name: str = ""
     start_time: str = ""
     conditions: tuple[PodCondition, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+    allocated_resources: ResourceList | None = None
+    resources: ReportedResources | None = None
 
 
 class Pod(Object):

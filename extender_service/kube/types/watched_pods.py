@@ -14,8 +14,8 @@ from extender_service.kube.types.core import (
     Object,
     Pod,
     PodAffinity,
+    PodCondition,
     PodSchedulingGate,
-    PodStatus,
     ResourceList,
     Volume,
 )
@@ -40,6 +40,7 @@ class WatchedAffinity(Object):
 class WatchedContainer(Object):
     """Part of v1.Container."""
 
+    name: str = ""
     ports: Raw = _NOTHING
     resources: Raw = _NOTHING
     restart_policy: str = ""
@@ -60,12 +61,33 @@ class WatchedPodSpec(Object):
     volumes: tuple[Volume, ...] = ()
 
 
+class WatchedContainerStatus(Object):
+    """Part of v1.ContainerStatus."""
+
+    name: str = ""
+    allocated_resources: Raw = _NOTHING
+    resources: Raw = _NOTHING
+
+
+class WatchedPodStatus(Object):
+    """Part of v1.PodStatus."""
+
+    phase: str = ""
+    nominated_node_name: str = ""
+    start_time: str = ""
+    conditions: tuple[PodCondition, ...] = ()
+    container_statuses: tuple[WatchedContainerStatus, ...] = ()
+    init_container_statuses: tuple[WatchedContainerStatus, ...] = ()
+    allocated_resources: Raw = _NOTHING
+    resources: Raw = _NOTHING
+
+
 class WatchedPod(Object):
     """Part of v1.Pod."""
 
     metadata: WatchedMeta = WatchedMeta()
     spec: WatchedPodSpec = WatchedPodSpec()
-    status: PodStatus = PodStatus()
+    status: WatchedPodStatus = WatchedPodStatus()
 
 
 AnyPod = Pod | WatchedPod

@@ -17,6 +17,7 @@ from extender_service.cluster.amounts.requests import (
     RequestShape,
     node_allocatable,
     pod_requests,
+    request_rules,
     request_shape,
 )
 from extender_service.cluster.view.node_view import NodeView
@@ -62,6 +63,7 @@ class NodeResourcesFit(PreFilter, Filter, PreScore, Score):
         super().__init__(args, handle)
         self._ignored = frozenset(args.ignored_resources)
         self._ignored_groups = frozenset(args.ignored_resource_groups)
+        self._rules = request_rules(handle.rules)
         strategy = args.scoring_strategy
         self._resources = tuple(WeightedResource(resource.name, resource.weight) for resource in strategy.resources)
         self._strategy = _strategy(args)
@@ -99,7 +101,15 @@ class NodeResourcesFit(PreFilter, Filter, PreScore, Score):
         """Queue for a pod that was deleted from a node, and for a node that has room for the pod while it is empty."""
         if event.resource == POD:
             return QueueingHint.queue_if(bool(only_old(Pod, old, new).spec.node_name))
-        return QueueingHint.queue_if(_fits(pod, only_new(Node, old, new)))
+        return QueueingHint.queue_if(self._fits(pod, only_new(Node, old, new)))
+
+    def _fits(self, pod: Pod, node: Node) -> bool:
+        """Whether a node offers what the pod requests; unlike Filter, this does not leave out ignored resources."""
+        offered = node_allocatable(node.status.allocatable)
+        if offered.get(PODS, 0) < 1:
+            return False
+        requested = pod_requests(request_shape(pod.spec, self._rules)).amounts
+        return all(amount <= offered.get(name, 0) for name, amount in requested if amount > 0)
 
     def _scores(self, nodes: NodeView, pod: WeighedPod) -> NDArray[np.int64]:
         return self._strategy(usages(nodes, pod))
@@ -140,15 +150,6 @@ def _too_large(nodes: NodeView, dimensions: tuple[int, ...], amounts: tuple[int,
     offered = nodes.allocatable_of(dimensions[1:])
     too_large: NDArray[np.bool_] = np.any(offered < np.array(amounts[1:], np.int64)[:, None], axis=0)
     return too_large
-
-
-def _fits(pod: Pod, node: Node) -> bool:
-    """Whether a node offers what the pod requests; unlike Filter, this does not leave out ignored resources."""
-    offered = node_allocatable(node.status.allocatable)
-    if offered.get(PODS, 0) < 1:
-        return False
-    requested = pod_requests(request_shape(pod.spec)).amounts
-    return all(amount <= offered.get(name, 0) for name, amount in requested if amount > 0)
 
 
 def _strategy(args: NodeResourcesFitArgs) -> Strategy:

@@ -1,27 +1,27 @@
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender_service.cluster.amounts import requests
 from extender_service.cluster.amounts.requests import (
     DEFAULT_CPU_MILLI,
     DEFAULT_MEMORY_BYTES,
     HostPort,
     PodRequests,
-    counting,
     host_ports,
     host_ports_with_sidecars,
     node_allocatable,
     pod_requests,
+    request_rules,
     request_shape,
-    requests_and_ports,
     total_requests,
+    whole_amount,
 )
 from extender_service.config.rules import rules_of
 from extender_service.kube.parsing.quantities import QuantityError
-from extender_service.kube.types.core import Container, ContainerPort, Pod, PodResources, PodSpec, ResourceList
-from tests.support.memory import MIB, kept_bytes
-from tests.support.objects import make_container, watched
+from extender_service.kube.types.core import Container, ContainerPort, PodResources, PodSpec, ResourceList
+from tests.support.objects import make_container
 
 GI = 2**30
 
@@ -264,66 +264,53 @@ def test_host_ports_of_sidecars_count_where_that_is_the_rule() -> None:
     assert {port for _, _, port in host_ports_with_sidecars(spec)} == {80, 443}
 
 
-@pytest.mark.parametrize(
-    ("minor", "ports", "cpu_milli", "memory_bytes"),
-    [(31, {443}, 500, 200 << 20), (32, {443}, 600, 400 << 20), (33, {80, 443}, 600, 400 << 20)],
-)
-def test_what_sidecars_count_as_depends_on_the_release(
-    minor: int, ports: set[int], cpu_milli: int, memory_bytes: int
-) -> None:
-    sidecar = make_container(ports=[80], restart_policy="Always")
-    spec = PodSpec(containers=(make_container({"cpu": "500m"}, ports=[443]),), init_containers=(sidecar,))
-    requests, taken = requests_and_ports(spec, counting(rules_of(minor)))
-    assert {port for _, _, port in taken} == ports
-    assert (requests.nonzero_cpu_milli, requests.nonzero_memory_bytes) == (cpu_milli, memory_bytes)
-    assert requests.amounts == (("cpu", 500),)
-
-
 def test_host_ports_of_all_containers_count() -> None:
     spec = PodSpec(containers=(make_container(ports=[80]), make_container(ports=[80, 443])))
     assert host_ports(spec) == {("0.0.0.0", "TCP", 80), ("0.0.0.0", "TCP", 443)}
 
 
-@pytest.mark.parametrize("number_of_containers", [1, 100])
-def test_what_a_pod_takes_is_told_of_all_its_containers(number_of_containers: int) -> None:
-    containers = (make_container({"cpu": "10m"}, ports=[80]),) * number_of_containers
-    init_containers = (make_container({"memory": "1Gi"}, ports=[53]),)
-    spec = PodSpec(containers=containers, init_containers=init_containers, overhead={"cpu": "1"})
-    requests, ports = requests_and_ports(spec)
-    assert dict(requests.amounts) == {"cpu": 1000 + 10 * number_of_containers, "memory": 1 << 30}
-    assert ports == {("0.0.0.0", "TCP", 80)}
+def pod_with(cpu: str | None, *containers: Container, level: ResourceList, **spec: Any) -> PodSpec:
+    main = make_container({} if cpu is None else {"cpu": cpu})
+    return PodSpec(containers=(main, *containers), resources=PodResources(requests=level), **spec)
 
 
-def test_of_pods_that_request_much_nothing_is_kept() -> None:
-    def come_and_go() -> None:
-        for pod in range(10):
-            requests = {f"example.com/resource-{pod}-{number}": str(1000 + number) for number in range(95)}
-            spec = PodSpec(containers=tuple(make_container(dict(requests)) for _ in range(380)))
-            assert len(requests_and_ports(spec)[0].amounts) == 95
-            assert len(total_requests(request_shape(spec), fill_missing=True)) == 97
+@pytest.mark.parametrize(
+    ("minor", "amount"), [(33, {"cpu": 1100, "x.io/gpu": 1}), (34, {"cpu": 2600, "memory": GI, "x.io/gpu": 1})]
+)
+def test_requests_of_the_pod_as_a_whole_replace_the_sum_since_1_34(minor: int, amount: dict[str, int]) -> None:
+    level: ResourceList = {"cpu": "2500m", "memory": "1Gi", "x.io/gpu": "5"}
+    spec = pod_with("1", make_container({"x.io/gpu": "1"}), level=level, overhead={"cpu": "100m"})
+    found = pod_requests(request_shape(spec, request_rules(rules_of(minor))))
+    assert dict(found.amounts) == amount
 
-    assert kept_bytes(come_and_go) < MIB
 
-
-def test_a_running_pod_with_resources_of_its_own_counts_as_its_containers_request_and_that_is_logged_once(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("level", [{}, {"x.io/gpu": "5"}])
+def test_a_pod_that_asks_as_a_whole_for_nothing_that_may_be_asked_so_counts_by_its_containers(
+    level: ResourceList,
 ) -> None:
-    monkeypatch.setattr(requests, "_logged", set())
-    for cpu in ("3", "4"):
-        spec = PodSpec(containers=(make_container({"cpu": "1"}),), resources=PodResources(requests={"cpu": cpu}))
-        for pod in (Pod(spec=spec), watched(Pod(spec=spec))):
-            taken, _ = requests_and_ports(pod.spec)
-            assert dict(taken.amounts) == {"cpu": 1000}
-    assert [record.getMessage() for record in caplog.records] == [
-        "pods have spec.resources, which is not supported yet: they count as their containers request"
-    ]
+    assert request_shape(pod_with("1", level=level), request_rules(rules_of(34))).pod_level is None
 
 
-@pytest.mark.parametrize("resources", [None, PodResources()])
-def test_nothing_is_logged_of_pods_whose_containers_request_alone(
-    resources: PodResources | None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("minor", "level", "cpu", "memory"),
+    [
+        (31, {}, 200, 3 * 200 << 20),
+        (32, {}, 300, 3 * 200 << 20),
+        (34, {"cpu": "50m"}, 50, 3 * 200 << 20),
+        (34, {"cpu": "50m", "memory": "1Mi"}, 50, 1 << 20),
+        (34, {"memory": "1Mi"}, 100, 1 << 20),
+    ],
+)
+def test_what_is_missing_is_filled_in_for_scoring_of_nodes(
+    minor: int, level: ResourceList, cpu: int, memory: int
 ) -> None:
-    monkeypatch.setattr(requests, "_logged", set())
-    spec = PodSpec(containers=(make_container({"cpu": "1"}),), resources=resources)
-    requests_and_ports(watched(Pod(spec=spec)).spec)
-    assert caplog.records == []
+    """Of sidecars only since 1.32; of a pod with requests as a whole only what neither it nor a container requests."""
+    spec = pod_with("100m", make_container(), level=level, init_containers=(sidecar(),))
+    found = pod_requests(request_shape(spec, request_rules(rules_of(minor))))
+    expected_memory = memory if minor > 31 else 2 * 200 << 20
+    assert (found.nonzero_cpu_milli, found.nonzero_memory_bytes) == (cpu, expected_memory)
+
+
+def test_nodes_are_not_scored_by_requests_of_the_pod_as_a_whole() -> None:
+    shape = request_shape(pod_with("100m", level={"cpu": "2", "memory": "1Gi"}), request_rules(rules_of(37)))
+    assert whole_amount("cpu", total_requests(shape, fill_missing=True)["cpu"]) == 100
