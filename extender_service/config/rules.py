@@ -75,6 +75,9 @@ class Rules:
     # Of what is requested, allocated and actual, each is summed over the containers, and the largest sum counts.
     reports_summed_apart: bool = _since(37)
 
+    # ImageLocality counts images that are mounted as volumes as those of containers (KEP-4639).
+    image_volumes: bool = _since(36)
+
     # Pods with scheduling gates count on the node that they are nominated for (KEP-5278).
     gated_nominees: bool = _since(37)
 

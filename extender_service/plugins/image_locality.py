@@ -1,7 +1,7 @@
 """ImageLocality: a pod starts sooner where its images are already."""
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,13 +9,14 @@ from numpy.typing import NDArray
 from extender_service.cluster.nodes.images import Image
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.handle import Handle
 from extender_service.framework.interface import MAX_NODE_SCORE, Score
 from extender_service.kube.types.core import Pod
 
 _MEBIBYTE = 1024 * 1024
-# Below the first sum of sizes a node scores 0. Above the second, per container, it scores 100.
+# Below the first sum of sizes a node scores 0. Above the second, per image, it scores 100.
 _MIN_BYTES = 23 * _MEBIBYTE
-_MAX_BYTES_PER_CONTAINER = 1000 * _MEBIBYTE
+_MAX_BYTES_PER_IMAGE = 1000 * _MEBIBYTE
 _TOO_MANY_BYTES = 2**63
 
 
@@ -26,9 +27,15 @@ class ImageLocality(Score):
     name: ClassVar[str] = "ImageLocality"
     treats_alike: ClassVar[bool] = True
 
+    def __init__(self, args: Any, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._counts_volumes = handle.rules.image_volumes
+
     def score(self, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
         """Add up sizes, between the least that matters (0 points) and the most (100)."""
         wanted = tuple([container.image for container in (*pod.spec.init_containers, *pod.spec.containers)])
+        if self._counts_volumes and pod.spec.volumes:
+            wanted += tuple([volume.image.reference for volume in pod.spec.volumes if volume.image is not None])
         scaled = nodes.everywhere().remembered(_scaled, wanted)
         return nodes.kept_by_facts(_scores, scaled, len(wanted)) if scaled else np.zeros(len(nodes), np.int64)
 
@@ -39,13 +46,13 @@ def _scaled(nodes: NodeView, wanted: Sequence[str]) -> tuple[tuple[str, int], ..
     return tuple([(image.name, _scaled_bytes(image, nodes.cluster_size)) for image in images if image is not None])
 
 
-def _scores(nodes: NodeView, scaled: Sequence[tuple[str, int]], containers: int) -> NDArray[np.int64]:
+def _scores(nodes: NodeView, scaled: Sequence[tuple[str, int]], images: int) -> NDArray[np.int64]:
     present = np.zeros(len(nodes), np.int64)
     for name, size_bytes in scaled:
         image = nodes.image(name)
         if image is not None:
             present += nodes.has_image(image) * size_bytes
-    most = _MAX_BYTES_PER_CONTAINER * containers
+    most = _MAX_BYTES_PER_IMAGE * images
     scores: NDArray[np.int64] = (
         MAX_NODE_SCORE * (np.clip(present, _MIN_BYTES, most) - _MIN_BYTES) // (most - _MIN_BYTES)
     )

@@ -1,24 +1,42 @@
 """NodeDeclaredFeatures: a pod goes only where the kubelet has the features that it needs.
 
-The fields of a pod that need a feature are not judged yet. For all other pods, this plugin is in each decision what
-kube-scheduler's is.
+A kubelet declares features of its own release that older ones do not have (status.declaredFeatures). Which of them a
+pod needs follows from its spec (k8s.io/component-helpers/nodedeclaredfeatures).
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.config.rules import Rules
+from extender_service.framework.cluster_event import NODE, ActionType, ClusterEvent, QueueingHint
 from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.handle import Handle
 from extender_service.framework.interface import Filter, PreFilter
-from extender_service.framework.status import SKIP, Rejections, Status
-from extender_service.kube.types.core import Pod
+from extender_service.framework.status import SKIP, Rejections, Status, unresolvable
+from extender_service.kube.types.core import Node, Pod, PodSpec
+from extender_service.plugins.shared.event_objects import only_new
+
+LACKS_FEATURES = unresolvable("node(s) didn't match Pod's required features")
+
+RESTART_ALL = "RestartAllContainersOnContainerExits"
+USER_NAMESPACE_ON_HOST_NETWORK = "UserNamespacesHostNetworkSupport"
+
+_NEEDED = "PreFilterNodeDeclaredFeatures"
 
 
 class NodeDeclaredFeatures(PreFilter, Filter):
-    """Has nothing to say about pods that need no feature."""
+    """Rejects nodes whose kubelet does not declare what the pod needs."""
 
     name: ClassVar[str] = "NodeDeclaredFeatures"
     treats_alike: ClassVar[bool] = True
+    retry_on = (ClusterEvent(NODE, ActionType.ADD | ActionType.UPDATE),)
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._is_on = handle.rules.declared_features
 
     @classmethod
     def points_in(cls, rules: Rules) -> set[str]:
@@ -26,9 +44,44 @@ class NodeDeclaredFeatures(PreFilter, Filter):
         return {"preFilter", "filter"} if rules.declared_features else set()
 
     def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:
-        """Skip Filter."""
-        return SKIP
+        """Store the features that the pod needs; skip Filter if there are none."""
+        needed = needed_features(pod.spec) if self._is_on else frozenset()
+        if not needed:
+            return SKIP
+        state[_NEEDED] = needed
+        return None
 
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
-        """Reject no node."""
-        return None
+        """Reject nodes that lack one."""
+        if not self._is_on:
+            return None
+        needed = state.read(_NEEDED, "error reading")
+        lacking = nodes.kept_by_facts(_lacking, needed)
+        return Rejections.where(lacking, LACKS_FEATURES) if lacking.any() else None
+
+    def queueing_hint(self, event: ClusterEvent, pod: Pod, old: object, new: object) -> QueueingHint:
+        """Queue for a node that is new, or whose declared features have changed."""
+        node = only_new(Node, old, new)
+        before = old.status.declared_features if isinstance(old, Node) else None
+        return QueueingHint.queue_if(before != node.status.declared_features)
+
+
+def needed_features(spec: PodSpec) -> frozenset[str]:
+    """Return the features without which a kubelet cannot run the pod as asked."""
+    needed = set()
+    if any(
+        rule.action == "RestartAllContainers"
+        for container in (*spec.containers, *spec.init_containers)
+        for rule in container.restart_policy_rules
+    ):
+        needed.add(RESTART_ALL)
+    if spec.host_network and spec.host_users is False:
+        needed.add(USER_NAMESPACE_ON_HOST_NETWORK)
+    return frozenset(needed)
+
+
+def _lacking(nodes: NodeView, needed: frozenset[str]) -> NDArray[np.bool_]:
+    # Node by node: few pods need a feature, and only nodes that changed since the last such pod are asked.
+    return np.array(
+        [node is None or not needed.issubset(node.status.declared_features) for node in nodes.objects], bool
+    )

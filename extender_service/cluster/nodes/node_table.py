@@ -331,4 +331,5 @@ def _same_facts(old: Node, new: Node) -> bool:
         and old.status.allocatable == new.status.allocatable
         and old.metadata.labels == new.metadata.labels
         and old.metadata.annotations == new.metadata.annotations
+        and old.status.declared_features == new.status.declared_features
     )

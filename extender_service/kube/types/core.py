@@ -176,14 +176,21 @@ class PodResourceClaim(Object):
     name: str = ""
 
 
+class ContainerRestartRule(Object):
+    """v1.ContainerRestartRule."""
+
+    action: str = ""
+
+
 class Container(Object):
     """v1.Container."""
 
-    name: str = ""
     image: str = ""
     ports: tuple[ContainerPort, ...] = ()
     resources: ResourceRequirements = ResourceRequirements()
     restart_policy: str = ""
+    restart_policy_rules: tuple[ContainerRestartRule, ...] = ()
+    name: str = ""
 
 
 class GCEPersistentDisk(Object):
@@ -233,6 +240,12 @@ class Source(Object):
     """A volume source; scheduling only reads whether it is set."""
 
 
+class ImageSource(Object):
+    """v1.ImageVolumeSource."""
+
+    reference: str = ""
+
+
 class PersistentVolumeClaimSource(Object):
     """v1.PersistentVolumeClaimVolumeSource."""
 
@@ -259,6 +272,7 @@ class Volume(InTreeSources):
     rbd: RBD | None = None
     persistent_volume_claim: PersistentVolumeClaimSource | None = None
     ephemeral: Source | None = None
+    image: ImageSource | None = None
 
 
 class TopologySpreadConstraint(Object):
@@ -298,6 +312,8 @@ class PodSpec(Object):
     topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
     resources: PodResources | None = None
     resource_claims: tuple[PodResourceClaim, ...] = ()
+    host_network: bool = False
+    host_users: bool | None = None
 
 
 class PodCondition(Object):
@@ -370,6 +386,7 @@ class NodeStatus(Object):
     allocatable: ResourceList = {}
     images: tuple[ContainerImage, ...] = ()
     conditions: tuple[NodeCondition, ...] = ()
+    declared_features: tuple[str, ...] = ()
 
 
 class Node(Object):

@@ -1,8 +1,19 @@
 import pytest
 
 from extender_service.cluster.state.cluster import Cluster
+from extender_service.config.rules import rules_of
 from extender_service.framework.cycle_state import CycleState
-from extender_service.kube.types.core import Container, ContainerImage, Node, NodeStatus, ObjectMeta, Pod, PodSpec
+from extender_service.kube.types.core import (
+    Container,
+    ContainerImage,
+    ImageSource,
+    Node,
+    NodeStatus,
+    ObjectMeta,
+    Pod,
+    PodSpec,
+    Volume,
+)
 from extender_service.plugins.image_locality import ImageLocality, normalized
 from tests.support.volume_worlds import handle_of, storage_cluster
 
@@ -18,8 +29,8 @@ def node(name: str, *images: tuple[str, int]) -> Node:
 
 def scores(cluster: Cluster, *images: str, init: tuple[str, ...] = ()) -> list[int]:
     spec = PodSpec(
-        containers=tuple(Container(image) for image in images),
-        init_containers=tuple(Container(image) for image in init),
+        containers=tuple(Container(image=image) for image in images),
+        init_containers=tuple(Container(image=image) for image in init),
     )
     pod = Pod(ObjectMeta(name="p"), spec)
     found: list[int] = ImageLocality(None, handle_of(cluster)).score(CycleState(pod), pod, cluster.view(None)).tolist()
@@ -43,6 +54,16 @@ def test_an_init_container_counts_as_much() -> None:
     cluster = storage_cluster([node("a", ("web:1", 500))])
     assert scores(cluster, "web:1") == [48]
     assert scores(cluster, init=("web:1",)) == [48]
+
+
+@pytest.mark.parametrize(("minor", "expected"), [(35, [48]), (36, [74])])
+def test_an_image_that_is_mounted_as_a_volume_counts_as_much_since_1_36(minor: int, expected: list[int]) -> None:
+    cluster = Cluster(rules_of(minor))
+    cluster.apply_node(node("a", ("web:1", 500), ("models:latest", 1000)))
+    volumes = (Volume(image=ImageSource("models")), Volume(name="other"))
+    pod = Pod(ObjectMeta(name="p"), PodSpec(containers=(Container(image="web:1"),), volumes=volumes))
+    plugin = ImageLocality(None, handle_of(cluster))
+    assert plugin.score(CycleState(pod), pod, cluster.view(None)).tolist() == expected
 
 
 def test_too_little_to_matter_and_more_than_enough() -> None:

@@ -1,18 +1,92 @@
+import pytest
+from msgspec import structs
+
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.config.defaulting import default_plugins
 from extender_service.config.rules import rules_of
+from extender_service.framework.cluster_event import NODE, ActionType, ClusterEvent, QueueingHint
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.status import SKIP
-from extender_service.kube.types.core import Pod
-from extender_service.plugins.node_declared_features import NodeDeclaredFeatures
+from extender_service.kube.types.core import Container, ContainerRestartRule, Node, NodeStatus, ObjectMeta, Pod, PodSpec
+from extender_service.plugins.node_declared_features import (
+    RESTART_ALL,
+    USER_NAMESPACE_ON_HOST_NETWORK,
+    NodeDeclaredFeatures,
+    needed_features,
+)
 from tests.support.stub_plugins import make_handle
+
+RESTARTS = Container(
+    restart_policy_rules=(ContainerRestartRule("Restart"), ContainerRestartRule("RestartAllContainers"))
+)
+
+
+def node(name: str, *features: str) -> Node:
+    return Node(ObjectMeta(name=name), status=NodeStatus(declared_features=features))
+
+
+def rejected(cluster: Cluster, spec: PodSpec) -> list[str]:
+    plugin, pod = NodeDeclaredFeatures(None, make_handle(cluster)), Pod(spec=spec)
+    state = CycleState(pod)
+    assert plugin.pre_filter(state, pod) is None
+    view = cluster.view(None)
+    rejections = plugin.filter(state, pod, view)
+    if rejections is None:
+        return []
+    status = rejections.status_of(max(rejections.keys.tolist()))
+    assert (status.code.label, status.reasons) == (
+        "UnschedulableAndUnresolvable",
+        ("node(s) didn't match Pod's required features",),
+    )
+    return [name for name, key in zip(view.names, rejections.keys.tolist(), strict=True) if key]
+
+
+@pytest.mark.parametrize(
+    ("spec", "needed"),
+    [
+        (PodSpec(containers=(RESTARTS,)), {RESTART_ALL}),
+        (PodSpec(init_containers=(RESTARTS,)), {RESTART_ALL}),
+        (PodSpec(host_network=True, host_users=False), {USER_NAMESPACE_ON_HOST_NETWORK}),
+        (PodSpec(host_network=True), set()),
+        (PodSpec(host_users=False), set()),
+        (PodSpec(containers=(Container(restart_policy_rules=(ContainerRestartRule("Restart"),)),)), set()),
+    ],
+)
+def test_what_a_pod_needs_follows_from_its_spec(spec: PodSpec, needed: set[str]) -> None:
+    assert needed_features(spec) == needed
+
+
+def test_nodes_that_lack_one_feature_are_rejected_until_they_declare_it() -> None:
+    cluster = Cluster(rules_of(36))
+    for each in (node("none"), node("other", "Other"), node("one", RESTART_ALL)):
+        cluster.apply_node(each)
+    cluster.apply_node(node("both", USER_NAMESPACE_ON_HOST_NETWORK, RESTART_ALL))
+    spec = PodSpec(containers=(RESTARTS,))
+    assert rejected(cluster, spec) == ["none", "other"]
+    assert rejected(cluster, structs.replace(spec, host_network=True, host_users=False)) == ["none", "other", "one"]
+    cluster.apply_node(node("none", RESTART_ALL))
+    assert rejected(cluster, spec) == ["other"]
 
 
 def test_it_has_nothing_to_say_about_pods_that_need_no_feature() -> None:
-    cluster = Cluster(rules_of(37))
-    plugin = NodeDeclaredFeatures(None, make_handle(cluster))
+    plugin = NodeDeclaredFeatures(None, make_handle(Cluster(rules_of(37))))
     assert plugin.pre_filter(CycleState(Pod()), Pod()) == SKIP
-    assert plugin.filter(CycleState(Pod()), Pod(), cluster.view(None)) is None
+
+
+def test_it_has_nothing_to_say_where_the_release_does_not_have_it() -> None:
+    cluster, pod = Cluster(rules_of(35)), Pod(spec=PodSpec(containers=(RESTARTS,)))
+    plugin = NodeDeclaredFeatures(None, make_handle(cluster))
+    assert plugin.pre_filter(CycleState(pod), pod) == SKIP
+    assert plugin.filter(CycleState(pod), pod, cluster.view(None)) is None
+
+
+def test_a_pod_is_tried_again_for_a_new_node_or_other_features() -> None:
+    plugin = NodeDeclaredFeatures(None, make_handle(Cluster(rules_of(37))))
+    updated = ClusterEvent(NODE, ActionType.UPDATE)
+    hints = [
+        plugin.queueing_hint(updated, Pod(), old, node("a", "Other")) for old in (None, node("a"), node("a", "Other"))
+    ]
+    assert hints == [QueueingHint.QUEUE, QueueingHint.QUEUE, QueueingHint.SKIP]
 
 
 def test_it_runs_last_from_1_36_on_or_with_its_gate() -> None:
