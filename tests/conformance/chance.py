@@ -4,6 +4,7 @@ counted apart."""
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import msgspec
@@ -55,8 +56,10 @@ def _some_are_alike(pods: Sequence[Item]) -> bool:
 
 
 def _victims_that_have_not_started(case: Case) -> bool:
+    now = datetime.now(UTC).isoformat()
     for pods in _pods_by_node(case):
-        waiting = Counter(_priority(pod) for pod in pods if not pod.get("status", {}).get("startTime"))
+        # As texts, times of this form are in their order.
+        waiting = Counter(_priority(pod) for pod in pods if (pod.get("status", {}).get("startTime") or now) >= now)
         if max(waiting.values(), default=0) > 1:
             return True
     return False
@@ -121,8 +124,8 @@ LEFT_TO_CHANCE = [
         _many_victims_of_which_some_are_alike,
     ),
     Chance(
-        "of victims of the same priority that have not started, each counts as started when it is compared "
-        "(GetPodStartTime in pkg/scheduler/util/utils.go)",
+        "of victims of the same priority that have not started, each counts as started when it is compared, before one "
+        "that starts in the future (GetPodStartTime in pkg/scheduler/util/utils.go)",
         r"preempt\.",
         _victims_that_have_not_started,
     ),

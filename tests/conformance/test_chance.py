@@ -45,6 +45,14 @@ def test_else_their_order_is_defined(pods: tuple[dict[str, Any], ...]) -> None:
     assert chance.reasons(case(*pods), [ORDER], rules_of(31)) == []
 
 
+@pytest.mark.parametrize("start", [None, "2999-01-01T00:00:00Z"], ids=["not started", "in the future"])
+def test_a_victim_that_has_not_started_counts_as_started_now(start: str | None) -> None:
+    [reason] = chance.reasons(case(victim(None), victim(start)), [ORDER], rules_of(31))
+    assert "counts as started when it is compared" in reason
+    assert chance.reasons(case(victim(None), victim(start, priority=1)), [ORDER], rules_of(31)) == []
+    assert chance.reasons(case(victim(None), DISTINCT[0]), [ORDER], rules_of(31)) == []
+
+
 def test_chance_explains_all_differences_of_a_case_or_none() -> None:
     total = "total.a: ours 1, reference 2"
     assert chance.reasons(case(*DISTINCT, DISTINCT[0]), [ORDER, total], rules_of(31)) == []

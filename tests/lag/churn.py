@@ -41,8 +41,11 @@ _PAUSE_SECONDS = 0.05
 _SECONDS_PER_LAG = 15.0
 # A victim takes this long to end.
 _ENDING_SECONDS = 2.0
-# What fits has a node so long after the last change: twice the backoff, the lag, and some retries.
+# Nothing has changed for so long: twice the backoff, the lag, and some retries.
 _QUIET_SECONDS = 20.0
+# After a restart, kube-scheduler's own informers may come back as late as that.
+_INFORMERS_SECONDS = 100.0
+_MOST_SETTLING_SECONDS = 300.0
 # A kube-scheduler has placed by then what fits.
 _STOCK_SECONDS = 20.0
 
@@ -176,10 +179,7 @@ def run(
                 restart_at = time.monotonic() + chance.uniform(30, 90)
             churn.step()
             time.sleep(_PAUSE_SECONDS)
-        quiet_at = time.monotonic() + _QUIET_SECONDS
-        while time.monotonic() < quiet_at:
-            churn.end_victims()
-            time.sleep(0.5)
+        _settle(api, churn)
         outcome.complaints += _slow_calls(service)
         outcome.filter_calls = int(service.metric("extender_service_request_duration_seconds_count", verb="filter"))
         outcome.complaints += _logged(service)
@@ -189,6 +189,24 @@ def run(
     outcome.complaints += _conflicts(api)
     outcome.complaints += _placed_by_stock(control_plane, left)
     return outcome
+
+
+def _settle(api: API, churn: Churn) -> None:
+    """Wait until kube-scheduler has seen all that happened, and nothing happens any more."""
+    began = changed = time.monotonic()
+    before: set[tuple[str, str, bool]] = set()
+    while (now := time.monotonic()) < began + _MOST_SETTLING_SECONDS:
+        churn.end_victims()
+        pods = api.list_all("Pod")
+        state = {
+            (each["metadata"]["uid"], each["spec"].get("nodeName", ""), "deletionTimestamp" in each["metadata"])
+            for each in pods
+        }
+        if state != before:
+            before, changed = state, now
+        if now > began + _INFORMERS_SECONDS and now > changed + _QUIET_SECONDS:
+            return
+        time.sleep(0.5)
 
 
 def _restart(control_plane: ControlPlane, down_seconds: float) -> None:
