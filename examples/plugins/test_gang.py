@@ -97,7 +97,7 @@ def test_when_time_runs_out_for_one_all_that_wait_lose_their_places(trial: Trial
         await way.send(pod("1", "ring", "3"), "a")
         plugin.args = GangArgs()
         await way.send(pod("2", "ring", "3"), "b")
-        assert "timeout after waiting 0.05s at plugin Gang" in await way.end_of("1")
+        assert "timeout after waiting 50ms at plugin Gang" in await way.end_of("1")
         assert "pod 1 of its gang lost its place" in await way.end_of("2")
         assert not len(trial.cluster.placements)
 
