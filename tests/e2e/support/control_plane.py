@@ -22,6 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import httpx
 import trustme
 import yaml
 
@@ -29,6 +30,8 @@ from tests.e2e.support import kubeconfigs
 from tests.e2e.support.api import API
 from tests.e2e.support.processes import Process
 from tests.e2e.support.waiting import wait_until
+
+_ETCD_LISTENS = "serving client traffic"
 
 
 class ControlPlane:
@@ -41,14 +44,22 @@ class ControlPlane:
     - `etcd`, `api_server`: their processes, with `log`, `kill()` and `stop()`. Stopping an API server that has watchers
       takes it about 10 s, in which it drains them.
 
-    The API server gets `api_server_options` besides its usual ones. It is a context manager, which starts and stops it.
-    Logs stay in `directory`.
+    The API server gets `api_server_options` besides its usual ones, and etcd `etcd_options`. It is a context manager,
+    which starts and stops it. Logs stay in `directory`.
     """
 
-    def __init__(self, binary: Path, directory: Path, *, api_server_options: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        binary: Path,
+        directory: Path,
+        *,
+        api_server_options: Sequence[str] = (),
+        etcd_options: Sequence[str] = (),
+    ) -> None:
         self.directory = directory
         self._binary = binary
         self._more_api_server_options = api_server_options
+        self._more_etcd_options = etcd_options
         self._etcd_data = directory / "etcd"
         self.authority = trustme.CA()
         self._processes: list[Process] = []
@@ -112,6 +123,22 @@ class ControlPlane:
         shutil.copytree(saved, self._etcd_data)
         self._start_etcd()
         self.start_api_server()
+
+    def lift_etcd_quota(self) -> None:
+        """Start etcd again without its own options, such as a quota, and end its alarm that there is no space."""
+        self._more_etcd_options = ()
+        self.etcd.kill()
+        starts = self.etcd.log.read_text().count(_ETCD_LISTENS)
+        self._start_etcd()
+        wait_until(lambda: self.etcd.log.read_text().count(_ETCD_LISTENS) > starts, "etcd to listen")
+        with httpx.Client(transport=httpx.HTTPTransport(uds=f"{self.directory}/etcd.sock"), trust_env=False) as etcd:
+
+            def alarm(action: Mapping[str, str]) -> list[dict[str, str]]:
+                answer = etcd.post("http://etcd/v3/maintenance/alarm", json=action).raise_for_status().json()
+                return list(answer.get("alarms", []))
+
+            for raised in alarm({"action": "GET"}):
+                alarm({"action": "DEACTIVATE", **raised})
 
     def start_scheduler(
         self, configuration: Mapping[str, Any] | str, kubeconfig: Path | None = None, *, verbosity: int = 4
@@ -192,6 +219,7 @@ class ControlPlane:
             "--advertise-client-urls=http://localhost:2379",  # required, and not read by anyone in a cluster of one
             "--heartbeat-interval=10",  # milliseconds: it elects itself without the usual second's wait
             "--election-timeout=100",
+            *self._more_etcd_options,
         )
 
     def _api_server_options(self, port: int) -> list[str]:
