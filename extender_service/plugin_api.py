@@ -12,7 +12,8 @@ version. So do the public attributes and methods of its class. The service alone
 constructors may change. Of these classes only what is listed here is stable:
 
 - Of `Handle`: `handle.cluster`, `.waiting_pods`, and `.pods` with `pods.get_pod` and `pods.bind_pod`. You can iterate
-  over `waiting_pods`, and `waiting_pods.get(uid)` finds one pod. `handle.clock()` returns seconds that only grow, and
+  over `waiting_pods`, and `waiting_pods.get(uid)` finds one pod. `handle.activate(pods)` has pods tried at once that
+  wait in the queue of `schedule`. `handle.clock()` returns seconds that only grow, and
   `handle.random` is a Random of Python's module random; a test passes its own to Trial.
 - Of `Cluster`, which is `handle.cluster`:
     - `cluster.node_count` and `.node_names()`; `.view(None)` is a `NodeView` of all nodes

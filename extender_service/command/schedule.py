@@ -27,6 +27,7 @@ from extender_service.command.setup import Setup
 from extender_service.command.start_error import StartError
 from extender_service.config.dump import dump_config
 from extender_service.config.types import Extender
+from extender_service.framework.handle import Handle
 from extender_service.framework.profiles import Profiles
 from extender_service.framework.queueing_hints import queueing_hints
 from extender_service.framework.recording import Recorder
@@ -303,7 +304,8 @@ def _scheduler(
     recorder: Recorder,
     extenders: Extenders,
 ) -> tuple[SchedulingQueue, Scheduler, EventHandlers, Engine, PodResourceMetrics]:
-    by_name = setup.profiles(cluster, api_server)
+    handle = Handle(cluster, api_server)
+    by_name = setup.profiles(handle)
     for profile in by_name.values():
         profile.recorder = recorder
     profiles = Profiles(by_name)
@@ -326,6 +328,7 @@ def _scheduler(
         backoff=PodBackoff(setup.config.pod_initial_backoff_seconds, setup.config.pod_max_backoff_seconds),
         max_in_unschedulable_seconds=options.max_in_unschedulable_seconds,
     )
+    handle.activate_with(queue.activate)
     engine = Engine(
         cluster,
         profiles,

@@ -42,6 +42,7 @@ from extender_service.extender.overload.overload import Load
 from extender_service.extender.reporting.observer import CallObserver
 from extender_service.extender.service import ExtenderService
 from extender_service.extender.trust import Trust
+from extender_service.framework.handle import Handle
 from extender_service.framework.profiles import Profiles
 from extender_service.kube.api_resources import WATCHED_PODS
 from extender_service.kube.connection.client import MOST_REQUESTS, KubeClient
@@ -212,7 +213,7 @@ async def _serve_from(
 ) -> None:
     """Answer calls about the cluster of a source, until SIGTERM. Raises StartError."""
     trust = Trust(trust_check(source.watches, stale_limit_seconds=options.stale_limit_seconds), source.leadership)
-    profiles = Profiles(setup.profiles(cluster, source.api))
+    profiles = Profiles(setup.profiles(Handle(cluster, source.api)))
     engine = Engine(cluster, profiles, source.api, may_bind=trust.require_lead)
     record = discard if source.events is None else source.events.record
     extender = ExtenderService(

@@ -5,14 +5,13 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from extender_service.cluster.state.cluster import Cluster
 from extender_service.command.start_error import StartError
 from extender_service.config.loading import Change, default_config, load_config, unchanged
 from extender_service.config.problems import ConfigError
 from extender_service.config.rules import DEFAULT_RULES, Rules
 from extender_service.config.types import KubeSchedulerConfiguration
 from extender_service.framework.discovery import PluginLoadError, discover_plugins
-from extender_service.framework.handle import API, Handle
+from extender_service.framework.handle import Handle
 from extender_service.framework.profile import Profile
 from extender_service.framework.registry import Registry
 from extender_service.kube.connection.rate_limit import TokenBucket
@@ -77,10 +76,10 @@ class Setup:
         # 0, which only flags can set, stands for client-go's own defaults (client-go's rest/config.go).
         return TokenBucket(connection.qps or 5.0, connection.burst or 10)
 
-    def profiles(self, cluster: Cluster, api: API) -> dict[str, Profile]:
-        """Return the profiles by scheduler name. Their plugins write to `api`. Raises StartError."""
+    def profiles(self, handle: Handle) -> dict[str, Profile]:
+        """Return the profiles by scheduler name, whose plugins share the handle. Raises StartError."""
         try:
-            return self._registry.profiles(self.config, Handle(cluster, api))
+            return self._registry.profiles(self.config, handle)
         except ConfigError as error:
             raise self._refused(error) from error
 

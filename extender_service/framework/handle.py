@@ -1,6 +1,7 @@
 """What a plugin may use besides its arguments."""
 
 import time
+from collections.abc import Callable, Iterable
 from random import Random
 from typing import Protocol
 
@@ -58,3 +59,17 @@ class Handle:
         self.clock = clock
         self.random = random
         self.rules = cluster.rules
+        self._activate: Callable[[Iterable[Pod]], None] | None = None
+
+    def activate(self, pods: Iterable[Pod]) -> None:
+        """Have pods tried at once that back off or wait for an event; others stay as they are.
+
+        As an extender, the service has no queue, so this does nothing there. kube-scheduler v1.31.1 has PodsToActivate
+        in the CycleState for this, and activates them after the cycle; later releases have the same method.
+        """
+        if self._activate is not None:
+            self._activate(pods)
+
+    def activate_with(self, activate: Callable[[Iterable[Pod]], None]) -> None:
+        """Set what activates pods: the scheduler's queue."""
+        self._activate = activate

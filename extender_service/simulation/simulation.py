@@ -109,6 +109,7 @@ class Simulation:
             uses_hints=uses_hints,
             backoff=backoff,
         )
+        self._handle.activate_with(self._queue.activate)
         self._engine = Engine(self.cluster, profiles, self._api, nominated_for=nominations(self.cluster, self._queue))
         wanted = percentages(config)
         sampling = None if wanted is None else NodeSampling(NodeOrder(self.cluster.nodes), wanted)

@@ -10,10 +10,12 @@ from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.command.setup import Setup
 from extender_service.command.start_error import StartError
+from extender_service.framework.handle import Handle
 from tests.support.installed_package import install
 
 PLUGIN = """
 import pydantic
+from extender_service.framework.handle import Handle
 from extender_service.framework.interface import Filter
 
 class Args(pydantic.BaseModel):
@@ -42,9 +44,9 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     sys.modules.pop("limited_plugin", None)
 
 
-def empty() -> tuple[Cluster, ClusterFile]:
+def empty() -> Handle:
     cluster = Cluster()
-    return cluster, ClusterFile(cluster, [])
+    return Handle(cluster, ClusterFile(cluster, []))
 
 
 def config(tmp_path: Path, more: str = "") -> Path:
@@ -55,12 +57,12 @@ def config(tmp_path: Path, more: str = "") -> Path:
 
 def test_a_users_plugin_runs_with_its_declared_arguments(plugin: str, tmp_path: Path) -> None:
     more = "    pluginConfig: [{name: Limited, args: {limit: 7}}]\n"
-    profile = Setup(config(tmp_path, more), [plugin]).profiles(*empty())["default-scheduler"]
+    profile = Setup(config(tmp_path, more), [plugin]).profiles(empty())["default-scheduler"]
     assert [each.args.limit for each in profile.filter if each.name == "Limited"] == [7]
 
 
 def test_arguments_that_are_left_out_have_their_defaults(plugin: str, tmp_path: Path) -> None:
-    profile = Setup(config(tmp_path), [plugin]).profiles(*empty())["default-scheduler"]
+    profile = Setup(config(tmp_path), [plugin]).profiles(empty())["default-scheduler"]
     assert [each.args.limit for each in profile.filter if each.name == "Limited"] == [3]
 
 
@@ -107,7 +109,7 @@ def test_what_a_plugin_itself_finds_wrong_is_told_with_the_file(plugin: str, tmp
     module = tmp_path / "limited_plugin.py"
     module.write_text(f"{PLUGIN}    def __init__(self, args, handle): raise ValueError('no')\n")
     with pytest.raises(StartError, match=re.escape(f"--config: {tmp_path}/config.yaml: profile default-scheduler: ")):
-        Setup(config(tmp_path), [plugin]).profiles(*empty())
+        Setup(config(tmp_path), [plugin]).profiles(empty())
 
 
 def test_a_plugin_that_cannot_be_loaded_is_told() -> None:

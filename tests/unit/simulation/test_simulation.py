@@ -7,8 +7,9 @@ from extender_service.cluster.view.node_view import NodeView
 from extender_service.config.problems import ConfigError
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.guard import CycleError
-from extender_service.framework.interface import Filter, Permit, PreBind, PreEnqueue
-from extender_service.framework.status import Code, Rejections, Status, unresolvable
+from extender_service.framework.handle import Handle
+from extender_service.framework.interface import Filter, Permit, PreBind, PreEnqueue, PreFilter, Reserve
+from extender_service.framework.status import Code, Rejections, Status, unresolvable, unschedulable
 from extender_service.kube.parsing.manifests import ManifestError
 from extender_service.kube.types.core import Node, Pod, Taint, Toleration
 from extender_service.kube.types.workloads import Namespace
@@ -335,3 +336,35 @@ async def test_a_victim_that_is_deleted_by_another_at_that_moment_is_no_failure(
         await simulation.settle()
         assert [(outcome.name, outcome.node) for outcome in simulation.outcomes()] == [("high", "a")]
     assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
+class AfterTheFirst(PreFilter, Reserve):
+    """Rejects pods until the first one has a node, and then has them tried again, which no event does."""
+
+    name = "AfterTheFirst"
+    retry_on = ()
+
+    def __init__(self, args: object, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self.waiting: list[Pod] = []
+        self.has_begun = False
+
+    def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:
+        if self.has_begun or pod.metadata.name == "first":
+            return None
+        self.waiting.append(pod)
+        return unschedulable("the first pod has no node yet")
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        self.has_begun = True
+        self.handle.activate(self.waiting)
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        self.has_begun = False
+
+
+@in_event_loop
+async def test_a_plugin_has_pods_tried_at_once_that_no_event_would_wake() -> None:
+    others = [make_pod(name, {"cpu": "1"}, priority=10) for name in ("b", "c")]
+    found = await settled(Simulation([node("a", cpu="9"), *others, pod("first")], plugins=[AfterTheFirst]))
+    assert {outcome.name: outcome.node for outcome in found} == {"b": "a", "c": "a", "first": "a"}
