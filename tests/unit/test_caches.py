@@ -263,8 +263,9 @@ def test_hostile_keys_take_no_more_than_the_bound(name: str, way: int) -> None:
 
 
 # What these keep is as much as this program has: a model of each type, the page, a decoder of each struct, sets of the
-# plugins that are configured.
+# plugins that are configured, what pods request by the rules of a release.
 KEYED_BY_THE_PROGRAM = {
+    "cluster/amounts/requests.py",
     "config/known_gates.py",
     "config/strict_objects.py",
     "extender/docs_page.py",
