@@ -28,7 +28,7 @@ def wrong_status(answer: object) -> str | None:
     if not isinstance(code, Code):
         return f"a Status whose code is {_instead(code, 'a Code')}"
     reasons: object = answer.reasons
-    if not isinstance(reasons, tuple) or not all(isinstance(reason, str) for reason in reasons):
+    if not isinstance(reasons, tuple) or (reasons and not all(isinstance(reason, str) for reason in reasons)):
         return f"a Status whose reasons are {reasons!r}, not a tuple of texts"
     # In Go, plugins may return it instead of nil.
     return "Status(Code.SUCCESS): return None instead" if answer.code == Code.SUCCESS else None
