@@ -70,10 +70,15 @@ class LaggingScene:
         wait_until(lambda: self.pod(name)["status"].get("conditions"), f"{name} to be refused")
         time.sleep(_BACKOFF_SECONDS)
 
-    def seconds_until_bound(self, name: str, since: float) -> float:
-        """Return how long after `since` a pod was bound; infinity if it was not, until it makes no difference."""
+    def seconds_until_bound(self, name: str, since: float, refusals: list[str] | None = None) -> float:
+        """Return how long after `since` a pod was bound; infinity if it was not, until it makes no difference.
+
+        What kube-scheduler says meanwhile of why it found no node is added to `refusals`.
+        """
         until = since + self.setting.lag_seconds + _GIVE_UP_SECONDS
-        while not self.pod(name)["spec"].get("nodeName"):
+        while not (pod := self.pod(name))["spec"].get("nodeName"):
+            if refusals is not None:
+                refusals += [condition.get("message", "") for condition in pod["status"].get("conditions", ())]
             if time.monotonic() > until:
                 return float("inf")
             time.sleep(0.02)
