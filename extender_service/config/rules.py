@@ -109,7 +109,7 @@ class Rules:
     victims_by_importance: bool = _since(32)
 
     # A pod that is more than one budget allows does not count against the budgets after it.
-    first_violated_budget_counts: bool = _since(36)
+    first_violated_budget_counts: bool = _since(37)
 
     # Score.
 

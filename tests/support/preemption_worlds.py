@@ -7,6 +7,7 @@ from msgspec import structs
 from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.config.loading import default_config
+from extender_service.config.rules import DEFAULT_RULES, Rules
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
 from extender_service.framework.interface import FilterAgain
@@ -41,8 +42,10 @@ def budget(name: str, app: str, allowed: int, disrupted: Sequence[str] = ()) -> 
     )
 
 
-def preemption_cluster(pods: Sequence[Pod], budgets: Sequence[PodDisruptionBudget] = (), nodes: str = "abc") -> Cluster:
-    cluster = Cluster()
+def preemption_cluster(
+    pods: Sequence[Pod], budgets: Sequence[PodDisruptionBudget] = (), nodes: str = "abc", rules: Rules = DEFAULT_RULES
+) -> Cluster:
+    cluster = Cluster(rules)
     for name in nodes:
         cluster.apply_node(make_node(name, {"cpu": "4", "pods": "10"}))
     for pod in pods:
@@ -54,7 +57,8 @@ def preemption_cluster(pods: Sequence[Pod], budgets: Sequence[PodDisruptionBudge
 
 def judging(cluster: Cluster, pod: Pod) -> FilterAgain:
     handle = Handle(cluster, ClusterFile(cluster, []))
-    profile = Registry(IN_TREE).profiles(default_config(ARGS_TYPES), handle)["default-scheduler"]
-    state = CycleState(pod)
+    registry = Registry(IN_TREE, rules=cluster.rules)
+    profile = registry.profiles(default_config(ARGS_TYPES, cluster.rules), handle)["default-scheduler"]
+    state = CycleState(pod, rules=cluster.request_rules)
     run_pre_filter(profile, state, pod)
     return filter_again(profile, state, pod, cluster.nominated_for(pod, ["default-scheduler"]))

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.owners.disruption_budgets import violating
+from extender_service.cluster.pods.pod_table import PodTable
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.structures.ranks import order_by
 from extender_service.cluster.view.hypothetical import RowChanges
@@ -144,7 +145,7 @@ class _PotentialVictims:
         is_given[list(given)] = True
         on = nodes.positions_of_rows(pods.row[:used])
         slots = np.flatnonzero((on >= 0) & ((pods.priority[:used] < pod.spec.priority) | is_given))
-        slots = slots[order_by((pods.started[slots], -pods.priority[slots], on[slots]))]
+        slots = slots[_by_importance(pods, slots, on[slots])]
         violates = violating(
             cluster.workloads.disruption_budgets,
             pods,
@@ -152,12 +153,13 @@ class _PotentialVictims:
             on[slots],
             only_first=cluster.rules.first_violated_budget_counts,
         )
-        # The position of each by importance, if the victims are to be in that order and not in that of putting back.
-        self._by_importance: Positions | None = None
+        self._pods = pods
+        # Whether victims are to be sorted once more; of equal importance, those of a used up budget are first then.
+        self._is_sorted_again = False
         if violates.any():
             order = order_by((1 - violates, on[slots]))
             slots, violates = slots[order], violates[order]
-            self._by_importance = order if cluster.rules.victims_by_importance else None
+            self._is_sorted_again = cluster.rules.victims_by_importance
         self.slots: Positions = slots
         self.positions: Positions = on[slots]
         self.violating = violates
@@ -176,13 +178,18 @@ class _PotentialVictims:
     def candidates(self, nodes: NodeView, must_go: NDArray[np.bool_]) -> Candidates:
         """Return a candidate for each node with victims; `must_go` marks these."""
         victims = np.flatnonzero(must_go)
-        if self._by_importance is not None:
-            victims = victims[np.argsort(self._by_importance[victims])]
+        if self._is_sorted_again:
+            victims = victims[_by_importance(self._pods, self.slots[victims], self.positions[victims])]
         on = self.positions[victims]
         counts = np.bincount(on, minlength=len(nodes))
         violations = np.bincount(on[self.violating[victims]], minlength=len(nodes))
         found = np.flatnonzero(counts)
         return Candidates(nodes.names_at(found), self.slots[victims], counts[found], violations[found])
+
+
+def _by_importance(pods: PodTable, slots: Positions, on: Positions) -> Positions:
+    """Return the order of pods by node, and on a node by importance (MoreImportantPod); equal ones stay as they are."""
+    return order_by((pods.started[slots], -pods.priority[slots], on))
 
 
 def _as_framework_says(status: Status) -> Status:

@@ -46,17 +46,17 @@ class NodeResourcesBalancedAllocation(PreScore, Score):
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeView) -> Status | None:
         """Add up what the pod requests."""
-        state[_REQUESTS] = self._requests(state)
-        return SKIP if self._skips_best_effort and _is_best_effort(state[_REQUESTS]) else None
+        requests = scored_requests(state, self._resources, nonzero=False)
+        if self._skips_best_effort and _is_best_effort(requests):
+            return SKIP
+        state[_REQUESTS] = requests
+        return None
 
     def score(self, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
         """Score by the deviation."""
         if _REQUESTS not in state and self.pre_score(state, pod, nodes) is not None:
             return np.zeros(len(nodes), np.int64)
         return nodes.kept_by_room(self._score, weighed_pod(nodes, state[_REQUESTS], nonzero=False))
-
-    def _requests(self, state: CycleState) -> Requests:
-        return scored_requests(state, self._resources, nonzero=False)
 
 
 def _is_best_effort(requests: Requests) -> bool:

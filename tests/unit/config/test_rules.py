@@ -26,3 +26,8 @@ def test_each_gate_of_the_table_is_one_of_kube_schedulers() -> None:
 
 def test_the_release_is_shown() -> None:
     assert rules_of(34).release == "1.34"
+
+
+def test_budgets_count_otherwise_from_1_37_on() -> None:
+    # 1.36 has the new way for the victims of groups of pods only.
+    assert [rules_of(minor).first_violated_budget_counts for minor in (35, 36, 37)] == [False, False, True]

@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.view.hypothetical import RowChanges
 from extender_service.cluster.view.node_view import NodeView
+from extender_service.config.rules import rules_of
 from extender_service.framework.preemption.dry_run import DryRun, dry_run, fit_error
 from extender_service.framework.status import unschedulable
 from extender_service.framework.verdicts import Verdicts
@@ -29,30 +31,41 @@ def victims(cluster: Cluster, found: DryRun) -> dict[str, tuple[list[str], int]]
     }
 
 
+def over_budget(cluster: Cluster, slots: Sequence[int], budgets: Sequence[PodDisruptionBudget]) -> list[int]:
+    """The pods that violate a budget when they go one after the other."""
+    left = {item.metadata.name: item.status.disruptions_allowed for item in budgets}
+    violating = []
+    for slot in slots:
+        labels = cluster.pods.label_sets[int(cluster.pods.label_set[slot])].labels
+        over = False
+        for item in budgets:
+            assert item.spec.selector is not None
+            matches = item.spec.selector.match_labels.items() <= labels.items()
+            counts = not (over and cluster.rules.first_violated_budget_counts)
+            if counts and matches and cluster.pods[slot].name not in item.status.disrupted_pods:
+                left[item.metadata.name] -= 1
+                over |= left[item.metadata.name] < 0
+        if over:
+            violating.append(slot)
+    return violating
+
+
 def one_by_one(cluster: Cluster, pod: Pod, budgets: Sequence[PodDisruptionBudget]) -> dict[str, tuple[list[str], int]]:
     """The same, one node and one pod after the other."""
     found: dict[str, tuple[list[str], int]] = {}
     judge = judging(cluster, pod)
-    pods = cluster.pods
+    pods, rules = cluster.pods, cluster.rules
+
+    def importance(slot: int) -> tuple[int, int]:
+        return -int(pods.priority[slot]), int(pods.started[slot])
+
     for name in "abc":
         node = cluster.view(cluster.nodes.rows_named([name]))
         potential = [
             slot for slot in pods.on_row(cluster.nodes.row_of[name]) if pods.priority[slot] < pod.spec.priority
         ]
-        potential.sort(key=lambda slot: (-pods.priority[slot], pods.started[slot]))
-        left = {item.metadata.name: item.status.disruptions_allowed for item in budgets}
-        violating = []
-        for slot in potential:
-            labels = pods.label_sets[int(pods.label_set[slot])].labels
-            over = False
-            for item in budgets:
-                assert item.spec.selector is not None
-                matches = item.spec.selector.match_labels.items() <= labels.items()
-                if matches and pods[slot].name not in item.status.disrupted_pods:
-                    left[item.metadata.name] -= 1
-                    over |= left[item.metadata.name] < 0
-            if over:
-                violating.append(slot)
+        potential.sort(key=importance)
+        violating = over_budget(cluster, potential, budgets)
         log = [(slot, -1) for slot in potential]
 
         def fits(log: list[tuple[int, int]] = log, node: NodeView = node) -> bool:
@@ -67,6 +80,8 @@ def one_by_one(cluster: Cluster, pod: Pod, budgets: Sequence[PodDisruptionBudget
             if not fits():
                 log.append((slot, -1))
                 gone.append(slot)
+        if rules.victims_by_importance:
+            gone.sort(key=importance)
         if gone:
             found[name] = ([pods[slot].name for slot in gone], len(set(gone) & set(violating)))
     return found
@@ -88,19 +103,20 @@ protections = st.lists(
 )
 
 
-@given(worlds, protections, st.integers(1, 4), st.sampled_from([(), (80,), (80, 81)]))
+@given(worlds, protections, st.integers(1, 4), st.sampled_from([(), (80,), (80, 81)]), st.sampled_from([31, 36, 37]))
 def test_lockstep_finds_what_node_by_node_finds(
     drawn: list[tuple[str, int, int, str, tuple[int, ...]]],
     protected: list[tuple[str, int, list[str]]],
     cpu: int,
     ports: tuple[int, ...],
+    minor: int,
 ) -> None:
     pods = [
-        running(f"pod-{number}", node, priority=priority, cpu=amount, started=number * 7 % 12, app=app, ports=used)
+        running(f"pod-{number}", node, priority=priority, cpu=amount, started=number * 7 % 5, app=app, ports=used)
         for number, (node, priority, amount, app, used) in enumerate(drawn)
     ]
     budgets = [budget(f"budget-{n}", app, allowed, names) for n, (app, allowed, names) in enumerate(protected)]
-    cluster, pod = preemption_cluster(pods, budgets), preemptor(cpu, ports=ports)
+    cluster, pod = preemption_cluster(pods, budgets, rules=rules_of(minor)), preemptor(cpu, ports=ports)
     assert victims(cluster, tried(cluster, pod)) == one_by_one(cluster, pod, budgets)
 
 
@@ -128,6 +144,34 @@ def test_pods_that_a_budget_protects_are_spared_first() -> None:
     assert victims(cluster, tried(cluster, preemptor(4))) == {"a": (["protected", "plain"], 1)}
     cluster.workloads.apply(budget("web", "web", 0, ["protected"]))
     assert victims(cluster, tried(cluster, preemptor(4))) == {"a": (["plain", "protected"], 0)}
+
+
+@pytest.mark.parametrize(
+    ("minor", "expected"),
+    [
+        (31, ["protected", "late", "early", "low"]),
+        (32, ["early", "protected", "late", "low"]),
+    ],
+)
+def test_victims_are_in_the_order_of_importance_later(minor: int, expected: list[str]) -> None:
+    pods = [
+        running("early", "a", priority=2, cpu=1, started=1, app="db"),
+        running("late", "a", priority=1, cpu=1, started=2, app="web"),
+        running("low", "a", priority=0, cpu=1, started=3, app="db"),
+        running("protected", "a", priority=1, cpu=1, started=1, app="web"),
+    ]
+    cluster = preemption_cluster(pods, [budget("web", "web", 0)], rules=rules_of(minor))
+    assert victims(cluster, tried(cluster, preemptor(4))) == {"a": (expected, 2)}
+
+
+@pytest.mark.parametrize("minor", [31, 32])
+def test_of_equal_importance_pods_of_a_used_up_budget_stay_first(minor: int) -> None:
+    pods = [
+        running("first", "a", priority=1, cpu=2, started=1, app="db"),
+        running("protected", "a", priority=1, cpu=2, started=1, app="web"),
+    ]
+    cluster = preemption_cluster(pods, [budget("web", "web", 0)], rules=rules_of(minor))
+    assert victims(cluster, tried(cluster, preemptor(4))) == {"a": (["protected", "first"], 1)}
 
 
 def test_given_victims_go_in_any_case() -> None:

@@ -4,7 +4,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from extender_service.cluster.sources.cluster_file import ClusterFile
+from extender_service.cluster.state.cluster import Cluster
+from extender_service.config.rules import rules_of
 from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.handle import Handle
 from extender_service.plugins.node_resources.args import NodeResourcesBalancedAllocationArgs, ResourceSpec
 from extender_service.plugins.node_resources.balanced_allocation import NodeResourcesBalancedAllocation
 from tests.support.go_integers import wrapped
@@ -89,3 +93,15 @@ def test_nodes_that_offer_more_than_int64_holds_score_as_in_go(offers: Amounts, 
     node = PlainNode("a", allocatable={name: wrapped(amount) for name, amount in offers.items()})
     found = plugin.score(CycleState(pod), pod, world.handle.cluster.view(None)).tolist()
     assert found == [score(node, wanted, list(offers))] == [expected]
+
+
+@pytest.mark.parametrize(("minor", "expected"), [(31, 50), (33, 0)])
+def test_without_pre_score_a_pod_without_requests_is_scored_the_same_each_time(minor: int, expected: int) -> None:
+    cluster = Cluster(rules_of(minor))
+    cluster.apply_node(PlainNode("a", allocatable={CPU: 1000, MEMORY: 1000}).to_node())
+    cluster.apply_pod(PlainPod("big", {CPU: 1000}).to_pod("a"))
+    args = NodeResourcesBalancedAllocationArgs(resources=(ResourceSpec(name=CPU), ResourceSpec(name=MEMORY)))
+    plugin = NodeResourcesBalancedAllocation(args, Handle(cluster, ClusterFile(cluster, [])))
+    pod = PlainPod("new", {}).to_pod()
+    state, view = CycleState(pod, rules=cluster.request_rules), cluster.view(None)
+    assert [plugin.score(state, pod, view).tolist() for _ in range(2)] == [[expected], [expected]]
