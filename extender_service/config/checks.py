@@ -42,7 +42,7 @@ def validate(config: KubeSchedulerConfiguration, rules: Rules) -> Iterator[Probl
     if config.pod_max_backoff_seconds < config.pod_initial_backoff_seconds:
         detail = "must be greater than or equal to PodInitialBackoffSeconds"
         yield invalid("podMaxBackoffSeconds", config.pod_max_backoff_seconds, detail)
-    yield from _check_extenders(config.extenders)
+    yield from _check_extenders(config.extenders, rules)
 
 
 def validate_made(config: KubeSchedulerConfiguration, rules: Rules) -> Iterator[Problem]:
@@ -130,7 +130,7 @@ def _check_percentage(percentage: int, path: str) -> Iterator[Problem]:
         yield out_of_range(path, percentage, f"[0-{_MOST_PERCENT}]")
 
 
-def _check_extenders(extenders: Sequence[Extender]) -> Iterator[Problem]:
+def _check_extenders(extenders: Sequence[Extender], rules: Rules) -> Iterator[Problem]:
     seen: set[str] = set()
     for index, extender in enumerate(extenders):
         path = f"extenders[{index}]"
@@ -138,7 +138,7 @@ def _check_extenders(extenders: Sequence[Extender]) -> Iterator[Problem]:
             yield invalid(f"{path}.weight", extender.weight, "must have a positive weight applied to it")
         for position, resource in enumerate(extender.managed_resources):
             here = f"{path}.managedResources[{position}].name"
-            yield from _check_extended_resource(resource.name, here)
+            yield from _check_extended_resource(resource.name, here, rules)
             if resource.name in seen:
                 yield invalid(here, resource.name, "duplicate extender managed resource name")
             seen.add(resource.name)
@@ -148,8 +148,8 @@ def _check_extenders(extenders: Sequence[Extender]) -> Iterator[Problem]:
         yield invalid("extenders", found, "only one extender can implement bind")
 
 
-def _check_extended_resource(name: str, path: str) -> Iterator[Problem]:
-    if faults := list(invalid_label_key(path, name)):
+def _check_extended_resource(name: str, path: str, rules: Rules) -> Iterator[Problem]:
+    if faults := list(invalid_label_key(path, name, rules.wording)):
         yield from faults
     elif not is_extended_resource(name):
         yield invalid(path, name, "is an invalid extended resource name")

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from extender_service.config.durations import Duration
-from extender_service.kube.parsing.label_syntax import label_key_faults, quoted
+from extender_service.kube.parsing.label_syntax import Wording, label_key_faults, quoted
 
 
 class Problem(NamedTuple):
@@ -43,9 +43,9 @@ def out_of_range(path: str, value: int, valid: str) -> Problem:
     return invalid(path, value, f"not in valid range {valid}")
 
 
-def invalid_label_key(path: str, key: str) -> Iterator[Problem]:
+def invalid_label_key(path: str, key: str, wording: Wording) -> Iterator[Problem]:
     """Yield what is wrong with a label key, or with a name of the same form; nothing for a valid one."""
-    return (invalid(path, key, fault) for fault in label_key_faults(key))
+    return (invalid(path, key, fault) for fault in label_key_faults(key, wording))
 
 
 def duplicate(path: str, value: object) -> Problem:

@@ -11,6 +11,7 @@ from typing import Any
 
 from extender_service.config.known_gates import was_last_on
 from extender_service.config.release import DEFAULT_MINOR, version_of
+from extender_service.kube.parsing.label_syntax import Wording
 
 _SINCE = "since"
 _GATES = "gates"
@@ -56,6 +57,10 @@ class Rules:
     volume_affinity_named: bool = _since(33)
     # VolumeRestrictions says that the claim is in use by another pod.
     claim_in_use_named: bool = _since(34)
+    # Errors of fields show lists as JSON, not as Go does.
+    values_as_json: bool = _since(34)
+    # They ask for a valid label key, not for a qualified name.
+    label_keys_by_name: bool = _since(35)
     # DefaultPreemption says where it makes room, and by how many victims (k/k#140180).
     preemption_described: bool = _since(37)
 
@@ -123,6 +128,11 @@ class Rules:
     has_storage_capacity_scoring: bool = _since(33)
     # VolumeBinding scores every pod, by the capacity of the volumes to bind or of what volumes are made of (KEP-4049).
     scores_storage_capacity: bool = _behind("StorageCapacityScoring")
+
+    @property
+    def wording(self) -> Wording:
+        """In which words errors of fields are described."""
+        return Wording(self.values_as_json, self.label_keys_by_name)
 
 
 def rules_of(minor: int, gates: Mapping[str, bool] | None = None) -> Rules:

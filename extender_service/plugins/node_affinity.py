@@ -18,6 +18,7 @@ from extender_service.framework.handle import Handle
 from extender_service.framework.interface import Filter, PreFilter, PreScore, Score
 from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.status import SKIP, Rejections, Status, unresolvable
+from extender_service.kube.parsing.field_errors import described
 from extender_service.kube.parsing.selectors import (
     NODE_NAME_FIELD,
     Operator,
@@ -59,16 +60,16 @@ class NodeAffinityArgs(PluginArgs):
         # A term of any weight is read as a required one is.
         weighted = tuple(PreferredSchedulingTerm(weight=1, preference=term) for term in required)
         here = f"{path}.addedAffinity"
-        yield from _faults(weighted, f"{here}.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms")
-        yield from _faults(added.preferred, f"{here}.preferredDuringSchedulingIgnoredDuringExecution")
+        yield from _faults(weighted, f"{here}.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms", rules)
+        yield from _faults(added.preferred, f"{here}.preferredDuringSchedulingIgnoredDuringExecution", rules)
 
 
-def _faults(terms: tuple[PreferredSchedulingTerm, ...], path: str) -> Iterator[Problem]:
+def _faults(terms: tuple[PreferredSchedulingTerm, ...], path: str, rules: Rules) -> Iterator[Problem]:
     try:
         parse_preferred_terms(terms)
     except SelectorError as error:
-        for text in error.errors:
-            place, _, message = text.partition(": ")
+        for each in error.errors:
+            place, _, message = each.text(rules.wording).partition(": ")
             yield Problem(f"{path}{place}", message)
 
 
@@ -104,17 +105,17 @@ class NodeAffinity(PreFilter, Filter, PreScore, Score):
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeView) -> Status | None:
         """Parse what the pod prefers; a malformed preference ends the cycle."""
-        state[_PREFERRED] = preferred = _preferred(pod)
+        state[_PREFERRED] = preferred = self._preferred(pod)
         return SKIP if preferred is None and self._added is None else None
 
     def score(self, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
         """Add up the weights of the terms that match."""
-        preferred = state[_PREFERRED] if _PREFERRED in state else _preferred(pod)
+        preferred = state[_PREFERRED] if _PREFERRED in state else self._preferred(pod)
         return nodes.kept_by_facts(_weights, self._added, preferred)
 
     def normalize(self, state: CycleState, pod: Pod, nodes: NodeView, scores: NDArray[np.int64]) -> NDArray[np.int64]:
         """Give the node with the most weight the most points."""
-        preferred = state[_PREFERRED] if _PREFERRED in state else _preferred(pod)
+        preferred = state[_PREFERRED] if _PREFERRED in state else self._preferred(pod)
         return nodes.remembered_at(scores, _points, preferred)
 
     def queueing_hint(self, event: ClusterEvent, pod: Pod, old: object, new: object) -> QueueingHint:
@@ -125,9 +126,15 @@ class NodeAffinity(PreFilter, Filter, PreScore, Score):
         required = required_node_affinity(pod.spec)
         if required.matches(node.labels, node.name):
             return QueueingHint.QUEUE
-        if required.affinity is not None and required.affinity.error and required.node_selector.matches(node.labels):
-            raise PluginError(required.affinity.error)
+        if required.affinity is not None and required.affinity.errors and required.node_selector.matches(node.labels):
+            raise PluginError(described(required.affinity.errors, self.handle.rules.wording))
         return QueueingHint.SKIP
+
+    def _preferred(self, pod: Pod) -> PreferredSchedulingTerms | None:
+        try:
+            return preferred_node_affinity(pod.spec)
+        except SelectorError as error:
+            raise PluginError(error.text(self.handle.rules.wording)) from error
 
 
 def _rejections(nodes: NodeView, required: RequiredNodeAffinity, enforced: ParsedSelector | None) -> Rejections | None:
@@ -156,13 +163,6 @@ def _points(
     _nodes: NodeView, scores: NDArray[np.int64], _preferred: PreferredSchedulingTerms | None
 ) -> NDArray[np.int64]:
     return scale_to_max(scores)
-
-
-def _preferred(pod: Pod) -> PreferredSchedulingTerms | None:
-    try:
-        return preferred_node_affinity(pod.spec)
-    except SelectorError as error:
-        raise PluginError(str(error)) from error
 
 
 def _named_nodes(required: NodeSelector | None) -> set[str] | None:

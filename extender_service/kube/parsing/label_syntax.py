@@ -1,10 +1,10 @@
-"""Label syntax and the texts of field errors, as in apimachinery's util/validation.
+"""Label syntax, and what is wrong with a key or value, as in apimachinery's util/validation.
 
 The texts are Kubernetes' own to the letter: kube-scheduler's messages contain them, and users search for them.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 _NAME = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _LABEL_VALUE = rf"({_NAME})?"
@@ -34,13 +34,22 @@ _ESCAPES = {"\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t
 _ESCAPES |= {'"': '\\"', "\\": "\\\\"}
 
 
-def label_key_faults(key: str) -> list[str]:
+class Wording(NamedTuple):
+    """In which words errors are described: the defaults are v1.31.1's. `config.rules.Rules` has those of a release."""
+
+    values_as_json: bool = False
+    label_keys_by_name: bool = False
+
+
+V1_31 = Wording()
+
+
+def label_key_faults(key: str, wording: Wording = V1_31) -> list[str]:
     """Return the errors of a label's key (validation.IsQualifiedName); none for a valid key."""
     prefix, slash, name = key.rpartition("/")
     if "/" in prefix:
-        return [
-            f"a qualified name {_NAME_RULE} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-        ]
+        what = "a valid label key" if wording.label_keys_by_name else "a qualified name"
+        return [f"{what} {_NAME_RULE} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"]
     faults = []
     if slash and not prefix:
         faults.append("prefix part must be non-empty")
@@ -66,33 +75,6 @@ def label_value_faults(value: str) -> list[str]:
     if not _label_value_syntax.fullmatch(value):
         faults.append(_LABEL_VALUE_RULE)
     return faults
-
-
-def child(path: str, name: str) -> str:
-    """Return the path of a field (field.Path.Child); the `path` of the root is empty."""
-    return f"{path}.{name}" if path else name
-
-
-def invalid_text(path: str, value: str | Sequence[str], detail: str) -> str:
-    """Return the text of field.Invalid for a string or a []string."""
-    if isinstance(value, str):
-        shown = quoted(value)
-    elif value:
-        shown = f"[]string{{{', '.join(map(quoted, value))}}}"
-    else:
-        shown = "[]string(nil)"
-    return f"{path}: Invalid value: {shown}: {detail}"
-
-
-def not_supported_text(path: str, value: str, supported: Iterable[str]) -> str:
-    """Return the text of field.NotSupported."""
-    return f"{path}: Unsupported value: {quoted(value)}: supported values: {', '.join(map(quoted, supported))}"
-
-
-def aggregate(errors: Iterable[str]) -> str:
-    """Join errors to one text without duplicates, as errors.Aggregate prints them; empty for no error."""
-    distinct = list(dict.fromkeys(errors))
-    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]" if distinct else ""
 
 
 def quoted(text: str) -> str:

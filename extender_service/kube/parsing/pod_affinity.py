@@ -6,7 +6,8 @@ from typing import TypeVar
 import msgspec
 
 from extender_service.caches import cached
-from extender_service.kube.parsing.label_syntax import aggregate
+from extender_service.kube.parsing.field_errors import FieldError, aggregate, described
+from extender_service.kube.parsing.label_syntax import Wording
 from extender_service.kube.parsing.selectors import Selector, SelectorError, parse_label_selector
 from extender_service.kube.types.core import Affinity, PodAffinity, PodAffinityTerm, WeightedPodAffinityTerm
 from extender_service.kube.types.watched_pods import WatchedAffinity
@@ -38,13 +39,17 @@ class WeightedAffinityTerm(msgspec.Struct, frozen=True, gc=False, cache_hash=Tru
 
 
 class PodAffinityTerms(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
-    """All terms of a pod. If a term is malformed, its list is empty and `error` describes the problem."""
+    """All terms of a pod. If a term is malformed, its list is empty, and `errors` has its name with what is wrong."""
 
     required: tuple[AffinityTerm, ...] = ()
     required_anti: tuple[AffinityTerm, ...] = ()
     preferred: tuple[WeightedAffinityTerm, ...] = ()
     preferred_anti: tuple[WeightedAffinityTerm, ...] = ()
-    error: str = ""
+    errors: tuple[tuple[str, tuple[FieldError, ...]], ...] = ()
+
+    def error_text(self, wording: Wording) -> str:
+        """Describe what is malformed, in the words of a release."""
+        return aggregate(f"{name}: {described(errors, wording)}" for name, errors in self.errors)
 
 
 NO_TERMS = PodAffinityTerms()
@@ -53,7 +58,7 @@ _decoder = msgspec.msgpack.Decoder(tuple[str, PodAffinity | None, PodAffinity | 
 
 
 def pod_affinity_terms(namespace: str, affinity: Affinity | WatchedAffinity | None) -> PodAffinityTerms:
-    """Parse the terms of a pod in a namespace. Puts the error of a malformed term in `error`, and does not raise."""
+    """Parse the terms of a pod in a namespace. Puts the errors of malformed terms in `errors`, and does not raise."""
     if affinity is None or (affinity.pod_affinity is None and affinity.pod_anti_affinity is None):
         return NO_TERMS
     # Pods of one template share their terms, and bytes can be looked up where the objects cannot.
@@ -64,7 +69,7 @@ def pod_affinity_terms(namespace: str, affinity: Affinity | WatchedAffinity | No
 def _parsed(encoded: bytes) -> PodAffinityTerms:
     namespace, near, apart = _decoder.decode(encoded)
     near, apart = near or _NONE, apart or _NONE
-    errors: list[str] = []
+    errors: list[tuple[str, tuple[FieldError, ...]]] = []
 
     def required(term: PodAffinityTerm) -> AffinityTerm:
         return _term(namespace, term)
@@ -80,15 +85,17 @@ def _parsed(encoded: bytes) -> PodAffinityTerms:
         _all_or_none("requiredAntiAffinityTerms", required, apart.required, errors),
         _all_or_none("preferredAffinityTerms", preferred, near.preferred, errors),
         _all_or_none("preferredAntiAffinityTerms", preferred_anti, apart.preferred, errors),
-        aggregate(errors),
+        tuple(errors),
     )
 
 
-def _all_or_none(name: str, parse: Callable[[T], R], terms: Sequence[T], errors: list[str]) -> tuple[R, ...]:
+def _all_or_none(
+    name: str, parse: Callable[[T], R], terms: Sequence[T], errors: list[tuple[str, tuple[FieldError, ...]]]
+) -> tuple[R, ...]:
     try:
         return tuple(parse(term) for term in terms)
     except SelectorError as error:
-        errors.append(f"{name}: {error}")
+        errors.append((name, tuple(error.errors)))
         return ()
 
 

@@ -6,22 +6,23 @@ cache keys: `app in (a, b)` and `app in (b, a)` are equal.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Self
 
 import msgspec
 
 from extender_service.caches import cached
-from extender_service.kube.parsing.label_syntax import (
-    aggregate,
+from extender_service.kube.parsing.field_errors import (
+    FieldError,
+    InvalidLabelKey,
+    InvalidValue,
+    UnknownOperator,
+    UnsupportedValue,
     child,
-    invalid_text,
-    label_key_faults,
-    label_value_faults,
-    not_supported_text,
-    quoted,
+    described,
 )
+from extender_service.kube.parsing.label_syntax import V1_31, Wording, label_key_faults, label_value_faults
 from extender_service.kube.types import core as objects
 
 # The only node field that a node selector supports.
@@ -34,11 +35,15 @@ _preferred_decoder = msgspec.msgpack.Decoder(tuple[objects.PreferredSchedulingTe
 
 
 class SelectorError(ValueError):
-    """A selector that Kubernetes refuses. The text is Kubernetes' own, with all `errors` aggregated."""
+    """A selector that Kubernetes refuses. The text is v1.31.1's own, with all `errors` aggregated."""
 
-    def __init__(self, errors: list[str]) -> None:
-        super().__init__(aggregate(errors))
+    def __init__(self, errors: Sequence[FieldError]) -> None:
+        super().__init__(described(errors, V1_31))
         self.errors = errors
+
+    def text(self, wording: Wording) -> str:
+        """Return the text in the words of a release."""
+        return described(self.errors, wording)
 
 
 class Operator(StrEnum):
@@ -143,12 +148,12 @@ class NodeTerm(_Parsed, frozen=True):
 class ParsedNodeSelector(_Parsed, frozen=True):
     """A parsed v1.NodeSelector: one of the terms must match. Without terms, it matches no node.
 
-    A malformed term matches no node and is left out; the other terms still count. `error` then has all errors
-    (nodeaffinity.LazyErrorNodeSelector). A strict caller raises it (nodeaffinity.NewNodeSelector).
+    A malformed term matches no node and is left out; the other terms still count. `errors` then has all errors
+    (nodeaffinity.LazyErrorNodeSelector). A strict caller raises them (nodeaffinity.NewNodeSelector).
     """
 
     terms: tuple[NodeTerm, ...]
-    error: str = ""
+    errors: tuple[FieldError, ...] = ()
 
     def matches(self, labels: Mapping[str, str], node_name: str) -> bool:
         """Return whether the selector selects the node."""
@@ -195,7 +200,7 @@ def parse_label_selector(selector: objects.LabelSelector | None) -> Selector:
     requirements = [_checked_requirement((value,), key, "In", "") for key, value in selector.match_labels.items()]
     for expression in selector.match_expressions:
         if expression.operator not in _LABEL_OPERATORS:
-            raise SelectorError([f"{quoted(expression.operator)} is not a valid label selector operator"])
+            raise SelectorError([UnknownOperator(expression.operator)])
         requirements.append(_checked_requirement(expression.values, expression.key, expression.operator, ""))
     return Selector.of(requirements)
 
@@ -208,14 +213,14 @@ def label_set_selector(labels: Mapping[str, str]) -> Selector:
 def parse_node_selector(selector: objects.NodeSelector) -> ParsedNodeSelector:
     """Parse like nodeaffinity.NewLazyErrorNodeSelector: drop empty terms, and collect errors in the result."""
     terms: list[NodeTerm] = []
-    errors: list[str] = []
+    errors: list[FieldError] = []
     for index, term in enumerate(selector.node_selector_terms):
         if not _is_empty(term):
             try:
                 terms.append(_node_term(term, f"nodeSelectorTerms[{index}]"))
             except SelectorError as error:
                 errors += error.errors
-    return ParsedNodeSelector(tuple(terms), aggregate(errors))
+    return ParsedNodeSelector(tuple(terms), tuple(errors))
 
 
 def parse_preferred_terms(preferred: tuple[objects.PreferredSchedulingTerm, ...]) -> PreferredSchedulingTerms:
@@ -224,7 +229,7 @@ def parse_preferred_terms(preferred: tuple[objects.PreferredSchedulingTerm, ...]
     Raises SelectorError with the errors of all other terms.
     """
     terms: list[WeightedNodeTerm] = []
-    errors: list[str] = []
+    errors: list[FieldError] = []
     for index, term in enumerate(preferred):
         if term.weight != 0 and not _is_empty(term.preference):
             try:
@@ -297,28 +302,28 @@ def _new_requirement(key: str, operator: str, values: tuple[str, ...]) -> Requir
 @cached("requirements", most_entries=4096, most_entry_bytes=1500, most_size=8)
 def _checked_requirement(values: tuple[str, ...], key: str, operator: str, path: str) -> Requirement:
     """The requirement, or SelectorError with what labels.NewRequirement finds wrong, in its order."""
-    errors = []
-    if faults := label_key_faults(key):
-        errors.append(invalid_text(child(path, "key"), key, "; ".join(faults)))
+    errors: list[FieldError] = []
+    if label_key_faults(key):
+        errors.append(InvalidLabelKey(child(path, "key"), key))
     values_path = child(path, "values")
     match operator:
         case Operator.IN | Operator.NOT_IN if not values:
-            errors.append(invalid_text(values_path, values, "for 'in', 'notin' operators, values set can't be empty"))
+            errors.append(InvalidValue(values_path, values, "for 'in', 'notin' operators, values set can't be empty"))
         case Operator.EXISTS | Operator.DOES_NOT_EXIST if values:
-            errors.append(invalid_text(values_path, values, "values set must be empty for exists and does not exist"))
+            errors.append(InvalidValue(values_path, values, "values set must be empty for exists and does not exist"))
         case Operator.GT | Operator.LT:
             if len(values) != 1:
                 errors.append(
-                    invalid_text(values_path, values, "for 'Gt', 'Lt' operators, exactly one value is required")
+                    InvalidValue(values_path, values, "for 'Gt', 'Lt' operators, exactly one value is required")
                 )
             errors += [
-                invalid_text(f"{values_path}[{index}]", value, "for 'Gt', 'Lt' operators, the value must be an integer")
+                InvalidValue(f"{values_path}[{index}]", value, "for 'Gt', 'Lt' operators, the value must be an integer")
                 for index, value in enumerate(values)
                 if parse_label_integer(value) is None
             ]
     for index, value in enumerate(values):
         if faults := label_value_faults(value):
-            errors.append(invalid_text(f"{values_path}[{index}][{key}]", value, "; ".join(faults)))
+            errors.append(InvalidValue(f"{values_path}[{index}][{key}]", value, "; ".join(faults)))
     if errors:
         raise SelectorError(errors)
     return _new_requirement(key, operator, values)
@@ -332,11 +337,11 @@ def _node_term(term: objects.NodeSelectorTerm, path: str) -> NodeTerm:
     """Parse a term; raises SelectorError with all its errors."""
     requirements: list[Requirement] = []
     fields: list[FieldRequirement] = []
-    errors: list[str] = []
+    errors: list[FieldError] = []
     for index, expression in enumerate(term.match_expressions):
         here = f"{path}.matchExpressions[{index}]"
         if expression.operator not in _NODE_OPERATORS:
-            errors.append(not_supported_text(f"{here}.operator", expression.operator, _NODE_OPERATORS))
+            errors.append(UnsupportedValue(f"{here}.operator", expression.operator, _NODE_OPERATORS))
             continue
         try:
             requirements.append(_checked_requirement(expression.values, expression.key, expression.operator, here))
@@ -345,9 +350,9 @@ def _node_term(term: objects.NodeSelectorTerm, path: str) -> NodeTerm:
     for index, expression in enumerate(term.match_fields):
         here = f"{path}.matchFields[{index}]"
         if expression.operator not in _FIELD_OPERATORS:
-            errors.append(not_supported_text(f"{here}.operator", expression.operator, _FIELD_OPERATORS))
+            errors.append(UnsupportedValue(f"{here}.operator", expression.operator, _FIELD_OPERATORS))
         elif len(expression.values) != 1:
-            errors.append(invalid_text(f"{here}.values", expression.values, "must have one element"))
+            errors.append(InvalidValue(f"{here}.values", expression.values, "must have one element"))
         else:
             fields.append(FieldRequirement(expression.key, Operator(expression.operator), expression.values[0]))
     if errors:

@@ -3,47 +3,52 @@
 from collections.abc import Sequence
 
 from extender_service.framework.plugin_errors import PluginError
-from extender_service.kube.parsing.pod_affinity import AffinityTerm, pod_affinity_terms
+from extender_service.kube.parsing.label_syntax import Wording
+from extender_service.kube.parsing.pod_affinity import AffinityTerm, PodAffinityTerms, pod_affinity_terms
 from extender_service.kube.types.core import Node, Pod, PodAffinity
 from extender_service.plugins.shared.event_objects import old_and_new, only_new
 
 
-def affinity_helped_by_pod(pod: Pod, old: object, new: object) -> bool:
-    """Return whether a pod on a node matches the affinity now, or does not match the anti-affinity any more."""
+def affinity_helped_by_pod(pod: Pod, old: object, new: object, wording: Wording) -> bool:
+    """Return whether a pod on a node matches the affinity now, or does not match the anti-affinity any more.
+
+    Raises PluginError, in the words of a release, where a term is malformed.
+    """
     before, after = old_and_new(Pod, old, new)
     if any(other is not None and not other.spec.node_name for other in (before, after)):
         return False
-    near, apart = _near(pod), _apart(pod)
+    near, apart = _near(pod, wording), _apart(pod, wording)
     came = _matches_all(near, after) and not _matches_all(near, before)
     went = _matches_all(apart, before) and not _matches_all(apart, after)
     return came or went
 
 
-def affinity_helped_by_node(pod: Pod, old: object, new: object) -> bool:
-    """Return whether a node has the topology key of a term."""
+def affinity_helped_by_node(pod: Pod, old: object, new: object, wording: Wording) -> bool:
+    """Return whether a node has the topology key of a term. Raises PluginError, too."""
     labels = only_new(Node, old, new).metadata.labels
-    return any(term.topology_key in labels for terms in (_near, _apart) for term in terms(pod))
+    return any(term.topology_key in labels for terms in (_near, _apart) for term in terms(pod, wording))
 
 
-def _near(pod: Pod) -> Sequence[AffinityTerm]:
-    """Return the required affinity terms. Raises PluginError where one is malformed."""
+def _near(pod: Pod, wording: Wording) -> Sequence[AffinityTerm]:
     affinity = pod.spec.affinity
     terms = pod_affinity_terms(pod.metadata.namespace, affinity)
-    return _unless_malformed(None if affinity is None else affinity.pod_affinity, terms.required, terms.error)
+    _require_well_formed(None if affinity is None else affinity.pod_affinity, terms.required, terms, wording)
+    return terms.required
 
 
-def _apart(pod: Pod) -> Sequence[AffinityTerm]:
-    """Return the required anti-affinity terms. Raises PluginError where one is malformed."""
+def _apart(pod: Pod, wording: Wording) -> Sequence[AffinityTerm]:
     affinity = pod.spec.affinity
     terms = pod_affinity_terms(pod.metadata.namespace, affinity)
-    return _unless_malformed(None if affinity is None else affinity.pod_anti_affinity, terms.required_anti, terms.error)
+    _require_well_formed(None if affinity is None else affinity.pod_anti_affinity, terms.required_anti, terms, wording)
+    return terms.required_anti
 
 
-def _unless_malformed(given: PodAffinity | None, terms: Sequence[AffinityTerm], error: str) -> Sequence[AffinityTerm]:
+def _require_well_formed(
+    given: PodAffinity | None, required: Sequence[AffinityTerm], terms: PodAffinityTerms, wording: Wording
+) -> None:
     # A malformed term empties its list. Here, those of other lists do not matter.
-    if given is not None and given.required and not terms:
-        raise PluginError(error)
-    return terms
+    if given is not None and given.required and not required:
+        raise PluginError(terms.error_text(wording))
 
 
 def _matches_all(terms: Sequence[AffinityTerm], pod: Pod | None) -> bool:

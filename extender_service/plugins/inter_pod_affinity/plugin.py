@@ -44,8 +44,8 @@ class InterPodAffinity(PreFilter, Filter, PreScore, Score):
     def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:
         """Parse the pod's required terms, and find the running pods whose anti-affinity matches it."""
         terms = pod_affinity_terms(pod.metadata.namespace, pod.spec.affinity)
-        if terms.error:
-            return unresolvable(f"parsing pod: {terms.error}")
+        if terms.errors:
+            return unresolvable(f"parsing pod: {terms.error_text(self.handle.rules.wording)}")
         cluster, label_set = self.handle.cluster, state.label_set
         namespace_labels = cluster.workloads.namespace_labels(label_set.namespace)
         unwanted_by = cluster.pods.anti_affinity.about(label_set, namespace_labels)
@@ -73,8 +73,8 @@ class InterPodAffinity(PreFilter, Filter, PreScore, Score):
         terms = pod_affinity_terms(pod.metadata.namespace, pod.spec.affinity)
         if self.args.ignore_preferred_terms_of_existing_pods and not _has_preferences(pod):
             return SKIP
-        if terms.error:
-            raise PluginError(f"failed to parse pod: {terms.error}")
+        if terms.errors:
+            raise PluginError(f"failed to parse pod: {terms.error_text(self.handle.rules.wording)}")
         preferred = self._preference(state.label_set, terms, nodes.everywhere())
         if preferred.is_empty:
             return SKIP
@@ -107,7 +107,7 @@ class InterPodAffinity(PreFilter, Filter, PreScore, Score):
     def queueing_hint(self, event: ClusterEvent, pod: Pod, old: object, new: object) -> QueueingHint:
         """Queue for a pod or node that comes to meet the required terms, or ceases to violate them."""
         helps = affinity_helped_by_pod if event.resource == POD else affinity_helped_by_node
-        return QueueingHint.queue_if(helps(pod, old, new))
+        return QueueingHint.queue_if(helps(pod, old, new, self.handle.rules.wording))
 
 
 def _has_preferences(pod: Pod) -> bool:

@@ -59,12 +59,12 @@ class NodeResourcesFitArgs(PluginArgs):
     def check(self, path: str, rules: Rules) -> Iterator[Problem]:
         """Check names, weights and the shape (ValidateNodeResourcesFitArgs)."""
         for index, name in enumerate(self.ignored_resources):
-            yield from invalid_label_key(f"{path}.ignoredResources[{index}]", name)
+            yield from invalid_label_key(f"{path}.ignoredResources[{index}]", name, rules.wording)
         for index, group in enumerate(self.ignored_resource_groups):
             here = f"{path}.ignoredResourceGroups[{index}]"
             if "/" in group:
                 yield invalid(here, group, "resource group name can't contain '/'")
-            yield from invalid_label_key(here, group)
+            yield from invalid_label_key(here, group, rules.wording)
         yield from _check_strategy(self.scoring_strategy, f"{path}.scoringStrategy")
 
 

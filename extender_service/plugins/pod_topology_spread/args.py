@@ -43,20 +43,20 @@ class PodTopologySpreadArgs(PluginArgs):
         seen: set[tuple[str, str]] = set()
         for index, constraint in enumerate(self.default_constraints):
             here = f"{path}.defaultConstraints[{index}]"
-            yield from _check_constraint(constraint, here)
+            yield from _check_constraint(constraint, here, rules)
             kind = (constraint.topology_key, constraint.when_unsatisfiable)
             if kind in seen:
                 yield duplicate(here, f"{{{constraint.topology_key}, {constraint.when_unsatisfiable}}}")
             seen.add(kind)
 
 
-def _check_constraint(constraint: TopologySpreadConstraint, path: str) -> Iterator[Problem]:
+def _check_constraint(constraint: TopologySpreadConstraint, path: str, rules: Rules) -> Iterator[Problem]:
     if constraint.max_skew <= 0:
         yield out_of_range(f"{path}.maxSkew", constraint.max_skew, "(0, inf)")
     if not constraint.topology_key:
         yield required(f"{path}.topologyKey", "can not be empty")
     else:
-        yield from invalid_label_key(f"{path}.topologyKey", constraint.topology_key)
+        yield from invalid_label_key(f"{path}.topologyKey", constraint.topology_key, rules.wording)
     if not constraint.when_unsatisfiable:
         yield required(f"{path}.whenUnsatisfiable", "can not be empty")
     elif constraint.when_unsatisfiable not in _ACTIONS:

@@ -129,4 +129,5 @@ class PodTopologySpread(PreFilter, Filter, PreScore, Score):
         try:
             return own_constraints(labelled, own, action)
         except SelectorError as error:
-            raise PluginError(f"{doing}obtaining pod's {kind} topology spread constraints: {error}") from error
+            found = error.text(self.handle.rules.wording)
+            raise PluginError(f"{doing}obtaining pod's {kind} topology spread constraints: {found}") from error

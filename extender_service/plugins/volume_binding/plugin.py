@@ -265,12 +265,7 @@ class VolumeBinding(PreFilter, Filter, PreScore, Score, Reserve, PreBind):
             unsettled &= ~elsewhere
         to_bind = [claim for claim in claims if SELECTED_NODE_ANNOTATION not in claim.metadata.annotations]
         try:
-            bindings = bind_statically(
-                nodes,
-                to_bind,
-                self.handle.cluster.storage.free_volumes,
-                takes_attributes=self.handle.rules.volume_attributes_classes,
-            )
+            bindings = bind_statically(nodes, to_bind, self.handle.cluster.storage.free_volumes, self.handle.rules)
         except PluginError as error:
             verdicts.fail(str(error), unsettled)
             return None

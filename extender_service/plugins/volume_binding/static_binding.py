@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.cluster.volumes.free_volumes import FreeVolume, FreeVolumes, reach_of
+from extender_service.config.rules import Rules
 from extender_service.framework.plugin_errors import PluginError
 from extender_service.kube.parsing.quantities import parse_quantity
 from extender_service.kube.parsing.selectors import Selector, SelectorError, parse_label_selector
@@ -69,19 +70,18 @@ class _Wanted(msgspec.Struct, frozen=True):
 
 
 def bind_statically(
-    nodes: NodeView, claims: Iterable[PersistentVolumeClaim], free: FreeVolumes, *, takes_attributes: bool
+    nodes: NodeView, claims: Iterable[PersistentVolumeClaim], free: FreeVolumes, rules: Rules
 ) -> StaticBindings:
     """Find a volume for each claim on each node, the smallest claim first. A claim that is given twice gets two.
 
-    Without `takes_attributes`, a claim with a VolumeAttributesClass cannot be read.
-
-    Raises PluginError for a claim that cannot be read.
+    Raises PluginError for a claim that cannot be read; in releases without volume_attributes_classes, one that has such
+    a class.
     """
     by_size = sorted(claims, key=request_nanos)
     found = StaticBindings(by_size, [], [])
     numbers: dict[str, int] = {}
     for claim in by_size:
-        wanted = _wanted(claim, takes_attributes=takes_attributes)
+        wanted = _wanted(claim, rules)
         kept = [volume for volume in free.kept_for(key_of(claim)) if wanted.is_kept(volume)]
         chosen, undecided = _kept(nodes, kept, numbers, found)
         if undecided.any():
@@ -139,9 +139,9 @@ def _smallest(
     return chosen
 
 
-def _wanted(claim: PersistentVolumeClaim, *, takes_attributes: bool) -> _Wanted:
+def _wanted(claim: PersistentVolumeClaim, rules: Rules) -> _Wanted:
     name = "/".join(key_of(claim))
-    if claim.spec.volume_attributes_class_name and not takes_attributes:
+    if claim.spec.volume_attributes_class_name and not rules.volume_attributes_classes:
         raise PluginError(
             f"unsupported volumeAttributesClassName is set on claim {name} when the feature-gate VolumeAttributesClass "
             "is disabled"
@@ -149,7 +149,8 @@ def _wanted(claim: PersistentVolumeClaim, *, takes_attributes: bool) -> _Wanted:
     try:
         selector = None if claim.spec.selector is None else parse_label_selector(claim.spec.selector)
     except SelectorError as error:
-        raise PluginError(f"error creating internal label selector for claim: {name}: {error}") from error
+        found = error.text(rules.wording)
+        raise PluginError(f"error creating internal label selector for claim: {name}: {found}") from error
     return _Wanted(claim, request_nanos(claim), selector, frozenset(claim.spec.access_modes))
 
 

@@ -1,5 +1,6 @@
 import pytest
 
+from extender_service.kube.parsing.label_syntax import V1_31
 from extender_service.kube.parsing.pod_affinity import NO_TERMS, PodAffinityTerms, pod_affinity_terms
 from extender_service.kube.types.core import (
     Affinity,
@@ -67,7 +68,7 @@ def test_a_malformed_term_empties_its_list_and_leaves_the_others() -> None:
         ),
     )
     assert (len(terms.required), len(terms.required_anti), len(terms.preferred_anti)) == (0, 1, 0)
-    assert terms.error == (
+    assert terms.error_text(V1_31) == (
         '[requiredAffinityTerms: "Near" is not a valid label selector operator, '
         'preferredAntiAffinityTerms: "Near" is not a valid label selector operator]'
     )

@@ -7,6 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from extender_service.kube.parsing.field_errors import described
+from extender_service.kube.parsing.label_syntax import V1_31
 from extender_service.kube.parsing.selectors import (
     EVERYTHING,
     NOTHING,
@@ -60,8 +62,8 @@ def prefer(spec: objects.PodSpec, subjects: list[dict[str, Any]]) -> dict[str, o
 def require(spec: objects.PodSpec, subjects: list[dict[str, Any]]) -> dict[str, object]:
     required = required_node_affinity(spec)
     verdicts = "".join(str(int(required.matches(subject["labels"], subject["name"]))) for subject in subjects)
-    if required.affinity is not None and required.affinity.error:
-        return {"matches": verdicts, "requiredError": required.affinity.error}
+    if required.affinity is not None and required.affinity.errors:
+        return {"matches": verdicts, "requiredError": described(required.affinity.errors, V1_31)}
     return {"matches": verdicts}
 
 
@@ -154,7 +156,7 @@ def test_a_wrong_term_is_left_out_and_the_others_count() -> None:
     )
     assert selector.terms == (NodeTerm(EVERYTHING, (FieldRequirement("metadata.name", Operator.NOT_IN, "b"),)),)
     assert [selector.matches({}, name) for name in "ab"] == [True, False]
-    assert selector.error == (
+    assert described(selector.errors, V1_31) == (
         'nodeSelectorTerms[0].matchExpressions[0].operator: Unsupported value: "Has": supported values: '
         '"In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"'
     )

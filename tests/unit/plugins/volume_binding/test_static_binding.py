@@ -7,6 +7,7 @@ from msgspec import structs
 
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.volumes.storage_table import StorageObject
+from extender_service.config.rules import rules_of
 from extender_service.framework.plugin_errors import PluginError
 from extender_service.kube.types.core import LabelSelector, SelectorRequirement
 from extender_service.kube.types.storage import ClaimReference, PersistentVolume, PersistentVolumeClaim
@@ -26,7 +27,7 @@ def cluster_with(volumes: list[PersistentVolume]) -> Cluster:
 def bound(volumes: list[PersistentVolume], *claims: PersistentVolumeClaim) -> dict[str, dict[str, str | None]]:
     """The volume of each claim on each node, None where it finds none."""
     cluster = cluster_with(volumes)
-    found = bind_statically(cluster.view(None), claims, cluster.storage.free_volumes, takes_attributes=False)
+    found = bind_statically(cluster.view(None), claims, cluster.storage.free_volumes, rules_of(31))
     return {
         claim.metadata.name: {
             name: None if number == UNBOUND else found.volumes[number].metadata.name
@@ -39,7 +40,7 @@ def bound(volumes: list[PersistentVolume], *claims: PersistentVolumeClaim) -> di
 def bound_in_order(volumes: list[PersistentVolume], *claims: PersistentVolumeClaim) -> list[list[str | None]]:
     """For each claim, the names of its volumes on the nodes."""
     cluster = cluster_with(volumes)
-    found = bind_statically(cluster.view(None), claims, cluster.storage.free_volumes, takes_attributes=False)
+    found = bind_statically(cluster.view(None), claims, cluster.storage.free_volumes, rules_of(31))
     names = [*(volume.metadata.name for volume in found.volumes), None]
     return [[names[number] for number in chosen.tolist()] for chosen in found.chosen]
 
@@ -151,7 +152,7 @@ def test_with_their_feature_on_claims_are_bound_to_volumes_of_the_same_attribute
     cluster = storage_cluster([make_node("a")], [gold, make_volume("plain")])
     for attributes, expected in ("gold", "gold"), ("", "plain"):
         claim = make_claim("c", attributes_class=attributes)
-        found = bind_statically(cluster.view(None), [claim], cluster.storage.free_volumes, takes_attributes=True)
+        found = bind_statically(cluster.view(None), [claim], cluster.storage.free_volumes, rules_of(34))
         assert [volume.metadata.name for volume in found.volumes] == [expected]
 
 
@@ -193,7 +194,7 @@ def test_claims_get_what_going_through_all_volumes_node_by_node_gives(
 def test_volumes_have_one_number_each() -> None:
     cluster = cluster_with([make_volume("v"), make_volume("w", size="2Gi")])
     found = bind_statically(
-        cluster.view(None), [make_claim("c"), make_claim("d")], cluster.storage.free_volumes, takes_attributes=False
+        cluster.view(None), [make_claim("c"), make_claim("d")], cluster.storage.free_volumes, rules_of(31)
     )
     assert sorted(volume.metadata.name for volume in found.volumes) == ["v", "w"]
     assert not any((one == other).any() for one, other in itertools.combinations(found.chosen, 2))
