@@ -88,6 +88,8 @@ class Rules:
 
     # Filter.
 
+    # Tolerations with the operators Lt and Gt compare numbers (KEP-5471).
+    compared_tolerations: bool = _behind("TaintTolerationComparisonOperators")
     # VolumeBinding lists no nodes of local volumes in PreFilter; their affinity decides in Filter (k/k#127584).
     local_volumes_by_affinity: bool = _since(32)
     # VolumeBinding takes claims with a VolumeAttributesClass, and volumes of the same class for them (KEP-3751).
@@ -105,6 +107,8 @@ class Rules:
     # CSIDriver, then of those with preventPodSchedulingIfMissing.
     missing_drivers_reject: bool = _behind("VolumeLimitScaling")
     drivers_ask_for_that: bool = _since(36)
+    # PodTopologySpread counts each constraint on its own, also where several have the same topology key.
+    spread_counted_apart: bool = _since(33)
     # NodeResourcesFit rejects a request above what the node offers in a way that no preemption resolves (k/k#131345).
     too_large_is_unresolvable: bool = _since(34)
 

@@ -9,9 +9,10 @@ from extender_service.framework.interface import Filter
 from extender_service.framework.status import Rejections, unresolvable
 from extender_service.kube.types.core import Node, Pod, Taint
 from extender_service.plugins.shared.event_objects import only_new
-from extender_service.plugins.shared.tolerations import NO_SCHEDULE, is_tolerated
+from extender_service.plugins.shared.tolerations import NO_SCHEDULE, is_tolerated, tolerates
 
 UNSCHEDULABLE = unresolvable("node(s) were unschedulable")
+# It has no value, so tolerations that compare numbers never cover it.
 _CORDON = Taint("node.kubernetes.io/unschedulable", "", NO_SCHEDULE)
 
 
@@ -25,7 +26,7 @@ class NodeUnschedulable(Filter):
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
         """Reject cordoned nodes."""
         rejections = nodes.remembered(_rejections)
-        return None if rejections is None or is_tolerated(_CORDON, pod.spec.tolerations) else rejections
+        return None if rejections is None or is_tolerated(_CORDON, pod.spec.tolerations, tolerates) else rejections
 
     def queueing_hint(self, event: ClusterEvent, pod: Pod, old: object, new: object) -> QueueingHint:
         """Queue for a node that is not cordoned."""

@@ -15,7 +15,13 @@ from extender_service.framework.status import Rejections, Status, unresolvable
 from extender_service.kube.types.core import Node, Pod, Taint, Toleration
 from extender_service.plugins.shared.event_objects import old_and_new, only_new, only_old
 from extender_service.plugins.shared.normalization import scale_to_max
-from extender_service.plugins.shared.tolerations import PREFER_NO_SCHEDULE, first_untolerated, is_tolerated
+from extender_service.plugins.shared.tolerations import (
+    PREFER_NO_SCHEDULE,
+    Tolerates,
+    first_untolerated,
+    is_tolerated,
+    tolerates_in,
+)
 
 UNTOLERATED = unresolvable("node(s) had untolerated taint(s)")
 
@@ -34,11 +40,12 @@ class TaintToleration(Filter, PreScore, Score):
         super().__init__(args, handle)
         if handle.rules.queueing_hints:
             self.retry_on = (*self.retry_on, ClusterEvent(POD, ActionType.UPDATE))
+        self._matches = tolerates_in(handle.rules)
         self._rejections = _unnamed_rejections if handle.rules.unnamed_taints else _named_rejections
 
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
         """Reject nodes with a taint that is not tolerated."""
-        return nodes.remembered(self._rejections, pod.spec.tolerations)
+        return nodes.remembered(self._rejections, pod.spec.tolerations, self._matches)
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeView) -> Status | None:
         """Store the pod's tolerations that may cover PreferNoSchedule taints in the state."""
@@ -50,7 +57,7 @@ class TaintToleration(Filter, PreScore, Score):
     def score(self, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
         """Count, for each node, the PreferNoSchedule taints that the pod does not tolerate."""
         tolerations = state.read(_TOLERATIONS, "failed to read")
-        return nodes.kept_by_facts(_endured, tolerations)
+        return nodes.kept_by_facts(_endured, tolerations, self._matches)
 
     def normalize(self, state: CycleState, pod: Pod, nodes: NodeView, scores: NDArray[np.int64]) -> NDArray[np.int64]:
         """Give the node with the fewest such taints the most points."""
@@ -58,15 +65,14 @@ class TaintToleration(Filter, PreScore, Score):
 
     def queueing_hint(self, event: ClusterEvent, pod: Pod, old: object, new: object) -> QueueingHint:
         """Queue for a node that the pod tolerates and did not before, and for another toleration of the pod."""
-        helps = _more_tolerations if event.resource == POD else _is_tolerated_now
+        helps = _more_tolerations if event.resource == POD else self._is_tolerated_now
         return QueueingHint.queue_if(helps(pod, old, new))
 
-
-def _is_tolerated_now(pod: Pod, old: object, new: object) -> bool:
-    before, after = old_and_new(Node, old, new)[0], only_new(Node, old, new)
-    if before is not None and first_untolerated(before.spec.taints, pod.spec.tolerations) is None:
-        return False
-    return first_untolerated(after.spec.taints, pod.spec.tolerations) is None
+    def _is_tolerated_now(self, pod: Pod, old: object, new: object) -> bool:
+        before, after = old_and_new(Node, old, new)[0], only_new(Node, old, new)
+        if before is not None and first_untolerated(before.spec.taints, pod.spec.tolerations, self._matches) is None:
+            return False
+        return first_untolerated(after.spec.taints, pod.spec.tolerations, self._matches) is None
 
 
 def _more_tolerations(pod: Pod, old: object, new: object) -> bool:
@@ -77,18 +83,18 @@ def _more_tolerations(pod: Pod, old: object, new: object) -> bool:
     return len(after.spec.tolerations) != len(before.spec.tolerations)
 
 
-def _unnamed_rejections(nodes: NodeView, tolerations: tuple[Toleration, ...]) -> Rejections | None:
-    keys = nodes.kept_by_facts(_untolerated, tolerations)
+def _unnamed_rejections(nodes: NodeView, tolerations: tuple[Toleration, ...], matches: Tolerates) -> Rejections | None:
+    keys = nodes.kept_by_facts(_untolerated, tolerations, matches)
     return Rejections.where(keys != 0, UNTOLERATED) if keys.any() else None
 
 
-def _named_rejections(nodes: NodeView, tolerations: tuple[Toleration, ...]) -> Rejections | None:
+def _named_rejections(nodes: NodeView, tolerations: tuple[Toleration, ...], matches: Tolerates) -> Rejections | None:
     """Return rejections that name the first taint that is not tolerated."""
-    keys = nodes.kept_by_facts(_untolerated, tolerations)
+    keys = nodes.kept_by_facts(_untolerated, tolerations, matches)
     if not keys.any():
         return None
     sets = tuple(nodes.taint_sets)  # as they are now: a number may stand for another set when the status is made
-    return Rejections(keys, lambda key: _rejection(first_untolerated(sets[key - 1] or (), tolerations)))
+    return Rejections(keys, lambda key: _rejection(first_untolerated(sets[key - 1] or (), tolerations, matches)))
 
 
 # The unused tolerations are part of the key under which the result is kept, so that pods do not share their scores.
@@ -99,19 +105,22 @@ def _points(_nodes: NodeView, scores: NDArray[np.int64], _tolerations: Sequence[
 # Nodes share few distinct taint sets: one verdict per set, then one look-up per node.
 
 
-def _untolerated(nodes: NodeView, tolerations: Sequence[Toleration]) -> NDArray[np.int64]:
+def _untolerated(nodes: NodeView, tolerations: Sequence[Toleration], matches: Tolerates) -> NDArray[np.int64]:
     """Return one more than the number of the node's taint set if the pod does not tolerate it; else 0."""
     keys = [
-        0 if first_untolerated(taints or (), tolerations) is None else number + 1
+        0 if first_untolerated(taints or (), tolerations, matches) is None else number + 1
         for number, taints in enumerate(nodes.taint_sets)
     ]
     rejected: NDArray[np.int64] = np.array(keys, np.int64)[nodes.taint_set]
     return rejected
 
 
-def _endured(nodes: NodeView, tolerations: Sequence[Toleration]) -> NDArray[np.int64]:
+def _endured(nodes: NodeView, tolerations: Sequence[Toleration], matches: Tolerates) -> NDArray[np.int64]:
     per_set = [
-        sum(taint.effect == PREFER_NO_SCHEDULE and not is_tolerated(taint, tolerations) for taint in taints or ())
+        sum(
+            taint.effect == PREFER_NO_SCHEDULE and not is_tolerated(taint, tolerations, matches)
+            for taint in taints or ()
+        )
         for taints in nodes.taint_sets
     ]
     scores: NDArray[np.int64] = np.array(per_set, np.int64)[nodes.taint_set]

@@ -18,7 +18,7 @@ from extender_service.kube.parsing.resource_names import is_scalar_resource
 from extender_service.kube.parsing.selectors import required_node_affinity
 from extender_service.kube.types.core import Pod, PodSpec
 from extender_service.plugins.node_ports import conflict
-from extender_service.plugins.shared.tolerations import NO_SCHEDULE, is_tolerated
+from extender_service.plugins.shared.tolerations import NO_SCHEDULE, is_tolerated, tolerates_in
 
 PreCheck = Callable[[Pod], bool]
 """Returns whether an event may help a pod, before the plugins are asked."""
@@ -38,13 +38,14 @@ def pre_check_for_node(cluster: Cluster, node_name: str) -> PreCheck:
     numbers, port_sets = cluster.view(np.array([cluster.nodes.row_of[node_name]])).port_sets()
     ports = port_sets[numbers[0]] or frozenset()
     ports_of = host_ports_with_sidecars if cluster.rules.sidecar_ports else host_ports
+    tolerates = tolerates_in(cluster.rules)
     lacks = _Lacking(node, cluster.request_rules)
 
     def passes(pod: Pod) -> bool:
         spec = pod.spec
         return (
             spec.node_name in ("", node_name)
-            and all(is_tolerated(taint, spec.tolerations) for taint in taints)
+            and all(is_tolerated(taint, spec.tolerations, tolerates) for taint in taints)
             and not conflict(ports_of(spec), ports)
             and not lacks.any_for(spec)
             and _selects(spec, node)

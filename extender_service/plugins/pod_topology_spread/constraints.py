@@ -22,7 +22,7 @@ from extender_service.kube.parsing.selectors import (
 from extender_service.kube.types.core import OwnerReference, Pod, Toleration, TopologySpreadConstraint
 from extender_service.plugins.pod_topology_spread.default_selector import default_selector
 from extender_service.plugins.shared.node_matching import Mask, matches_affinity
-from extender_service.plugins.shared.tolerations import first_untolerated
+from extender_service.plugins.shared.tolerations import Tolerates, first_untolerated
 from extender_service.plugins.shared.topology import Amounts, Numbers, has_label
 
 DO_NOT_SCHEDULE = "DoNotSchedule"
@@ -30,6 +30,14 @@ SCHEDULE_ANYWAY = "ScheduleAnyway"
 _HONOR = "Honor"
 
 _own_decoder = msgspec.msgpack.Decoder(tuple[str, dict[str, str], tuple[TopologySpreadConstraint, ...]])
+
+
+class SpreadRules(msgspec.Struct, frozen=True):
+    """What differs between releases: whether each of several constraints with the same topology key counts on its own,
+    and how tolerations are matched."""
+
+    counts_apart: bool
+    matches: Tolerates
 
 
 class SpreadConstraint(msgspec.Struct, frozen=True):
@@ -138,7 +146,7 @@ def pods_by_value(cluster: Cluster, query: PodQuery, numbers: Numbers, size: int
     return cluster.pod_counts.by_value(query, numbers, size, included)
 
 
-Policies = tuple[RequiredNodeAffinity | None, Sequence[Toleration] | None]
+Policies = tuple[RequiredNodeAffinity | None, Sequence[Toleration] | None, Tolerates]
 
 
 class Inclusion:
@@ -147,17 +155,18 @@ class Inclusion:
     They must have labels with all of `keys`.
     """
 
-    def __init__(self, nodes: NodeView, pod: Pod, keys: tuple[str, ...]) -> None:
+    def __init__(self, nodes: NodeView, pod: Pod, keys: tuple[str, ...], matches: Tolerates) -> None:
+        self._matches = matches
         self._nodes = nodes
         self._pod = pod
         self.keys = keys
 
     def policies(self, constraint: SpreadConstraint) -> Policies:
-        """Return the pod's affinity and tolerations that nodes must satisfy, each None if the policy ignores it."""
+        """Return the affinity and the tolerations that decide, each None if the policy ignores it, and how to match."""
         spec = self._pod.spec
         selects = spec.node_selector or (spec.affinity and spec.affinity.node_affinity)
         affinity = required_node_affinity(spec) if constraint.honors_affinity and selects else None
-        return affinity, spec.tolerations if constraint.honors_taints else None
+        return affinity, spec.tolerations if constraint.honors_taints else None, self._matches
 
     def of(self, constraint: SpreadConstraint) -> Mask:
         """Return for each row whether it holds a node that the constraint's policies include."""
@@ -169,13 +178,14 @@ def included(
     keys: tuple[str, ...],
     affinity: RequiredNodeAffinity | None,
     tolerations: Sequence[Toleration] | None,
+    matches: Tolerates,
 ) -> Mask:
     """Return for each row whether it holds a node that has labels of all keys and that these policies include."""
     mask = nodes.exists & have_labels(nodes, keys)
     if affinity is not None:
         mask &= matches_affinity(nodes, affinity)
     if tolerations is not None:
-        tolerated = [not first_untolerated(taints or (), tolerations) for taints in nodes.taint_sets]
+        tolerated = [not first_untolerated(taints or (), tolerations, matches) for taints in nodes.taint_sets]
         mask &= np.array(tolerated, np.bool_)[nodes.taint_set]
     return mask
 

@@ -16,6 +16,7 @@ from extender_service.plugins.pod_topology_spread.constraints import (
     Inclusion,
     Policies,
     SpreadConstraint,
+    SpreadRules,
     included,
     pods_by_value,
 )
@@ -30,7 +31,7 @@ _MANY = 2**31 - 1
 
 
 class _Domains(msgspec.Struct):
-    """The topologies of one key: `pods` by the number of the label's value, and an entry for nodes without it.
+    """The topologies of one constraint: `pods` by the number of the label's value, and an entry for nodes without it.
 
     `least` is the fewest pods in a topology, `fewest` the number of a topology with so few, and `second` the fewest in
     any other; `count` topologies are eligible.
@@ -46,24 +47,25 @@ class _Domains(msgspec.Struct):
 class SpreadRequirement:
     """The constraints of a pod that must hold. Pods are counted once for each table of nodes, when first needed."""
 
-    def __init__(self, cluster: Cluster, pod: Pod, constraints: Constraints) -> None:
+    def __init__(self, cluster: Cluster, pod: Pod, constraints: Constraints, rules: SpreadRules) -> None:
         self.constraints = constraints
         self._cluster = cluster
         self._pod = pod
         self._table: NodeTable | None = None
         self._included: list[Mask] = []
-        self._domains: dict[str, _Domains] = {}
+        self._rules = rules
+        self._domains: dict[SpreadConstraint, _Domains] = {}
 
     def failing(self, constraint: SpreadConstraint, nodes: NodeView) -> NDArray[np.intp] | None:
         """Return a number per node: 0 (it holds), LACKS_LABEL or IS_UNEVEN; None if it holds on all nodes."""
         self._count(nodes)
         key = constraint.topology_key
-        domains = self._domains[key]
+        domains = self._domains[constraint]
         has_too_few = domains.count < constraint.min_domains
         most = constraint.max_skew - int(constraint.selector.matches(self._pod.metadata.labels))
         numbers, _ = nodes.label(key)
         if domains.count and nodes.is_changed:
-            added = self._added(key, nodes)
+            added = self._added(constraint, nodes)
             pods = domains.pods[numbers] + added
             elsewhere = np.where(numbers == domains.fewest, domains.second, domains.least)
             least = 0 if has_too_few else np.where(added != 0, np.minimum(pods, elsewhere), domains.least)
@@ -83,16 +85,25 @@ class SpreadRequirement:
         self._table = nodes.table
         everywhere = nodes.everywhere()
         keys = self.constraints.topology_keys
-        inclusion = Inclusion(everywhere, self._pod, keys)
-        self._included = [inclusion.of(constraint) for constraint in self.constraints.each]
-        self._domains = {key: self._domains_of(key, everywhere, inclusion) for key in keys}
+        inclusion = Inclusion(everywhere, self._pod, keys, self._rules.matches)
+        constraints = self.constraints.each
+        self._included = [inclusion.of(constraint) for constraint in constraints]
+        self._domains = {each: self._domains_of(each, everywhere, inclusion) for each in constraints}
 
-    def _domains_of(self, key: str, everywhere: NodeView, inclusion: Inclusion) -> _Domains:
+    def _counted_with(self, constraint: SpreadConstraint) -> list[int]:
+        """Return which constraints are counted together with one: those of the same key, or from 1.33 on, it alone."""
+        constraints, key = self.constraints.each, constraint.topology_key
+        if self._rules.counts_apart:
+            return [constraints.index(constraint)]
+        return [index for index, each in enumerate(constraints) if each.topology_key == key]
+
+    def _domains_of(self, constraint: SpreadConstraint, everywhere: NodeView, inclusion: Inclusion) -> _Domains:
+        key = constraint.topology_key
         numbers, column = everywhere.label(key)
         size = column.values.size
         # Of several constraints with the same key, the last one's count stands where it includes a node.
         constraints, queries = self.constraints.each, self.constraints.queries
-        here = [index for index, constraint in enumerate(constraints) if constraint.topology_key == key][::-1]
+        here = self._counted_with(constraint)[::-1]
         eligible = self._included[here[0]]
         pods = pods_by_value(self._cluster, queries[here[0]], numbers, size, eligible)
         for index in here[1:]:
@@ -108,13 +119,12 @@ class SpreadRequirement:
         least, counts[first] = int(counts[first]), _MANY
         return _Domains(pods, len(values), least, int(values[first]), int(counts.min()))
 
-    def _added(self, key: str, nodes: NodeView) -> Amounts:
+    def _added(self, constraint: SpreadConstraint, nodes: NodeView) -> Amounts:
         """Return how many more pods each node has in its own world; here terminating pods count, too."""
         added = np.zeros(len(nodes), np.int64)
-        constraints, queries = self.constraints.each, self.constraints.queries
-        for constraint, query, mask in zip(constraints, queries, self._included, strict=True):
-            if constraint.topology_key == key:
-                added += np.where(nodes.of_rows(mask), nodes.pods_added(query.selectors), 0)
+        for index in self._counted_with(constraint):
+            more = nodes.pods_added(self.constraints.queries[index].selectors)
+            added += np.where(nodes.of_rows(self._included[index]), more, 0)
         return added
 
 
@@ -124,6 +134,6 @@ def _values(
     """Return the numbers of the label values on nodes that any of the policies includes."""
     numbers, _ = everywhere.label(key)
     occurs = np.zeros(column.values.size + 1, np.bool_)
-    for affinity, tolerations in policies:
-        occurs[numbers[everywhere.remembered(included, keys, affinity, tolerations)]] = True
+    for policy in policies:
+        occurs[numbers[everywhere.remembered(included, keys, *policy)]] = True
     return np.flatnonzero(occurs)

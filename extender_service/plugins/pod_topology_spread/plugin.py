@@ -21,12 +21,14 @@ from extender_service.plugins.pod_topology_spread.constraints import (
     DO_NOT_SCHEDULE,
     SCHEDULE_ANYWAY,
     Constraints,
+    SpreadRules,
     default_constraints,
     own_constraints,
 )
 from extender_service.plugins.pod_topology_spread.filtering import SpreadRequirement
 from extender_service.plugins.pod_topology_spread.hints import spread_helped_by_node, spread_helped_by_pod
 from extender_service.plugins.pod_topology_spread.scoring import SpreadPreference
+from extender_service.plugins.shared.tolerations import tolerates_in
 
 NO_MATCH = unschedulable("node(s) didn't match pod topology spread constraints")
 NO_LABEL = unresolvable("node(s) didn't match pod topology spread constraints (missing required label)")
@@ -60,6 +62,7 @@ class PodTopologySpread(PreFilter, Filter, PreScore, Score):
 
     def __init__(self, args: PodTopologySpreadArgs, handle: Handle) -> None:
         super().__init__(args, handle)
+        self._rules = SpreadRules(handle.rules.spread_counted_apart, tolerates_in(handle.rules))
         self._is_system_default = args.defaulting_type == SYSTEM_DEFAULTS
         self._defaults = _SYSTEM_DEFAULTS if self._is_system_default else args.default_constraints
 
@@ -68,7 +71,7 @@ class PodTopologySpread(PreFilter, Filter, PreScore, Score):
         constraints = self._constraints(state.label_set, pod, DO_NOT_SCHEDULE, "get constraints from pod: ", "hard")
         if not constraints.each:
             return SKIP
-        state[_REQUIRED] = SpreadRequirement(self.handle.cluster, pod, constraints)
+        state[_REQUIRED] = SpreadRequirement(self.handle.cluster, pod, constraints, self._rules)
         return None
 
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
@@ -89,7 +92,7 @@ class PodTopologySpread(PreFilter, Filter, PreScore, Score):
         # The system's defaults also spread over hosts where nodes have no zone.
         needs_all_keys = bool(pod.spec.topology_spread_constraints) or not self._is_system_default
         state[_PREFERRED] = SpreadPreference(
-            self.handle.cluster, pod, constraints, nodes, needs_all_keys=needs_all_keys
+            self.handle.cluster, pod, constraints, nodes, self._rules, needs_all_keys=needs_all_keys
         )
         return None
 

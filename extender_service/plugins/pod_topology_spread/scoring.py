@@ -14,6 +14,8 @@ from extender_service.kube.types.core import Pod
 from extender_service.plugins.pod_topology_spread.constraints import (
     Constraints,
     Inclusion,
+    SpreadConstraint,
+    SpreadRules,
     have_labels,
     pods_by_row,
     pods_by_value,
@@ -38,6 +40,7 @@ class SpreadPreference:
         pod: Pod,
         constraints: Constraints,
         feasible: NodeView,
+        rules: SpreadRules,
         *,
         needs_all_keys: bool,
     ) -> None:
@@ -47,17 +50,29 @@ class SpreadPreference:
         keys = tuple([constraint.topology_key for constraint in constraints.each])
         self._weights = feasible.remembered(_weights, keys, self._keys_needed)
         everywhere = feasible.everywhere()
-        inclusion = Inclusion(everywhere, pod, self._keys_needed)
-        # By topology key: the pods by the number of the label's value. Hosts count by row.
-        self._by_value: dict[str, Amounts] = {}
+        inclusion = Inclusion(everywhere, pod, self._keys_needed, rules.matches)
+        # The pods by the number of the label's value. Hosts count by row.
+        self._by_value: dict[SpreadConstraint, Amounts] = {}
         for constraint, query in zip(constraints.each, constraints.queries, strict=True):
             key = constraint.topology_key
-            if key == _HOSTNAME:
-                continue
-            numbers, size = _numbers(everywhere, key)
-            pods = pods_by_value(cluster, query, numbers, size, inclusion.of(constraint))
-            # Constraints with the same key count together.
-            self._by_value[key] = self._by_value[key] + pods if key in self._by_value else pods
+            if key != _HOSTNAME:
+                numbers, size = _numbers(everywhere, key)
+                self._by_value[constraint] = pods_by_value(cluster, query, numbers, size, inclusion.of(constraint))
+        if len(constraints.topology_keys) < len(keys):
+            if rules.counts_apart:
+                alone = [feasible.remembered(_weights, (key,), self._keys_needed) for key in keys]
+                self._weights = tuple([weight for (weight,) in alone])
+            else:
+                self._by_value = self._counted_together()
+
+    def _counted_together(self) -> dict[SpreadConstraint, Amounts]:
+        """Add up the pods of constraints with the same key, as releases before 1.33 do."""
+        counted = [constraint for constraint in self._constraints.each if constraint in self._by_value]
+        sums: dict[str, Amounts] = {}
+        for constraint in counted:
+            key, pods = constraint.topology_key, self._by_value[constraint]
+            sums[key] = sums[key] + pods if key in sums else pods
+        return {constraint: sums[constraint.topology_key] for constraint in counted}
 
     def ignored(self, nodes: NodeView) -> Mask | None:
         """Return the nodes that take no part and score 0; None if all take part."""
@@ -75,7 +90,7 @@ class SpreadPreference:
                 if not all_have_label(nodes, key):
                     scores *= has_label(nodes, key)
             else:
-                by_value = self._by_value[key] * weight
+                by_value = self._by_value[constraint] * weight
                 by_value += allowance
                 by_value[ABSENT] = 0.0
                 scores = by_value[nodes.label(key)[0]]

@@ -3,11 +3,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from extender_service.cluster.sources.cluster_file import ClusterFile
+from extender_service.cluster.state.cluster import Cluster
+from extender_service.cluster.view.node_view import NodeView
+from extender_service.config.rules import rules_of
 from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.handle import Handle
 from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.status import unresolvable
-from extender_service.kube.types.core import Pod, PodSpec, Taint, Toleration
+from extender_service.kube.types.core import Node, NodeSpec, ObjectMeta, Pod, PodSpec, Taint, Toleration
 from extender_service.plugins.taint_toleration import TaintToleration
+from tests.support.hypothetical_worlds import reasons
 from tests.support.plugin_worlds import (
     PluginWorld,
     assert_equal_on_nodes,
@@ -76,3 +82,32 @@ def test_without_prescore_there_is_no_score() -> None:
     world = empty_world()
     with pytest.raises(PluginError, match='failed to read "PreScoreTaintToleration" from cycleState: not found'):
         TaintToleration(None, world.handle).score(CycleState(Pod()), Pod(), world.view)
+
+
+@pytest.mark.parametrize(
+    ("is_on", "expected", "points"),
+    [
+        (False, ["node(s) had untolerated taint(s)"] * 2, [0, 100, 0]),
+        (True, ["node(s) had untolerated taint(s)", None], [0, 100, 100]),
+    ],
+)
+def test_tolerations_compare_numbers_behind_a_gate(is_on: bool, expected: list[str | None], points: list[int]) -> None:
+    cluster = Cluster(rules_of(37, {"TaintTolerationComparisonOperators": is_on}))
+    for name, value in (("low", "94"), ("high", "96")):
+        hard, soft = Taint("sla", value, "NoSchedule"), Taint("spare", value, "PreferNoSchedule")
+        cluster.apply_node(Node(ObjectMeta(name=f"hard-{name}"), NodeSpec(taints=(hard,))))
+        cluster.apply_node(Node(ObjectMeta(name=f"soft-{name}"), NodeSpec(taints=(soft,))))
+    plugin = TaintToleration(None, Handle(cluster, ClusterFile(cluster, [])))
+    pod = Pod(spec=PodSpec(tolerations=(Toleration("sla", "Gt", "95"), Toleration("spare", "Gt", "95"))))
+    state = CycleState(pod)
+
+    def nodes(*names: str) -> NodeView:
+        return cluster.view(cluster.nodes.rows_named(names))
+
+    hard_nodes = nodes("hard-low", "hard-high")
+    assert reasons(plugin.filter(state, pod, hard_nodes), hard_nodes) == expected
+    # Without a taint to endure, there is nothing to tell apart: a node without taints is best.
+    cluster.apply_node(Node(ObjectMeta(name="free")))
+    scored = nodes("soft-low", "free", "soft-high")
+    plugin.pre_score(state, pod, scored)
+    assert plugin.normalize(state, pod, scored, plugin.score(state, pod, scored)).tolist() == points

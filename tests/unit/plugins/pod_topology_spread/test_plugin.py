@@ -10,6 +10,7 @@ from extender_service.cluster.selection.label_sets import LabelSet
 from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.view.node_view import NodeView
+from extender_service.config.rules import DEFAULT_RULES, Rules, rules_of
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
 from extender_service.framework.plugin_errors import PluginError
@@ -43,6 +44,7 @@ from tests.support.hypothetical_worlds import (
 from tests.support.memory import MIB, kept_bytes
 
 WEB = LabelSelector({"app": "web"})
+DB = LabelSelector({"app": "db"})
 HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
 HOSTNAME = "kubernetes.io/hostname"
 SYSTEM_ZONE = "topology.kubernetes.io/zone"
@@ -57,9 +59,9 @@ def constrained(*constraints: TopologySpreadConstraint, labels: dict[str, str] |
     return structs.replace(pod, spec=structs.replace(pod.spec, topology_spread_constraints=constraints))
 
 
-def two_zones() -> Cluster:
+def two_zones(rules: Rules = DEFAULT_RULES) -> Cluster:
     """Zone x with two pods, zone y with one on its first node, and a node without a zone."""
-    cluster = Cluster()
+    cluster = Cluster(rules)
     for name, zone in (("x-1", "x"), ("y-1", "y"), ("y-2", "y")):
         cluster.apply_node(hypothetical_node(name, zone=zone))
     cluster.apply_node(hypothetical_node("nowhere"))
@@ -86,6 +88,23 @@ def test_a_zone_that_is_ahead_takes_no_more_pods() -> None:
     assert rejected(two_zones(), constrained(constraint)) == [NO_MATCH.message, None, None, NO_LABEL.message]
     wider = structs.replace(constraint, max_skew=2)
     assert rejected(two_zones(), constrained(wider)) == [None, None, None, NO_LABEL.message]
+
+
+@pytest.mark.parametrize(("minor", "in_x"), [(32, None), (33, NO_MATCH.message)])
+def test_constraints_with_the_same_key_count_each_on_its_own_from_1_33_on(minor: int, in_x: str | None) -> None:
+    # Before, the count of the last one stands for both: no pod is a database.
+    constraints = [TopologySpreadConstraint(1, "zone", HARD, WEB), TopologySpreadConstraint(1, "zone", HARD, DB)]
+    found = rejected(two_zones(rules_of(minor)), constrained(*constraints))
+    assert found == [in_x, None, None, NO_LABEL.message]
+
+
+@pytest.mark.parametrize(("minor", "expected"), [(32, [60, 100, 100, 0]), (33, [50, 100, 100, 0])])
+def test_preferred_constraints_with_the_same_key_score_each_on_its_own_from_1_33_on(
+    minor: int, expected: list[int]
+) -> None:
+    cluster = two_zones(rules_of(minor))
+    constraints = [TopologySpreadConstraint(1, "zone", SOFT, WEB), TopologySpreadConstraint(2, "zone", SOFT, DB)]
+    assert scored(cluster, constrained(*constraints)) == expected
 
 
 def test_too_few_zones_count_as_if_there_were_an_empty_one() -> None:
@@ -337,3 +356,21 @@ def test_any_number_of_other_labels_between_two_uses_changes_nothing(other_keys:
     # Whatever is forgotten first.
     cluster.memory.memo().forget((NodeView._label, ("zone",)))
     assert (rejected(cluster, hard), scored(cluster, soft)) == first
+
+
+def test_taints_that_are_honoured_are_compared_behind_a_gate() -> None:
+    constraint = TopologySpreadConstraint(1, "zone", HARD, WEB, node_taints_policy="Honor")
+    pod = constrained(constraint)
+    pod = structs.replace(pod, spec=structs.replace(pod.spec, tolerations=(Toleration("sla", "Gt", "950"),)))
+    found = []
+    for is_on in (False, True):
+        cluster = two_zones(rules_of(37, {"TaintTolerationComparisonOperators": is_on}))
+        taint = Taint("sla", "999", "NoSchedule")
+        cluster.apply_node(
+            structs.replace(hypothetical_node("z-1", zone="z"), spec=structs.replace(Node().spec, taints=(taint,)))
+        )
+        found.append(rejected(cluster, pod))
+    assert found == [
+        [NO_MATCH.message, None, None, NO_LABEL.message, None],
+        [NO_MATCH.message, NO_MATCH.message, NO_MATCH.message, NO_LABEL.message, None],
+    ]
