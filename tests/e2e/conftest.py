@@ -5,29 +5,42 @@
         control_plane.start_scheduler({"profiles": [{"schedulerName": "default-scheduler"}]})
         wait_until(lambda: control_plane.api.get("Pod", "p", namespace="default")["spec"].get("nodeName"), "a node")
 
+The control plane is v1.31.1. `releases.both_releases` runs a test with that and with the newest one:
+
+    @both_releases
+    def test_something(control_plane: ControlPlane, minor: int) -> None:
+
 Without Go these tests are skipped; with CI=true in the environment they fail.
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from extender_service.config.release import OLDEST_MINOR
 from tests.conformance import oracle
-from tests.e2e.support.control_plane import ControlPlane
+from tests.e2e.support.control_plane import PROGRAMS, ControlPlane
 
 
 @pytest.fixture(scope="session")
-def controlplane(build_go: Callable[[Path], Path]) -> Path:
+def minor() -> int:
+    """Which release of Kubernetes a test runs with: 1.`minor`."""
+    return OLDEST_MINOR
+
+
+@pytest.fixture(scope="session")
+def controlplane(build_go: Callable[[Path], Path], minor: int) -> Path:
     """The binary, built once for each state of its sources."""
-    return build_go(Path(__file__).with_name("controlplane"))
+    return build_go(PROGRAMS[minor])
 
 
 @pytest.fixture(scope="session")
-def ask_oracle(build_go: Callable[[Path], Path]) -> Callable[[bytes], bytes]:
-    """The oracle, built: tells kube-scheduler's own plugins' verdicts on cases."""
-    build_go(oracle.ORACLE)
-    return oracle.ask
+def ask_oracle(build_go: Callable[[Path], Path], minor: int) -> Callable[[bytes], bytes]:
+    """The oracle, built: returns the verdicts of kube-scheduler's own plugins on cases."""
+    build_go(oracle.ORACLES[minor])
+    return partial(oracle.ask, reference=oracle.Reference(minor))
 
 
 @pytest.fixture

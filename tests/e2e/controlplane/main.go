@@ -1,5 +1,5 @@
-// Command controlplane is a Kubernetes v1.31.1 control plane in one binary, for tests: its first argument says which
-// program it is to be, and the rest are that program's own.
+// Command controlplane is a Kubernetes control plane in one binary, for tests: its first argument says which program it is
+// to be, and the rest are that program's own. tests/kubernetes_1_37 builds it once more, of a newer release.
 package main
 
 import (

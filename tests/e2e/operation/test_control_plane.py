@@ -1,17 +1,18 @@
 """The control plane that the other end-to-end tests stand on."""
 
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
 from tests.e2e.support.control_plane import ControlPlane
 from tests.e2e.support.objects import Object, node, pod
+from tests.e2e.support.releases import both_releases
 from tests.e2e.support.waiting import wait_until
 
 DEFAULT_PROFILE = {"profiles": [{"schedulerName": "default-scheduler"}]}
 
 
+@both_releases
 def test_stock_kube_scheduler_binds_a_pod_where_it_fits(control_plane: ControlPlane) -> None:
     control_plane.api.create(node("small", cpu="1"), node("large", cpu="8"))
     control_plane.api.create(pod("demanding", requests={"cpu": "4"}))
@@ -21,10 +22,12 @@ def test_stock_kube_scheduler_binds_a_pod_where_it_fits(control_plane: ControlPl
     assert wait_until(lambda: nodes_of_bound_pods(control_plane), "the pod to be bound") == ["large"]
 
 
-def test_every_program_is_the_version_of_the_reference(shared_control_plane: ControlPlane, controlplane: Path) -> None:
+@both_releases
+def test_every_program_is_the_version_of_the_reference(shared_control_plane: ControlPlane, minor: int) -> None:
     versions = shared_control_plane.kubectl("version").splitlines()
 
-    assert {line.split(": ")[1] for line in versions if "Version" in line and "Kustomize" not in line} == {"v1.31.1"}
+    version = {31: "v1.31.1", 37: "v1.37.2"}[minor]
+    assert {line.split(": ")[1] for line in versions if "Version" in line and "Kustomize" not in line} == {version}
 
 
 def test_server_side_dry_run_judges_and_stores_nothing(shared_control_plane: ControlPlane) -> None:

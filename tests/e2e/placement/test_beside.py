@@ -12,6 +12,7 @@ from tests.e2e.support.control_plane import ControlPlane
 from tests.e2e.support.mixed_cluster import mixed_nodes, mixed_pods
 from tests.e2e.support.objects import node, pod
 from tests.e2e.support.placement_rules import violations
+from tests.e2e.support.releases import both_releases, deciding_as
 from tests.e2e.support.service import Service
 from tests.e2e.support.waiting import wait_until
 
@@ -31,14 +32,15 @@ PACKING = {
 OUTWEIGHING = 100
 
 
+@both_releases
 @pytest.mark.parametrize("node_cache_capable", [True, False], ids=["names", "whole nodes"])
 def test_every_pod_is_bound_where_both_allow(
-    empty_cluster: ControlPlane, tmp_path: Path, node_cache_capable: bool
+    empty_cluster: ControlPlane, tmp_path: Path, minor: int, node_cache_capable: bool
 ) -> None:
-    api = empty_cluster.api
+    api, release = empty_cluster.api, deciding_as(minor)
     api.create(*mixed_nodes())
     with (
-        Service(tmp_path, empty_cluster.kubeconfig, mode="beside", configuration=PACKING) as service,
+        Service(tmp_path, empty_cluster.kubeconfig, mode="beside", configuration=PACKING, options=[release]) as service,
         schedulers.running(empty_cluster, schedulers.beside(service.url, node_cache_capable=node_cache_capable)),
     ):
         api.create(*mixed_pods())

@@ -8,18 +8,20 @@ from tests.e2e.support import schedulers
 from tests.e2e.support.control_plane import ControlPlane
 from tests.e2e.support.mixed_cluster import mixed_nodes, mixed_pods
 from tests.e2e.support.placement_rules import violations
+from tests.e2e.support.releases import both_releases, deciding_as
 from tests.e2e.support.service import Service
 from tests.e2e.support.waiting import wait_until
 
 
+@both_releases
 @pytest.mark.parametrize("node_cache_capable", [True, False], ids=["names", "whole nodes"])
 def test_every_pod_is_bound_where_the_service_said_and_nothing_is_overfull(
-    empty_cluster: ControlPlane, tmp_path: Path, node_cache_capable: bool
+    empty_cluster: ControlPlane, tmp_path: Path, minor: int, node_cache_capable: bool
 ) -> None:
     api = empty_cluster.api
     api.create(*mixed_nodes())
     with (
-        Service(tmp_path, empty_cluster.kubeconfig) as service,
+        Service(tmp_path, empty_cluster.kubeconfig, options=[deciding_as(minor)]) as service,
         schedulers.running(empty_cluster, schedulers.replacing(service.url, node_cache_capable=node_cache_capable)),
     ):
         api.create(*mixed_pods())

@@ -1,5 +1,6 @@
-"""A real Kubernetes v1.31.1 control plane for tests: etcd, kube-apiserver, and kube-schedulers as a test asks for them.
+"""A real Kubernetes control plane for tests, of the oldest or of the newest release.
 
+etcd and kube-apiserver run; kube-schedulers run as a test asks for them.
 There is no kube-controller-manager and no kubelet, so a test is the only one that changes the cluster:
 
 - nobody taints or evicts (TaintNodesByCondition is off as well: a new node is schedulable at once);
@@ -26,11 +27,18 @@ import httpx
 import trustme
 import yaml
 
+from extender_service.config.release import NEWEST_MINOR, OLDEST_MINOR
 from tests.e2e.support import kubeconfigs
 from tests.e2e.support.api import API
 from tests.e2e.support.processes import Process
 from tests.e2e.support.waiting import wait_until
 
+_TESTS = Path(__file__).parents[2]
+# The programs by minor version: one source, built with the modules of either release.
+PROGRAMS = {
+    OLDEST_MINOR: _TESTS / "e2e" / "controlplane",
+    NEWEST_MINOR: _TESTS / "kubernetes_1_37" / "controlplane_1_37",
+}
 _ETCD_LISTENS = "serving client traffic"
 
 

@@ -10,6 +10,8 @@ from tests.e2e.support.processes import Process
 
 # The extension points at which a scheduler decides, and which an extender's filter and prioritize verbs stand for.
 DECISION_POINTS = ("preFilter", "filter", "preScore", "score")
+# What DynamicResources, a default plugin since Kubernetes 1.34, does besides deciding. Without its PreFilter it fails.
+_DYNAMIC_RESOURCES = {"name": "DynamicResources"}
 # Backoff in seconds: a pod whose call failed is tried again soon.
 _SOON = {"podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 1}
 
@@ -51,7 +53,8 @@ def profile_keeping(filters: Sequence[str], scheduler_name: str = "default-sched
     off: dict[str, Any] = {point: {"disabled": [{"name": "*"}]} for point in DECISION_POINTS}
     for point in ("preFilter", "filter"):
         off[point]["enabled"] = [{"name": name} for name in filters]
-    off |= {point: {"disabled": [{"name": "VolumeBinding"}]} for point in ("reserve", "preBind")}
+    off |= {point: {"disabled": [{"name": "VolumeBinding"}, _DYNAMIC_RESOURCES]} for point in ("reserve", "preBind")}
+    off["postFilter"] = {"disabled": [_DYNAMIC_RESOURCES]}
     # A sample may hold no node that the extender agrees to.
     all_nodes = {"name": "DefaultPreemption", "args": {"minCandidateNodesPercentage": 100}}
     return {"schedulerName": scheduler_name, "plugins": off, "pluginConfig": [all_nodes]}
