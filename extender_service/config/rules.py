@@ -61,6 +61,8 @@ class Rules:
     values_as_json: bool = _since(34)
     # They ask for a valid label key, not for a qualified name.
     label_keys_by_name: bool = _since(35)
+    # DynamicResources does not say that it has no allocation to take back.
+    deallocation_unmentioned: bool = _since(37)
     # DefaultPreemption says where it makes room, and by how many victims (k/k#140180).
     preemption_described: bool = _since(37)
 

@@ -4,7 +4,7 @@ Claims are not judged yet: a pod with claims is refused before any plugin runs (
 kube-scheduler's own plugins. For all other pods, this plugin is in each decision what kube-scheduler's is.
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.config.rules import Rules
 from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.handle import Handle
 from extender_service.framework.interface import Filter, FilterAgain, PostFilter, PostFilterResult, PreFilter, Score
 from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.status import SKIP, Code, Rejections, Status, unschedulable
@@ -20,6 +21,7 @@ from extender_service.kube.types.core import Pod
 
 _STATE = "DynamicResources"
 _NO_STATE = "not found"
+_NOTHING_TO_TAKE_BACK = unschedulable("no new claims to deallocate")
 
 
 class DynamicResources(PreFilter, Filter, PostFilter, Score):
@@ -27,6 +29,10 @@ class DynamicResources(PreFilter, Filter, PostFilter, Score):
 
     name: ClassVar[str] = "DynamicResources"
     treats_alike: ClassVar[bool] = True
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._no_room = unschedulable() if handle.rules.deallocation_unmentioned else _NOTHING_TO_TAKE_BACK
 
     @classmethod
     def points_in(cls, rules: Rules) -> set[str]:
@@ -53,7 +59,7 @@ class DynamicResources(PreFilter, Filter, PostFilter, Score):
         """Take back no allocation: the pod has none."""
         if _STATE not in state:
             return PostFilterResult(Status(Code.ERROR, (_NO_STATE,)))
-        return PostFilterResult(unschedulable())
+        return PostFilterResult(self._no_room)
 
     def score(self, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
         """Give every node the same."""

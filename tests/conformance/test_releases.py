@@ -19,6 +19,8 @@ CASES = {case.name: case for case in read_cases(iter(EXAMPLES))}
 MINORS = range(OLDEST_MINOR, NEWEST_MINOR + 1)
 
 NO_ROOM = "preemption: 0/1 nodes are available: 1"
+NOT_HELPFUL = "Preemption is not helpful for scheduling."
+NO_CLAIMS = "no new claims to deallocate"
 POTENTIAL = "preemption: found a potential placement for pod on node a, preempting"
 
 # Example, where in the verdict, what is there at first, and from which minors on it is something else.
@@ -36,13 +38,13 @@ CHANGES: list[tuple[str, str, Any, dict[int, Any]]] = [
         "toosmall",
         "preempt.reasons",
         [f"{NO_ROOM} Insufficient cpu."],
-        {34: [f"{NO_ROOM} Preemption is not helpful for scheduling."]},
+        {34: [NO_CLAIMS, f"{NO_ROOM} {NOT_HELPFUL}"], 37: [f"{NO_ROOM} {NOT_HELPFUL}"]},
     ),
     ("toosmall", "preempt.plugin", "DefaultPreemption", {34: "DynamicResources"}),
     (
         "missingclaim",
         "preempt.reasons",
-        [f"{NO_ROOM} Preemption is not helpful for scheduling."],
+        [f"{NO_ROOM} {NOT_HELPFUL}"],
         {34: ["not found"]},
     ),
     ("sidecarport", "feasible", ["a"], {33: []}),

@@ -20,9 +20,9 @@ NODES = CLUSTER.view(None)
 PLUGIN = DynamicResources(None, make_handle(CLUSTER))
 
 
-def room(state: CycleState) -> tuple[Code, tuple[str, ...]]:
+def room(state: CycleState, plugin: DynamicResources = PLUGIN) -> tuple[Code, tuple[str, ...]]:
     verdicts = Verdicts(NODES, np.zeros(len(NODES), np.bool_))
-    status = PLUGIN.post_filter(state, POD, verdicts, lambda _: verdicts).status
+    status = plugin.post_filter(state, POD, verdicts, lambda _: verdicts).status
     return status.code, status.reasons
 
 
@@ -32,6 +32,13 @@ def test_it_has_nothing_to_say_about_pods_without_claims() -> None:
     assert PLUGIN.filter(state, POD, NODES) is None
     assert PLUGIN.score(state, POD, NODES).tolist() == [0]
     assert room(state) == (Code.UNSCHEDULABLE, ())
+
+
+@pytest.mark.parametrize("minor", [34, 35, 36])
+def test_before_1_37_it_says_that_there_is_nothing_to_take_back(minor: int) -> None:
+    plugin, state = DynamicResources(None, make_handle(Cluster(rules_of(minor)))), CycleState(POD)
+    plugin.pre_filter(state, POD)
+    assert room(state, plugin) == (Code.UNSCHEDULABLE, ("no new claims to deallocate",))
 
 
 def test_a_pod_with_claims_is_not_judged_here() -> None:
