@@ -6,6 +6,7 @@
 # make openapi  write the description of the API to openapi/
 # make bench    measure the speed beside kube-scheduler and an extender in Go: over an hour (QUICK=1: minutes; JSON=FILE)
 # make conformance  compare 25,000 new cases with kube-scheduler's own plugins: ten minutes (FRESH=N, DERIVED=N, SEED=N)
+# make compat   compare examples of all rules with the plugins of Kubernetes 1.31 to 1.37: building them takes long (MINORS="34 35")
 # make faults   let watches fail in every way against a real API server, 20 times each: half an hour (TIMES=N)
 # make restarts kill the API server and start it again, 50 times under load: ten minutes (TIMES=N)
 # make lag      let watches be late in every setting while room is made for pods, 20 times each: hours (TIMES=N)
@@ -25,7 +26,7 @@
 UV := scripts/uv
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-lowest check audit sbom mutants conformance faults restarts lag lag-churn fuzz hints hostile queue \
+.PHONY: help run test test-lowest check audit sbom mutants conformance compat faults restarts lag lag-churn fuzz hints hostile queue \
 	sampling beside scheduler-faults soak fix openapi bench
 
 help:
@@ -72,6 +73,9 @@ mutants:
 conformance:
 	$(UV) run --frozen python -m tests.conformance.edge_cases $(if $(SEED),--seed $(SEED)) \
 		--fresh $(or $(FRESH),20000) --derived $(or $(DERIVED),5000) | $(UV) run --frozen python -m tests.conformance -
+
+compat:
+	$(UV) run --frozen python -m tests.conformance.compat $(MINORS)
 
 faults:
 	$(UV) run --frozen python -m tests.faults --times $(or $(TIMES),20)

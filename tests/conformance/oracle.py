@@ -8,16 +8,18 @@ from typing import NamedTuple
 import msgspec
 
 from extender_service.config.feature_gates import parse_gates, resolve_gates
+from extender_service.config.release import NEWEST_MINOR
 from extender_service.config.rules import Rules, rules_of
 from tests.support.go_programs import build
 
 TESTS = Path(__file__).parents[1]
 ORACLE = TESTS / "oracle"
-ORACLES = {31: ORACLE, 37: TESTS / "kubernetes_1_37" / "oracle_1_37"}
+# Other releases have the program of the newest one, built of their own modules.
+ORACLES = {31: ORACLE, NEWEST_MINOR: TESTS / "kubernetes_1_37" / "oracle_1_37"}
 
 
 class Reference(NamedTuple):
-    """A kube-scheduler that has an oracle: the release 1.`minor`, with feature gates as --feature-gates has them."""
+    """A kube-scheduler: the release 1.`minor`, with feature gates as --feature-gates has them."""
 
     minor: int = 31
     gates: str = ""
@@ -30,7 +32,9 @@ class Reference(NamedTuple):
     @property
     def command(self) -> list[str | Path]:
         """What runs its oracle. Raises RuntimeError if that cannot be built."""
-        return [build(ORACLES[self.minor]), *([f"-gates={self.gates}"] if self.gates else [])]
+        own = ORACLES.get(self.minor)
+        program = build(own) if own else build(ORACLES[NEWEST_MINOR], self.minor)
+        return [program, *([f"-gates={self.gates}"] if self.gates else [])]
 
 
 OLDEST = Reference()

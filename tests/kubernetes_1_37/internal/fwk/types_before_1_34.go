@@ -1,0 +1,33 @@
+//go:build before_1_34
+
+// Package fwk has the scheduler framework's types under one name for all releases, which moved them between packages.
+package fwk
+
+import "k8s.io/kubernetes/pkg/scheduler/framework"
+
+// What later releases have as interfaces are structs here.
+type (
+	CycleState        = *framework.CycleState
+	FilterPlugin      = framework.FilterPlugin
+	Handle            = framework.Handle
+	ImageStateSummary = framework.ImageStateSummary
+	NodeInfo          = *framework.NodeInfo
+	NodeInfoLister    = framework.NodeInfoLister
+	NominatingInfo    = framework.NominatingInfo
+	Plugin            = framework.Plugin
+	PodInfo           = *framework.PodInfo
+	PodNominator      = framework.PodNominator
+	PostFilterResult  = framework.PostFilterResult
+	ScorePlugin       = framework.ScorePlugin
+	SharedLister      = framework.SharedLister
+	Status            = framework.Status
+	StorageInfoLister = framework.StorageInfoLister
+)
+
+const (
+	Error                        = framework.Error
+	Unschedulable                = framework.Unschedulable
+	UnschedulableAndUnresolvable = framework.UnschedulableAndUnresolvable
+)
+
+var NewStatus = framework.NewStatus

@@ -1,0 +1,18 @@
+//go:build before_1_36 && !before_1_35
+
+package main
+
+import (
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+)
+
+// nominatesGatedPods says whether the queue of the release does.
+const nominatesGatedPods = false
+
+// laterOptions are what the framework of the release needs besides.
+func (s *harness) laterOptions() []frameworkruntime.Option {
+	return []frameworkruntime.Option{
+		frameworkruntime.WithSharedCSIManager(nodevolumelimits.NewCSIManager(s.informers.Storage().V1().CSINodes().Lister())),
+	}
+}
