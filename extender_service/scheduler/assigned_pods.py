@@ -1,6 +1,6 @@
 """Pods on nodes as events of the queue show them, put together from what the pod table keeps of them.
 
-Running pods are kept small, so an event about one shows its labels, requests and host ports, and no other fields.
+Running pods are kept small, so an event about one shows its labels, requests, host ports and volumes, no other fields.
 """
 
 from extender_service.cluster.amounts.requests import CPU
@@ -33,5 +33,5 @@ def assigned_pod(cluster: Cluster, key: Key) -> Pod | None:
             uid=facts.uid,
             labels=pods.label_sets[int(pods.label_set[slot])].labels,
         ),
-        PodSpec(node_name=facts.node_name, containers=(container,)),
+        PodSpec(node_name=facts.node_name, containers=(container,), volumes=cluster.held_volumes.of(slot).shown()),
     )

@@ -6,14 +6,31 @@ import msgspec
 from msgspec import structs
 
 from extender_service.kube.parsing.csi_migration import (
+    AZURE_DISK,
+    AZURE_FILE,
+    CINDER,
+    EBS,
     FOLLOWED,
+    GCE_PD,
+    PORTWORX,
+    VSPHERE,
     CSIVolume,
     TranslationError,
     in_tree_disk,
     in_tree_plugin,
     translate,
 )
-from extender_service.kube.types.core import Volume
+from extender_service.kube.types.core import (
+    ISCSI,
+    RBD,
+    AWSElasticBlockStore,
+    AzureDisk,
+    GCEPersistentDisk,
+    PersistentVolumeClaimSource,
+    Source,
+    Volume,
+    VolumeID,
+)
 from extender_service.kube.types.keys import Key
 from extender_service.kube.types.storage import PersistentVolumeClaim
 from extender_service.kube.types.watched_pods import AnyPod
@@ -72,6 +89,11 @@ class PodVolumes(msgspec.Struct, frozen=True, gc=False):
         """Claims of the pod's choosing, in the pod's order; one may be listed twice."""
         return [use.key for use in self.attachable if isinstance(use, ClaimUse) and not use.is_ephemeral]
 
+    def shown(self) -> tuple[Volume, ...]:
+        """Return volumes without names like those of the pod: of the same disks, claims and in-tree plugins."""
+        attached = [_shown_attachable(use) for use in self.attachable if not _is_disk(use)]
+        return (*map(_shown_disk, self.disks), *attached)
+
 
 NO_VOLUMES = PodVolumes()
 
@@ -123,3 +145,38 @@ def disk_uses(volume: Volume) -> list[DiskUse]:
         rbd = volume.rbd
         uses += [DiskUse("rbd", (rbd.pool, rbd.image, monitor), rbd.read_only) for monitor in rbd.monitors]
     return uses
+
+
+def _is_disk(use: ClaimUse | InTreeUse) -> bool:
+    """Return whether a volume is a disk, too."""
+    return isinstance(use, InTreeUse) and use.plugin in (EBS, GCE_PD)
+
+
+def _shown_disk(use: DiskUse) -> Volume:
+    match use.kind:
+        case "gce":
+            return Volume(gce_persistent_disk=GCEPersistentDisk(*use.disk, read_only=use.read_only))
+        case "ebs":
+            return Volume(aws_elastic_block_store=AWSElasticBlockStore(*use.disk))
+        case "iscsi":
+            return Volume(iscsi=ISCSI(*use.disk, read_only=use.read_only))
+        case _:
+            pool, image, monitor = use.disk
+            return Volume(rbd=RBD((monitor,), pool, image, use.read_only))
+
+
+def _shown_attachable(use: ClaimUse | InTreeUse) -> Volume:
+    if isinstance(use, InTreeUse):
+        return _OF_PLUGIN[use.plugin]
+    if use.is_ephemeral:
+        return Volume(ephemeral=Source())
+    return Volume(persistent_volume_claim=PersistentVolumeClaimSource(use.key[1]))
+
+
+_OF_PLUGIN = {
+    AZURE_DISK: Volume(azure_disk=AzureDisk()),
+    AZURE_FILE: Volume(azure_file=Source()),
+    CINDER: Volume(cinder=VolumeID()),
+    PORTWORX: Volume(portworx_volume=VolumeID()),
+    VSPHERE: Volume(vsphere_volume=Source()),
+}

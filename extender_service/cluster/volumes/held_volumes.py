@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from extender_service.cluster.nodes.node_table import NodeTable
 from extender_service.cluster.nodes.volume_support import limit_key
 from extender_service.cluster.pods.pod_table import NO_ROW
-from extender_service.cluster.pods.pod_volumes import DiskUse, PodVolumes
+from extender_service.cluster.pods.pod_volumes import NO_VOLUMES, DiskUse, PodVolumes
 from extender_service.cluster.structures.growing_counts import GrowingCounts
 from extender_service.cluster.structures.slot_index import SlotIndex
 from extender_service.cluster.volumes.attached_volumes import AttachedVolume, AttachedVolumes
@@ -93,6 +93,11 @@ class HeldVolumes:
             "faults": len(self.faults),
             "attached": 0 if self._by_objects is None else len(self._by_objects),
         }
+
+    def of(self, slot: int) -> PodVolumes:
+        """The volumes of the pod in a slot."""
+        held = self._held.get(slot)
+        return NO_VOLUMES if held is None else held.volumes
 
     def slots(self) -> list[int]:
         """The slots of the pods that hold volumes."""

@@ -1,16 +1,26 @@
 """What the watch shows reaches the cluster and the queue: which pods enter, leave and wake."""
 
 import msgspec
+import pytest
 
 from extender_service.framework.cluster_event import CSI_DRIVER, NODE, ActionType, ClusterEvent
 from extender_service.framework.interface import Plugin
 from extender_service.framework.queueing_hints import queueing_hints
-from extender_service.kube.types.core import ObjectMeta, Pod, PodStatus, ResourceList
+from extender_service.kube.types.core import (
+    GCEPersistentDisk,
+    ObjectMeta,
+    PersistentVolumeClaimSource,
+    Pod,
+    PodStatus,
+    ResourceList,
+    Volume,
+)
 from extender_service.kube.types.storage import CSIDriver, CSINode
 from extender_service.scheduler.event_handlers import storage_kinds
 from tests.support.event_loop import in_event_loop
 from tests.support.objects import make_node, make_pod, watched
 from tests.support.scheduler_world import SchedulerWorld, on_node, whole
+from tests.support.storage_objects import make_claim, make_volume, with_volumes
 from tests.support.stub_plugins import make_handle, stub_cluster
 
 FULL: ResourceList = {"cpu": "4"}
@@ -60,6 +70,28 @@ async def test_a_pod_that_is_deleted_leaves_the_queue() -> None:
 async def test_a_running_pod_that_goes_wakes_those_that_wait_for_its_room() -> None:
     world, _ = waiting()
     world.delete(make_pod("running", "a"))
+    assert world.where() == {"active": 1}
+    await world.scheduler.close()
+
+
+@in_event_loop
+@pytest.mark.parametrize(
+    "volume",
+    [
+        Volume(gce_persistent_disk=GCEPersistentDisk("d")),
+        Volume(persistent_volume_claim=PersistentVolumeClaimSource("c")),
+    ],
+    ids=["disk", "claim"],
+)
+async def test_hints_see_which_volume_a_running_pod_gives_back(volume: Volume) -> None:
+    world = SchedulerWorld(make_node("a"), uses_hints=True)
+    world.cluster.apply_storage(make_claim("c", "v", modes=["ReadWriteOncePod"]))
+    world.cluster.apply_storage(make_volume("v", modes=["ReadWriteOncePod"]))
+    world.create(with_volumes("running", volume, node="a"), with_volumes("p", volume))
+    world.attempt_all()
+    world.clock.pass_seconds(60)
+    assert world.where() == {"unschedulable": 1}
+    world.delete(with_volumes("running", volume, node="a"))
     assert world.where() == {"active": 1}
     await world.scheduler.close()
 

@@ -1,13 +1,15 @@
 from extender_service.cluster.pods.pod_volumes import NO_VOLUMES, ClaimUse, DiskUse, InTreeUse, disk_uses, pod_volumes
-from extender_service.kube.parsing.csi_migration import CSIVolume
+from extender_service.kube.parsing.csi_migration import CSIVolume, in_tree_plugin
 from extender_service.kube.types.core import (
     ISCSI,
     RBD,
     AWSElasticBlockStore,
     AzureDisk,
     GCEPersistentDisk,
+    PersistentVolumeClaimSource,
     Source,
     Volume,
+    VolumeID,
 )
 from tests.support.storage_objects import ephemeral, make_claim, with_claims, with_volumes
 
@@ -84,3 +86,28 @@ def test_an_rbd_image_is_one_disk_per_monitor() -> None:
 
 def test_an_iscsi_disk_is_known_by_its_iqn() -> None:
     assert disk_uses(Volume(name="v", iscsi=ISCSI("iqn.1"))) == [DiskUse("iscsi", ("iqn.1",), False)]
+
+
+def test_volumes_are_shown_as_what_they_keep_from_others() -> None:
+    given = [
+        *with_claims("p", "b").spec.volumes,
+        ephemeral("v"),
+        Volume(gce_persistent_disk=GCEPersistentDisk("d", read_only=True)),
+        Volume(aws_elastic_block_store=AWSElasticBlockStore("vol-1")),
+        Volume(iscsi=ISCSI("iqn", read_only=True)),
+        Volume(rbd=RBD(("m",), "pool", "image")),
+        Volume(azure_disk=AzureDisk("uri")),
+        Volume(azure_file=Source()),
+        Volume(cinder=VolumeID("id")),
+        Volume(portworx_volume=VolumeID("id")),
+        Volume(vsphere_volume=Source()),
+    ]
+    shown = pod_volumes(with_volumes("p", *given)).shown()
+    assert len(shown) == len(given)
+    assert {use for volume in shown for use in disk_uses(volume)} == {use for each in given for use in disk_uses(each)}
+    assert sorted(map(in_tree_plugin, shown)) == sorted(map(in_tree_plugin, given))
+    assert [each.persistent_volume_claim for each in shown if each.persistent_volume_claim] == [
+        PersistentVolumeClaimSource("b")
+    ]
+    assert sum(each.ephemeral is not None for each in shown) == 1
+    assert NO_VOLUMES.shown() == ()
