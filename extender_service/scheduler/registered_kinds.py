@@ -11,7 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from extender_service.caches import LruCache
-from extender_service.framework.cluster_event import EVERY_CHANGE, WILD_CARD, ActionType, ClusterEvent
+from extender_service.framework.cluster_event import (
+    EVERY_CHANGE,
+    VOLUME_ATTACHMENT,
+    WILD_CARD,
+    ActionType,
+    ClusterEvent,
+)
 from extender_service.framework.queueing_hints import QueueingHints
 from extender_service.kube.any_kind import AnyObject
 from extender_service.kube.parsing.decoder import DecodeError, Decoder
@@ -27,7 +33,7 @@ _MOST_OBJECTS: Final = 1 << 20
 
 _whole = Decoder(dict[str, Any])
 
-_OTHERS: Final = {WILD_CARD, *(event.resource for event in EVERY_CHANGE)}
+_OTHERS: Final = {WILD_CARD, VOLUME_ATTACHMENT, *(event.resource for event in EVERY_CHANGE)}
 
 
 def registered_kinds(hints: Iterable[QueueingHints]) -> Mapping[str, set[str]]:

@@ -9,7 +9,7 @@ import pytest
 
 from extender_service.caches import caches
 from extender_service.cluster.view.node_view import NodeView
-from extender_service.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
+from extender_service.framework.cluster_event import VOLUME_ATTACHMENT, ActionType, ClusterEvent, QueueingHint
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.interface import Filter, Permit, Plugin, PreBind, PreEnqueue, PreFilter, Reserve
 from extender_service.framework.queueing_hints import queueing_hints
@@ -181,7 +181,11 @@ def test_kinds_that_the_scheduler_knows_are_not_watched_again() -> None:
 
     class Other(Plugin):
         name = "Other"
-        retry_on = (ClusterEvent("services.v1.", ActionType.ADD), ClusterEvent(WIDGETS, ActionType.ADD))
+        retry_on = (
+            ClusterEvent("services.v1.", ActionType.ADD),
+            ClusterEvent(WIDGETS, ActionType.ADD),
+            ClusterEvent(VOLUME_ATTACHMENT, ActionType.DELETE),
+        )
 
     hints = queueing_hints([Licensed("filter"), Other(None, handle), PrioritySort(None, handle)], enabled=True)
     assert registered_kinds([hints, {}]) == {WIDGETS: {"Licensed", "Other"}, "services.v1.": {"Other"}}
