@@ -197,12 +197,15 @@ class _Program:
             self._queue.pending_counts, engine.binder.__len__, lambda: candidacy.is_leading, slow_paths
         )
         registry.register(state)
+        self._metrics.show_not_judged(engine.unsupported.counts)
         api_server.handle_with(handlers.handler)
         self._listener = listener
         self._is_synced = False
         election = {} if elector is None else {"leaderElection": elector.health_problem}
         self._health = Health(
-            {**election, "sched-handler-sync": self._sync_problem, **release_check(setup.rules.release)}, election
+            {**election, "sched-handler-sync": self._sync_problem, **release_check(setup.rules.release)},
+            election,
+            not_judged=engine.unsupported.counts.keys,
         )
         self._stop = asyncio.Event()
         self._following: list[asyncio.Task[None]] = []

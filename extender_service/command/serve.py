@@ -241,8 +241,11 @@ async def _serve_from(
         asked_again=asked_again,
         own_tables=extender.expectations.table_sizes,
     )
+    metrics.show_not_judged(engine.unsupported.counts)
     checks = watch_checks(source.watches, stale_limit_seconds=options.stale_limit_seconds)
-    health = Health({**checks, **source.checks, **release_check(setup.rules.release)})
+    health = Health(
+        {**checks, **source.checks, **release_check(setup.rules.release)}, not_judged=engine.unsupported.counts.keys
+    )
     if source.is_live:
         work.append(partial(expire, extender.expectations))
     if source.leadership is not None:

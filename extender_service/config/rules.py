@@ -49,6 +49,17 @@ class Rules:
     # NodeName names the pod's node in PreFilter, and runs before NodeUnschedulable (k/k#140000).
     node_named_first: bool = _since(37)
 
+    # What pods ask for that plugins of the release judge, and those of this program do not (scheduling/unsupported.py).
+
+    # Devices by resource claims (KEP-4381).
+    resource_claims: bool = _behind("DynamicResourceAllocation")
+    # Scheduling as a group of pods (KEP-4671).
+    pod_groups: bool = _behind("GenericWorkload")
+    # Requests as a whole in the first release that has them; pod_level_resources are those of the releases after it.
+    first_pod_level_resources: bool = _behind("PodLevelResources")
+    # Room on their own node for running pods whose resize is deferred (KEP-5836).
+    deferred_resizes: bool = _behind("InPlacePodVerticalScalingSchedulerPreemption")
+
     # Reasons.
 
     # TaintToleration names neither key nor value of the taint (k/k#134740).
@@ -92,6 +103,8 @@ class Rules:
 
     # Tolerations with the operators Lt and Gt compare numbers (KEP-5471).
     compared_tolerations: bool = _behind("TaintTolerationComparisonOperators")
+    # NodeDeclaredFeatures asks for VolumeBindMountOptions for pods that set mount options of a volume.
+    bind_mount_options: bool = _since(37)
     # VolumeBinding lists no nodes of local volumes in PreFilter; their affinity decides in Filter (k/k#127584).
     local_volumes_by_affinity: bool = _since(32)
     # VolumeBinding takes claims with a VolumeAttributesClass, and volumes of the same class for them (KEP-3751).

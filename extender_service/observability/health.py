@@ -3,7 +3,7 @@
 import json
 import math
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
@@ -39,15 +39,28 @@ class Health:
     """The checks by name: `liveness` for whether this process is alive, `readiness` for whether it may get calls.
 
     Readiness has the given checks and those that every process has. `health` is the older of both, /healthz: liveness,
-    and what a program adds.
+    and what a program adds. `not_judged` returns the fields of pods that were found and are not judged.
     """
 
-    def __init__(self, readiness: Mapping[str, Check], health: Mapping[str, Check] = _NO_CHECKS) -> None:
+    def __init__(
+        self,
+        readiness: Mapping[str, Check],
+        health: Mapping[str, Check] = _NO_CHECKS,
+        *,
+        not_judged: Callable[[], Iterable[str]] = tuple,
+    ) -> None:
         self._is_draining = False
+        self._readiness = readiness
+        self._not_judged = not_judged
         # This check has no condition, as a process whose event loop is stuck does not answer.
         self.liveness: Mapping[str, Check] = {"ping": lambda: None}
         self.health: Mapping[str, Check] = {**self.liveness, **health}
-        self.readiness: Mapping[str, Check] = {**self.liveness, **readiness, "shutdown": self._shutdown}
+
+    @property
+    def readiness(self) -> Mapping[str, Check]:
+        """The checks of readiness now. For each field that is not judged, there is one that always passes."""
+        not_judged = {f"not-judged-{field}": _passes for field in self._not_judged()}
+        return {**self.liveness, **self._readiness, **not_judged, "shutdown": self._shutdown}
 
     def drain(self) -> None:
         """Note that the process is about to end: it is not ready any more, but still alive."""
@@ -72,7 +85,11 @@ def watch_checks(
 
 def release_check(release: str) -> dict[str, Check]:
     """Return a check that always passes: its name shows the release of Kubernetes whose rules decide."""
-    return {f"emulated-version-{release}": lambda: None}
+    return {f"emulated-version-{release}": _passes}
+
+
+def _passes() -> None:
+    """A check whose name is all that it shows."""
 
 
 def trust_check(

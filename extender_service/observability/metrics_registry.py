@@ -93,6 +93,17 @@ class MetricsRegistry:
         ):
             self.prometheus.register(collector)
 
+    def show_not_judged(self, questions: Mapping[str, int]) -> None:
+        """Show the questions about pods with a field that is not judged, by the field."""
+        self.prometheus.register(
+            CountCollector(
+                "extender_service_questions_not_judged",
+                "Questions about pods with a field that is not judged here yet, or that the release ignores.",
+                "field",
+                questions,
+            )
+        )
+
     def exposition(self, accept: str) -> tuple[bytes, str]:
         """Return all metrics as they are now, and the content type: OpenMetrics where `accept` has it, else text."""
         self.framework.count()

@@ -26,9 +26,9 @@ def operations_routes(
         return Response(body, headers={"content-type": content_type})
 
     return [
-        Route("/healthz", _health_endpoint("healthz", health.health, slis)),
-        Route("/livez", _health_endpoint("livez", health.liveness, slis)),
-        Route("/readyz", _health_endpoint("readyz", health.readiness, slis)),
+        Route("/healthz", _health_endpoint("healthz", lambda: health.health, slis)),
+        Route("/livez", _health_endpoint("livez", lambda: health.liveness, slis)),
+        Route("/readyz", _health_endpoint("readyz", lambda: health.readiness, slis)),
         Route("/metrics", answer_metrics),
         *([] if slis is None else [_sli_route(slis)]),
     ]
@@ -57,10 +57,10 @@ def _sli_route(slis: SliMetrics) -> Route:
 
 
 def _health_endpoint(
-    name: str, checks: Mapping[str, Check], slis: SliMetrics | None
+    name: str, checks: Callable[[], Mapping[str, Check]], slis: SliMetrics | None
 ) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
-        report = run_checks(name, checks, request.query_params.getlist("exclude"))
+        report = run_checks(name, checks(), request.query_params.getlist("exclude"))
         if slis is not None:
             slis.observe(name, report.outcomes)
         # A failure always lists all checks.

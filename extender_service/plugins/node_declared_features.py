@@ -4,6 +4,7 @@ A kubelet declares features of its own release that older ones do not have (stat
 pod needs follows from its spec (k8s.io/component-helpers/nodedeclaredfeatures).
 """
 
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,13 +17,14 @@ from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
 from extender_service.framework.interface import Filter, PreFilter
 from extender_service.framework.status import SKIP, Rejections, Status, unresolvable
-from extender_service.kube.types.core import Node, Pod, PodSpec
+from extender_service.kube.types.core import Node, Pod, PodSpec, VolumeMount
 from extender_service.plugins.shared.event_objects import only_new
 
 LACKS_FEATURES = unresolvable("node(s) didn't match Pod's required features")
 
 RESTART_ALL = "RestartAllContainersOnContainerExits"
 USER_NAMESPACE_ON_HOST_NETWORK = "UserNamespacesHostNetworkSupport"
+BIND_MOUNT_OPTIONS = "VolumeBindMountOptions"
 
 _NEEDED = "PreFilterNodeDeclaredFeatures"
 
@@ -37,6 +39,7 @@ class NodeDeclaredFeatures(PreFilter, Filter):
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
         self._is_on = handle.rules.declared_features
+        self._rules = handle.rules
 
     @classmethod
     def points_in(cls, rules: Rules) -> set[str]:
@@ -45,7 +48,7 @@ class NodeDeclaredFeatures(PreFilter, Filter):
 
     def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:
         """Store the features that the pod needs; skip Filter if there are none."""
-        needed = needed_features(pod.spec) if self._is_on else frozenset()
+        needed = needed_features(pod.spec, self._rules) if self._is_on else frozenset()
         if not needed:
             return SKIP
         state[_NEEDED] = needed
@@ -66,7 +69,7 @@ class NodeDeclaredFeatures(PreFilter, Filter):
         return QueueingHint.queue_if(before != node.status.declared_features)
 
 
-def needed_features(spec: PodSpec) -> frozenset[str]:
+def needed_features(spec: PodSpec, rules: Rules) -> frozenset[str]:
     """Return the features without which a kubelet cannot run the pod as asked."""
     needed = set()
     if any(
@@ -77,7 +80,16 @@ def needed_features(spec: PodSpec) -> frozenset[str]:
         needed.add(RESTART_ALL)
     if spec.host_network and spec.host_users is False:
         needed.add(USER_NAMESPACE_ON_HOST_NETWORK)
+    if rules.bind_mount_options and any(mount.bind_mount_options for mount in _mounts(spec)):
+        needed.add(BIND_MOUNT_OPTIONS)
     return frozenset(needed)
+
+
+def _mounts(spec: PodSpec) -> Iterator[VolumeMount]:
+    for container in (*spec.containers, *spec.init_containers):
+        yield from container.volume_mounts
+    for added in spec.ephemeral_containers:
+        yield from added.volume_mounts
 
 
 def _lacking(nodes: NodeView, needed: frozenset[str]) -> NDArray[np.bool_]:

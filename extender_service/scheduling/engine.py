@@ -71,7 +71,7 @@ class Engine:
         self.nodes = NodeFinder(cluster)
         self.binder = Binder(cluster, pods, may_bind=may_bind, confirm_seconds=confirm_seconds)
         self.ahead = DecidingAhead(cluster)
-        self._unsupported = UnsupportedFields(pod_level_resources=cluster.rules.pod_level_resources)
+        self.unsupported = UnsupportedFields(cluster.rules)
         self._bind_elsewhere = bind_elsewhere
         self._last_placed: Decision | None = None
         self._nominated_for = nominated_for or (lambda pod: cluster.nominated_for(pod, profiles.names))
@@ -84,7 +84,7 @@ class Engine:
         profile = self.profiles.of(question.pod)
         if question.chosen_elsewhere:
             return decide(profile, question)
-        refusal = self._unsupported.refusal(question)
+        refusal = self.unsupported.refusal(question)
         if refusal is not None:
             return refuse(profile, question, refusal)
         nominated = self._nominated(question)
@@ -136,7 +136,7 @@ class Engine:
         """
         pod, nodes = question.pod, question.nodes.view
         profile = self.profiles.of(pod)
-        if self._unsupported.refusal(question) is not None:
+        if self.unsupported.refusal(question) is not None:
             return DryRunOutcome(np.zeros(len(nodes), np.bool_), NO_CANDIDATES)
         state = profile.new_state(pod, question.deadline)
         found = run_pre_filter(profile, state, pod)

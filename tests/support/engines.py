@@ -5,6 +5,7 @@ import asyncio
 from extender_service.cluster.amounts.dimensions import CPU_MILLI
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.config.loading import default_config
+from extender_service.config.rules import DEFAULT_RULES, Rules
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
 from extender_service.framework.interface import Permit, PreBind, Reserve
@@ -52,11 +53,11 @@ class Steps(Reserve, Permit, PreBind):
 class EngineOnTwoNodes:
     """Nodes a and b of 4 CPUs each, the default plugins and `steps`, and an API server that knows some pods."""
 
-    def __init__(self, *pods: Pod, confirm_seconds: float = 30.0) -> None:
-        self.cluster = Cluster()
+    def __init__(self, *pods: Pod, confirm_seconds: float = 30.0, rules: Rules = DEFAULT_RULES) -> None:
+        self.cluster = Cluster(rules)
         self.api = Pods()
         handle = Handle(self.cluster, self.api)
-        profiles = Registry(IN_TREE).profiles(default_config(ARGS_TYPES), handle)
+        profiles = Registry(IN_TREE, rules=rules).profiles(default_config(ARGS_TYPES, rules), handle)
         (profile,) = profiles.values()
         self.steps = Steps(None, handle)
         profile.reserve += (self.steps,)

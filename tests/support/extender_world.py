@@ -10,6 +10,7 @@ import msgspec
 from extender_service.cluster.amounts.dimensions import CPU_MILLI
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.config.loading import default_config
+from extender_service.config.rules import DEFAULT_RULES, Rules
 from extender_service.extender.app import create_app
 from extender_service.extender.modes import Mode
 from extender_service.extender.overload.overload import CallLimits, Load
@@ -110,13 +111,14 @@ class ExtenderWorld:
         plugins: Mapping[str, Sequence[tuple[Plugin, int]]] | None = None,
         confirm_seconds: float = 30.0,
         limits: CallLimits = CallLimits(),  # noqa: B008 - it cannot be changed
+        rules: Rules = DEFAULT_RULES,
     ) -> None:
         self.clock = Clock()
-        self.cluster = Cluster()
+        self.cluster = Cluster(rules)
         self.pods = Pods()
         self.handle = Handle(self.cluster, self.pods, clock=self.clock)
         profiles = (
-            Registry(IN_TREE).profiles(default_config(ARGS_TYPES), self.handle)
+            Registry(IN_TREE, rules=rules).profiles(default_config(ARGS_TYPES, rules), self.handle)
             if plugins is None
             else {
                 "default-scheduler": Profile(

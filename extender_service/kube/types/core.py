@@ -176,10 +176,24 @@ class PodResourceClaim(Object):
     name: str = ""
 
 
+class PodSchedulingGroup(Object):
+    """v1.PodSchedulingGroup; scheduling only reads whether it is set."""
+
+
+class WorkloadReference(Object):
+    """v1.WorkloadReference, which only 1.35 has; scheduling only reads whether it is set."""
+
+
 class ContainerRestartRule(Object):
     """v1.ContainerRestartRule."""
 
     action: str = ""
+
+
+class VolumeMount(Object):
+    """v1.VolumeMount."""
+
+    bind_mount_options: tuple[str, ...] = ()
 
 
 class Container(Object):
@@ -191,6 +205,14 @@ class Container(Object):
     restart_policy: str = ""
     restart_policy_rules: tuple[ContainerRestartRule, ...] = ()
     name: str = ""
+    volume_mounts: tuple[VolumeMount, ...] = ()
+
+
+class EphemeralContainer(Object):
+    """v1.EphemeralContainer. It cannot change, only be added."""
+
+    name: str = ""
+    volume_mounts: tuple[VolumeMount, ...] = ()
 
 
 class GCEPersistentDisk(Object):
@@ -304,6 +326,7 @@ class PodSpec(Object):
     tolerations: tuple[Toleration, ...] = ()
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
+    ephemeral_containers: tuple[EphemeralContainer, ...] = ()
     overhead: ResourceList = {}
     priority: Int32 = 0
     preemption_policy: str = ""
@@ -312,6 +335,8 @@ class PodSpec(Object):
     topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
     resources: PodResources | None = None
     resource_claims: tuple[PodResourceClaim, ...] = ()
+    scheduling_group: PodSchedulingGroup | None = None
+    workload_ref: WorkloadReference | None = None
     host_network: bool = False
     host_users: bool | None = None
 

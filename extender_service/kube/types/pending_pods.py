@@ -15,12 +15,6 @@ from extender_service.kube.types.core import (
 )
 
 
-class EphemeralContainer(Object):
-    """v1.EphemeralContainer. It cannot change, only be added."""
-
-    name: str = ""
-
-
 class PendingPodMeta(ObjectMeta):
     """metav1.ObjectMeta."""
 
@@ -40,7 +34,6 @@ class PendingPodSpec(PodSpec):
     init_containers: tuple[PendingContainer, ...] = ()
     active_deadline_seconds: int | None = None
     termination_grace_period_seconds: int | None = None
-    ephemeral_containers: tuple[EphemeralContainer, ...] = ()
 
 
 class PodResourceClaimStatus(Object):

@@ -58,6 +58,18 @@ def test_it_prints_where_each_pod_goes_and_why_none_fits(tmp_path: Path, capsys:
     assert printed.err == ""
 
 
+def test_a_pod_with_a_field_that_is_not_judged_yet_is_unschedulable(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    claims = tmp_path / "claims.yaml"
+    claims.write_text(BIG.replace("spec: {", "spec: {resourceClaims: [{name: gpu, resourceClaimName: gpu-1}], "))
+    assert run("--cluster-file", DEMO, "--cluster-file", claims, "--emulated-version", "1.37") == 0
+    printed = capsys.readouterr()
+    reason = "pod has spec.resourceClaims, which kube-scheduler 1.37 judges and extender-service does not"
+    assert f"0/7 nodes are available: 7 {reason}" in printed.out
+    assert "pods are refused for a field that is not judged yet" in printed.err
+
+
 def test_json_has_a_record_for_each_pod(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--cluster-file", DEMO, "--output", "json") == 0
     found = json.loads(capsys.readouterr().out)
@@ -180,10 +192,10 @@ def test_feature_gates_count(tmp_path: Path, capsys: pytest.CaptureFixture[str],
         "profiles: [{plugins: {multiPoint: {enabled: [{name: Curious}]}}}]\n"
     )
     Curious.asked.clear()
-    gates = f"SchedulerQueueingHints={str(is_on).lower()},DynamicResourceAllocation=true"
+    gates = f"SchedulerQueueingHints={str(is_on).lower()},CrossNamespaceVolumeDataSource=true"
     plugin = f"{__name__}:Curious"
     assert run("--cluster-file", DEMO, "--config", config, "--plugin", plugin, "--feature-gates", gates) == 0
     printed = capsys.readouterr()
     assert "2 of 3 pending pods placed" in printed.out
-    assert "DynamicResourceAllocation" in printed.err
+    assert "CrossNamespaceVolumeDataSource" in printed.err
     assert bool(Curious.asked) == is_on

@@ -10,6 +10,7 @@ import httpx
 import pytest
 import trustme
 
+from extender_service.command.emulation import EmulationOptions
 from extender_service.command.serve import _serve
 from extender_service.command.start_error import StartError
 from tests.support.certificates import client_context, issue, overwrite, pem_files
@@ -62,6 +63,40 @@ def test_a_cluster_file_is_served_until_the_process_is_told_to_stop(
 
 VERBS = ("filter", "prioritize", "preempt", "bind")
 PROBES = ("livez", "readyz", "healthz", "metrics")
+
+
+@pytest.mark.parametrize("minor", [31, 37])
+def test_what_is_not_judged_is_shown_wherever_an_operator_looks(
+    cluster_file: Path, caplog: pytest.LogCaptureFixture, minor: int
+) -> None:
+    pod = {
+        "metadata": {"name": "web"},
+        "spec": {"resourceClaims": [{"name": "gpu"}], "containers": [{"image": "nginx"}]},
+    }
+    reason = "pod has spec.resourceClaims, which kube-scheduler 1.37 judges and extender-service does not"
+
+    async def call() -> None:
+        serving = asyncio.create_task(_serve(serve_options([cluster_file], emulation=EmulationOptions(minor))))
+        async with asyncio.timeout(20), httpx.AsyncClient(trust_env=False) as client:
+            while not (url := next((vars(each)["url"] for each in caplog.records if "url" in vars(each)), "")):
+                await asyncio.sleep(0.01)
+            assert "not-judged" not in (await client.get(f"{url}/readyz?verbose")).text
+            for _ in range(2):
+                answer = (await client.post(f"{url}/filter", json={"Pod": pod, "NodeNames": ["a"]})).json()
+                # 1.31 does not use claims unless a feature gate is on.
+                assert answer["NodeNames"] == (["a"] if minor == 31 else [])
+                assert answer["FailedAndUnresolvableNodes"] == ({} if minor == 31 else {"a": reason})
+            ready = await client.get(f"{url}/readyz?verbose")
+            assert ready.status_code == 200
+            assert "[+]not-judged-spec.resourceClaims ok" in ready.text.splitlines()
+            metrics = await client.get(f"{url}/metrics")
+            assert 'extender_service_questions_not_judged_total{field="spec.resourceClaims"} 2.0' in metrics.text
+            os.kill(os.getpid(), signal.SIGTERM)
+            await serving
+
+    with caplog.at_level(logging.INFO, "extender_service"):
+        asyncio.run(call())
+    assert [vars(each)["field"] for each in caplog.records if "field" in vars(each)] == ["spec.resourceClaims"]
 
 
 def test_with_mutual_tls_only_probes_are_for_everybody(

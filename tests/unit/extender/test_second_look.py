@@ -8,6 +8,7 @@ from msgspec import structs
 from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.changes import Change
 from extender_service.cluster.view.node_view import NodeView
+from extender_service.config.rules import rules_of
 from extender_service.extender.second_look import PATIENCE_SECONDS, SAVED_SECONDS, SHARE, SecondLook, WaitBudget
 from extender_service.extender.watch_lag import WatchLag
 from extender_service.framework.cluster_event import (
@@ -83,7 +84,7 @@ CLAIMS = structs.replace(LARGE, spec=structs.replace(LARGE.spec, resource_claims
 
 def look(pod: Pod, *names: str, meanwhile: Callable[[EngineOnTwoNodes], None]) -> str:
     """Ask about a pod that does not fit while something happens; returns how many nodes pass, and when."""
-    world = EngineOnTwoNodes()
+    world = EngineOnTwoNodes(rules=rules_of(31, {"DynamicResourceAllocation": True}))
     second_look = SecondLook(world.cluster, WatchLag(world.cluster, lambda: "100"), Clock())
 
     def decide() -> Decision:

@@ -51,6 +51,17 @@ def test_the_release_of_kubernetes_that_is_followed_is_shown() -> None:
     assert "[+]emulated-version-1.34 ok" in report.text.splitlines()
 
 
+def test_fields_that_are_not_judged_are_shown_once_some_pod_has_them() -> None:
+    found: dict[str, int] = {}
+    health = Health({}, not_judged=found.keys)
+    before = run_checks("readyz", health.readiness)
+    found["spec.resourceClaims"] = 1
+    after = run_checks("readyz", health.readiness)
+    assert "not-judged" not in before.text
+    assert after.passed
+    assert "[+]not-judged-spec.resourceClaims ok" in after.text.splitlines()
+
+
 def test_an_open_watch_is_worth_what_it_has_told() -> None:
     async def brings_nothing() -> AsyncIterator[bytes]:
         await asyncio.sleep(0)

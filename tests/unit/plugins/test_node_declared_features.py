@@ -7,8 +7,19 @@ from extender_service.config.rules import rules_of
 from extender_service.framework.cluster_event import NODE, ActionType, ClusterEvent, QueueingHint
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.status import SKIP
-from extender_service.kube.types.core import Container, ContainerRestartRule, Node, NodeStatus, ObjectMeta, Pod, PodSpec
+from extender_service.kube.types.core import (
+    Container,
+    ContainerRestartRule,
+    EphemeralContainer,
+    Node,
+    NodeStatus,
+    ObjectMeta,
+    Pod,
+    PodSpec,
+    VolumeMount,
+)
 from extender_service.plugins.node_declared_features import (
+    BIND_MOUNT_OPTIONS,
     RESTART_ALL,
     USER_NAMESPACE_ON_HOST_NETWORK,
     NodeDeclaredFeatures,
@@ -19,6 +30,8 @@ from tests.support.stub_plugins import make_handle
 RESTARTS = Container(
     restart_policy_rules=(ContainerRestartRule("Restart"), ContainerRestartRule("RestartAllContainers"))
 )
+
+MOUNTS = Container(volume_mounts=(VolumeMount(), VolumeMount(("noexec",))))
 
 
 def node(name: str, *features: str) -> Node:
@@ -53,7 +66,20 @@ def rejected(cluster: Cluster, spec: PodSpec) -> list[str]:
     ],
 )
 def test_what_a_pod_needs_follows_from_its_spec(spec: PodSpec, needed: set[str]) -> None:
-    assert needed_features(spec) == needed
+    assert needed_features(spec, rules_of(36)) == needed
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        PodSpec(containers=(Container(), MOUNTS)),
+        PodSpec(init_containers=(MOUNTS,)),
+        PodSpec(ephemeral_containers=(EphemeralContainer(volume_mounts=MOUNTS.volume_mounts),)),
+    ],
+)
+def test_mount_options_of_a_volume_need_a_feature_from_1_37_on(spec: PodSpec) -> None:
+    assert needed_features(spec, rules_of(36)) == set()
+    assert needed_features(spec, rules_of(37)) == {BIND_MOUNT_OPTIONS}
 
 
 def test_nodes_that_lack_one_feature_are_rejected_until_they_declare_it() -> None:

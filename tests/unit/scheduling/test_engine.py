@@ -9,6 +9,7 @@ import pytest
 from msgspec import structs
 
 from extender_service.cluster.view.hypothetical import RowChanges
+from extender_service.config.rules import rules_of
 from extender_service.framework.guard import CycleError, OutOfTimeError
 from extender_service.framework.status import Code
 from extender_service.kube.parsing.quantities import QuantityError
@@ -125,7 +126,7 @@ def test_a_dry_run_shows_where_the_pod_fits_without_it_and_where_taking_pods_hel
 
 
 def test_a_question_may_ask_to_refuse_what_no_plugin_judges() -> None:
-    world = EngineOnTwoNodes()
+    world = EngineOnTwoNodes(rules=rules_of(34))
     question = world.question(
         structs.replace(WEB, spec=structs.replace(WEB.spec, resource_claims=(PodResourceClaim("gpu"),)))
     )

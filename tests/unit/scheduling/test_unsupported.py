@@ -1,67 +1,109 @@
 import logging
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec import structs
 
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.framework.profiles import MOST_OTHER_NAMES
+from extender_service.config.known_gates import minors_with
+from extender_service.config.rules import Rules, rules_of
 from extender_service.framework.status import unresolvable
-from extender_service.kube.types.core import Pod, PodResourceClaim, PodResources
+from extender_service.kube.types.core import Pod
 from extender_service.scheduling.asked_nodes import AllNodes
 from extender_service.scheduling.question import Question
-from extender_service.scheduling.unsupported import RESOURCE_CLAIMS, RESOURCES, UnsupportedFields
+from extender_service.scheduling.unsupported import UnsupportedFields
 from tests.support.objects import make_pod
 
-CLAIMS: dict[str, Any] = {"resource_claims": (PodResourceClaim("gpu"),)}
+RESOURCES = {"resources": {"requests": {"cpu": "1"}}}
+CLAIMS = {"resourceClaims": [{"name": "gpu"}]}
+GROUP = {"schedulingGroup": {"podGroupName": "workers"}}
+WORKLOAD = {"workloadRef": {"name": "training", "podGroup": "workers"}}
+RESIZED = {"nodeName": "a"}
+DEFERRED = {"conditions": [{"type": "PodResizePending", "status": "True", "reason": "Deferred"}]}
+INFEASIBLE = {"conditions": [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]}
 
 
-def pod_with(scheduler_name: str = "default-scheduler", **spec: Any) -> Pod:
-    pod = make_pod("web", requests={"cpu": "1"})
-    return structs.replace(pod, spec=structs.replace(pod.spec, scheduler_name=scheduler_name, **spec))
+def pod_with(spec: dict[str, Any], status: dict[str, Any] | None = None) -> Pod:
+    parts = {"metadata": {"name": "web", "namespace": "default"}, "spec": spec, "status": status or {}}
+    return msgspec.convert(parts, Pod)
 
 
-def asked(pod: Pod, *, refuses: bool = True) -> Question:
-    return Question(pod, AllNodes(Cluster().view(None)), refuses_unsupported=refuses)
+def refused(rules: Rules, pod: Pod) -> list[str]:
+    question = Question(pod, AllNodes(Cluster().view(None)), refuses_unsupported=True)
+    assert UnsupportedFields(rules).refusal(structs.replace(question, refuses_unsupported=False)) is None
+    status = UnsupportedFields(rules).refusal(question)
+    if status is None:
+        return []
+    assert status == unresolvable(*status.reasons)
+    return [reason.removeprefix("pod has ").partition(",")[0] for reason in status.reasons]
+
+
+def logged(unsupported: UnsupportedFields, pod: Pod, caplog: pytest.LogCaptureFixture, *, refuses: bool) -> list[Any]:
+    caplog.clear()
+    unsupported.refusal(Question(pod, AllNodes(Cluster().view(None)), refuses_unsupported=refuses))
+    assert all(record.levelno == logging.WARNING for record in caplog.records)
+    return [(vars(record)["field"], vars(record)["emulated_version"]) for record in caplog.records]
 
 
 @pytest.mark.parametrize(
-    ("pod", "fields"),
+    ("spec", "gate", "releases"),
     [
-        (pod_with(), []),
-        (pod_with(resources=PodResources()), []),
-        (pod_with(resources=PodResources(requests={"cpu": "1"})), [RESOURCES]),
-        (pod_with(resources=PodResources(limits={"memory": "1Gi"})), [RESOURCES]),
-        (pod_with(**CLAIMS), [RESOURCE_CLAIMS]),
-        (pod_with(resources=PodResources(requests={"cpu": "1"}), **CLAIMS), [RESOURCE_CLAIMS, RESOURCES]),
+        (CLAIMS, "", {34, 35, 36, 37}),
+        (CLAIMS, "DynamicResourceAllocation", {31, 32, 33, 34, 35, 36, 37}),
+        (GROUP, "", set()),
+        (GROUP, "GenericWorkload", {35, 36, 37}),
+        (WORKLOAD, "GenericWorkload", {35, 36, 37}),
+        (RESOURCES, "", set()),
+        (RESOURCES, "PodLevelResources", {32}),
     ],
 )
-def test_each_field_that_asks_for_something_is_a_reason(pod: Pod, fields: list[str]) -> None:
-    status = UnsupportedFields().refusal(asked(pod))
-    reasons = [f"pod has {field}, which extender-service does not support" for field in fields]
-    assert status == (unresolvable(*reasons) if fields else None)
-    assert UnsupportedFields().refusal(asked(pod, refuses=False)) is None
+def test_a_field_is_refused_where_the_release_judges_it_and_no_plugin_here_does(
+    spec: dict[str, Any], gate: str, releases: set[int]
+) -> None:
+    minors = [minor for minor in range(31, 38) if not gate or minor in minors_with(gate)]
+    found = {minor for minor in minors if refused(rules_of(minor, {gate: True} if gate else {}), pod_with(spec))}
+    assert found == releases
+
+
+def test_nothing_is_refused_of_a_pod_without_such_fields() -> None:
+    rules = rules_of(37, {"GenericWorkload": True, "InPlacePodVerticalScalingSchedulerPreemption": True})
+    assert refused(rules, make_pod("web", requests={"cpu": "1"})) == []
+    assert refused(rules, pod_with({"resourceClaims": [], "schedulingGroup": None, "resources": {}})) == []
+    assert refused(rules_of(32, {"PodLevelResources": True}), pod_with({"resources": {"requests": {}}})) == []
+
+
+def test_a_running_pod_that_waits_for_room_to_grow_is_refused_with_the_gate_that_schedules_it() -> None:
+    rules = rules_of(37, {"InPlacePodVerticalScalingSchedulerPreemption": True})
+    assert refused(rules, pod_with(RESIZED, DEFERRED)) == ["status.conditions.PodResizePending"]
+    assert refused(rules, pod_with(RESIZED, INFEASIBLE)) == []
+    assert refused(rules_of(37), pod_with(RESIZED, DEFERRED)) == []
+
+
+def test_the_reasons_name_the_fields_and_the_release() -> None:
+    unsupported = UnsupportedFields(rules_of(36, {"GenericWorkload": True}))
+    question = Question(pod_with(CLAIMS | GROUP), AllNodes(Cluster().view(None)), refuses_unsupported=True)
+    assert unsupported.refusal(question) == unresolvable(
+        "pod has spec.resourceClaims, which kube-scheduler 1.36 judges and extender-service does not",
+        "pod has spec.schedulingGroup, which kube-scheduler 1.36 judges and extender-service does not",
+    )
 
 
 @pytest.mark.parametrize("refuses", [True, False])
-def test_each_field_is_logged_once_for_a_scheduler_name(refuses: bool, caplog: pytest.LogCaptureFixture) -> None:
-    unsupported = UnsupportedFields()
-    for name in ("one", "two", "one"):
-        unsupported.refusal(asked(pod_with(name, **CLAIMS), refuses=refuses))
-    unsupported.refusal(asked(pod_with("one", resources=PodResources(requests={"cpu": "1"})), refuses=refuses))
-    logged = [(vars(record)["scheduler"], vars(record)["field"], record.levelno) for record in caplog.records]
-    assert logged == [
-        ("one", RESOURCE_CLAIMS, logging.WARNING),
-        ("two", RESOURCE_CLAIMS, logging.WARNING),
-        ("one", RESOURCES, logging.WARNING),
-    ]
-    assert {vars(record)["first_pod"] for record in caplog.records} == {"default/web"}
-    assert all(("refused" in record.getMessage()) == refuses for record in caplog.records)
+def test_each_field_is_logged_once_and_each_question_counted(refuses: bool, caplog: pytest.LogCaptureFixture) -> None:
+    unsupported = UnsupportedFields(rules_of(37, {"GenericWorkload": True}))
+    assert logged(unsupported, pod_with({}), caplog, refuses=refuses) == []
+    assert logged(unsupported, pod_with(CLAIMS), caplog, refuses=refuses) == [("spec.resourceClaims", "1.37")]
+    (record,) = caplog.records
+    assert vars(record)["first_pod"] == "default/web"
+    assert ("refused" in record.getMessage()) == refuses
+    assert logged(unsupported, pod_with(CLAIMS), caplog, refuses=refuses) == []
+    assert logged(unsupported, pod_with(CLAIMS | GROUP), caplog, refuses=refuses) == [("spec.schedulingGroup", "1.37")]
+    assert unsupported.counts == {"spec.resourceClaims": 3, "spec.schedulingGroup": 1}
 
 
-def test_endless_scheduler_names_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    unsupported = UnsupportedFields()
-    for number in range(1000):
-        unsupported.refusal(asked(pod_with(f"{number}-" + 10_000 * "x", **CLAIMS), refuses=False))
-    assert len(caplog.records) == 2 * MOST_OTHER_NAMES
-    assert max(len(vars(record)["scheduler"]) for record in caplog.records) == 253
+def test_what_the_release_ignores_is_not_passed_in_silence(caplog: pytest.LogCaptureFixture) -> None:
+    unsupported = UnsupportedFields(rules_of(31))
+    assert logged(unsupported, pod_with(CLAIMS), caplog, refuses=True) == [("spec.resourceClaims", "1.31")]
+    assert "ignored" in caplog.text
+    assert unsupported.counts == {"spec.resourceClaims": 1}

@@ -7,6 +7,7 @@ import pytest
 from msgspec import structs
 
 from extender_service.cluster.state.changes import Change
+from extender_service.config.rules import rules_of
 from extender_service.extender.modes import Mode
 from extender_service.extender.wire.requested_nodes import UNKNOWN_NODE
 from extender_service.framework.cycle_state import CycleState
@@ -58,14 +59,16 @@ NOT_SUPPORTED: dict[str, dict[str, object]] = {
     "resourceClaims": {"resource_claims": (PodResourceClaim("gpu"),)},
     "resources": {"resources": PodResources(requests={"cpu": "2"})},
 }
+# With these gates, 1.32 judges both.
+JUDGES_THEM = rules_of(32, {"DynamicResourceAllocation": True, "PodLevelResources": True})
 
 
 @pytest.mark.parametrize("field", NOT_SUPPORTED)
 def test_a_pod_with_a_field_that_no_plugin_judges_is_refused_in_place_of_kube_scheduler(field: str) -> None:
-    world = ExtenderWorld(make_node("a"), make_node("b"), small_node("full", "500m"), mode="replace")
+    world = ExtenderWorld(make_node("a"), make_node("b"), small_node("full", "500m"), mode="replace", rules=JUDGES_THEM)
     pod = structs.replace(WEB, spec=structs.replace(WEB.spec, **NOT_SUPPORTED[field]))
     (answer,) = run(world, pod, names=["full", "a", "new"])
-    reason = f"pod has spec.{field}, which extender-service does not support"
+    reason = f"pod has spec.{field}, which kube-scheduler 1.32 judges and extender-service does not"
     assert (answer["NodeNames"], answer["FailedNodes"]) == ([], {})
     assert answer["FailedAndUnresolvableNodes"] == {"full": reason, "a": reason, "new": UNKNOWN_NODE}
     (observation,) = world.observations
@@ -78,7 +81,7 @@ def test_a_pod_with_a_field_that_no_plugin_judges_is_refused_in_place_of_kube_sc
 
 @pytest.mark.parametrize("field", NOT_SUPPORTED)
 def test_beside_kube_scheduler_its_own_plugins_judge_that_field(field: str, caplog: pytest.LogCaptureFixture) -> None:
-    world = ExtenderWorld(make_node("a"), small_node("full", "500m"))
+    world = ExtenderWorld(make_node("a"), small_node("full", "500m"), rules=JUDGES_THEM)
     pod = structs.replace(WEB, spec=structs.replace(WEB.spec, **NOT_SUPPORTED[field]))
     answers = run(world, pod, pod, names=["full", "a"])
     assert [(answer["NodeNames"], answer["FailedNodes"]) for answer in answers] == 2 * [(["a"], {"full": NO_ROOM})]

@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from extender_service.config.rules import DEFAULT_RULES, Rules, rules_of
 from extender_service.extender.modes import Mode
 from extender_service.kube.types.core import LabelSelector, ObjectMeta, Pod, PodResourceClaim, Taint
 from extender_service.kube.types.policy import PodDisruptionBudget, PodDisruptionBudgetSpec
@@ -129,9 +130,10 @@ def prioritised(name: str, node: str = "", *, priority: int, cpu: str = "1", app
     )
 
 
-def world_of_priorities(mode: Mode) -> ExtenderWorld:
+def world_of_priorities(mode: Mode, rules: Rules = DEFAULT_RULES) -> ExtenderWorld:
     """Nodes a and b of 2 CPUs, each full of a pod of priority 5 and one of priority 1."""
-    world = ExtenderWorld(*(make_node(name, {"cpu": "2", "memory": "8Gi", "pods": "10"}) for name in "ab"), mode=mode)
+    nodes = (make_node(name, {"cpu": "2", "memory": "8Gi", "pods": "10"}) for name in "ab")
+    world = ExtenderWorld(*nodes, mode=mode, rules=rules)
     for name in "ab":
         world.cluster.apply_pod(prioritised(f"{name}-high", name, priority=5, app="web"))
         world.cluster.apply_pod(prioritised(f"{name}-low", name, priority=1))
@@ -209,8 +211,8 @@ def test_a_victim_that_waits_in_kube_schedulers_permit_makes_room_once_the_pod_i
 
 def test_no_pod_goes_for_one_that_is_refused_in_any_case() -> None:
     claims = structs.replace(SMALL, spec=structs.replace(SMALL.spec, resource_claims=(PodResourceClaim("gpu"),)))
-    assert preempt(world_of_priorities("replace"), {"a": meta("a-low")}, claims) == {}
-    assert preempt(world_of_priorities("beside"), {"a": meta("a-low")}, claims) == {"a": meta("a-low")}
+    assert preempt(world_of_priorities("replace", rules_of(34)), {"a": meta("a-low")}, claims) == {}
+    assert preempt(world_of_priorities("beside", rules_of(34)), {"a": meta("a-low")}, claims) == {"a": meta("a-low")}
 
 
 @pytest.mark.parametrize("mode", ["beside", "replace"])
