@@ -15,6 +15,7 @@
 # make hostile  attack the service while an ordinary caller waits: five minutes
 # make hints    compare the queueing hints with kube-scheduler's on 20,000 pairs of objects: a minute (PAIRS=N)
 # make queue    run 10,000 new scripts on the scheduling queue and on kube-scheduler's: some minutes (SCRIPTS=N)
+# make api-fields  list the fields of Kubernetes' objects and what kube-scheduler reads of them, for tests/api_fields
 # make sampling  schedule 40,000 new pods beside kube-scheduler, with percentageOfNodesToScore: three minutes (SCRIPTS=N)
 # make beside   run all scenarios with kube-scheduler and with `schedule`, and compare what users see: some minutes
 # make scheduler-faults  let replicas of `schedule` and the API server fail while they place 5,600 pods on 1,000 nodes: a quarter of an hour (ROUNDS=N)
@@ -27,7 +28,7 @@ UV := scripts/uv
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-lowest check audit sbom mutants conformance compat faults restarts lag lag-churn fuzz hints hostile queue \
-	sampling beside scheduler-faults soak fix openapi bench
+	api-fields sampling beside scheduler-faults soak fix openapi bench
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -100,6 +101,9 @@ hostile:
 
 queue:
 	$(UV) run --frozen python -m tests.lockstep.queue --scripts $(or $(SCRIPTS),10000)
+
+api-fields:
+	$(UV) run --frozen python -m tests.api_fields
 
 sampling:
 	$(UV) run --frozen python -m tests.lockstep.sampling --scripts $(or $(SCRIPTS),200)
