@@ -149,13 +149,18 @@ class ControlPlane:
                 alarm({"action": "DEACTIVATE", **raised})
 
     def start_scheduler(
-        self, configuration: Mapping[str, Any] | str, kubeconfig: Path | None = None, *, verbosity: int = 4
+        self,
+        configuration: Mapping[str, Any] | str,
+        kubeconfig: Path | None = None,
+        *,
+        verbosity: int = 4,
+        options: Sequence[str] = (),
     ) -> Process:
         """Start a stock kube-scheduler on a KubeSchedulerConfiguration v1, given as a dict or as YAML.
 
         What the configuration leaves out is set for tests: no leader election, and no limit to its requests that a test
-        would wait for. It acts as the user system:kube-scheduler, unless a kubeconfig is given, and serves no metrics.
-        It is stopped with the control plane, if the test hasn't done so.
+        would wait for. It acts as the user system:kube-scheduler, unless a kubeconfig is given, and serves no metrics
+        unless its `options` say otherwise. It is stopped with the control plane, if the test hasn't done so.
         """
         wanted = yaml.safe_load(configuration) if isinstance(configuration, str) else dict(configuration)
         connection = {
@@ -173,7 +178,7 @@ class ControlPlane:
         name = f"kube-scheduler-{next(self._scheduler_numbers)}"
         file = self.directory / f"{name}.yaml"
         file.write_text(yaml.safe_dump(complete))
-        return self._start(name, "kube-scheduler", f"--config={file}", "--secure-port=0", f"--v={verbosity}")
+        return self._start(name, "kube-scheduler", f"--config={file}", "--secure-port=0", f"--v={verbosity}", *options)
 
     def kubectl(self, *arguments: str | Path, stdin: str | None = None) -> str:
         """Run kubectl as administrator and return what it prints. Raises RuntimeError with its error text."""

@@ -1,0 +1,197 @@
+"""Runs a script with kube-scheduler and with `schedule` at the same time, each on a control plane of its own."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from tests.e2e.support.api import API
+from tests.e2e.support.control_plane import ControlPlane
+from tests.e2e.support.deployments import free_port
+from tests.e2e.support.waiting import wait_until
+from tests.e2e.support.whole_scheduler import start
+from tests.scheduler_soak import comparison
+from tests.scheduler_soak.measures import Counts, Running
+from tests.scheduler_soak.player import Player
+from tests.scheduler_soak.script import Script, Size, write_script
+from tests.soak import figures
+from tests.soak.figures import Figure, Sample
+
+Program = Literal["kube-scheduler", "schedule"]
+
+_SAMPLE_SECONDS = 5.0
+_REPORT_SECONDS = 60.0
+# Memory has settled when the events of the beginning, which are kept for 6 minutes, are gone.
+_SETTLED_SECONDS, _SETTLED_SHARE = 480.0, 0.4
+_POLL_SECONDS = 0.5
+_START_SECONDS = 60.0
+_MOST_SETTLING_SECONDS = 120.0
+# No pod waits for its turn or backs off for so long: also by the watch, nothing is under way.
+_QUIET_SECONDS = 2.0
+# A script of which more changes than this are too late is another script.
+_LATE_SECONDS, _MOST_LATE_SHARE = 1.0, 0.02
+
+
+class Settings(NamedTuple):
+    """How the schedulers are run: `programs` are the two that are compared; backoffs are in seconds."""
+
+    hints: bool = False
+    initial_backoff: int = 1
+    max_backoff: int = 10
+    programs: Sequence[Program] = ("kube-scheduler", "schedule")
+
+
+@dataclass
+class Outcome:
+    """What was measured, what is wrong, and what else there is to print."""
+
+    figures: list[Figure] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+    report: list[str] = field(default_factory=list)
+
+
+def run(
+    controlplane: Path, directory: Path, size: Size, seed: int, settings: Settings, progress: Callable[[str], None]
+) -> Outcome:
+    """Run it, and judge. `controlplane` is the binary; `directory` is empty, its path short."""
+    script = write_script(size, seed)
+    outcome = Outcome()
+    with ExitStack() as stack:
+        sides = [_Side(stack, controlplane, directory / f"{n}", settings, n) for n in range(len(settings.programs))]
+        for side in sides:
+            side.begin(script)
+        samples = _play(sides, script, progress)
+        progress("the script is over")
+        _settle([side.running for side in sides])
+        stock, ours = (side.running.counts() for side in sides)
+        outcome.figures += comparison.compare(stock, ours)
+        settled_at = min(_SETTLED_SECONDS, size.seconds * _SETTLED_SHARE)
+        for side, of_side in zip(sides, samples, strict=True):
+            is_judged = side is sides[-1]
+            for figure in [*figures.memory(of_side, settled_at), figures.processor(of_side, size.seconds / 4)]:
+                name = f"{side.running.name}: {figure.name}"
+                outcome.figures.append(Figure(name, figure.value, *(figure[2:] if is_judged else ())))
+        for side in sides:
+            outcome.report += side.describe(script)
+            outcome.complaints += side.late_complaints()
+        outcome.complaints += sides[-1].forgotten()
+    return outcome
+
+
+class _Side:
+    """One of the two: a control plane, its scheduler, and who plays the script."""
+
+    running: Running
+    player: Player
+
+    def __init__(self, stack: ExitStack, controlplane: Path, directory: Path, settings: Settings, number: int) -> None:
+        directory.mkdir()
+        self._control_plane = stack.enter_context(ControlPlane(controlplane, directory))
+        self._settings = settings
+        self._program = settings.programs[number]
+        self._stack = stack
+
+    @property
+    def api(self) -> API:
+        return self._control_plane.api
+
+    def begin(self, script: Script) -> None:
+        """Create the nodes, and start the scheduler."""
+        self.api.create(*script.basis)
+        self.running = self._start(self._program)
+        self.player = Player(self.api, script.changes)
+        self.api.create(*script.standing_pods)
+        wait_until(lambda: self.running.counts().attempts, "the first attempts", _START_SECONDS)
+
+    def _start(self, program: Program) -> Running:
+        port = free_port()
+        options = [
+            f"--secure-port={port}",
+            "--authorization-always-allow-paths=/healthz,/metrics",
+            f"--feature-gates=SchedulerQueueingHints={str(self._settings.hints).lower()}",
+        ]
+        backoff = {
+            "podInitialBackoffSeconds": self._settings.initial_backoff,
+            "podMaxBackoffSeconds": self._settings.max_backoff,
+        }
+        if program == "schedule":
+            process = start(self._control_plane, backoff, options=options, serves=True)
+        else:
+            process = self._control_plane.start_scheduler(backoff, verbosity=1, options=options)
+        running = Running(program, process, port)
+        self._stack.callback(running.end)
+        wait_until(running.is_listening, f"{program} to serve", _START_SECONDS)
+        return running
+
+    def late_complaints(self) -> Iterator[str]:
+        """Yield a complaint if the script could not be played by the clock."""
+        late = [seconds for seconds in self.player.late_seconds if seconds > _LATE_SECONDS]
+        if len(late) > _MOST_LATE_SHARE * len(self.player.late_seconds):
+            yield f"{self.running.name}: {len(late)} changes came more than {_LATE_SECONDS:g} s too late"
+
+    def describe(self, script: Script) -> Iterator[str]:
+        pods = self.api.list_all("Pod")
+        pending = [pod for pod in pods if not pod["spec"].get("nodeName")]
+        gated = [pod for pod in pending if pod["spec"].get("schedulingGates")]
+        yield (
+            f"{self.running.name}: {len(script.changes)} changes, answers {dict(self.player.answers)}, at most "
+            f"{max(self.player.late_seconds):.2f} s late; in the end {len(pods)} pods, {len(pending)} pending, "
+            f"{len(gated)} of them gated"
+        )
+
+    def forgotten(self) -> Iterator[str]:
+        """Let a fresh kube-scheduler take over, and yield the pods that it does not leave as they are."""
+        before = self._pods()
+        self.running.end()
+        fresh = self._start("kube-scheduler")
+        wait_until(lambda: fresh.counts().attempts, "the first attempts of a fresh kube-scheduler", _START_SECONDS)
+        _settle([fresh])
+        after = self._pods()
+        for name, node in before.items():
+            left = f"{self._program} left {name} on {node or 'no node'}; a fresh kube-scheduler"
+            if name not in after:
+                yield f"{left} deletes it"
+            elif after[name] != node:
+                yield f"{left} binds it to {after[name]}"
+
+    def _pods(self) -> Mapping[str, str]:
+        return {pod["metadata"]["name"]: pod["spec"].get("nodeName", "") for pod in self.api.list_all("Pod")}
+
+
+def _play(sides: Sequence[_Side], script: Script, progress: Callable[[str], None]) -> list[list[Sample]]:
+    """Play the script on all sides; return samples of each."""
+    began_at = time.monotonic()
+    for side in sides:
+        side.player.start(began_at)
+    samples: list[list[Sample]] = [[] for _ in sides]
+    every = min(_SAMPLE_SECONDS, script.changes[-1].at_seconds / 40)
+    report_at = _REPORT_SECONDS
+    while any(side.player.is_playing() for side in sides):
+        at = time.monotonic() - began_at
+        for side, of_side in zip(sides, samples, strict=True):
+            of_side.append(side.running.sample(at))
+        if at >= report_at:
+            report_at += _REPORT_SECONDS
+            told = [
+                f"{side.running.name} {sum(side.running.counts().attempts.values())} attempts, "
+                f"{of_side[-1].resident_kib / 1024:.1f} MiB"
+                for side, of_side in zip(sides, samples, strict=True)
+            ]
+            progress(f"{at:5.0f} s: {'; '.join(told)}")
+        time.sleep(every)
+    return samples
+
+
+def _settle(schedulers: Sequence[Running]) -> None:
+    """Wait until no pod waits for its turn or backs off."""
+    give_up_at = time.monotonic() + _MOST_SETTLING_SECONDS
+    quiet_since, before = time.monotonic(), list[Counts]()
+    while time.monotonic() - quiet_since < _QUIET_SECONDS:
+        counts = [running.counts() for running in schedulers]
+        if counts != before or any(running.waiting() for running in schedulers):
+            before, quiet_since = counts, time.monotonic()
+        if time.monotonic() > give_up_at:
+            raise TimeoutError(f"pods still wait for their turn after {_MOST_SETTLING_SECONDS} s")
+        time.sleep(_POLL_SECONDS)
