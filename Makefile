@@ -19,6 +19,7 @@
 # make sampling  schedule 40,000 new pods beside kube-scheduler, with percentageOfNodesToScore: three minutes (SCRIPTS=N)
 # make beside   run all scenarios with kube-scheduler and with `schedule`, and compare what users see: some minutes
 # make scheduler-faults  let replicas of `schedule` and the API server fail while they place 5,600 pods on 1,000 nodes: a quarter of an hour (ROUNDS=N)
+# make scheduler-soak  let a cluster churn with kube-scheduler and with `schedule`, and compare what they count: half an hour (MINUTES=N, HINTS=1)
 # make soak     let a cluster churn: ten minutes (MINUTES=N)
 # make mutants  change the code bit by bit and list the changes that no test notices: an hour or more (CHILDREN=N cores)
 # make audit    ask OSV for known vulnerabilities of the locked packages
@@ -28,7 +29,7 @@ UV := scripts/uv
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-lowest check audit sbom mutants conformance compat faults restarts lag lag-churn fuzz hints hostile queue \
-	api-fields sampling beside scheduler-faults soak fix openapi bench
+	api-fields sampling beside scheduler-faults scheduler-soak soak fix openapi bench
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -113,6 +114,9 @@ beside:
 
 scheduler-faults:
 	$(UV) run --frozen python -m tests.scheduler_faults --rounds $(or $(ROUNDS),1)
+
+scheduler-soak:
+	$(UV) run --frozen python -m tests.scheduler_soak --minutes $(or $(MINUTES),30) $(if $(HINTS),--hints)
 
 soak:
 	$(UV) run --frozen python -m tests.soak --minutes $(or $(MINUTES),10)

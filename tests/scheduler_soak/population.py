@@ -166,7 +166,7 @@ _KINDS: dict[Callable[[str, str, random.Random], Object], int] = {
     _near: 8,
     _even: 8,
     _listening: 4,
-    _important: 6,
+    _important: 10,
     _gated: 6,
     _claiming: 4,
 }

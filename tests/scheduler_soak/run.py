@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,14 +23,15 @@ from tests.soak.figures import Figure, Sample
 Program = Literal["kube-scheduler", "schedule"]
 
 _SAMPLE_SECONDS = 5.0
+_COUNT_SECONDS = 20.0
 _REPORT_SECONDS = 60.0
 # Memory has settled when the events of the beginning, which are kept for 6 minutes, are gone.
 _SETTLED_SECONDS, _SETTLED_SHARE = 480.0, 0.4
-_POLL_SECONDS = 0.5
+_POLL_SECONDS = 0.25
 _START_SECONDS = 60.0
 _MOST_SETTLING_SECONDS = 120.0
 # No pod waits for its turn or backs off for so long: also by the watch, nothing is under way.
-_QUIET_SECONDS = 2.0
+_QUIET_SECONDS = 1.0
 # A script of which more changes than this are too late is another script.
 _LATE_SECONDS, _MOST_LATE_SHARE = 1.0, 0.02
 
@@ -59,51 +61,63 @@ def run(
     script = write_script(size, seed)
     outcome = Outcome()
     with ExitStack() as stack:
-        sides = [_Side(stack, controlplane, directory / f"{n}", settings, n) for n in range(len(settings.programs))]
-        for side in sides:
-            side.begin(script)
-        samples = _play(sides, script, progress)
+        # The kernel ends what these threads start when they end, so they last until the end.
+        threads = stack.enter_context(ThreadPoolExecutor(len(settings.programs)))
+
+        def begin(number: int) -> _Side:
+            return _Side(stack, controlplane, directory / str(number), script, settings, settings.programs[number])
+
+        sides = [*threads.map(begin, range(len(settings.programs)))]
+        _play(sides, script, progress)
         progress("the script is over")
         _settle([side.running for side in sides])
-        stock, ours = (side.running.counts() for side in sides)
-        outcome.figures += comparison.compare(stock, ours)
-        settled_at = min(_SETTLED_SECONDS, size.seconds * _SETTLED_SHARE)
-        for side, of_side in zip(sides, samples, strict=True):
-            is_judged = side is sides[-1]
-            for figure in [*figures.memory(of_side, settled_at), figures.processor(of_side, size.seconds / 4)]:
-                name = f"{side.running.name}: {figure.name}"
-                outcome.figures.append(Figure(name, figure.value, *(figure[2:] if is_judged else ())))
         for side in sides:
-            outcome.report += side.describe(script)
-            outcome.complaints += side.late_complaints()
+            side.counts.append(side.running.counts())
+        stock, ours = (side.counts for side in sides)
+        outcome.figures += comparison.compare(stock, ours)
+        for side in sides:
+            outcome.figures += side.resources(size.seconds, is_judged=side is sides[-1])
+        for side in sides:
+            outcome.report.append(side.description())
+            outcome.figures.append(side.late_changes())
+        outcome.complaints += sides[-1].lost()
         outcome.complaints += sides[-1].forgotten()
     return outcome
 
 
 class _Side:
-    """One of the two: a control plane, its scheduler, and who plays the script."""
+    """One of the two: a control plane, its scheduler, and who plays the script.
 
-    running: Running
-    player: Player
+    `samples` and `counts` are what was measured up to now.
+    """
 
-    def __init__(self, stack: ExitStack, controlplane: Path, directory: Path, settings: Settings, number: int) -> None:
+    def __init__(
+        self,
+        stack: ExitStack,
+        controlplane: Path,
+        directory: Path,
+        script: Script,
+        settings: Settings,
+        program: Program,
+    ) -> None:
+        """Start all of it, until the scheduler has tried the pods that stay."""
         directory.mkdir()
         self._control_plane = stack.enter_context(ControlPlane(controlplane, directory))
-        self._settings = settings
-        self._program = settings.programs[number]
         self._stack = stack
+        self._script = script
+        self._settings = settings
+        self._program = program
+        self.samples: list[Sample] = []
+        self.counts: list[Counts] = []
+        self.player = Player(self._api, script.changes)
+        self._api.create(*script.basis)
+        self.running = self._start(program)
+        self._api.create(*script.standing_pods)
+        wait_until(lambda: self.running.counts().attempts, "the first attempts", _START_SECONDS)
 
     @property
-    def api(self) -> API:
+    def _api(self) -> API:
         return self._control_plane.api
-
-    def begin(self, script: Script) -> None:
-        """Create the nodes, and start the scheduler."""
-        self.api.create(*script.basis)
-        self.running = self._start(self._program)
-        self.player = Player(self.api, script.changes)
-        self.api.create(*script.standing_pods)
-        wait_until(lambda: self.running.counts().attempts, "the first attempts", _START_SECONDS)
 
     def _start(self, program: Program) -> Running:
         port = free_port()
@@ -125,21 +139,42 @@ class _Side:
         wait_until(running.is_listening, f"{program} to serve", _START_SECONDS)
         return running
 
-    def late_complaints(self) -> Iterator[str]:
-        """Yield a complaint if the script could not be played by the clock."""
-        late = [seconds for seconds in self.player.late_seconds if seconds > _LATE_SECONDS]
-        if len(late) > _MOST_LATE_SHARE * len(self.player.late_seconds):
-            yield f"{self.running.name}: {len(late)} changes came more than {_LATE_SECONDS:g} s too late"
+    def resources(self, seconds: float, *, is_judged: bool) -> Iterator[Figure]:
+        """Yield figures of memory and processor time."""
+        settled_at = min(_SETTLED_SECONDS, seconds * _SETTLED_SHARE)
+        for figure in [*figures.memory(self.samples, settled_at), figures.processor(self.samples, seconds / 4)]:
+            name = f"{self.running.name}: {figure.name}"
+            yield Figure(name, figure.value, figure.aim, figure.is_fine) if is_judged else Figure(name, figure.value)
 
-    def describe(self, script: Script) -> Iterator[str]:
-        pods = self.api.list_all("Pod")
+    def late_changes(self) -> Figure:
+        """Return the figure of the changes that were not made by the clock."""
+        late = sum(seconds > _LATE_SECONDS for seconds in self.player.late_seconds)
+        most = _MOST_LATE_SHARE * len(self.player.late_seconds)
+        name = f"{self.running.name}: changes more than {_LATE_SECONDS:g} s late"
+        return Figure(name, str(late), f"<= {most:.0f}", late <= most)
+
+    def progress(self) -> str:
+        """Return a few words about how far it is."""
+        attempts = sum(self.counts[-1].attempts.values())
+        return f"{self.running.name} {attempts} attempts, {self.samples[-1].resident_kib / 1024:.1f} MiB"
+
+    def description(self) -> str:
+        """Return what was done, and what is left."""
+        pods = self._api.list_all("Pod")
         pending = [pod for pod in pods if not pod["spec"].get("nodeName")]
         gated = [pod for pod in pending if pod["spec"].get("schedulingGates")]
-        yield (
-            f"{self.running.name}: {len(script.changes)} changes, answers {dict(self.player.answers)}, at most "
+        return (
+            f"{self.running.name}: {len(self._script.changes)} changes, answers {dict(self.player.answers)}, at most "
             f"{max(self.player.late_seconds):.2f} s late; in the end {len(pods)} pods, {len(pending)} pending, "
             f"{len(gated)} of them gated"
         )
+
+    def lost(self) -> Iterator[str]:
+        """Yield the pods that are not there, though the script leaves them and no event tells of their preemption."""
+        events = self._api.list_all("Event", api_version="events.k8s.io/v1", field_selector="reason=Preempted")
+        preempted = {event["regarding"]["name"] for event in events}
+        for name in sorted(self._script.pods_left() - self._pods().keys() - preempted):
+            yield f"{name} is gone, and was not preempted"
 
     def forgotten(self) -> Iterator[str]:
         """Let a fresh kube-scheduler take over, and yield the pods that it does not leave as they are."""
@@ -157,31 +192,28 @@ class _Side:
                 yield f"{left} binds it to {after[name]}"
 
     def _pods(self) -> Mapping[str, str]:
-        return {pod["metadata"]["name"]: pod["spec"].get("nodeName", "") for pod in self.api.list_all("Pod")}
+        return {pod["metadata"]["name"]: pod["spec"].get("nodeName", "") for pod in self._api.list_all("Pod")}
 
 
-def _play(sides: Sequence[_Side], script: Script, progress: Callable[[str], None]) -> list[list[Sample]]:
-    """Play the script on all sides; return samples of each."""
+def _play(sides: Sequence[_Side], script: Script, progress: Callable[[str], None]) -> None:
+    """Play the script on all sides, and measure meanwhile."""
     began_at = time.monotonic()
     for side in sides:
         side.player.start(began_at)
-    samples: list[list[Sample]] = [[] for _ in sides]
     every = min(_SAMPLE_SECONDS, script.changes[-1].at_seconds / 40)
-    report_at = _REPORT_SECONDS
+    count_at, report_at = _COUNT_SECONDS, _REPORT_SECONDS
     while any(side.player.is_playing() for side in sides):
         at = time.monotonic() - began_at
-        for side, of_side in zip(sides, samples, strict=True):
-            of_side.append(side.running.sample(at))
+        for side in sides:
+            side.samples.append(side.running.sample(at))
+        if at >= count_at:
+            count_at += _COUNT_SECONDS
+            for side in sides:
+                side.counts.append(side.running.counts())
         if at >= report_at:
             report_at += _REPORT_SECONDS
-            told = [
-                f"{side.running.name} {sum(side.running.counts().attempts.values())} attempts, "
-                f"{of_side[-1].resident_kib / 1024:.1f} MiB"
-                for side, of_side in zip(sides, samples, strict=True)
-            ]
-            progress(f"{at:5.0f} s: {'; '.join(told)}")
+            progress(f"{at:5.0f} s: {'; '.join(side.progress() for side in sides)}")
         time.sleep(every)
-    return samples
 
 
 def _settle(schedulers: Sequence[Running]) -> None:

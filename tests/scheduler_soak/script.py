@@ -50,6 +50,13 @@ class Script(NamedTuple):
     standing_pods: list[Object]
     changes: list[Change]
 
+    def pods_left(self) -> set[str]:
+        """Return the names of the pods that are there in the end, unless they were preempted."""
+        names = {pod["metadata"]["name"] for pod in self.standing_pods}
+        of_pods = [change for change in self.changes if change.kind == "Pod"]
+        names.update(change.name for change in of_pods if change.method == "POST")
+        return names.difference(change.name for change in of_pods if change.method == "DELETE")
+
 
 def write_script(size: Size, seed: int) -> Script:
     """Write the script of a seed."""

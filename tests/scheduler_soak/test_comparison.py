@@ -6,6 +6,10 @@ from tests.scheduler_soak.comparison import compare
 from tests.scheduler_soak.measures import Counts
 
 
+def scheduled(count: int) -> Counts:
+    return Counts({"scheduled": count}, {}, {})
+
+
 @pytest.mark.parametrize(
     ("stock", "ours", "is_fine"),
     [
@@ -19,19 +23,32 @@ from tests.scheduler_soak.measures import Counts
     ],
 )
 def test_counts_may_differ_by_a_tenth_or_by_what_chance_does(stock: int, ours: int, is_fine: bool) -> None:
-    [figure] = compare(Counts({"scheduled": stock}, {}, {}), Counts({"scheduled": ours}, {}, {}))
+    [figure] = compare([scheduled(stock)], [scheduled(ours)])
+    assert figure.is_fine is is_fine
+
+
+@pytest.mark.parametrize(
+    ("ours", "is_fine"),
+    [
+        ([100, 200, 300, 400], True),
+        ([150, 300, 450, 600], False),  # half as many again, each time
+        ([140, 150, 330, 450], True),  # now more, now fewer
+    ],
+)
+def test_chance_is_seen_in_how_differences_vary(ours: list[int], is_fine: bool) -> None:
+    [figure] = compare([*map(scheduled, [100, 200, 300, 400])], [*map(scheduled, ours)])
     assert figure.is_fine is is_fine
 
 
 def test_events_are_judged_and_their_queues_are_shown() -> None:
     stock = Counts({}, {}, {("NodeAdd", "active"): 9_000, ("NodeAdd", "backoff"): 1_000})
     ours = Counts({}, {}, {("NodeAdd", "backoff"): 10_500})
-    event, active, backoff = compare(stock, ours)
+    event, active, backoff = compare([stock], [ours])
     assert (event.name, event.value.split(), event.is_fine) == ("incoming NodeAdd", ["10000", "10500", "1.050"], True)
     assert (active.value.split(), active.is_fine) == (["9000", "0", "0.000"], None)
     assert (backoff.value.split(), backoff.is_fine) == (["1000", "10500", "10.500"], None)
 
 
 def test_an_event_that_only_one_has_counted_differs() -> None:
-    [figure, _] = compare(Counts({}, {}, {}), Counts({}, {}, {("PodAdd", "active"): 20}))
+    [figure, _] = compare([Counts({}, {}, {})], [Counts({}, {}, {("PodAdd", "active"): 20})])
     assert (figure.name, figure.is_fine) == ("incoming PodAdd", False)
