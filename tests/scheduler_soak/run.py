@@ -25,8 +25,8 @@ Program = Literal["kube-scheduler", "schedule"]
 _SAMPLE_SECONDS = 5.0
 _COUNT_SECONDS = 20.0
 _REPORT_SECONDS = 60.0
-# Memory has settled when the events of the beginning, which are kept for 6 minutes, are gone.
-_SETTLED_SECONDS, _SETTLED_SHARE = 480.0, 0.4
+# Memory has settled after twelve minutes: events are remembered for six after the last one, and ended every six.
+_SETTLED_SECONDS, _SETTLED_SHARE = 780.0, 0.45
 _POLL_SECONDS = 0.25
 _START_SECONDS = 60.0
 _MOST_SETTLING_SECONDS = 120.0

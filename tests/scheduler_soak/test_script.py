@@ -48,5 +48,16 @@ def test_there_are_as_many_pods_as_asked_for() -> None:
     assert 0.8 < created / (SIZE.seconds * SIZE.pods_a_second) < 1.2
 
 
+def test_the_pods_left_are_those_that_came_and_did_not_go() -> None:
+    script = write_script(SIZE, 1)
+    left = script.pods_left()
+    assert {"never-0", "gated-0"} <= left
+    for change in script.changes:
+        assert not (change.method == "DELETE" and change.name in left)
+    created = sum(_creates_pod(change) for change in script.changes)
+    deleted = sum(change.method == "DELETE" and change.kind == "Pod" for change in script.changes)
+    assert len(left) == len(script.standing_pods) + created - deleted
+
+
 def _creates_pod(change: Change) -> bool:
     return change.method == "POST" and change.kind == "Pod"
