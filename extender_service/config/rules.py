@@ -148,6 +148,15 @@ class Rules:
     # VolumeBinding scores every pod, by the capacity of the volumes to bind or of what volumes are made of (KEP-4049).
     scores_storage_capacity: bool = _behind("StorageCapacityScoring")
 
+    # The cycle of `schedule`: from the pod that is popped to the pod that is bound, or why it is not.
+
+    # The event of a pod that fits nowhere also counts the nodes that PreFilter left out.
+    left_out_nodes_counted: bool = _since(32)
+    # A pod that PreBind rejects is tried again after its backoff, and waits for no event.
+    pre_bind_rejection_backs_off: bool = _since(33)
+    # A failure takes the nominated node back also where no PostFilter plugin runs.
+    failure_takes_nomination_back: bool = _since(35)
+
     @property
     def wording(self) -> Wording:
         """In which words errors of fields are described."""

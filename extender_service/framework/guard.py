@@ -27,11 +27,15 @@ class CycleError(Exception):
 
 
 class RejectedError(CycleError):
-    """A plugin rejected the pod after its node was chosen, as opposed to failing; `status` names the plugin."""
+    """A plugin rejected the pod after its node was chosen, as opposed to failing; `status` names the plugin.
 
-    def __init__(self, text: str, status: Status) -> None:
+    `waits` is whether the pod waits for an event that the plugin registered, instead of its backoff alone.
+    """
+
+    def __init__(self, text: str, status: Status, *, waits: bool = True) -> None:
         super().__init__(text)
         self.status = status
+        self.waits = waits
 
 
 class OutOfTimeError(CycleError):

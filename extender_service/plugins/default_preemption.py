@@ -13,8 +13,14 @@ from extender_service.config.problems import Problem, invalid, out_of_range
 from extender_service.config.rules import Rules
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.guard import CycleError
-from extender_service.framework.interface import Candidate, FilterAgain, PostFilter, PostFilterResult
-from extender_service.framework.preemption.candidates import NO_CANDIDATES, Candidates, best_candidates, sampled
+from extender_service.framework.interface import FilterAgain, PostFilter, PostFilterResult
+from extender_service.framework.preemption.candidates import (
+    NO_CANDIDATES,
+    Candidates,
+    best_candidates,
+    found_room,
+    sampled,
+)
 from extender_service.framework.preemption.dry_run import (
     NOT_HELPFUL,
     DryRun,
@@ -78,10 +84,8 @@ class DefaultPreemption(PostFilter):
             failed = [*tried.failed, (NOT_HELPFUL, hopeless)] if hopeless else tried.failed
             return PostFilterResult(unschedulable(f"preemption: {fit_error(failed)}"), clears_nomination=True)
         best = self.handle.random.choice(best_candidates(self.handle.cluster.pods, tried.candidates))
-        reasons = _described(best) if self.handle.rules.preemption_described else ()
-        return PostFilterResult(
-            Status(Code.SUCCESS, reasons), best.node_name, best.victims, candidates=tried.candidates
-        )
+        status = found_room(best, self.handle.rules)
+        return PostFilterResult(status, best.node_name, best.victims, candidates=tried.candidates)
 
     def _try(self, pod: Pod, nodes: NodeView, hopeful: NDArray[np.intp], filter_again: FilterAgain) -> DryRun:
         """Try nodes, from a random one on, until there are enough candidates."""
@@ -105,11 +109,6 @@ class DefaultPreemption(PostFilter):
     def _candidates_wanted(self, nodes: int) -> int:
         share = nodes * self.args.min_candidate_nodes_percentage // 100
         return int(min(nodes, max(share, self.args.min_candidate_nodes_absolute)))
-
-
-def _described(best: Candidate) -> tuple[str, ...]:
-    room = f"found a potential placement for pod on node {best.node_name}, preempting {len(best.victims)} victims"
-    return (f"preemption: {room}",)
 
 
 def _failed(message: str) -> Status:

@@ -121,22 +121,27 @@ class SchedulingCycle:
     async def _make_room(self, decision: Decision, also_blamed: Collection[str] = ()) -> Preemption | Failure:
         """Run PostFilter, and return what follows. `also_blamed` rejected the pod besides the plugins that did."""
         engine, pod = self._engine, decision.question.pod
-        nodes = engine.cluster.node_count
         if not decision.profile.post_filter:
-            return Failure.unfit(fit_error_of(decision, nodes, also_blamed), nomination=None)
+            nomination = "" if engine.cluster.rules.failure_takes_nomination_back else None
+            return Failure.unfit(self._fit_error(decision, also_blamed), nomination)
         result = engine.make_room(decision.question, decision)
-        error = fit_error_of(decision, nodes, also_blamed)
+        error = self._fit_error(decision, also_blamed)
         if result.status.code == Code.SUCCESS and self._extenders.may_preempt(pod):
             candidates = list(result.candidates)
             if candidates:
                 randrange = decision.profile.random.randrange
                 result = await agreed_preemption(self._extenders, engine.cluster, pod, candidates, randrange)
+        error = msgspec.structs.replace(error, post_filter=result.status.message)
         if result.status.code == Code.SUCCESS and result.victims:
             return self._preemption(error, result)
-        error = msgspec.structs.replace(error, post_filter=result.status.message)
         if result.status.code == Code.SUCCESS:
             return Failure.unfit(error, nomination=result.node_name)
         return Failure.unfit(error, nomination="" if result.clears_nomination else None)
+
+    def _fit_error(self, decision: Decision, also_blamed: Collection[str]) -> FitError:
+        cluster = self._engine.cluster
+        counts_left_out = cluster.rules.left_out_nodes_counted
+        return fit_error_of(decision, cluster.node_count, also_blamed, counts_left_out=counts_left_out)
 
     def _preemption(self, error: FitError, result: PostFilterResult) -> Preemption:
         victims = [victim_in(self._engine.cluster, slot) for slot in result.victims]

@@ -40,6 +40,8 @@ class Failure(msgspec.Struct, frozen=True):
         """Return the failure for an error of the scheduling or binding cycle."""
         cause = error.__cause__ if isinstance(error, BindError) else error
         if isinstance(cause, RejectedError):
+            if not cause.waits:
+                return cls(cause.status.message, UNSCHEDULABLE)
             return cls.unfit(rejected_on_one_node(cause.status), nomination="")
         if isinstance(cause, KubeError):
             doing = getattr(cause, "__notes__", [])  # which plugin ran

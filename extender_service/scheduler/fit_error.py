@@ -35,10 +35,13 @@ class FitError(msgspec.Struct, frozen=True):
         return f"{text} {self.post_filter}" if self.post_filter else text
 
 
-def fit_error_of(decision: Decision, nodes: int, also_blamed: Collection[str] = ()) -> FitError:
+def fit_error_of(
+    decision: Decision, nodes: int, also_blamed: Collection[str] = (), *, counts_left_out: bool = False
+) -> FitError:
     """Return why a decision found no feasible node among `nodes` nodes of the cluster.
 
-    `also_blamed` are plugins that rejected the pod besides those that the decision names.
+    `also_blamed` are plugins that rejected the pod besides those that the decision names. With `counts_left_out`, the
+    reasons count the nodes that PreFilter left out.
     """
     rejection = decision.pre_filter.rejection
     if rejection is not None:
@@ -49,8 +52,8 @@ def fit_error_of(decision: Decision, nodes: int, also_blamed: Collection[str] = 
     reasons: Counter[str] = Counter()
     statuses: list[Status] = []
     for status, positions in decision.verdicts.groups():
-        if not status.plugin and not decision.is_final:
-            continue  # PreFilter left the node out: kube-scheduler has no status for it
+        if not status.plugin and not decision.is_final and not counts_left_out:
+            continue  # PreFilter left the node out: kube-scheduler v1.31 has no status for it
         statuses.append(status)
         for reason in status.reasons:
             reasons[reason] += len(positions)

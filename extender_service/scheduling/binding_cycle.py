@@ -6,6 +6,7 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
+from extender_service.config.rules import DEFAULT_RULES, Rules
 from extender_service.framework.answer_checks import wrong_permit, wrong_status
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.guard import (
@@ -41,7 +42,13 @@ class BindingCycle:
     """
 
     def __init__(
-        self, profile: Profile, state: CycleState, pod: Pod, node_name: str, bind_elsewhere: BindElsewhere | None = None
+        self,
+        profile: Profile,
+        state: CycleState,
+        pod: Pod,
+        node_name: str,
+        bind_elsewhere: BindElsewhere | None = None,
+        rules: Rules = DEFAULT_RULES,
     ) -> None:
         """`bind_elsewhere`, if given, is asked to bind the pod before the plugins are."""
         self.node_name = node_name
@@ -51,6 +58,7 @@ class BindingCycle:
         self._state = state
         self._pod = pod
         self._bind_elsewhere = bind_elsewhere
+        self._rules = rules
         self._is_permitted = False
         # While a Permit plugin makes the pod wait.
         self._waiting: WaitingPod | None = None
@@ -154,7 +162,7 @@ class BindingCycle:
                     status = await awaited(plugin, "PreBind", plugin.pre_bind, self._state, self._pod, self.node_name)
                 except KubeError as error:
                     raise CycleError(f"{running(plugin, 'PreBind')}: {error}") from error
-                _require_none(plugin, "PreBind", status)
+                _require_none(plugin, "PreBind", status, waits=not self._rules.pre_bind_rejection_backs_off)
 
     async def _wait_on_permit(self) -> None:
         waiting = self._waiting
@@ -240,11 +248,11 @@ class _Stopwatch:
         self._record(self.code.label, self._clock() - self._started)
 
 
-def _require_none(plugin: Plugin, point: str, status: Status | None) -> None:
+def _require_none(plugin: Plugin, point: str, status: Status | None, *, waits: bool = True) -> None:
     """Raise CycleError if a plugin refuses, or returns something other than a status or None."""
     if status is not None:
         require_answer(plugin, point, wrong_status(status))
         text = f"{running(plugin, point)}: {status.message}"
         if status.is_rejection:
-            raise RejectedError(text, status.given_by(plugin.name))
+            raise RejectedError(text, status.given_by(plugin.name), waits=waits)
         raise CycleError(text)

@@ -169,11 +169,12 @@ class Engine:
             self.cluster.drop_placement(uid)  # frees what the pod has reserved on another node, also for this pod
         if decision is None:
             profile = self.profiles.of(pod)
-            cycle = BindingCycle(profile, profile.new_state(pod), pod, node_name, self._bind_elsewhere)
+            state = profile.new_state(pod)
         else:
             if decision.question.pod is not pod and pod_uid(decision.question.pod) != uid:
                 raise ValueError(f"the decision is about pod {pod_name(decision.question.pod)}, not {pod_name(pod)}")
-            cycle = BindingCycle(decision.profile, decision.state, pod, node_name, self._bind_elsewhere)
+            profile, state = decision.profile, decision.state
+        cycle = BindingCycle(profile, state, pod, node_name, self._bind_elsewhere, self.cluster.rules)
         cycle.reserve()
         try:
             placement = self.cluster.placements.place(pod, uid, node_name, cycle)

@@ -11,6 +11,7 @@ from extender_service.cluster.nodes.node_table import NodeTable
 from extender_service.cluster.sources.api_server import NodeStore, PodStore
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.config.loading import default_config
+from extender_service.config.rules import DEFAULT_RULES, Rules
 from extender_service.framework.handle import Handle
 from extender_service.framework.interface import Plugin
 from extender_service.framework.profile import Profile
@@ -105,6 +106,7 @@ class SchedulerWorld:
     """A scheduler with the default plugins, or with `plugins` besides DefaultBinder, whose watch a test drives.
 
     `percentage` is of the nodes that are to be found feasible; all without it. `extenders` makes those that are asked.
+    `rules` are those of a release.
     """
 
     def __init__(
@@ -115,13 +117,15 @@ class SchedulerWorld:
         percentage: int | None = None,
         extenders: Callable[[NodeTable, PodJson], Extenders] = lambda table, pod_json: NO_EXTENDERS,
         metrics: AttemptMetrics = UNCOUNTED,
+        rules: Rules = DEFAULT_RULES,
     ) -> None:
+        uses_hints = uses_hints or rules.queueing_hints
         self.clock = Clock()
-        self.cluster = Cluster()
+        self.cluster = Cluster(rules)
         self.api = Api()
         self.handle = Handle(self.cluster, self.api, clock=self.clock)
         by_name = (
-            Registry(IN_TREE).profiles(default_config(ARGS_TYPES), self.handle)
+            Registry(IN_TREE, rules=rules).profiles(default_config(ARGS_TYPES, rules), self.handle)
             if plugins is None
             else {NAME: self._profile(plugins)}
         )

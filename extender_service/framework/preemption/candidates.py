@@ -7,7 +7,9 @@ from numpy.typing import NDArray
 
 from extender_service.cluster.pods.pod_entries import NOT_STARTED
 from extender_service.cluster.pods.pod_table import PodTable
+from extender_service.config.rules import Rules
 from extender_service.framework.interface import Candidate
+from extender_service.framework.status import Code, Status
 
 # What is added to priorities, so that the sum grows with the number of pods (math.MaxInt32 + 1).
 _ABOVE_LEAST_PRIORITY = 2**31
@@ -82,6 +84,14 @@ def best_candidates(pods: PodTable, candidates: Candidates) -> Candidates:
     left = _least(left, np.add.reduceat(pods.priority[left.victims] + _ABOVE_LEAST_PRIORITY, left.first))
     left = _least(left, left.counts)
     return _least(left, -_earliest_start(pods, left))
+
+
+def found_room(best: Candidate, rules: Rules) -> Status:
+    """Return the status of a PostFilter that found a candidate."""
+    if not rules.preemption_described:
+        return Status(Code.SUCCESS)
+    room = f"found a potential placement for pod on node {best.node_name}, preempting {len(best.victims)} victims"
+    return Status(Code.SUCCESS, (f"preemption: {room}",))
 
 
 def sampled(candidates: Candidates, count: int) -> Candidates:

@@ -6,7 +6,7 @@ import numpy as np
 
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.framework.interface import Candidate, PostFilterResult
-from extender_service.framework.preemption.candidates import Candidates, best_candidates
+from extender_service.framework.preemption.candidates import Candidates, best_candidates, found_room
 from extender_service.framework.status import Code, Status, unschedulable
 from extender_service.kube.types.core import Pod
 from extender_service.scheduler.eviction import victim_in
@@ -30,7 +30,7 @@ async def agreed_preemption(
     except ExtenderError as error:
         return PostFilterResult(Status(Code.ERROR, (f"preemption: {error}",)))
     chosen = best[randrange(len(best))]
-    return PostFilterResult(Status(Code.SUCCESS), chosen.node_name, chosen.victims)
+    return PostFilterResult(found_room(chosen, cluster.rules), chosen.node_name, chosen.victims)
 
 
 def _proposed(cluster: Cluster, candidate: Candidate) -> ProposedVictims:
