@@ -358,6 +358,7 @@ def _scheduler(
         pending,
         api_server,
         events.record,
+        handle.preemptions,
         sleep=asyncio.sleep,
         wall_clock=time.time,
         metrics=metrics,

@@ -129,6 +129,19 @@ class Rules:
 
     # Preemption.
 
+    # Victims are deleted in the background, while the attempt of their preemptor has failed already (KEP-4832).
+    preemption_in_background: bool = _behind("SchedulerAsyncPreemption")
+    # DefaultPreemption serves PreEnqueue, to keep such a preemptor out of the queue.
+    preemptors_gated: bool = _since(32)
+    # They are kept out until the last victim is being deleted, not just until it is the only one left.
+    preemptors_wait_for_last_victim: bool = _since(35)
+    # Victims that are being deleted already are left alone.
+    terminating_victims_left_alone: bool = _since(35)
+    # A victim whose binding waits in Permit or PreBind is sent back to the queue, not deleted or rejected.
+    victims_sent_back: bool = _since(36)
+    # A preemptor whose last victim was sent back is tried at once: no pod's deletion would wake it.
+    preemptors_of_sent_back_tried: bool = _since(37)
+
     # Victims are in the order of their importance, also where budgets are violated.
     victims_by_importance: bool = _since(32)
 

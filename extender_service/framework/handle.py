@@ -6,6 +6,7 @@ from random import Random
 from typing import Protocol
 
 from extender_service.cluster.state.cluster import Cluster
+from extender_service.framework.running_preemptions import RunningPreemptions
 from extender_service.framework.waiting_pods import WaitingPods
 from extender_service.kube.types.core import Pod
 from extender_service.kube.types.storage import PersistentVolume, PersistentVolumeClaim
@@ -42,7 +43,8 @@ class API(Pods, Volumes, Protocol):
 
 class Handle:
     """What a plugin may use besides its arguments: the cluster, the API for pods and volumes, the pods that wait, a
-    clock and a random source; and for the in-tree plugins, the rules of the release that is followed."""
+    clock and a random source; and for the in-tree plugins, the rules of the release that is followed, and the pods that
+    preemption makes room for in the background."""
 
     def __init__(
         self,
@@ -56,6 +58,7 @@ class Handle:
         self.pods: Pods = api
         self.volumes: Volumes = api
         self.waiting_pods = WaitingPods()
+        self.preemptions = RunningPreemptions(cluster)
         self.clock = clock
         self.random = random
         self.rules = cluster.rules

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterator, Mapping
 
 from extender_service.config.durations import Duration
-from extender_service.framework.status import Status, unschedulable
+from extender_service.framework.status import Code, Status, unschedulable
 from extender_service.kube.types.core import Pod
 
 # The most seconds that one plugin may make a pod wait.
@@ -33,7 +33,7 @@ class WaitingPod:
 
     @property
     def is_rejected(self) -> bool:
-        """Whether a plugin rejected the pod, or time ran out; its binding is about to be undone."""
+        """Whether a plugin rejected or preempted the pod, or time ran out; its binding is about to be undone."""
         return self._outcome.done() and (self._outcome.cancelled() or self._outcome.result() is not None)
 
     @property
@@ -64,8 +64,18 @@ class WaitingPod:
         """Reject the binding; only the first rejection counts."""
         self._settle(unschedulable(message).given_by(plugin))
 
+    def preempt(self, plugin: str, message: str) -> bool:
+        """Have the binding fail without a rejection, so that the pod is tried again; return whether it waited."""
+        if not self.is_waiting:
+            return False
+        self._settle(Status(Code.ERROR, (message,)).given_by(plugin))
+        return True
+
     async def wait(self) -> Status | None:
-        """Wait; return None once all plugins allow the binding, or the rejection."""
+        """Wait; return None once all plugins allow the binding, or the rejection.
+
+        Its code is ERROR if the pod was preempted.
+        """
         try:
             return await self._outcome
         finally:

@@ -1,7 +1,7 @@
 """DefaultPreemption: makes room by deleting pods of lower priority."""
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,9 +11,11 @@ from extender_service.config.args import PluginArgs
 from extender_service.config.model import Int32Field
 from extender_service.config.problems import Problem, invalid, out_of_range
 from extender_service.config.rules import Rules
+from extender_service.framework.cluster_event import POD, ActionType, ClusterEvent, QueueingHint
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.guard import CycleError
-from extender_service.framework.interface import FilterAgain, PostFilter, PostFilterResult
+from extender_service.framework.handle import Handle
+from extender_service.framework.interface import FilterAgain, PostFilter, PostFilterResult, PreEnqueue
 from extender_service.framework.preemption.candidates import (
     NO_CANDIDATES,
     Candidates,
@@ -28,10 +30,13 @@ from extender_service.framework.preemption.dry_run import (
     fit_error,
     ineligible,
 )
-from extender_service.framework.status import Code, Status, unschedulable
+from extender_service.framework.status import Code, Status, unresolvable, unschedulable
 from extender_service.framework.verdicts import Verdicts
 from extender_service.kube.types.core import Object, Pod
+from extender_service.kube.types.pods import pod_uid
 from extender_service.kube.types.policy import PodDisruptionBudget
+
+WAITING = unresolvable("waiting for the preemption for this pod to be finished")
 
 
 class DefaultPreemptionArgs(PluginArgs):
@@ -54,13 +59,35 @@ class DefaultPreemptionArgs(PluginArgs):
             yield invalid(absolute_path, 0, "cannot be zero at the same time as minCandidateNodesPercentage")
 
 
-class DefaultPreemption(PostFilter):
-    """Nominates a pod for the node where the least harm is done by deleting pods of lower priority."""
+class DefaultPreemption(PostFilter, PreEnqueue):
+    """Nominates a pod for the node where the least harm is done by deleting pods of lower priority.
+
+    While victims are deleted in the background, it keeps the pod out of the queue.
+    """
 
     name: ClassVar[str] = "DefaultPreemption"
     args_type: ClassVar[type | None] = DefaultPreemptionArgs
     reads: ClassVar[frozenset[type[Object]]] = frozenset({PodDisruptionBudget})
     args: DefaultPreemptionArgs
+
+    def __init__(self, args: DefaultPreemptionArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        # The queue must hear of pods that go, also about a pod that waits for its preemption.
+        self.retry_on = (ClusterEvent(POD, ActionType.DELETE),) if handle.rules.preemption_in_background else ()
+
+    @classmethod
+    def points_in(cls, rules: Rules) -> set[str]:
+        """Return the extension points: PreEnqueue, too, in releases that preempt in the background."""
+        return {"preEnqueue", "postFilter"} if rules.preemptors_gated else {"postFilter"}
+
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        """Keep a pod waiting while its victims are deleted."""
+        return WAITING if self.handle.preemptions.is_running(pod_uid(pod)) else None
+
+    def queueing_hint(self, event: ClusterEvent, pod: Pod, old: Any, new: Any) -> QueueingHint:
+        """Leave it to the plugins that rejected the pod whether a deletion helps."""
+        del event, pod, old, new
+        return QueueingHint.SKIP
 
     def post_filter(
         self, state: CycleState, pod: Pod, verdicts: Verdicts, filter_again: FilterAgain

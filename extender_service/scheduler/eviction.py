@@ -1,13 +1,17 @@
-"""Carries preemption out: deletes victims, and takes back the nominations that lose their room (prepareCandidate)."""
+"""Carries preemption out: evicts victims, and takes back the nominations that lose their room.
+
+(prepareCandidate and prepareCandidateAsync in framework/preemption/executor.go)
+"""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import msgspec
 
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.framework.profile import Profile
+from extender_service.framework.running_preemptions import RunningPreemption, RunningPreemptions
 from extender_service.kube.api_errors import ApiError
 from extender_service.kube.types.core import Pod, pod_name
 from extender_service.kube.types.pods import pod_uid
@@ -15,10 +19,13 @@ from extender_service.kube.writing.event_recorder import ObjectReference, Occurr
 from extender_service.scheduler.pod_status import victim_patch, without_nomination
 from extender_service.scheduler.pod_writes import PodWrites
 from extender_service.scheduling import pod_events
+from extender_service.scheduling.engine import Engine
 from extender_service.seams import WallClock
 
 # So many victims are deleted at once. More would keep bindings waiting at the client's rate limit.
 MOST_VICTIMS_AT_ONCE: Final = 50
+
+_PLUGIN: Final = "DefaultPreemption"
 
 # No pod has the victim's name any more, or one with another UID has.
 _GONE: Final = (404, 409)
@@ -35,60 +42,133 @@ class PodApi(Protocol):
 
 
 class Victim(msgspec.Struct, frozen=True):
-    """A pod that is to be deleted. `preempted` is whether a scheduler has done so before, and it takes its time."""
+    """A pod that is to go. `terminating` is whether it is being deleted, `preempted` whether by a scheduler."""
 
     namespace: str
     name: str
     uid: str
-    preempted: bool
+    terminating: bool = False
+    preempted: bool = False
 
 
 def victim_in(cluster: Cluster, slot: int) -> Victim:
     """Return the pod in a slot of the pod table as a victim."""
-    pod = cluster.pods[slot]
-    return Victim(pod.namespace, pod.name, pod.uid, bool(cluster.pods.preempted[slot]))
+    pod, pods = cluster.pods[slot], cluster.pods
+    return Victim(pod.namespace, pod.name, pod.uid, bool(pods.terminating[slot]), bool(pods.preempted[slot]))
 
 
 class Evictions:
-    """Deletes pods so that others fit, few at once."""
+    """Evicts pods so that others fit, few at once.
+
+    A victim is deleted, unless its binding waits: then that ends instead. One that is gone already is as good as
+    deleted, without an event.
+    """
 
     def __init__(
-        self, api: PodApi, writes: PodWrites, record: Callable[[Occurrence], None], wall_clock: WallClock
+        self,
+        engine: Engine,
+        preemptions: RunningPreemptions,
+        api: PodApi,
+        writes: PodWrites,
+        record: Callable[[Occurrence], None],
+        wall_clock: WallClock,
     ) -> None:
+        self._engine = engine
+        self._rules = engine.cluster.rules
+        self._preemptions = preemptions
         self._api = api
         self._writes = writes
         self._record = record
         self._wall_clock = wall_clock
         self._turns = asyncio.Semaphore(MOST_VICTIMS_AT_ONCE)
 
+    def to_evict(self, victims: Sequence[Victim]) -> Sequence[Victim]:
+        """Return the victims without those that are being deleted already, in releases that leave these alone."""
+        if not self._rules.terminating_victims_left_alone:
+            return victims
+        return [victim for victim in victims if not victim.terminating]
+
     async def make_room(
-        self, profile: Profile, preemptor: Pod, node_name: str, victims: Sequence[Victim], nominated: Sequence[Pod]
+        self, profile: Profile, preemptor: Pod, node_name: str, victims: Sequence[Victim], nominated: Iterable[Pod]
     ) -> None:
-        """Delete the victims, all at once; then take back the nominations of `nominated` pods for this node.
+        """Evict the victims, all at once; then take back the nominations of `nominated` pods for this node.
 
-        A victim that waits in Permit is rejected instead; one that is gone already is as good as deleted, without an
-        event. Raises KubeError if a victim could not be deleted; others may be.
+        Raises KubeError if a victim could not be deleted; others may be.
         """
-        outcomes = await asyncio.gather(
-            *(self._evict(profile, preemptor, node_name, victim) for victim in victims), return_exceptions=True
-        )
-        for outcome in outcomes:
-            if isinstance(outcome, BaseException):
-                raise outcome
-        for pod in nominated:
-            if pod.status.nominated_node_name:
-                self._writes.add(pod_uid(pod), pod_name(pod), self._patch(pod, without_nomination(pod)))
+        await _all(self._evict(profile, preemptor, node_name, victim) for victim in victims)
+        self._take_back(nominated)
 
-    async def _evict(self, profile: Profile, preemptor: Pod, node_name: str, victim: Victim) -> None:
-        waiting = profile.waiting_pods.get(victim.uid)
-        if waiting is not None:
-            waiting.reject("DefaultPreemption", "preempted")
-        elif not await self._delete(preemptor, victim):
-            return
+    def begin(self, preemptor: Pod) -> RunningPreemption:
+        """Keep a pod out of the queue until `make_room_meanwhile` has ended."""
+        return self._preemptions.begin(pod_uid(preemptor))
+
+    async def make_room_meanwhile(
+        self,
+        running: RunningPreemption,
+        profile: Profile,
+        preemptor: Pod,
+        node_name: str,
+        victims: Sequence[Victim],
+        nominated: Iterable[Pod],
+    ) -> bool:
+        """Take back the nominations of `nominated` pods for this node; then evict the victims, the last one by itself.
+
+        There is at least one victim. Returns whether the preemptor is to be tried at once, since no event will wake it.
+        Raises KubeError if anything failed; the last victim is evicted only if all others were.
+        """
+        uid = pod_uid(preemptor)
+        *others, last = victims
+        taken_back = self._take_back(nominated)
+        try:
+            if taken_back:
+                await asyncio.wait(taken_back)
+            await _all(self._evict(profile, preemptor, node_name, victim) for victim in others)
+            if self._rules.preemptors_wait_for_last_victim:
+                running.last_victim = (last.namespace, last.name)
+            else:
+                self._preemptions.end(uid, running)
+            is_sent_back = await self._evict(profile, preemptor, node_name, last)
+        finally:
+            self._preemptions.end(uid, running)
+        for write in taken_back:
+            write.result()
+        return is_sent_back and self._rules.preemptors_of_sent_back_tried
+
+    def _take_back(self, nominated: Iterable[Pod]) -> list[asyncio.Task[None]]:
+        return [
+            self._writes.add(pod_uid(pod), pod_name(pod), self._patch(pod, without_nomination(pod)))
+            for pod in nominated
+            if pod.status.nominated_node_name
+        ]
+
+    async def _evict(self, profile: Profile, preemptor: Pod, node_name: str, victim: Victim) -> bool:
+        """Evict a victim; returns whether it was sent back to the queue."""
+        is_sent_back = is_rejected = False
+        if self._rules.victims_sent_back:
+            is_sent_back = self._send_back(profile, victim)
+        else:
+            is_rejected = self._reject(profile, victim)
+        if not is_sent_back and not is_rejected and not await self._delete(preemptor, victim):
+            return False
         reference = ObjectReference("v1", "Pod", victim.namespace, victim.name, victim.uid)
         controller = preemptor.spec.scheduler_name
         by = pod_events.pod_reference(preemptor)
-        self._record(pod_events.preempted(reference, by, node_name, controller=controller))
+        self._record(pod_events.preempted(reference, by, node_name, is_sent_back=is_sent_back, controller=controller))
+        return is_sent_back
+
+    def _send_back(self, profile: Profile, victim: Victim) -> bool:
+        """End a binding that waits in Permit or PreBind, so that the pod is tried again; returns whether it waited."""
+        waiting = profile.waiting_pods.get(victim.uid)
+        if waiting is not None:
+            return waiting.preempt(_PLUGIN, "preempted")
+        return self._engine.preempt_in_pre_bind(victim.uid, f"preempted by {_PLUGIN}")
+
+    def _reject(self, profile: Profile, victim: Victim) -> bool:
+        """Reject a pod that waits in Permit; returns whether it was listed as waiting."""
+        waiting = profile.waiting_pods.get(victim.uid)
+        if waiting is not None:
+            waiting.reject(_PLUGIN, "preempted")
+        return waiting is not None
 
     async def _delete(self, preemptor: Pod, victim: Victim) -> bool:
         """Delete a victim, and return whether it was there."""
@@ -120,3 +200,10 @@ class Evictions:
 
     def _patch(self, pod: Pod, patch: Mapping[str, Any]) -> Callable[[], Awaitable[object]]:
         return lambda: self._api.patch_pod_status(pod.metadata.namespace, pod.metadata.name, patch)
+
+
+async def _all(evictions: Iterable[Awaitable[object]]) -> None:
+    """Await all evictions, then raise what the first one of them raised, if any did."""
+    for outcome in await asyncio.gather(*evictions, return_exceptions=True):
+        if isinstance(outcome, BaseException):
+            raise outcome

@@ -12,7 +12,7 @@ One pod is attempted at a time, in the queue's order; whatever waits for the API
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -22,15 +22,17 @@ from extender_service.cluster.state.nominations import Nomination
 from extender_service.cluster.state.placements import Placement
 from extender_service.framework.events import ASSIGNED_POD_DELETE
 from extender_service.framework.profile import Profile
+from extender_service.framework.running_preemptions import RunningPreemption, RunningPreemptions
 from extender_service.kube.api_errors import KubeError
 from extender_service.kube.types.core import Pod, pod_name
 from extender_service.kube.types.pods import pod_uid
 from extender_service.kube.writing.event_recorder import Occurrence
+from extender_service.plugins.default_preemption import DefaultPreemption
 from extender_service.queue.queued_pod import QueuedPodInfo
 from extender_service.queue.scheduling_queue import SchedulingQueue
 from extender_service.scheduler.attempt import Outcome, Preemption, SchedulingCycle
 from extender_service.scheduler.attempt_metrics import UNCOUNTED, AttemptMetrics
-from extender_service.scheduler.eviction import Evictions, PodApi
+from extender_service.scheduler.eviction import Evictions, PodApi, Victim
 from extender_service.scheduler.failure import SCHEDULER_ERROR, UNSCHEDULABLE, Failure, words
 from extender_service.scheduler.failure_reports import FailureReports
 from extender_service.scheduler.pod_lister import PodLister
@@ -61,6 +63,7 @@ class Scheduler:
         pending: PodLister,
         api: PodApi,
         record: Record,
+        preemptions: RunningPreemptions,
         *,
         sleep: Sleep,
         wall_clock: WallClock,
@@ -75,7 +78,7 @@ class Scheduler:
         self._metrics = metrics
         self._writes = PodWrites(sleep)
         self._reports = FailureReports(api, self._writes, pending, wall_clock)
-        self._evictions = Evictions(api, self._writes, record, wall_clock)
+        self._evictions = Evictions(engine, preemptions, api, self._writes, record, wall_clock)
         self._background: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
@@ -144,8 +147,11 @@ class Scheduler:
                 self._start(self._bind(info, pod, placement))
             case Preemption() as preemption:
                 self._queue.nominator.add(pod, preemption.node_name)
-                self._queue.hold(pod)
-                self._start(self._make_room(info, pod, profile, preemption, cycle))
+                if self._preempts_in_background(profile):
+                    self._preempt_in_background(info, pod, profile, preemption)
+                else:
+                    self._queue.hold(pod)
+                    self._start(self._make_room(info, pod, profile, preemption, cycle))
             case Failure() as failure:
                 self._fail(info, pod, failure)
 
@@ -219,15 +225,10 @@ class Scheduler:
         `cycle` is the queue's when the pod was popped: a victim's end since then is worth another attempt, though other
         pods were popped meanwhile.
         """
-        node_name = preemption.node_name
-        lower = [
-            nominated
-            for nominated in self._queue.nominated_pods_for_node(node_name)
-            if nominated.spec.priority < pod.spec.priority
-        ]
-        failure = preemption.failure
+        node_name, failure = preemption.node_name, preemption.failure
+        victims = self._evictions.to_evict(preemption.victims)
         try:
-            await self._evictions.make_room(profile, pod, node_name, preemption.victims, lower)
+            await self._evictions.make_room(profile, pod, node_name, victims, self._lower_nominated(pod, node_name))
         except Exception as error:
             log.exception("preemption failed", extra={"pod": pod_name(pod), "node": node_name})
             self._queue.nominator.remove(pod)
@@ -239,6 +240,38 @@ class Scheduler:
         self._fail(info, pod, failure, cycle)
         latest = self._pending.get(info.key)
         self._queue.release(pod, latest if latest is not None and pod_uid(latest) == pod_uid(pod) else None)
+
+    def _preempts_in_background(self, profile: Profile) -> bool:
+        """Return whether a pod may be queued while its victims are deleted: DefaultPreemption keeps it waiting."""
+        keepers = (plugin.name for plugin in profile.pre_enqueue)
+        return self._engine.cluster.rules.preemption_in_background and DefaultPreemption.name in keepers
+
+    def _preempt_in_background(self, info: QueuedPodInfo, pod: Pod, profile: Profile, preemption: Preemption) -> None:
+        """Fail the attempt at once, and delete the victims meanwhile."""
+        self._metrics.preempted(len(preemption.victims))
+        victims = self._evictions.to_evict(preemption.victims)
+        if victims:
+            running = self._evictions.begin(pod)
+            self._start(self._evict(running, pod, profile, preemption.node_name, victims))
+        self._fail(info, pod, preemption.failure)
+
+    async def _evict(
+        self, running: RunningPreemption, pod: Pod, profile: Profile, node_name: str, victims: Sequence[Victim]
+    ) -> None:
+        """Evict the victims for a pod. If that fails, the pod is tried again at once: no event might wake it."""
+        lower = self._lower_nominated(pod, node_name)
+        try:
+            is_due = await self._evictions.make_room_meanwhile(running, profile, pod, node_name, victims, lower)
+        except Exception:
+            log.exception("preemption failed", extra={"pod": pod_name(pod), "node": node_name})
+            is_due = True
+        if is_due:
+            self._queue.activate([pod])
+
+    def _lower_nominated(self, pod: Pod, node_name: str) -> list[Pod]:
+        """Return the pods of lower priority that are nominated for a node: they may not fit there any more."""
+        nominated = self._queue.nominated_pods_for_node(node_name)
+        return [other for other in nominated if other.spec.priority < pod.spec.priority]
 
     def _fail(self, info: QueuedPodInfo, pod: Pod, failure: Failure, cycle: int | None = None) -> None:
         """Queue a pod again, and report why its attempt failed (handleSchedulingFailure).

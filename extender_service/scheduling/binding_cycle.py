@@ -1,10 +1,11 @@
 """From the chosen node to the bound pod: Reserve, Permit, PreBind, Bind and PostBind (schedule_one.go)."""
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from extender_service.config.rules import DEFAULT_RULES, Rules
 from extender_service.framework.answer_checks import wrong_permit, wrong_status
@@ -17,7 +18,7 @@ from extender_service.framework.guard import (
     require_answer,
     running,
 )
-from extender_service.framework.interface import Plugin
+from extender_service.framework.interface import Plugin, PreBind
 from extender_service.framework.profile import Profile
 from extender_service.framework.recording import Recorder, code_of, extension_point
 from extender_service.framework.status import Code, Status
@@ -62,6 +63,9 @@ class BindingCycle:
         self._is_permitted = False
         # While a Permit plugin makes the pod wait.
         self._waiting: WaitingPod | None = None
+        # While PreBind runs, and why it is to end.
+        self._pre_binding: asyncio.Task[Any] | None = None
+        self._preempted = ""
 
     @property
     def scheduler_name(self) -> str:
@@ -134,6 +138,7 @@ class BindingCycle:
         Raises CycleError, also from `may_bind`. Raises KubeError from Bind, with a note of which plugin ran: then only
         the API server knows whether the pod is bound.
         """
+        self._preempted = ""
         self.has_reached_bind = False  # a second attempt does not depend on how far the first one got
         if not self._is_permitted:
             self.permit()
@@ -155,14 +160,38 @@ class BindingCycle:
                 except Exception:
                     log.exception("PostBind failed", extra={"plugin": plugin.name})
 
+    def preempt_in_pre_bind(self, why: str) -> bool:
+        """Have PreBind end with an error; returns whether it was running."""
+        if self._pre_binding is None:
+            return False
+        if not self._preempted:
+            self._preempted = why
+            self._pre_binding.cancel()
+        return True
+
     async def _pre_bind(self) -> None:
-        for plugin in self._profile.pre_bind:
-            with self._run(plugin, "PreBind"):
-                try:
-                    status = await awaited(plugin, "PreBind", plugin.pre_bind, self._state, self._pod, self.node_name)
-                except KubeError as error:
-                    raise CycleError(f"{running(plugin, 'PreBind')}: {error}") from error
-                _require_none(plugin, "PreBind", status, waits=not self._rules.pre_bind_rejection_backs_off)
+        self._pre_binding = asyncio.current_task()
+        try:
+            for plugin in self._profile.pre_bind:
+                with self._run(plugin, "PreBind"):
+                    await self._run_pre_bind(plugin)
+        finally:
+            task, self._pre_binding = self._pre_binding, None
+            if self._preempted and task is not None:
+                task.uncancel()
+        if self._preempted:  # the plugin has finished nevertheless
+            raise CycleError(self._preempted)
+
+    async def _run_pre_bind(self, plugin: PreBind) -> None:
+        try:
+            status = await awaited(plugin, "PreBind", plugin.pre_bind, self._state, self._pod, self.node_name)
+        except KubeError as error:
+            raise CycleError(f"{running(plugin, 'PreBind')}: {error}") from error
+        except asyncio.CancelledError:
+            if not self._preempted:
+                raise
+            raise CycleError(f"{running(plugin, 'PreBind')}: {self._preempted}") from None
+        _require_none(plugin, "PreBind", status, waits=not self._rules.pre_bind_rejection_backs_off)
 
     async def _wait_on_permit(self) -> None:
         waiting = self._waiting
@@ -176,6 +205,8 @@ class BindingCycle:
         if self.recorder is not None:
             code = Code.SUCCESS if rejection is None else rejection.code
             self.recorder.record_permit_wait(code.label, self.clock() - started)
+        if rejection is not None and rejection.code == Code.ERROR:
+            raise CycleError(f"waiting on permit for pod: {rejection.message}")
         if rejection is not None:
             text = f'waiting on Permit plugin "{rejection.plugin}": {rejection.message}'
             raise RejectedError(text, rejection)

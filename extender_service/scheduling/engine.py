@@ -212,6 +212,12 @@ class Engine:
         elif not placement.assumed:
             self.cluster.drop_placement(placement.uid)
 
+    def preempt_in_pre_bind(self, uid: str, why: str) -> bool:
+        """Have the binding of a pod fail if it is in PreBind; returns whether it was."""
+        placement = self.cluster.placements.get(uid)
+        reservation = None if placement is None else placement.reservation
+        return reservation is not None and reservation.preempt_in_pre_bind(why)
+
     def prepare(self) -> None:
         """Decide ahead, and update columns for the next question. Call this while no caller waits for an answer."""
         placed, self._last_placed = self._last_placed, None

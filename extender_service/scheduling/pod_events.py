@@ -31,8 +31,10 @@ def skipped(pod: ObjectReference, *, controller: str = "") -> Occurrence:
 
 
 def preempted(
-    victim: ObjectReference, preemptor: ObjectReference, node_name: str, *, controller: str = ""
+    victim: ObjectReference, preemptor: ObjectReference, node_name: str, *, is_sent_back: bool, controller: str = ""
 ) -> Occurrence:
-    """Return the event of a pod that was deleted to make room."""
+    """Return the event of a pod that was deleted to make room, or sent back to the queue before it was bound."""
     note = f"Preempted by pod {preemptor.uid} on node {node_name}"
+    if is_sent_back:
+        note += " (in kube-scheduler memory)."
     return Occurrence(victim, "Normal", "Preempted", "Preempting", note, related=preemptor, controller=controller)

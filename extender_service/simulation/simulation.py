@@ -120,6 +120,7 @@ class Simulation:
             pending,
             self._api,
             self.events.append,
+            self._handle.preemptions,
             sleep=self.time.sleep,
             wall_clock=self.time,
         )

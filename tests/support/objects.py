@@ -91,6 +91,9 @@ class Undo:
     def permit(self) -> None:
         raise AssertionError("no pod is bound here")
 
+    def preempt_in_pre_bind(self, why: str) -> bool:
+        return False
+
     async def run(self, may_bind: Callable[[], None]) -> None:
         raise AssertionError("no test binds what is only reserved")
 

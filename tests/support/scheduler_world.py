@@ -162,6 +162,7 @@ class SchedulerWorld:
             self.pending,
             self.api,
             self.events.append,
+            self.handle.preemptions,
             sleep=asyncio.sleep,
             wall_clock=lambda: WALL_SECONDS,
             metrics=metrics,

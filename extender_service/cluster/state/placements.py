@@ -36,6 +36,9 @@ class Reservation(Protocol):
     def permit(self) -> None:
         """Ask the plugins whether the pod may be bound. Raises CycleError."""
 
+    def preempt_in_pre_bind(self, why: str) -> bool:
+        """Have PreBind fail, so that the pod can be tried again; returns whether it was running."""
+
     async def run(self, may_bind: Callable[[], None]) -> None:
         """Bind the pod, if `may_bind` does not raise CycleError by then. Raises CycleError or KubeError."""
 

@@ -1,14 +1,26 @@
-"""Victims are deleted: in which order, and how many at once."""
+"""Victims are evicted: in which order, how many at once, and what becomes of the pod meanwhile, by release."""
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
+from contextlib import nullcontext, suppress
+from typing import Any, ClassVar
 
+import msgspec
+import pytest
+
+from extender_service.config.rules import rules_of
+from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.interface import Permit, PreBind
+from extender_service.framework.status import Code, Status
+from extender_service.kube.api_errors import ApiError, ApiStatus
+from extender_service.kube.types.core import Pod, ResourceList
 from extender_service.scheduler.eviction import MOST_VICTIMS_AT_ONCE, Evictions, Victim
 from extender_service.scheduler.pod_writes import PodWrites
 from tests.support.event_loop import in_event_loop
-from tests.support.objects import make_pod
+from tests.support.objects import make_node, make_pod
 from tests.support.scheduler_world import SchedulerWorld, turns, whole
+
+CPU: ResourceList = {"cpu": "4"}
 
 
 class Api:
@@ -32,10 +44,12 @@ class Api:
 @in_event_loop
 async def test_of_thousands_of_victims_few_are_written_about_at_once() -> None:
     api, world = Api(), SchedulerWorld()
-    evictions = Evictions(api, PodWrites(asyncio.sleep), world.events.append, lambda: 0.0)
+    evictions = Evictions(
+        world.engine, world.handle.preemptions, api, PodWrites(asyncio.sleep), world.events.append, lambda: 0.0
+    )
     preemptor = whole(make_pod("important"))
     profile = world.engine.profiles.of(preemptor)
-    victims = [Victim("default", f"p{number}", f"uid-{number}", preempted=False) for number in range(1000)]
+    victims = [Victim("default", f"p{number}", f"uid-{number}") for number in range(1000)]
     storm = asyncio.gather(*(evictions.make_room(profile, preemptor, "a", [victim], []) for victim in victims))
     await turns()
     assert api.under_way == MOST_VICTIMS_AT_ONCE
@@ -44,3 +58,234 @@ async def test_of_thousands_of_victims_few_are_written_about_at_once() -> None:
     assert {name for verb, name in api.written if verb == "delete"} == {victim.name for victim in victims}
     assert len(api.written) == 2000
     assert len(world.events) == 1000
+
+
+def important(name: str) -> Pod:
+    pod = make_pod(name, requests=CPU)
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, priority=100))
+
+
+def preempting(minor: int, *victims: Pod) -> SchedulerWorld:
+    """A world in which the important pod p preempts `victims`, whose deletions wait for the gate."""
+    world = SchedulerWorld(make_node("a"), rules=rules_of(minor))
+    world.api.slow, world.api.gate = {victim.metadata.name for victim in victims}, asyncio.Event()
+    world.create(*victims, important("p"))
+    assert world.attempt() == "p"
+    return world
+
+
+def try_again(world: SchedulerWorld) -> list[str]:
+    """Let an event of another pod and the end of the backoff have their say; returns the pods that are tried."""
+    world.create(make_pod("bystander", "a"))
+    world.delete(make_pod("bystander", "a"))
+    world.clock.pass_seconds(60)
+    world.queue.flush_backoff_completed()
+    return world.attempt_all()
+
+
+@pytest.mark.parametrize(("minor", "tells_at_once"), [(31, False), (32, False), (33, True), (37, True)])
+@in_event_loop
+async def test_a_pod_is_said_to_wait_for_its_victims_at_once_from_1_33_on(minor: int, tells_at_once: bool) -> None:
+    world = preempting(minor, make_pod("victim", "a", requests=CPU))
+    await turns()
+    assert list(world.queue.nominator.node_of.values()) == ["a"]
+    assert world.notes(important("p")) == (["FailedScheduling"] if tells_at_once else [])
+    assert world.api.named("patch") == (["p"] if tells_at_once else [])
+    world.api.gate.set()
+    await world.scheduler.close()
+    assert world.notes(important("p")) == ["FailedScheduling"]
+    assert sorted(world.api.named("patch")) == ["p", "victim"]
+
+
+@pytest.mark.parametrize("minor", [33, 34, 35, 36, 37])
+@in_event_loop
+async def test_the_pod_is_kept_out_of_the_queue_while_victims_are_left_and_wakes_as_the_last_one_goes(
+    minor: int,
+) -> None:
+    victims = [make_pod(name, "a", requests={"cpu": "2"}) for name in ("one", "two")]
+    world = preempting(minor, *victims)
+    await turns()
+    assert try_again(world) == []
+    [entry] = world.queue.entries()
+    assert entry.queue == "gated"
+    assert "DefaultPreemption" in entry.info.unschedulable_plugins
+    world.api.gate.set()
+    await turns()
+    for victim in victims:
+        world.delete(victim)
+    world.clock.pass_seconds(60)
+    world.queue.flush_backoff_completed()
+    assert world.attempt_all() == ["p"]
+    await world.scheduler.close()
+    assert world.api.named("bind") == ["p"]
+    assert [world.notes(victim) for victim in victims] == [["Preempted"]] * 2
+
+
+@pytest.mark.parametrize(("minor", "is_tried"), [(33, True), (34, True), (35, False), (37, False)])
+@in_event_loop
+async def test_until_1_34_the_pod_is_tried_while_the_last_victim_is_being_evicted(minor: int, is_tried: bool) -> None:
+    world = preempting(minor, make_pod("victim", "a", requests=CPU))
+    await turns()
+    assert try_again(world) == (["p"] if is_tried else [])
+    world.api.gate.set()
+    await world.scheduler.close()
+
+
+@in_event_loop
+async def test_the_pod_is_tried_again_once_the_last_victim_is_seen_to_go_though_its_deletion_is_not_answered() -> None:
+    victim = make_pod("victim", "a", requests=CPU)
+    world = preempting(37, victim)
+    await turns()
+    world.delete(victim)
+    world.clock.pass_seconds(60)
+    world.queue.flush_backoff_completed()
+    assert world.attempt_all() == ["p"]
+    world.api.gate.set()
+    await world.scheduler.close()
+    assert world.api.named("bind") == ["p"]
+
+
+@in_event_loop
+async def test_the_last_victim_is_evicted_after_all_others() -> None:
+    victims = [make_pod(name, "a", requests={"cpu": "1"}) for name in ("w", "x", "y", "z")]
+    world = preempting(37, *victims)
+    world.api.slow -= {"z"}
+    await turns()
+    assert world.api.named("delete") == []
+    world.api.gate.set()
+    await world.scheduler.close()
+    assert world.api.named("delete")[-1] == "z"
+    assert sorted(world.api.named("delete")) == ["w", "x", "y", "z"]
+
+
+@in_event_loop
+async def test_a_pod_whose_victim_cannot_be_deleted_is_tried_again_at_once_and_the_last_victim_stays() -> None:
+    victims = [make_pod(name, "a", requests={"cpu": "2"}) for name in ("one", "two")]
+    world = preempting(37, *victims)
+    world.api.errors["delete", "one"] = [ApiError(ApiStatus(403, "Forbidden", "no"))]
+    world.api.gate.set()
+    await world.scheduler.close()
+    assert world.api.named("delete") == []
+    assert world.where() == {"active": 1}
+    [event] = [event for event in world.events if event.regarding.name == "p"]
+    room = "found a potential placement for pod on node a, preempting 2 victims"
+    assert event.note == f"0/1 nodes are available: 1 Insufficient cpu. preemption: {room}"
+
+
+@pytest.mark.parametrize(("minor", "deleted"), [(34, ["going"]), (35, []), (37, [])])
+@in_event_loop
+async def test_a_victim_that_is_being_deleted_is_left_alone_from_1_35_on(minor: int, deleted: list[str]) -> None:
+    going = make_pod("going", "a", requests=CPU)
+    metadata = msgspec.structs.replace(going.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
+    world = preempting(minor, msgspec.structs.replace(going, metadata=metadata))
+    world.api.gate.set()
+    await world.scheduler.close()
+    assert world.api.named("delete") == deleted
+    assert try_again(world) == ["p"]
+    await world.scheduler.close()
+
+
+@in_event_loop
+async def test_lower_nominations_for_the_node_are_taken_back_before_the_victims_go() -> None:
+    world = SchedulerWorld(make_node("a"), rules=rules_of(37))
+    victim, lower = make_pod("victim", "a", requests=CPU), make_pod("lower", requests=CPU, nominated="a")
+    world.create(victim, lower, important("p"))
+    assert world.attempt() == "p"
+    await world.scheduler.close()
+    written = [(verb, name) for verb, name, _ in world.api.written if name != "p"]
+    assert written == [("patch", "lower"), ("patch", "victim"), ("delete", "victim")]
+
+
+class Slow(Permit, PreBind):
+    """Makes pods that are not important wait in Permit, or in PreBind."""
+
+    name: ClassVar[str] = "Slow"
+
+    def __init__(self, point: str, *, ignores_cancellation: bool = False) -> None:
+        super().__init__(None, SchedulerWorld().handle)
+        self.point = point
+        self.ignores_cancellation = ignores_cancellation
+
+    def permit(self, state: CycleState, pod: Pod, node_name: str) -> tuple[Status | None, float]:
+        return (Status(Code.WAIT), 60.0) if self.point == "Permit" and not pod.spec.priority else (None, 0.0)
+
+    async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        if self.point == "PreBind" and not pod.spec.priority:
+            with suppress(asyncio.CancelledError) if self.ignores_cancellation else nullcontext():
+                await asyncio.Event().wait()
+        return None
+
+
+async def waiting_victim(minor: int, slow: Slow) -> tuple[SchedulerWorld, Pod]:
+    """A world in which the important pod p preempts one whose binding waits."""
+    world = SchedulerWorld(make_node("a"), rules=rules_of(minor))
+    victim = make_pod("victim", requests=CPU)
+    profile = world.engine.profiles.of(whole(victim))
+    profile.permit, profile.pre_bind = (slow,), (slow,)
+    world.create(victim)
+    assert world.attempt() == "victim"
+    await turns()
+    world.create(important("p"))
+    assert world.attempt() == "p"
+    await turns()
+    return world, victim
+
+
+IN_MEMORY = " (in kube-scheduler memory)."
+
+
+@pytest.mark.parametrize(
+    ("minor", "reason", "note", "queue"),
+    [
+        (35, "Unschedulable", "0/1 nodes are available: 1 preempted.", "unschedulable"),
+        (36, "SchedulerError", "waiting on permit for pod: preempted", "backoff"),
+        (37, "SchedulerError", "waiting on permit for pod: preempted", "backoff"),
+    ],
+)
+@in_event_loop
+async def test_a_victim_that_waits_in_permit_goes_back_to_the_queue_from_1_36_on(
+    minor: int, reason: str, note: str, queue: str
+) -> None:
+    world, victim = await waiting_victim(minor, Slow("Permit"))
+    assert (world.place_of(victim), world.api.named("delete")) == ("", [])
+    failure, preempted = sorted(
+        (event for event in world.events if event.regarding.name == "victim"), key=lambda event: event.reason
+    )
+    assert failure.note == note
+    assert preempted.note == f"Preempted by pod {important('p').metadata.uid} on node a" + IN_MEMORY * (minor > 35)
+    patched = [patch["status"]["conditions"][0]["reason"] for _, name, patch in world.api.written if name == "victim"]
+    assert patched == [reason]
+    [entry] = [entry for entry in world.queue.entries() if entry.info.key == "default/victim"]
+    assert entry.queue == queue
+    await world.scheduler.close()
+
+
+@pytest.mark.parametrize("ignores_cancellation", [False, True])
+@in_event_loop
+async def test_a_victim_in_pre_bind_goes_back_to_the_queue_from_1_36_on(ignores_cancellation: bool) -> None:
+    world, victim = await waiting_victim(36, Slow("PreBind", ignores_cancellation=ignores_cancellation))
+    assert (world.place_of(victim), world.api.named("delete"), world.api.named("bind")) == ("", [], [])
+    notes = {event.reason: event.note for event in world.events if event.regarding.name == "victim"}
+    running = "" if ignores_cancellation else 'running PreBind plugin "Slow": '
+    assert notes["FailedScheduling"] == f"{running}preempted by DefaultPreemption"
+    assert notes["Preempted"].endswith(IN_MEMORY)
+    [entry] = [entry for entry in world.queue.entries() if entry.info.key == "default/victim"]
+    assert entry.queue == "backoff"
+    await world.scheduler.close()
+
+
+@in_event_loop
+async def test_a_victim_in_pre_bind_is_deleted_until_1_35() -> None:
+    world, victim = await waiting_victim(35, Slow("PreBind"))
+    assert world.api.named("delete") == ["victim"]
+    world.delete(victim)
+    await world.scheduler.abandon()
+
+
+@pytest.mark.parametrize("point", ["Permit", "PreBind"])
+@in_event_loop
+async def test_a_pod_whose_last_victim_went_back_to_the_queue_is_tried_at_once_from_1_37_on(point: str) -> None:
+    world, _ = await waiting_victim(37, Slow(point))
+    assert world.attempt_all() == ["p"]
+    await world.scheduler.close()
+    assert world.api.named("bind") == ["p"]
