@@ -167,6 +167,11 @@ class Rules:
     left_out_nodes_counted: bool = _since(32)
     # A pod that PreBind rejects is tried again after its backoff, and waits for no event.
     pre_bind_rejection_backs_off: bool = _since(33)
+    # Before a pod waits in Permit or PreBind, it is nominated for its node, as an expectation (KEP-5278).
+    # PreBindPreFlight says which PreBind plugins have work to do; the others are left out.
+    nominated_before_waits: bool = _behind("NominatedNodeNameForExpectation", since=35)
+    # The condition PodScheduled has the generation of the pod that it is about (KEP-5067).
+    conditions_have_generation: bool = _behind("PodObservedGenerationTracking", since=33)
     # A failure takes the nominated node back also where no PostFilter plugin runs.
     failure_takes_nomination_back: bool = _since(35)
 

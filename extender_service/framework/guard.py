@@ -59,6 +59,7 @@ _RUNNING = {
     "ScoreExtensionNormalize": 'running Normalize on Score plugins: plugin "{}" failed with',
     "Reserve": 'running Reserve plugin "{}"',
     "Permit": 'running Permit plugin "{}"',
+    "PreBindPreFlight": 'running PreBindPreFlight "{}"',
     "PreBind": 'running PreBind plugin "{}"',
     "Bind": 'running Bind plugin "{}"',
 }

@@ -207,6 +207,14 @@ class Permit(Plugin):
 class PreBind(Plugin):
     """Does what must be done before a pod is bound, such as providing its volumes."""
 
+    def pre_bind_pre_flight(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """Return None if `pre_bind` has work to do for a pod, or SKIP to be left out. An exception ends the cycle.
+
+        Called from v1.35 on, only by `schedule`, before the pod waits: it is nominated for its node first.
+        """
+        del state, pod, node_name
+        return None
+
     @abstractmethod
     async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Prepare; a status other than None stops the binding."""

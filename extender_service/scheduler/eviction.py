@@ -16,7 +16,7 @@ from extender_service.kube.api_errors import ApiError
 from extender_service.kube.types.core import Pod, pod_name
 from extender_service.kube.types.pods import pod_uid
 from extender_service.kube.writing.event_recorder import ObjectReference, Occurrence
-from extender_service.scheduler.pod_status import victim_patch, without_nomination
+from extender_service.scheduler.pod_status import nomination_patch, victim_patch
 from extender_service.scheduler.pod_writes import PodWrites
 from extender_service.scheduling import pod_events
 from extender_service.scheduling.engine import Engine
@@ -136,7 +136,7 @@ class Evictions:
 
     def _take_back(self, nominated: Iterable[Pod]) -> list[asyncio.Task[None]]:
         return [
-            self._writes.add(pod_uid(pod), pod_name(pod), self._patch(pod, without_nomination(pod)))
+            self._writes.add(pod_uid(pod), pod_name(pod), self._patch(pod, nomination_patch(pod, "")))
             for pod in nominated
             if pod.status.nominated_node_name
         ]

@@ -34,13 +34,25 @@ class _Report(msgspec.Struct, frozen=True, gc=False):
 
 
 class FailureReports:
-    """Patches pods in the background, in the order in which they failed. `writes` keeps the order for each pod."""
+    """Patches pods in the background, in the order in which they failed. `writes` keeps the order for each pod.
 
-    def __init__(self, api: PodApi, writes: PodWrites, pending: PodLister, wall_clock: WallClock) -> None:
+    `with_generation`, conditions have the generation of the pod.
+    """
+
+    def __init__(
+        self,
+        api: PodApi,
+        writes: PodWrites,
+        pending: PodLister,
+        wall_clock: WallClock,
+        *,
+        with_generation: bool = False,
+    ) -> None:
         self._api = api
         self._writes = writes
         self._pending = pending
         self._wall_clock = wall_clock
+        self._with_generation = with_generation
         self._waiting: OrderedDict[str, _Report] = OrderedDict()
         self._writers: set[asyncio.Task[None]] = set()
 
@@ -90,7 +102,7 @@ class FailureReports:
         pod = self._pending.get(pod_name(report.pod))
         if pod is None or pod_uid(pod) != pod_uid(report.pod):
             return None
-        patch = failure_patch(pod, report.failure, report.at_seconds)
+        patch = failure_patch(pod, report.failure, report.at_seconds, with_generation=self._with_generation)
         if patch is None:
             return None
         namespace, name = pod.metadata.namespace, pod.metadata.name

@@ -4,30 +4,32 @@ from collections.abc import Mapping
 from typing import Any
 
 from extender_service.kube.types.core import Pod
-from extender_service.kube.types.pending_pods import PendingPodCondition
+from extender_service.kube.types.pending_pods import PendingPodCondition, PendingPodMeta
 from extender_service.kube.writing.timestamps import rfc3339
 from extender_service.scheduler.failure import Failure
 
 Patch = Mapping[str, Any]
 
 
-def failure_patch(pod: Pod, failure: Failure, now_seconds: float) -> Patch | None:
+def failure_patch(pod: Pod, failure: Failure, now_seconds: float, *, with_generation: bool = False) -> Patch | None:
     """Return the patch for a failed attempt; None if the pod's status says all of it already (updatePod).
 
-    `pod` is the pod as the attempt knew it.
+    `pod` is the pod as the attempt knew it. `with_generation`, the condition has the pod's.
     """
     status: dict[str, Any] = {}
     condition = _changed(pod, "PodScheduled", "False", failure.reason, failure.message, now_seconds)
     if condition is not None:
+        if with_generation and isinstance(pod.metadata, PendingPodMeta) and pod.metadata.generation:
+            condition["observedGeneration"] = pod.metadata.generation
         status["conditions"] = [condition]
     if failure.nomination is not None and failure.nomination != pod.status.nominated_node_name:
         status["nominatedNodeName"] = failure.nomination or None
     return {"metadata": {"uid": pod.metadata.uid}, "status": status} if status else None
 
 
-def without_nomination(pod: Pod) -> Patch:
-    """Return the patch that takes a pod's nominated node back."""
-    return {"metadata": {"uid": pod.metadata.uid}, "status": {"nominatedNodeName": None}}
+def nomination_patch(pod: Pod, node_name: str) -> Patch:
+    """Return the patch that nominates a pod for a node; an empty name takes its nominated node back."""
+    return {"metadata": {"uid": pod.metadata.uid}, "status": {"nominatedNodeName": node_name or None}}
 
 
 def victim_patch(uid: str, scheduler_name: str, now_seconds: float | None) -> Patch:
@@ -46,7 +48,7 @@ def victim_patch(uid: str, scheduler_name: str, now_seconds: float | None) -> Pa
 
 def _changed(
     pod: Pod, condition_type: str, status: str, reason: str, message: str, now_seconds: float
-) -> Mapping[str, Any] | None:
+) -> dict[str, Any] | None:
     """Return a condition if it differs from the pod's; its transition time is new if its status is."""
     known = next((known for known in pod.status.conditions if known.type == condition_type), None)
     if not isinstance(known, PendingPodCondition):

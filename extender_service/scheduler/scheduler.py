@@ -21,6 +21,7 @@ from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.state.nominations import Nomination
 from extender_service.cluster.state.placements import Placement
 from extender_service.framework.events import ASSIGNED_POD_DELETE
+from extender_service.framework.guard import CycleError
 from extender_service.framework.profile import Profile
 from extender_service.framework.running_preemptions import RunningPreemption, RunningPreemptions
 from extender_service.kube.api_errors import KubeError
@@ -36,6 +37,7 @@ from extender_service.scheduler.eviction import Evictions, PodApi, Victim
 from extender_service.scheduler.failure import SCHEDULER_ERROR, UNSCHEDULABLE, Failure, words
 from extender_service.scheduler.failure_reports import FailureReports
 from extender_service.scheduler.pod_lister import PodLister
+from extender_service.scheduler.pod_status import nomination_patch
 from extender_service.scheduler.pod_writes import PodWrites, cancelled
 from extender_service.scheduling import pod_events
 from extender_service.scheduling.binder import BindError
@@ -71,13 +73,17 @@ class Scheduler:
     ) -> None:
         self._cycle = cycle
         self._engine = engine
+        self._rules = engine.cluster.rules
+        self._api = api
         self._queue = queue
         self._pending = pending
         self._record = record
         self._sleep = sleep
         self._metrics = metrics
         self._writes = PodWrites(sleep)
-        self._reports = FailureReports(api, self._writes, pending, wall_clock)
+        self._reports = FailureReports(
+            api, self._writes, pending, wall_clock, with_generation=self._rules.conditions_have_generation
+        )
         self._evictions = Evictions(engine, preemptions, api, self._writes, record, wall_clock)
         self._background: set[asyncio.Task[None]] = set()
 
@@ -195,7 +201,12 @@ class Scheduler:
     async def _bind(self, info: QueuedPodInfo, pod: Pod, placement: Placement) -> None:
         await self._writes.settled(pod_uid(pod))  # a failure that is written late would hide the binding
         try:
+            if self._rules.nominated_before_waits:
+                await self._expect(pod, placement)
             await self._engine.bind(placement)
+        except CycleError as error:
+            self._fail_binding(info, pod, Failure.of(error))
+            return
         except BindError as error:
             # A pod that may be bound must not be queued: it would be skipped, and then be in no queue.
             if not await self._engine.binder.find_out(placement):
@@ -205,6 +216,21 @@ class Scheduler:
         self._record(pod_events.scheduled(pod_reference(pod), placement.node_name, controller=pod.spec.scheduler_name))
         self._metrics.scheduled(info)
         self._queue.done(pod_uid(pod))
+
+    async def _expect(self, pod: Pod, placement: Placement) -> None:
+        """Nominate a pod for its node if its binding will wait, so that users and autoscalers expect it there.
+
+        The binding goes on if that cannot be written. Raises CycleError as the engine's `will_wait`.
+        """
+        if self._engine.cluster.placements.get(placement.uid) is not placement:
+            return  # the pod has gone meanwhile, as `bind` will find
+        node_name = placement.node_name
+        if self._engine.will_wait(placement) and pod.status.nominated_node_name != node_name:
+            namespace, name, patch = pod.metadata.namespace, pod.metadata.name, nomination_patch(pod, node_name)
+            write = self._writes.add(
+                pod_uid(pod), pod_name(pod), lambda: self._api.patch_pod_status(namespace, name, patch)
+            )
+            await asyncio.wait([write])
 
     def _fail_binding(self, info: QueuedPodInfo, pod: Pod, failure: Failure) -> None:
         """Let other pods have the room that is free again, and queue the pod again (handleBindingCycleError)."""
@@ -244,7 +270,7 @@ class Scheduler:
     def _preempts_in_background(self, profile: Profile) -> bool:
         """Return whether a pod may be queued while its victims are deleted: DefaultPreemption keeps it waiting."""
         keepers = (plugin.name for plugin in profile.pre_enqueue)
-        return self._engine.cluster.rules.preemption_in_background and DefaultPreemption.name in keepers
+        return self._rules.preemption_in_background and DefaultPreemption.name in keepers
 
     def _preempt_in_background(self, info: QueuedPodInfo, pod: Pod, profile: Profile, preemption: Preemption) -> None:
         """Fail the attempt at once, and delete the victims meanwhile."""

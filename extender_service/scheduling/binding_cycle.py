@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
@@ -61,6 +61,7 @@ class BindingCycle:
         self._bind_elsewhere = bind_elsewhere
         self._rules = rules
         self._is_permitted = False
+        self._pre_bind_plugins: Sequence[PreBind] = profile.pre_bind
         # While a Permit plugin makes the pod wait.
         self._waiting: WaitingPod | None = None
         # While PreBind runs, and why it is to end.
@@ -132,6 +133,27 @@ class BindingCycle:
             self._profile.waiting_pods.add(pod_uid(self._pod), self._waiting)
         self._is_permitted = True
 
+    def pre_flight(self) -> bool:
+        """Run PreBindPreFlight; plugins that skip are left out of PreBind.
+
+        Returns whether the binding will wait: in Permit, which has run, or for a plugin that has work to do.
+        """
+        with self._point("PreBindPreFlight") as point:
+            self._pre_bind_plugins = [plugin for plugin in self._profile.pre_bind if self._has_work(plugin)]
+            if not self._pre_bind_plugins:
+                point.code = Code.SKIP
+        return bool(self._waiting is not None or self._pre_bind_plugins)
+
+    def _has_work(self, plugin: PreBind) -> bool:
+        run: Callable[..., Status | None] = guarded if self._state.recorder is None else self._timed
+        status = run(plugin, "PreBindPreFlight", plugin.pre_bind_pre_flight, self._state, self._pod, self.node_name)
+        if isinstance(status, Status) and status.code == Code.SKIP:
+            return False
+        if status is not None:
+            require_answer(plugin, "PreBindPreFlight", wrong_status(status))
+            raise CycleError(f"{running(plugin, 'PreBindPreFlight')}: {status.message}")
+        return True
+
     async def run(self, may_bind: Callable[[], None] = lambda: None) -> None:
         """Run Permit, wait if a plugin asks for it, then run PreBind and Bind. `may_bind` is called right before Bind.
 
@@ -172,7 +194,7 @@ class BindingCycle:
     async def _pre_bind(self) -> None:
         self._pre_binding = asyncio.current_task()
         try:
-            for plugin in self._profile.pre_bind:
+            for plugin in self._pre_bind_plugins:
                 with self._run(plugin, "PreBind"):
                     await self._run_pre_bind(plugin)
         finally:

@@ -195,6 +195,19 @@ class Engine:
             self.cluster.drop_placement(placement.uid)
             raise
 
+    def will_wait(self, placement: Placement) -> bool:
+        """Return whether the binding of a permitted pod will wait, in Permit or in PreBind. Runs PreBindPreFlight.
+
+        Raises CycleError, and ends the placement then.
+        """
+        reservation = placement.reservation
+        assert reservation is not None, "a placement without a reservation cannot be bound"
+        try:
+            return reservation.pre_flight()
+        except CycleError:
+            self.cluster.drop_placement(placement.uid)
+            raise
+
     async def bind(self, placement: Placement) -> None:
         """Run Permit, PreBind, Bind and PostBind. Raises BindError; see Binder.bind."""
         await self.binder.bind(placement)

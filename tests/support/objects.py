@@ -91,6 +91,9 @@ class Undo:
     def permit(self) -> None:
         raise AssertionError("no pod is bound here")
 
+    def pre_flight(self) -> bool:
+        return False
+
     def preempt_in_pre_bind(self, why: str) -> bool:
         return False
 

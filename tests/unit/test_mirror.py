@@ -67,7 +67,6 @@ WITHOUT = {
     "scheduler/assigned_pods.py": SCHEDULER,
     "scheduler/event_timing.py": "scheduler/test_event_handlers.py and test_scheduler_metrics.py",
     "scheduler/pod_lister.py": SCHEDULER,
-    "scheduler/pod_status.py": SCHEDULER,
     "scheduling/pod_events.py": SCHEDULER,
     "serving/open_files.py": "command/test_serve.py",
     "scheduler/attempt_metrics.py": "scheduler/test_scheduler_metrics.py",

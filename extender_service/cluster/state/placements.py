@@ -36,6 +36,9 @@ class Reservation(Protocol):
     def permit(self) -> None:
         """Ask the plugins whether the pod may be bound. Raises CycleError."""
 
+    def pre_flight(self) -> bool:
+        """Return whether binding the pod, once permitted, will take its time before Bind. Raises CycleError."""
+
     def preempt_in_pre_bind(self, why: str) -> bool:
         """Have PreBind fail, so that the pod can be tried again; returns whether it was running."""
 

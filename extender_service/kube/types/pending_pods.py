@@ -18,6 +18,7 @@ from extender_service.kube.types.core import (
 class PendingPodMeta(ObjectMeta):
     """metav1.ObjectMeta."""
 
+    generation: int = 0
     deletion_grace_period_seconds: int | None = None
 
 

@@ -234,6 +234,10 @@ class VolumeBinding(PreFilter, Filter, PreScore, Score, Reserve, PreBind):
         if _VOLUMES in state:
             state[_VOLUMES].revert()
 
+    def pre_bind_pre_flight(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """Skip PreBind for a pod whose claims are all bound."""
+        return None if _VOLUMES in state else SKIP
+
     async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Write what Reserve assumed, and wait until the claims are bound."""
         if _VOLUMES in state:

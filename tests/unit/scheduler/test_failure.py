@@ -46,6 +46,6 @@ async def test_a_pod_that_pre_bind_rejects_waits_for_its_backoff_alone_from_1_33
     world.attempt()
     await world.scheduler.close()
     assert [event.note for event in world.events] == [note]
-    [condition] = world.api.written[0][2]["status"]["conditions"]
+    [condition] = world.api.written[-1][2]["status"]["conditions"]
     assert (condition["reason"], condition["message"]) == ("Unschedulable", note)
     assert (world.where(), world.place_of(pod)) == ({queue: 1}, "")
