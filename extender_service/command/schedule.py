@@ -187,14 +187,14 @@ class _Program:
             api_server,
             events,
             candidacy,
-            SchedulerMetrics(registry, time.monotonic, uses_hints=setup.rules.queueing_hints),
+            SchedulerMetrics(registry, time.monotonic, setup.rules),
             self._metrics.framework,
             extenders,
         )
         elector = candidacy.elector
         slow_paths = None if elector is None else lambda: elector.slow_paths
         state = SchedulerState(
-            self._queue.pending_counts, engine.binder.__len__, lambda: candidacy.is_leading, slow_paths
+            self._queue.pending_counts, engine.binder.__len__, lambda: candidacy.is_leading, slow_paths, setup.rules
         )
         registry.register(state)
         self._metrics.show_not_judged(engine.unsupported.counts)

@@ -175,6 +175,14 @@ class Rules:
     # A failure takes the nominated node back also where no PostFilter plugin runs.
     failure_takes_nomination_back: bool = _since(35)
 
+    # Metrics.
+
+    # The size of the cache is also under cache_size, instead of scheduler_cache_size, and then only there.
+    cache_size_renamed: bool = _since(33)
+    old_cache_size_gone: bool = _since(34)
+    # Pods in the queue also count as entities: groups of pods, which are off by default, would be others.
+    queued_entities_counted: bool = _since(37)
+
     @property
     def wording(self) -> Wording:
         """In which words errors of fields are described."""

@@ -9,7 +9,15 @@ from extender_service.caches import caches
 from extender_service.cluster.amounts.dimensions import POD_COUNT
 from extender_service.cluster.debugging.table_sizes import TableSize, table_sizes
 from extender_service.cluster.state.cluster import Cluster
+from extender_service.config.rules import Rules
 from extender_service.kube.watching.watch_state import WatchState
+
+
+def _cache_size_names(rules: Rules) -> Iterator[str]:
+    if not rules.old_cache_size_gone:
+        yield "scheduler_scheduler_cache_size"
+    if rules.cache_size_renamed:
+        yield "scheduler_cache_size"
 
 
 class ClusterCollector(Collector):
@@ -26,15 +34,14 @@ class ClusterCollector(Collector):
         expected = len(cluster.placements) - assumed
         on_nodes = int(cluster.nodes.requested[POD_COUNT].sum())
         # updateMetrics in pkg/scheduler/internal/cache/cache.go: pods are those bound or assumed.
-        cache = GaugeMetricFamily(
-            "scheduler_scheduler_cache_size",
-            "Number of nodes, pods, and assumed (bound) pods in the scheduler cache.",
-            labels=["type"],
-        )
-        cache.add_metric(["nodes"], cluster.node_count)
-        cache.add_metric(["pods"], on_nodes - expected)
-        cache.add_metric(["assumed_pods"], assumed)
-        yield cache
+        for name in _cache_size_names(cluster.rules):
+            cache = GaugeMetricFamily(
+                name, "Number of nodes, pods, and assumed (bound) pods in the scheduler cache.", labels=["type"]
+            )
+            cache.add_metric(["nodes"], cluster.node_count)
+            cache.add_metric(["pods"], on_nodes - expected)
+            cache.add_metric(["assumed_pods"], assumed)
+            yield cache
         yield GaugeMetricFamily(
             "extender_service_expected_pods", "Pods that count on the node that this service chose for them.", expected
         )

@@ -1,5 +1,6 @@
 """What the scheduler counts of its attempts, under kube-scheduler's names (pkg/scheduler/metrics)."""
 
+from collections.abc import Callable
 from typing import Final, Protocol
 
 from extender_service.queue.queued_pod import QueuedPodInfo
@@ -26,6 +27,9 @@ class AttemptMetrics(Protocol):
 
     def preempted(self, victims: int) -> None:
         """Note that so many victims were deleted for a pod."""
+
+    def preempting(self) -> Callable[[str], None]:
+        """Note that victims are evicted in the background; call what it returns at the end: success or error."""
 
     def scheduled(self, info: QueuedPodInfo) -> None:
         """Note that the pod is bound."""
@@ -54,6 +58,10 @@ class UncountedAttempts:
 
     def preempted(self, victims: int) -> None:
         """Do nothing."""
+
+    def preempting(self) -> Callable[[str], None]:
+        """Do nothing."""
+        return lambda _: None
 
     def scheduled(self, info: QueuedPodInfo) -> None:
         """Do nothing."""

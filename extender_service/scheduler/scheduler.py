@@ -285,12 +285,15 @@ class Scheduler:
         self, running: RunningPreemption, pod: Pod, profile: Profile, node_name: str, victims: Sequence[Victim]
     ) -> None:
         """Evict the victims for a pod. If that fails, the pod is tried again at once: no event might wake it."""
-        lower = self._lower_nominated(pod, node_name)
+        lower, ended = self._lower_nominated(pod, node_name), self._metrics.preempting()
         try:
             is_due = await self._evictions.make_room_meanwhile(running, profile, pod, node_name, victims, lower)
         except Exception:
             log.exception("preemption failed", extra={"pod": pod_name(pod), "node": node_name})
+            ended("error")
             is_due = True
+        else:
+            ended("success")
         if is_due:
             self._queue.activate([pod])
 

@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from extender_service.config.rules import DEFAULT_RULES, Rules
 from extender_service.framework.queueing_hints import HintTiming
 from extender_service.queue.queued_pod import QueuedPodInfo
 from extender_service.scheduler.evaluations import Evaluations
@@ -27,11 +28,12 @@ _HINT_SECONDS = tuple(0.00001 * 1.5**power for power in range(20))
 class SchedulerMetrics:
     """Counts attempts (AttemptMetrics), what happens in the queue (QueueMetrics), and how long events take to handle.
 
-    `clock` is the queue's. With `uses_hints`, queueing hints have a metric, too.
+    `clock` is the queue's. Which metrics there are depends on the `rules` of the release.
     """
 
-    def __init__(self, registry: CollectorRegistry, clock: Clock, *, uses_hints: bool = False) -> None:
+    def __init__(self, registry: CollectorRegistry, clock: Clock, rules: Rules = DEFAULT_RULES) -> None:
         self._clock = clock
+        self._counts_entities = rules.queued_entities_counted
         self.event_timing = EventTiming(clock, self._handled)
         self.hint_timing = HintTiming(clock, self._asked)
         # When the attempts that have not ended began, by the pod's UID.
@@ -74,6 +76,12 @@ class SchedulerMetrics:
             ["queue", "event"],
             registry=registry,
         )
+        self._incoming_entities = Counter(
+            "scheduler_queue_incoming_entities",
+            "What an event brought to a queue: pods, as there are no groups.",
+            ["queue", "event", "type"],
+            registry=registry if self._counts_entities else None,
+        )
         self._unschedulable = Gauge(
             "scheduler_unschedulable_pods",
             "Pods that a plugin rejected in their last attempt; a pod counts for each such plugin.",
@@ -103,7 +111,21 @@ class SchedulerMetrics:
             "Time of a plugin's queueing hint.",
             ["plugin", "event", "hint"],
             buckets=_HINT_SECONDS,
-            registry=registry if uses_hints else None,
+            registry=registry if rules.queueing_hints else None,
+        )
+        in_background = registry if rules.preemption_in_background else None
+        self._eviction_seconds = Histogram(
+            "scheduler_preemption_goroutines_duration_seconds",
+            "Time to evict the victims of a pod in the background (in kube-scheduler, in a goroutine).",
+            ["result"],
+            buckets=_SLI_SECONDS,
+            registry=in_background,
+        )
+        self._evictions = Counter(
+            "scheduler_preemption_goroutines_execution",
+            "Pods whose victims were evicted in the background, by whether all were: success or error.",
+            ["result"],
+            registry=in_background,
         )
         # By labels, as `labels()` costs more than observing.
         self._of_event: dict[str, Histogram] = {}
@@ -112,6 +134,8 @@ class SchedulerMetrics:
     def incoming(self, queue: str, event: str) -> None:
         """Count a pod that an event brought to a queue."""
         self._incoming.labels(queue, event).inc()
+        if self._counts_entities:
+            self._incoming_entities.labels(queue, event, "pod").inc()
 
     def rejected(self, plugin: str, profile: str, change: int) -> None:
         """Count one more or one fewer pod that a plugin rejected in its last attempt."""
@@ -138,6 +162,16 @@ class SchedulerMetrics:
     def preempted(self, victims: int) -> None:
         """Note that so many victims were deleted for a pod."""
         self._victims.observe(victims)
+
+    def preempting(self) -> Callable[[str], None]:
+        """Note that victims are evicted in the background; call what it returns at the end: success or error."""
+        began = self._clock()
+
+        def ended(result: str) -> None:
+            self._eviction_seconds.labels(result).observe(self._clock() - began)
+            self._evictions.labels(result).inc()
+
+        return ended
 
     def scheduled(self, info: QueuedPodInfo) -> None:
         """Note that the pod is bound."""
@@ -185,8 +219,10 @@ class SchedulerState(Collector):
         bindings: Callable[[], int],
         is_leading: Callable[[], bool],
         slow_paths: Callable[[], int] | None,
+        rules: Rules = DEFAULT_RULES,
     ) -> None:
         """`slow_paths` returns how often a renewal of the lease read it first; None without an election."""
+        self._rules = rules
         self._pending = pending
         self._bindings = bindings
         self._is_leading = is_leading
@@ -199,9 +235,15 @@ class SchedulerState(Collector):
             "Pods that wait, by queue: active, backoff, unschedulable or gated.",
             labels=["queue"],
         )
+        entities = GaugeMetricFamily(
+            "scheduler_queued_entities", "What waits, by queue: pods, as there are no groups.", labels=["queue", "type"]
+        )
         for queue, count in self._pending().items():
             waiting.add_metric([queue], count)
+            entities.add_metric([queue, "pod"], count)
         yield waiting
+        if self._rules.queued_entities_counted:
+            yield entities
         running = GaugeMetricFamily(
             "scheduler_goroutines", "Bindings under way (in kube-scheduler, goroutines).", labels=["operation"]
         )

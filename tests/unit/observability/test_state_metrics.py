@@ -7,6 +7,7 @@ from prometheus_client.registry import Collector
 
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.structures.interning import shared
+from extender_service.config.rules import rules_of
 from extender_service.kube.types.core import Node, NodeStatus, ObjectMeta, Pod, PodSpec
 from extender_service.kube.watching.watch_state import WatchState
 from extender_service.observability.state_metrics import ClusterCollector, CountCollector, WatchCollector
@@ -44,6 +45,13 @@ def test_the_cache_is_measured_as_kube_scheduler_measures_its_own() -> None:
     assert value(CACHE_SIZE, type="assumed_pods") == 1
     assert value("extender_service_expected_pods") == 1
     assert value("extender_service_known_pods") == 4
+
+
+def test_the_size_of_the_cache_has_another_name_from_1_34_on_and_both_in_1_33() -> None:
+    names = (CACHE_SIZE, "scheduler_cache_size")
+    for minor, shown in ((32, names[:1]), (33, names), (34, names[1:]), (37, names[1:])):
+        value = reader(ClusterCollector(Cluster(rules_of(minor))))
+        assert tuple(name for name in names if value(name, type="nodes") is not None) == shown
 
 
 def test_a_placement_that_the_watch_confirms_is_a_fact() -> None:

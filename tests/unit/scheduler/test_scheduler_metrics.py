@@ -1,5 +1,8 @@
+import msgspec
+import pytest
 from prometheus_client import CollectorRegistry
 
+from extender_service.config.rules import rules_of
 from extender_service.queue.queued_pod import QueuedPodInfo
 from extender_service.scheduler.scheduler_metrics import SchedulerMetrics, SchedulerState
 from tests.support.clock import Clock
@@ -9,10 +12,10 @@ from tests.support.scheduler_world import SchedulerWorld, whole
 
 
 class Counted:
-    def __init__(self, *, uses_hints: bool = False) -> None:
+    def __init__(self, minor: int = 31) -> None:
         self.registry = CollectorRegistry()
         self.clock = Clock()
-        self.metrics = SchedulerMetrics(self.registry, self.clock, uses_hints=uses_hints)
+        self.metrics = SchedulerMetrics(self.registry, self.clock, rules_of(minor))
 
     def value(self, name: str, **labels: str) -> float | None:
         return self.registry.get_sample_value(name, labels)
@@ -99,7 +102,7 @@ async def test_the_scheduler_counts_its_attempts() -> None:
 
 
 def test_events_and_hints_are_timed() -> None:
-    counted = Counted(uses_hints=True)
+    counted = Counted(32)
     counted.metrics.event_timing.handled("NodeAdd", 0.5)
     counted.metrics.event_timing.handled("NodeAdd", 0.25)
     counted.metrics.hint_timing.asked("NodeAffinity", "NodeAdd", "QueueSkip", 0.125)
@@ -112,6 +115,34 @@ def test_without_hints_there_is_no_metric_of_hints() -> None:
     names = {family.name for family in Counted().registry.collect()}
     assert "scheduler_event_handling_duration_seconds" in names
     assert "scheduler_queueing_hint_execution_duration_seconds" not in names
+
+
+def test_pods_are_counted_as_entities_of_the_queue_from_1_37_on() -> None:
+    for minor, count in ((36, None), (37, 1)):
+        counted = Counted(minor)
+        counted.metrics.incoming("active", "PodAdd")
+        labels = {"queue": "active", "event": "PodAdd", "type": "pod"}
+        assert counted.value("scheduler_queue_incoming_entities_total", **labels) == count
+        registry = CollectorRegistry()
+        registry.register(SchedulerState(lambda: {"active": 1}, lambda: 0, lambda: True, None, rules_of(minor)))
+        assert registry.get_sample_value("scheduler_queued_entities", {"queue": "active", "type": "pod"}) == count
+
+
+@pytest.mark.parametrize(("minor", "succeeded"), [(32, None), (33, 1), (37, 1)])
+@in_event_loop
+async def test_preemption_in_the_background_is_counted_from_1_33_on(minor: int, succeeded: int | None) -> None:
+    counted = Counted(minor)
+    world = SchedulerWorld(make_node("a"), rules=rules_of(minor), metrics=counted.metrics)
+    world.create(make_pod("victim", "a", requests={"cpu": "4"}))
+    pod = make_pod("p", requests={"cpu": "4"})
+    world.create(msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, priority=1)))
+    world.attempt()
+    await world.scheduler.close()
+    assert counted.value("scheduler_preemption_victims_sum") == 1
+    name = "scheduler_preemption_goroutines_execution_total"
+    assert counted.value(name, result="success") == succeeded
+    assert counted.value("scheduler_preemption_goroutines_duration_seconds_count", result="success") == succeeded
+    assert counted.value(name, result="error") is None
 
 
 @in_event_loop
