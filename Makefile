@@ -14,7 +14,7 @@
 # make fuzz     send 100,000 generated requests and check each answer: ten minutes (REQUESTS=N)
 # make hostile  attack the service while an ordinary caller waits: five minutes
 # make hints    compare the queueing hints with kube-scheduler's on 20,000 pairs of objects: a minute (PAIRS=N)
-# make queue    run 10,000 new scripts on the scheduling queue and on kube-scheduler's: some minutes (SCRIPTS=N)
+# make queue    run 10,000 new scripts on the scheduling queue and on kube-scheduler's: some minutes (SCRIPTS=N, VERSION=1.37)
 # make api-fields  list the fields of Kubernetes' objects and what kube-scheduler reads of them, for tests/api_fields
 # make sampling  schedule 40,000 new pods beside kube-scheduler, with percentageOfNodesToScore: three minutes (SCRIPTS=N)
 # make beside   run all scenarios with kube-scheduler and with `schedule`, and compare what users see: some minutes
@@ -101,7 +101,7 @@ hostile:
 	$(UV) run --frozen python -m tests.hostile
 
 queue:
-	$(UV) run --frozen python -m tests.lockstep.queue --scripts $(or $(SCRIPTS),10000)
+	$(UV) run --frozen python -m tests.lockstep.queue --emulated-version $(or $(VERSION),1.31) --scripts $(or $(SCRIPTS),10000)
 
 api-fields:
 	$(UV) run --frozen python -m tests.api_fields

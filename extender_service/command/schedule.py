@@ -323,11 +323,11 @@ def _scheduler(
     queue = SchedulingQueue(
         by_name,
         hints,
+        setup.rules,
         clock=time.monotonic,
         metrics=metrics,
         is_pending=pending.__contains__,
         namespace_labels=cluster.workloads.namespace_labels,
-        uses_hints=uses_hints,
         backoff=PodBackoff(setup.config.pod_initial_backoff_seconds, setup.config.pod_max_backoff_seconds),
         max_in_unschedulable_seconds=options.max_in_unschedulable_seconds,
     )
@@ -375,7 +375,6 @@ def _scheduler(
         queue,
         profiles,
         pending,
-        uses_hints=uses_hints,
         order=None if sampling is None else sampling.order,
         resources=resources,
         timing=metrics.event_timing,

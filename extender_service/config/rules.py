@@ -38,6 +38,51 @@ class Rules:
     # A change wakes a rejected pod only if a plugin that rejected it says that this change can help (KEP-4247).
     queueing_hints: bool = _behind("SchedulerQueueingHints")
 
+    # Events are named by resource and action, and those of pods say whether the pod is on a node.
+    events_named_by_action: bool = _since(32)
+    # An update of a pod that is none of the known ones is for plugins that registered every update of pods.
+    other_updates_for_all: bool = _since(34)
+    # An update of a pod that waits is another event to this pod than to others (TargetPod, UnscheduledPod).
+    own_changes_named: bool = _since(37)
+    # With hints, an event of a node comes to every plugin, with no check of the pod against the node before.
+    hints_replace_checks: bool = _since(32)
+    # That a node is gone is an event.
+    node_deletions_reported: bool = _since(32)
+    # A nominated pod that goes, or is nominated elsewhere, frees room for pods of its priority or less.
+    nominated_pods_free_room: bool = _since(33)
+    # That a pod requests more is an event.
+    scale_up_reported: bool = _since(37)
+
+    # The queue (extender_service/queue).
+
+    # A pod that is in flight is not popped once more.
+    one_attempt_at_a_time: bool = _since(32)
+    # Each change of a pod in flight is an event of its own when the pod comes back, and so is its activation.
+    own_changes_in_flight: bool = _since(32)
+    # A pod that was never tried does not back off; a gated one does.
+    backoff_follows_attempts: bool = _since(32)
+    # When nothing else waits, pods leave backoff early, most important first; PreEnqueue is asked before backoff, and
+    # backoff ends in whole seconds (KEP-5142).
+    leaves_backoff_early: bool = _behind("SchedulerPopFromBackoffQ", since=33)
+    # A pod still backs off at the moment in which its backoff ends.
+    backoff_includes_its_end: bool = _since(33)
+    # Gated pods come to the unschedulable pods as others do, and those that are there do not come once more.
+    gated_pods_come_in: bool = _since(33)
+    # Errors back off by a count of their own, rejections by theirs, and without a maximum nothing backs off.
+    errors_back_off_apart: bool = _since(34)
+    # A gated pod is moved by the events of the plugin that gates it, which is asked first.
+    gating_plugin_remembered: bool = _since(34)
+    # An activated pod that backs off passes without PreEnqueue, which let it into backoff.
+    backing_off_is_ungated: bool = _since(35)
+    # pending_pods follows a gate that comes or goes, and unschedulable_pods has each plugin once for a pod.
+    gates_counted_once: bool = _since(36)
+    # unschedulable_pods no longer has pods that were deleted while they were active or backed off.
+    deleted_pods_uncounted: bool = _since(37)
+    # The flush of leftovers moves gated pods, and a pod waits its whole time after a flush.
+    leftovers_flushed_in_turn: bool = _since(37)
+    # An update of a pod that is in no queue adds it, and a nomination for no node ends the one before.
+    unknown_pods_added: bool = _since(37)
+
     # Plugins that exist, and where they run.
 
     # DynamicResources runs by default, before DefaultPreemption (KEP-4381).

@@ -4,6 +4,10 @@ import enum
 from typing import Final, NamedTuple
 
 POD: Final = "Pod"
+# Which pods a change is about, in later releases: pods on a node, other pods that wait, and the pod itself that waits.
+ASSIGNED_POD: Final = "AssignedPod"
+UNSCHEDULED_POD: Final = "UnscheduledPod"
+TARGET_POD: Final = "TargetPod"
 NODE: Final = "Node"
 PERSISTENT_VOLUME: Final = "PersistentVolume"
 PERSISTENT_VOLUME_CLAIM: Final = "PersistentVolumeClaim"
@@ -13,6 +17,10 @@ CSI_STORAGE_CAPACITY: Final = "storage.k8s.io/CSIStorageCapacity"
 VOLUME_ATTACHMENT: Final = "storage.k8s.io/VolumeAttachment"
 STORAGE_CLASS: Final = "storage.k8s.io/StorageClass"
 WILD_CARD: Final = "*"
+
+# v1.32 to v1.36 know two kinds of pods, and call those that wait so.
+UNSCHEDULABLE_POD: Final = "UnschedulablePod"
+KINDS_OF_PODS: Final = frozenset((ASSIGNED_POD, UNSCHEDULED_POD, TARGET_POD, UNSCHEDULABLE_POD))
 
 
 class ActionType(enum.IntFlag):
@@ -28,6 +36,12 @@ class ActionType(enum.IntFlag):
     UPDATE_POD_LABEL = enum.auto()
     UPDATE_POD_SCALE_DOWN = enum.auto()
     UPDATE_POD_OTHER = enum.auto()
+    # In later releases.
+    UPDATE_POD_SCALE_UP = enum.auto()
+    UPDATE_POD_TOLERATION = enum.auto()
+    UPDATE_POD_SCHEDULING_GATES_ELIMINATED = enum.auto()
+    UPDATE_POD_GENERATED_RESOURCE_CLAIM = enum.auto()
+    UPDATE_NODE_DECLARED_FEATURE = enum.auto()
 
     UPDATE = (
         UPDATE_NODE_ALLOCATABLE
@@ -38,6 +52,11 @@ class ActionType(enum.IntFlag):
         | UPDATE_POD_LABEL
         | UPDATE_POD_SCALE_DOWN
         | UPDATE_POD_OTHER
+        | UPDATE_POD_SCALE_UP
+        | UPDATE_POD_TOLERATION
+        | UPDATE_POD_SCHEDULING_GATES_ELIMINATED
+        | UPDATE_POD_GENERATED_RESOURCE_CLAIM
+        | UPDATE_NODE_DECLARED_FEATURE
     )
     ALL = ADD | DELETE | UPDATE
 
@@ -57,7 +76,17 @@ class ClusterEvent(NamedTuple):
 
     def matches(self, event: "ClusterEvent") -> bool:
         """Return whether a plugin that registered this event wants `event` (ClusterEvent.Match)."""
-        return self.is_wild_card or (self.resource in (WILD_CARD, event.resource) and bool(self.action & event.action))
+        return self.is_wild_card or (self._is_about(event.resource) and bool(self.action & event.action))
+
+    def covers(self, event: "ClusterEvent") -> bool:
+        """Return whether this event has all of `event` (MatchClusterEvents from v1.34 on).
+
+        An update that is none of the known ones is then only for those who registered every update.
+        """
+        return self.is_wild_card or (self._is_about(event.resource) and event.action in self.action)
+
+    def _is_about(self, resource: str) -> bool:
+        return self.resource in (WILD_CARD, resource) or (self.resource == POD and resource in KINDS_OF_PODS)
 
 
 # Every change of a kind that the scheduler watches of itself (UnrollWildCardResource). v1.31.1's kinds of dynamic

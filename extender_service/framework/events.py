@@ -3,10 +3,28 @@
 from collections.abc import Callable
 from typing import Final
 
-from extender_service.cluster.amounts.requests import request_shape, total_requests
-from extender_service.framework.cluster_event import NODE, POD, WILD_CARD, ActionType, ClusterEvent
+from extender_service.cluster.amounts.requests import (
+    OLDEST_REQUEST_RULES,
+    RequestRules,
+    request_rules,
+    request_shape,
+    total_requests,
+)
+from extender_service.config.rules import Rules
+from extender_service.framework.cluster_event import (
+    ASSIGNED_POD,
+    NODE,
+    POD,
+    TARGET_POD,
+    UNSCHEDULABLE_POD,
+    UNSCHEDULED_POD,
+    WILD_CARD,
+    ActionType,
+    ClusterEvent,
+)
 from extender_service.kube.parsing.quantities import milli_value, parse_quantity
-from extender_service.kube.types.core import Node, Pod, ResourceList
+from extender_service.kube.types.core import Node, Pod, PodStatus, ResourceList
+from extender_service.kube.types.pending_pods import PendingPodStatus
 
 ASSIGNED_POD_ADD: Final = ClusterEvent(POD, ActionType.ADD, "AssignedPodAdd")
 ASSIGNED_POD_UPDATE: Final = ClusterEvent(POD, ActionType.UPDATE, "AssignedPodUpdate")
@@ -26,20 +44,105 @@ NODE_ANNOTATION_CHANGE: Final = ClusterEvent(NODE, ActionType.UPDATE_NODE_ANNOTA
 UNSCHEDULABLE_TIMEOUT: Final = ClusterEvent(WILD_CARD, ActionType.ALL, "UnschedulableTimeout")
 
 
-def node_changes(old: Node, new: Node) -> list[ClusterEvent]:
-    """Return what an update of a node means to pods that wait; nothing, if it does not concern them.
-
-    Raises QuantityError for a malformed quantity.
-    """
-    return [event for event, happened in _NODE_CHANGES if happened(old, new)]
+# A pod in flight is to be tried again when it comes back; only that pod is meant.
+FORCE_ACTIVATE: Final = ClusterEvent(WILD_CARD, ActionType.ALL, "ForceActivate")
 
 
-def pod_changes(old: Pod, new: Pod) -> list[ClusterEvent]:
-    """Return what an update of a pod means to pods that wait, at least POD_OTHER_UPDATE.
+class ReportedEvents:
+    """The events of a release of kube-scheduler that are about pods, and what an update of a node or pod is."""
 
-    Raises QuantityError for a malformed quantity.
-    """
-    return [event for event, happened in _POD_CHANGES if happened(old, new)] or [POD_OTHER_UPDATE]
+    assigned_pod_add = ASSIGNED_POD_ADD
+    assigned_pod_update = ASSIGNED_POD_UPDATE
+    assigned_pod_delete = ASSIGNED_POD_DELETE
+    unscheduled_pod_update = UNSCHEDULED_POD_UPDATE
+    # Labels of what is no event to v1.31.1's queue.
+    unscheduled_pod_add = "UnschedulablePodAdd"
+    unscheduled_pod_delete = "UnschedulablePodDelete"
+
+    def node_changes(self, old: Node, new: Node) -> list[ClusterEvent]:
+        """Return what an update of a node means to pods that wait; nothing, if it does not concern them.
+
+        Raises QuantityError for a malformed quantity.
+        """
+        return [event for event, happened in _NODE_CHANGES if happened(old, new)]
+
+    def pod_changes(self, old: Pod, new: Pod) -> list[ClusterEvent]:
+        """Return what an update of a pod means to pods that wait, at least POD_OTHER_UPDATE.
+
+        Raises QuantityError for a malformed quantity.
+        """
+        return [event for event, happened in _POD_CHANGES if happened(old, new)] or [POD_OTHER_UPDATE]
+
+    def own_changes(self, old: Pod, new: Pod) -> list[ClusterEvent]:
+        """Return what an update of a pod that waits means to this pod."""
+        return self.pod_changes(old, new)
+
+
+class NamedEvents(ReportedEvents):
+    """The events from v1.32 on, where a label is the resource and the action."""
+
+    def __init__(self, rules: Rules) -> None:
+        waiting, self._own = (UNSCHEDULED_POD, TARGET_POD) if rules.own_changes_named else (UNSCHEDULABLE_POD,) * 2
+        self.assigned_pod_add = event_named(ASSIGNED_POD, ActionType.ADD)
+        self.assigned_pod_update = event_named(ASSIGNED_POD, ActionType.UPDATE)
+        self.assigned_pod_delete = event_named(ASSIGNED_POD, ActionType.DELETE)
+        self.unscheduled_pod_update = event_named(waiting, ActionType.UPDATE)
+        self.unscheduled_pod_add = event_named(waiting, ActionType.ADD).label
+        self.unscheduled_pod_delete = event_named(waiting, ActionType.DELETE).label
+        self._waiting = waiting
+        self._any_update = ActionType.UPDATE if rules.other_updates_for_all else ActionType.UPDATE_POD_OTHER
+        self._requests = request_rules(rules)
+        self._reports_scale_up = rules.scale_up_reported
+        self._reports_claims = rules.dynamic_resources
+        self._reports_features = rules.declared_features
+
+    def node_changes(self, old: Node, new: Node) -> list[ClusterEvent]:
+        """Return what an update of a node means to pods that wait, in the order of NodeSchedulingPropertiesChange."""
+        found = [event.action for event in super().node_changes(old, new)]
+        if self._reports_features and old.status.declared_features != new.status.declared_features:
+            found.append(ActionType.UPDATE_NODE_DECLARED_FEATURE)
+        return [event_named(NODE, action) for action in found]
+
+    def pod_changes(self, old: Pod, new: Pod) -> list[ClusterEvent]:
+        """Return what an update of a pod means to pods that wait, at least that it is some update."""
+        return self._changes(ASSIGNED_POD if new.spec.node_name else self._waiting, old, new)
+
+    def own_changes(self, old: Pod, new: Pod) -> list[ClusterEvent]:
+        """Return what an update of a pod that waits means to this pod."""
+        return self._changes(self._own, old, new)
+
+    def _changes(self, resource: str, old: Pod, new: Pod) -> list[ClusterEvent]:
+        found = []
+        if _other_labels(old, new):
+            found.append(ActionType.UPDATE_POD_LABEL)
+        if _is_scaled_down(old, new, self._requests):
+            found.append(ActionType.UPDATE_POD_SCALE_DOWN)
+        if self._reports_scale_up and _is_scaled_down(new, old, self._requests):
+            found.append(ActionType.UPDATE_POD_SCALE_UP)
+        if old.spec.scheduling_gates and not new.spec.scheduling_gates:
+            found.append(ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
+        if len(old.spec.tolerations) != len(new.spec.tolerations):  # the API server lets them only be added
+            found.append(ActionType.UPDATE_POD_TOLERATION)
+        if self._reports_claims and _claims(old.status) != _claims(new.status):
+            found.append(ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM)
+        return [event_named(resource, action) for action in found or [self._any_update]]
+
+
+def reported_events(rules: Rules) -> ReportedEvents:
+    """Return the events of a release."""
+    return NamedEvents(rules) if rules.events_named_by_action else ReportedEvents()
+
+
+def event_named(resource: str, action: ActionType) -> ClusterEvent:
+    """Return an event with the label that it has from v1.32 on: the resource and the action (ClusterEvent.Label)."""
+    is_general = action in (ActionType.UPDATE, ActionType.UPDATE_POD_OTHER)
+    assert action.name is not None
+    name = "Update" if is_general else "".join(part.capitalize() for part in action.name.split("_"))
+    return ClusterEvent(resource, action, resource + name)
+
+
+def _claims(status: PodStatus) -> object:
+    return status.resource_claim_statuses if isinstance(status, PendingPodStatus) else ()
 
 
 def _is_uncordoned(old: Node, new: Node) -> bool:
@@ -76,9 +179,9 @@ def _other_annotations(old: Node, new: Node) -> bool:
     return old.metadata.annotations != new.metadata.annotations
 
 
-def _is_scaled_down(old: Pod, new: Pod) -> bool:
+def _is_scaled_down(old: Pod, new: Pod, rules: RequestRules = OLDEST_REQUEST_RULES) -> bool:
     """Whether the pod requests less of something than before, or nothing of it any more."""
-    before, after = (total_requests(request_shape(pod.spec)) for pod in (old, new))
+    before, after = (total_requests(request_shape(pod.spec, rules)) for pod in (old, new))
     return any(name not in after or milli_value(nanos) > milli_value(after[name]) for name, nanos in before.items())
 
 

@@ -74,10 +74,14 @@ def _pre_enqueue_code(status: Status | None) -> Code:
 
 
 @extension_point("PreEnqueue", _pre_enqueue_code)
-def run_pre_enqueue(profile: Profile, pod: Pod) -> Status | None:
-    """Run PreEnqueue: return why the pod may not be queued, from the first plugin that refuses it or fails, or None."""
+def run_pre_enqueue(profile: Profile, pod: Pod, first: str = "") -> Status | None:
+    """Run PreEnqueue: return why the pod may not be queued, from the first plugin that refuses it or fails, or None.
+
+    The plugin that is named `first`, if any, is asked before the others.
+    """
     recorder, clock = profile.sampled_recorder(), profile.clock
-    for plugin in profile.pre_enqueue:
+    plugins = sorted(profile.pre_enqueue, key=lambda plugin: plugin.name != first) if first else profile.pre_enqueue
+    for plugin in plugins:
         started = 0.0 if recorder is None else clock()
         status = _asked_to_enqueue(plugin, pod)
         if recorder is not None:

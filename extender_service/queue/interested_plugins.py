@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from extender_service.caches import LruCache
+from extender_service.config.rules import Rules
 from extender_service.framework.cluster_event import ClusterEvent, QueueingHint
 from extender_service.framework.queueing_hints import HintFunction, QueueingHints
+from extender_service.kube.types.pods import pod_uid
 from extender_service.queue.queued_pod import QueuedPodInfo
 
 log = logging.getLogger(__name__)
@@ -36,8 +38,9 @@ class Interest(NamedTuple):
 class InterestedPlugins:
     """Answers for the plugins of all profiles, from the events that they registered: by profile."""
 
-    def __init__(self, hints: Mapping[str, QueueingHints]) -> None:
+    def __init__(self, hints: Mapping[str, QueueingHints], rules: Rules) -> None:
         self._hints = hints
+        self._wants = ClusterEvent.covers if rules.other_updates_for_all else ClusterEvent.matches
         self._interests: LruCache[ClusterEvent, Interest | None] = LruCache(
             "plugins interested in an event", most_entries=_MOST_EVENTS, most_bytes=_MOST_BYTES
         )
@@ -61,7 +64,8 @@ class InterestedPlugins:
         if not info.unschedulable_plugins and not pending:
             return Requeueing.AFTER_BACKOFF
         if event.is_wild_card:
-            return Requeueing.AFTER_BACKOFF
+            is_other = new is not None and pod_uid(new) != pod_uid(info.pod)  # a pod that is activated is meant alone
+            return Requeueing.SKIP if is_other else Requeueing.AFTER_BACKOFF
         profile = info.pod.spec.scheduler_name
         if profile not in self._hints:
             log.error("no profile of this name, so the pod is tried again", extra={"profile": profile, "pod": info.key})
@@ -82,7 +86,7 @@ class InterestedPlugins:
         functions: dict[str, dict[str, list[HintFunction]]] = {}
         for profile, hints in self._hints.items():
             for registered, asked in hints.items():
-                if registered.matches(event):
+                if self._wants(registered, event):
                     by_plugin = functions.setdefault(profile, {})
                     for plugin, ask in asked:
                         by_plugin.setdefault(plugin, []).append(ask)

@@ -18,10 +18,14 @@ class NominatedPod(NamedTuple):
 
 
 class Nominator:
-    """Nominated pods by node. `is_pending` returns whether the watch shows a pod of this key that is on no node."""
+    """Nominated pods by node. `is_pending` returns whether the watch shows a pod of this key that is on no node.
 
-    def __init__(self, is_pending: Callable[[str], bool]) -> None:
+    With `keeps_empty`, a nomination for the empty name is one; from v1.37 on, it ends the one before.
+    """
+
+    def __init__(self, is_pending: Callable[[str], bool], *, keeps_empty: bool = True) -> None:
         self._is_pending = is_pending
+        self._keeps_empty = keeps_empty
         # By UID, in the order in which they were nominated. Thousands may be for the empty name.
         self._by_node: dict[str, dict[str, NominatedPod]] = {}
         self._node_of: dict[str, str] = {}
@@ -53,6 +57,8 @@ class Nominator:
             node_name = pod.status.nominated_node_name
             if not node_name:
                 return
+        if not (node_name or self._keeps_empty):
+            return
         if not self._is_pending(pod_name(pod)):
             return
         self._node_of[uid] = node_name

@@ -1,4 +1,4 @@
-"""The scheduling queue of kube-scheduler v1.31.1 (pkg/scheduler/internal/queue/scheduling_queue.go).
+"""The scheduling queue of kube-scheduler (v1.31.1: pkg/scheduler/internal/queue; later: pkg/scheduler/backend/queue).
 
     add, update ───────────────▶ active ──pop──▶ in flight ──done──▶ (bound, or gone)
          │                       ▲    ▲             │
@@ -14,6 +14,9 @@ SchedulerQueueingHints), the plugins that rejected a pod say whether an event he
 while it was in flight. Without, each event that they registered helps, and a pod that comes back after any event that
 some plugin registered goes to backoff.
 
+From v1.33 on, pods leave backoff for an attempt when no pod is active, unless they failed with an error. The rules
+under "The queue" in config/rules.py are what differs between releases.
+
 Where kube-scheduler loses or leaks pods, this queue differs; docs/scheduler-queue.md lists where.
 All methods belong to one event loop.
 """
@@ -23,20 +26,16 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from extender_service.framework.cluster_event import POD, ActionType, ClusterEvent
-from extender_service.framework.events import (
-    ASSIGNED_POD_ADD,
-    ASSIGNED_POD_UPDATE,
-    UNSCHEDULABLE_TIMEOUT,
-    UNSCHEDULED_POD_UPDATE,
-    pod_changes,
-)
+from extender_service.config.rules import Rules
+from extender_service.framework.cluster_event import ActionType, ClusterEvent
+from extender_service.framework.events import FORCE_ACTIVATE, UNSCHEDULABLE_TIMEOUT, reported_events
 from extender_service.framework.profile import Profile
 from extender_service.framework.queueing_hints import QueueingHints
 from extender_service.framework.runtime import run_pre_enqueue
 from extender_service.framework.status import Code
 from extender_service.kube.types.core import ObjectMeta, Pod, pod_name
 from extender_service.kube.types.pods import pod_uid
+from extender_service.queue.backoff_queue import BackoffQueue
 from extender_service.queue.in_flight_events import InFlightEvents
 from extender_service.queue.interested_plugins import InterestedPlugins, Requeueing
 from extender_service.queue.keyed_heap import KeyedHeap
@@ -63,7 +62,7 @@ POD_ADD: Final = "PodAdd"
 POD_UPDATE: Final = "PodUpdate"
 SCHEDULE_ATTEMPT_FAILURE: Final = "ScheduleAttemptFailure"
 BACKOFF_COMPLETE: Final = "BackoffComplete"
-FORCE_ACTIVATE: Final = "ForceActivate"
+POP_FROM_BACKOFF: Final = "PopFromBackoffQ"
 
 MAX_IN_UNSCHEDULABLE_SECONDS: Final = 300.0
 
@@ -71,36 +70,43 @@ MAX_IN_UNSCHEDULABLE_SECONDS: Final = 300.0
 class SchedulingQueue:
     """The pods that wait to be scheduled, by when and in which order they are to be tried.
 
-    `profiles` and `hints` are by scheduler name; the profiles share one order (QueueSort). `is_pending` returns whether
-    the watch shows a pod of a key (namespace/name) that is on no node. `namespace_labels` returns the labels of a
-    namespace, none for an unknown one.
+    `profiles` and `hints` are by scheduler name; the profiles share one order (QueueSort). `rules` are those of the
+    release that the queue follows. `is_pending` returns whether the watch shows a pod of a key (namespace/name) that is
+    on no node. `namespace_labels` returns the labels of a namespace, none for an unknown one.
     """
 
     def __init__(
         self,
         profiles: Mapping[str, Profile],
         hints: Mapping[str, QueueingHints],
+        rules: Rules,
         *,
         clock: Clock,
         metrics: QueueMetrics,
         is_pending: Callable[[str], bool],
         namespace_labels: Callable[[str], Mapping[str, str]],
-        uses_hints: bool,
         backoff: PodBackoff = DEFAULT_BACKOFF,
         max_in_unschedulable_seconds: float = MAX_IN_UNSCHEDULABLE_SECONDS,
     ) -> None:
         self._profiles = profiles
-        self._interested = InterestedPlugins(hints)
+        self._rules = rules
+        self._events = reported_events(rules)
+        self._interested = InterestedPlugins(hints, rules)
         self._clock = clock
         self._metrics = metrics
         self._namespace_labels = namespace_labels
-        self._uses_hints = uses_hints
-        self._backoff = backoff
+        self._uses_hints = rules.queueing_hints
         self._max_in_unschedulable_seconds = max_in_unschedulable_seconds
         order = queue_order(next(iter(profiles.values())).queue_sort[0])
         self._active: KeyedHeap[QueuedPodInfo] = KeyedHeap(order)
-        self._backing_off: KeyedHeap[QueuedPodInfo] = KeyedHeap(backoff.end)
-        self._unschedulable = UnschedulablePods(hints)
+        self._backing_off = BackoffQueue(backoff, rules, clock, order)
+        self._unschedulable = UnschedulablePods(hints, rules)
+        # The queues from which `pop` takes pods.
+        self._popped = frozenset((ACTIVE, BACKOFF) if rules.leaves_backoff_early else (ACTIVE,))
+        # What brings a new pod, and an update of a pod, to a queue.
+        self._added, self._updated = POD_ADD, POD_UPDATE
+        if rules.events_named_by_action:
+            self._added, self._updated = self._events.unscheduled_pod_add, self._events.unscheduled_pod_update.label
         self._in_flight = InFlightEvents()
         self._held: set[str] = set()
         self._scheduling_cycle = 0
@@ -108,13 +114,15 @@ class SchedulingQueue:
         self._move_request_cycle = -1
         self._waiter: asyncio.Future[None] | None = None
         self._closed = False
-        self.nominator = Nominator(is_pending)
+        self.nominator = Nominator(is_pending, keeps_empty=not rules.unknown_pods_added)
 
     # Pods of the watch.
 
     def add(self, pod: Pod) -> None:
         """Add a pod that is new."""
-        if self._move_to_active(self._new(pod), POD_ADD):
+        if self._rules.gated_nominees:
+            self.nominator.add(pod)
+        if self._move_to_active(self._new(pod), self._added):
             self._wake()
 
     def update(self, old: Pod, new: Pod) -> None:
@@ -124,22 +132,26 @@ class SchedulingQueue:
         and is then dropped. Raises QuantityError for a malformed request, which no API server stores.
         """
         if self._uses_hints and pod_uid(new) in self._in_flight:
-            self._in_flight.record(UNSCHEDULED_POD_UPDATE, old, new)
+            self._note_update(old, new)
             return
         if pod_uid(new) in self._held:
             return
         key = pod_name(old)
-        for heap in (self._active, self._backing_off):
-            info = heap.get(key)
-            if info is not None:
-                info.pod = new
-                self.nominator.update(old, new)
-                heap.add(key, info)
-                return
+        info = self._active.get(key)
+        if info is not None:
+            info.pod = new
+            self.nominator.update(old, new)
+            self._active.add(key, info)
+            return
+        info = self._backing_off.get(key)
+        if info is not None:
+            info.pod = new
+            self.nominator.update(old, new)
+            self._backing_off.add(info)
+            return
         info = self._unschedulable.get(pod_name(new))
         if info is None:
-            if self._move_to_active(self._new(new), POD_UPDATE):
-                self._wake()
+            self._add_unknown(new)
             return
         info.pod = new
         self.nominator.update(old, new)
@@ -152,12 +164,17 @@ class SchedulingQueue:
         """Forget a pod that was deleted or is on a node now. Its attempt, if it is in flight, goes on."""
         self.nominator.remove(pod)
         key = pod_name(pod)
+        queued = self._active.get(key) or self._backing_off.get(key)
+        if queued is not None and self._rules.deleted_pods_uncounted:
+            self._count_rejected(queued, -1)
         if self._active.remove(key):
             return
         self._backing_off.remove(key)
         info = self._unschedulable.get(key)
         if info is not None:
             self._unschedulable.remove(key, gated=info.gated)
+            if self._rules.gates_counted_once:
+                self._count_rejected(info, -1)
 
     # The scheduler's attempts.
 
@@ -171,7 +188,9 @@ class SchedulingQueue:
 
         The pod is in flight until it comes back (`add_unschedulable_if_not_present`) or `done` is called for it.
         """
-        info = self._active.pop()
+        info = self._next()
+        while info is not None and self._is_under_way(info):
+            info = self._next()
         if info is None:
             return None
         info.attempts += 1
@@ -185,7 +204,7 @@ class SchedulingQueue:
 
     async def wait(self) -> bool:
         """Wait until `pop` returns a pod; returns False once the queue is closed. There is one waiter at a time."""
-        while not self._active and not self._closed:
+        while not (self._active or self._backing_off.may_leave or self._closed):
             assert self._waiter is None, "only one task may wait for pods"
             self._waiter = asyncio.get_running_loop().create_future()
             try:
@@ -218,17 +237,16 @@ class SchedulingQueue:
         try:
             if self._unschedulable.get(key) is not None or key in self._active or key in self._backing_off:
                 return False
-            info.queued_at = self._clock()
+            self._note_failure(info)
             self._count_rejected(info, 1)
             if self._uses_hints:
-                if self._requeue(info, self._requeueing_in_flight(info, uid), SCHEDULE_ATTEMPT_FAILURE) == ACTIVE:
-                    self._wake()
+                queue = self._requeue(info, self._requeueing_in_flight(info, uid), SCHEDULE_ATTEMPT_FAILURE)
             elif self._move_request_cycle >= cycle or not (info.unschedulable_plugins or info.pending_plugins):
-                self._backing_off.add(key, info)
-                self._metrics.incoming(BACKOFF, SCHEDULE_ATTEMPT_FAILURE)
+                queue = self._move_to_backoff(info, SCHEDULE_ATTEMPT_FAILURE)
             else:
-                self._unschedulable.add_or_update(info)
-                self._metrics.incoming(UNSCHEDULABLE, SCHEDULE_ATTEMPT_FAILURE)
+                queue = self._requeue(info, Requeueing.SKIP, SCHEDULE_ATTEMPT_FAILURE)
+            if queue in self._popped:
+                self._wake()
             return True
         finally:
             self._in_flight.done(uid)
@@ -248,13 +266,19 @@ class SchedulingQueue:
             self.update(pod, latest)
 
     def activate(self, pods: Iterable[Pod]) -> None:
-        """Make pods active that back off or are unschedulable; others stay where they are."""
+        """Make pods active that back off or are unschedulable.
+
+        From v1.32 on, pods in flight are tried again when they come back. Others stay where they are.
+        """
         activated = False
         for pod in pods:
-            key = pod_name(pod)
-            info = self._unschedulable.get(key) or self._backing_off.get(key)
-            if info is not None and self._move_to_active(info, FORCE_ACTIVATE):
+            if self._activate(pod_name(pod)):
                 activated = True
+            elif self._rules.own_changes_in_flight:
+                if not self._uses_hints:
+                    self._move_request_cycle = self._scheduling_cycle
+                elif pod_uid(pod) in self._in_flight:
+                    self._in_flight.record(FORCE_ACTIVATE, None, pod)
         if activated:
             self._wake()
 
@@ -279,12 +303,13 @@ class SchedulingQueue:
     def assigned_pod_added(self, pod: Pod) -> None:
         """Move the pods that a new pod on a node may help: those with affinity or topology spread. For use without
         hints, as kube-scheduler does."""
-        self._move_near(pod, ASSIGNED_POD_ADD, None, pod)
+        self._move_near(pod, self._events.assigned_pod_add, None, pod)
 
     def assigned_pod_updated(self, old: Pod, new: Pod, event: ClusterEvent) -> None:
         """Move the pods that a change of a pod on a node may help; `event` is one of the changes that it is."""
-        if event.resource == POD and event.action & ActionType.UPDATE_POD_SCALE_DOWN:
-            self.move_all_to_active_or_backoff(ASSIGNED_POD_UPDATE, old, new)
+        if event.action & ActionType.UPDATE_POD_SCALE_DOWN:
+            reported = event if self._rules.events_named_by_action else self._events.assigned_pod_update
+            self.move_all_to_active_or_backoff(reported, old, new)
         else:
             self._move_near(new, event, old, new)
 
@@ -293,16 +318,17 @@ class SchedulingQueue:
     def flush_backoff_completed(self) -> None:
         """Make the pods active whose backoff is over."""
         activated = False
-        while (info := self._backing_off.peek()) is not None and not self._is_backing_off(info):
-            self._backing_off.pop()
-            activated |= self._move_to_active(info, BACKOFF_COMPLETE)
+        for info in self._backing_off.pop_completed():
+            activated |= self._move_to_active(info, BACKOFF_COMPLETE, passed=self._rules.leaves_backoff_early)
         if activated:
             self._wake()
 
     def flush_unschedulable_leftover(self) -> None:
         """Move the pods that have been unschedulable for longer than the maximum."""
         now, longest = self._clock(), self._max_in_unschedulable_seconds
-        leftover = [info for info in self._unschedulable if now - info.queued_at > longest]
+        leftover = [info for info in self._unschedulable if now - self._waits_since(info) > longest]
+        for info in leftover:
+            info.was_flushed, info.flushed_at = True, now
         if leftover:
             self._move(leftover, UNSCHEDULABLE_TIMEOUT, None, None)
 
@@ -328,9 +354,9 @@ class SchedulingQueue:
         for info in self._active:
             yield QueueEntry(ACTIVE, info, None)
         for info in self._backing_off:
-            yield QueueEntry(BACKOFF, info, self._backoff.end(info))
+            yield QueueEntry(BACKOFF, info, self._backing_off.end(info))
         for info in self._unschedulable:
-            until = None if is_frozen(info) else info.queued_at + self._max_in_unschedulable_seconds
+            until = None if self._is_kept(info) else self._waits_since(info) + self._max_in_unschedulable_seconds
             yield QueueEntry(GATED if info.gated else UNSCHEDULABLE, info, until)
 
     def nominated_pods_for_node(self, node_name: str) -> list[Pod]:
@@ -347,28 +373,34 @@ class SchedulingQueue:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    def _passes_pre_enqueue(self, info: QueuedPodInfo) -> bool:
+    def _ask_pre_enqueue(self, info: QueuedPodInfo) -> None:
+        """Take in whether PreEnqueue lets a pod in, and which plugin does not."""
         profile = self._profiles.get(info.pod.spec.scheduler_name)
-        status = None if profile is None else run_pre_enqueue(profile, info.pod)
+        first = info.gating_plugin if self._rules.gating_plugin_remembered else ""
+        status = None if profile is None else run_pre_enqueue(profile, info.pod, first)
         if status is None:
-            return True
+            info.gating_plugin = ""
+            return
+        plugin = info.gating_plugin = status.plugin
         if status.code == Code.ERROR:
             log.error(
                 "a PreEnqueue plugin failed, so the pod stays gated",
-                extra={"pod": info.key, "plugin": status.plugin, "error": status.message},
+                extra={"pod": info.key, "plugin": plugin, "error": status.message},
             )
-        info.unschedulable_plugins |= {status.plugin}
-        self._metrics.rejected(status.plugin, info.pod.spec.scheduler_name, 1)
-        return False
+        is_counted = plugin in info.unschedulable_plugins or plugin in info.pending_plugins
+        if not (is_counted and self._rules.gates_counted_once):
+            self._metrics.rejected(plugin, info.pod.spec.scheduler_name, 1)
+        info.unschedulable_plugins |= {plugin}
 
-    def _move_to_active(self, info: QueuedPodInfo, event: str) -> bool:
-        """Make a pod active if PreEnqueue lets it, and return whether it did."""
+    def _move_to_active(self, info: QueuedPodInfo, event: str, *, passed: bool = False) -> bool:
+        """Make a pod active if PreEnqueue lets it, or if it has `passed`, and return whether it did."""
         gated_before = info.gated
-        info.gated = not self._passes_pre_enqueue(info)
+        if not passed:
+            self._ask_pre_enqueue(info)
         key = info.key
         if info.gated:
             if key not in self._active and key not in self._backing_off:
-                self._unschedulable.add_or_update(info)
+                self._keep_out(info, event, gated_before=gated_before)
             return False
         if info.first_attempt_at is None:
             info.first_attempt_at = self._clock()
@@ -376,20 +408,38 @@ class SchedulingQueue:
         self._unschedulable.remove(key, gated=gated_before)
         self._backing_off.remove(key)
         self._metrics.incoming(ACTIVE, event)
-        if event in (POD_ADD, POD_UPDATE):
+        if event in (self._added, self._updated):
             self.nominator.add(info.pod)
         return True
+
+    def _move_to_backoff(self, info: QueuedPodInfo, event: str) -> str:
+        """Let a pod back off, if PreEnqueue lets it where it is asked before; return the queue."""
+        gated_before = info.gated
+        if self._rules.leaves_backoff_early:
+            self._ask_pre_enqueue(info)
+            if info.gated:
+                self._keep_out(info, event, gated_before=gated_before)
+                return UNSCHEDULABLE
+        self._unschedulable.remove(info.key, gated=gated_before)
+        self._backing_off.add(info)
+        self._metrics.incoming(BACKOFF, event)
+        return BACKOFF
+
+    def _keep_out(self, info: QueuedPodInfo, event: str, *, gated_before: bool) -> None:
+        """Put a pod that PreEnqueue rejects to the unschedulable pods."""
+        info.was_flushed = False
+        if self._unschedulable.add_or_update(info, gated_before=gated_before) and self._rules.gated_pods_come_in:
+            self._metrics.incoming(UNSCHEDULABLE, event)
 
     def _requeue(self, info: QueuedPodInfo, requeueing: Requeueing, event: str) -> str:
         """Put a pod where it belongs, and return the queue. It is not yet taken out of unschedulable."""
         if requeueing is Requeueing.SKIP:
-            self._unschedulable.add_or_update(info)
-            self._metrics.incoming(UNSCHEDULABLE, event)
+            is_new = self._unschedulable.add_or_update(info, gated_before=info.gated)
+            if is_new or not self._rules.gated_pods_come_in:
+                self._metrics.incoming(UNSCHEDULABLE, event)
             return UNSCHEDULABLE
-        if requeueing is Requeueing.AFTER_BACKOFF and self._is_backing_off(info):
-            self._backing_off.add(info.key, info)
-            self._metrics.incoming(BACKOFF, event)
-            return BACKOFF
+        if requeueing is Requeueing.AFTER_BACKOFF and self._backing_off.is_backing_off(info):
+            return self._move_to_backoff(info, event)
         return ACTIVE if self._move_to_active(info, event) else UNSCHEDULABLE
 
     def _requeueing_in_flight(self, info: QueuedPodInfo, uid: str) -> Requeueing:
@@ -410,25 +460,95 @@ class SchedulingQueue:
                 found = requeueing
         return found
 
-    def _update_unschedulable(self, info: QueuedPodInfo, old: Pod) -> None:
-        if not is_pod_updated(old, info.pod):
-            self._unschedulable.add_or_update(info)
-        elif self._is_backing_off(info):
-            self._backing_off.add(info.key, info)
-            self._unschedulable.remove(info.key, gated=info.gated)
-        elif self._move_to_active(info, BACKOFF_COMPLETE):
+    def _next(self) -> QueuedPodInfo | None:
+        info = self._active.pop()
+        if info is None:
+            info = self._backing_off.leave()
+            if info is not None:
+                self._metrics.incoming(ACTIVE, POP_FROM_BACKOFF)
+        return info
+
+    def _is_under_way(self, info: QueuedPodInfo) -> bool:
+        """Whether a pod is in flight already, so that this entry of it is to be dropped."""
+        if not (self._uses_hints and self._rules.one_attempt_at_a_time and pod_uid(info.pod) in self._in_flight):
+            return False
+        log.error("a pod that is in flight was queued once more, and is dropped", extra={"pod": info.key})
+        return True
+
+    def _note_failure(self, info: QueuedPodInfo) -> None:
+        """Note that an attempt failed now, by an error if no plugin has rejected the pod."""
+        if info.unschedulable_plugins or info.pending_plugins:
+            info.rejections += 1
+            info.errors = 0
+        else:
+            info.errors += 1
+        info.queued_at = self._clock()
+        info.was_flushed, info.flushed_at = False, None
+
+    def _note_update(self, old: Pod, new: Pod) -> None:
+        """Note that a pod in flight has changed."""
+        if self._rules.own_changes_in_flight:
+            events = self._events.own_changes(old, new)
+        else:
+            events = [self._events.unscheduled_pod_update]
+        for event in events:
+            self._in_flight.record(event, old, new)
+
+    def _add_unknown(self, pod: Pod) -> None:
+        """Add a pod that has changed and is in no queue."""
+        if self._rules.unknown_pods_added:
+            self.add(pod)
+        elif self._move_to_active(self._new(pod), self._updated):
             self._wake()
 
+    def _activate(self, key: str) -> bool:
+        """Make a pod active that backs off or is unschedulable; return whether it is."""
+        info = self._unschedulable.get(key)
+        if info is not None:
+            return self._move_to_active(info, FORCE_ACTIVATE.label)
+        info = self._backing_off.get(key)
+        if info is None:
+            return False
+        rules = self._rules
+        if rules.backoff_includes_its_end:  # from then on, a pod that PreEnqueue rejects does not go on backing off
+            self._backing_off.remove(key)
+        passed = rules.leaves_backoff_early and rules.backing_off_is_ungated
+        return self._move_to_active(info, FORCE_ACTIVATE.label, passed=passed)
+
+    def _waits_since(self, info: QueuedPodInfo) -> float:
+        if info.flushed_at is None or not self._rules.leftovers_flushed_in_turn:
+            return info.queued_at
+        return max(info.flushed_at, info.queued_at)
+
+    def _is_kept(self, info: QueuedPodInfo) -> bool:
+        """Whether the flush of leftovers leaves a pod where it is."""
+        if not self._rules.gating_plugin_remembered:
+            return is_frozen(info)
+        return info.gated and not self._rules.leftovers_flushed_in_turn
+
+    def _update_unschedulable(self, info: QueuedPodInfo, old: Pod) -> None:
+        if not is_pod_updated(old, info.pod):
+            self._unschedulable.add_or_update(info, gated_before=info.gated)
+            return
+        event = self._updated if self._rules.gated_pods_come_in else BACKOFF_COMPLETE
+        if not self._backing_off.is_backing_off(info):
+            if self._move_to_active(info, event):
+                self._wake()
+        elif self._rules.gated_pods_come_in:
+            if self._move_to_backoff(info, event) in self._popped:
+                self._wake()
+        else:  # before v1.33, queue_incoming_pods_total does not count these
+            self._backing_off.add(info)
+            self._unschedulable.remove(info.key, gated=info.gated)
+
     def _update_unschedulable_with_hints(self, info: QueuedPodInfo, old: Pod) -> None:
-        key, gated, new = info.key, info.gated, info.pod
-        for event in pod_changes(old, new):
+        key, new = info.key, info.pod
+        for event in self._events.own_changes(old, new):
             requeueing = self._interested.requeueing(info, event, old, new)
             if requeueing is Requeueing.SKIP and key in self._backing_off:
-                continue  # v1.31.1 puts it back into unschedulable as well, and so has it in two queues
-            queue = self._requeue(info, requeueing, UNSCHEDULED_POD_UPDATE.label)
-            if queue != UNSCHEDULABLE:
-                self._unschedulable.remove(key, gated=gated)
-            if queue == ACTIVE:
+                continue  # without early leaving, kube-scheduler has it in unschedulable as well: in two queues
+            by = event if self._rules.own_changes_in_flight else self._events.unscheduled_pod_update
+            if self._requeue(info, requeueing, by.label) in self._popped:
                 self._wake()
                 return
 
@@ -440,20 +560,27 @@ class SchedulingQueue:
     def _move(self, infos: Collection[QueuedPodInfo], event: ClusterEvent, old: Any, new: Any) -> None:
         activated = False
         for info in infos:
-            if is_frozen(info):
+            if info.gated and not self._moves_gated(info, event):
                 continue
             requeueing = self._interested.requeueing(info, event, old, new)
             if requeueing is not Requeueing.SKIP:
                 self._unschedulable.remove(info.key, gated=info.gated)
-                activated |= self._requeue(info, requeueing, event.label) == ACTIVE
+                activated |= self._requeue(info, requeueing, event.label) in self._popped
         self._move_request_cycle = self._scheduling_cycle
         if self._uses_hints and self._in_flight:
             self._in_flight.record(event, old, new)
         if activated:
             self._wake()
 
-    def _is_backing_off(self, info: QueuedPodInfo) -> bool:
-        return not info.gated and self._backoff.end(info) > self._clock()
+    def _moves_gated(self, info: QueuedPodInfo, event: ClusterEvent) -> bool:
+        """Whether an event may move a gated pod: v1.31.1 excepts those of SchedulingGates, later releases all but those
+        whose gating plugin has registered the event."""
+        if not self._rules.gating_plugin_remembered:
+            return not is_frozen(info)
+        if event.is_wild_card and self._rules.leftovers_flushed_in_turn:
+            return True
+        interest = self._interested.of(event)
+        return interest is not None and info.gating_plugin in interest.plugins
 
     def _count_rejected(self, info: QueuedPodInfo, change: int) -> None:
         profile = info.pod.spec.scheduler_name

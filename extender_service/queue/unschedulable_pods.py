@@ -7,6 +7,7 @@ indexed by their plugins, those of PodTopologySpread also by namespace, and thos
 from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import TypeVar
 
+from extender_service.config.rules import Rules
 from extender_service.kube.parsing.pod_affinity import AffinityTerm, pod_affinity_terms
 from extender_service.kube.types.core import Pod
 from extender_service.queue.queued_pod import QueuedPodInfo
@@ -21,12 +22,15 @@ _Name = TypeVar("_Name")
 class UnschedulablePods:
     """The pods by key. `profiles` are the scheduler names whose plugins have said which events they want.
 
-    `unschedulable_count` and `gated_count` are v1.31.1's gauges. They change only when a pod comes or goes, by what
-    `gated` is then. So they drift where a pod becomes gated while it is here; see docs/scheduler-queue.md.
+    `unschedulable_count` and `gated_count` are kube-scheduler's gauges. Before v1.36, they change only when a pod comes
+    or goes, by what `gated` is then. So they drift where a pod becomes gated while it is here; see
+    docs/scheduler-queue.md.
     """
 
-    def __init__(self, profiles: Container[str]) -> None:
+    def __init__(self, profiles: Container[str], rules: Rules) -> None:
         self._profiles = profiles
+        self._follows_gates = rules.gates_counted_once
+        self._freezes = not rules.gating_plugin_remembered
         self._infos: _Infos = {}
         self._under: dict[str, tuple[str, ...]] = {}
         # What events cannot move is in no list: pods with a gate of their own.
@@ -47,13 +51,21 @@ class UnschedulablePods:
         """Return the pod of a key, None if there is none."""
         return self._infos.get(key)
 
-    def add_or_update(self, info: QueuedPodInfo) -> None:
-        """Add a pod, or take in that its plugins, its gate or the pod itself are others than before."""
+    def add_or_update(self, info: QueuedPodInfo, *, gated_before: bool = False) -> bool:
+        """Add a pod, or take in that its plugins, its gate or the pod itself are others than before.
+
+        Returns whether it was not here. `gated_before` says whether a pod that was here had a gate.
+        """
         key = info.key
-        if key not in self._infos:
+        is_new = key not in self._infos
+        if is_new:
+            self._count(info.gated, 1)
+        elif self._follows_gates and gated_before != info.gated:
+            self._count(gated_before, -1)
             self._count(info.gated, 1)
         self._infos[key] = info
         self._index(key, info)
+        return is_new
 
     def remove(self, key: str, *, gated: bool) -> None:
         """Remove the pod of a key; nothing happens if there is none. `gated` chooses the count that goes down."""
@@ -90,7 +102,7 @@ class UnschedulablePods:
     def _index(self, key: str, info: QueuedPodInfo) -> None:
         self._unindex(key)
         spec, namespace = info.pod.spec, info.pod.metadata.namespace
-        if is_frozen(info):
+        if self._freezes and is_frozen(info):
             return
         plugins = info.unschedulable_plugins | info.pending_plugins
         if not plugins or spec.scheduler_name not in self._profiles:
@@ -117,7 +129,10 @@ class UnschedulablePods:
 
 
 def is_frozen(info: QueuedPodInfo) -> bool:
-    """Return whether no event can move a pod, since it has a scheduling gate: it waits for an update of its own."""
+    """Return whether no event can move a pod, since it has a scheduling gate: it waits for an update of its own.
+
+    From v1.34 on, an event moves a gated pod if the plugin that gates it has registered the event.
+    """
     return info.gated and SCHEDULING_GATES in info.unschedulable_plugins
 
 

@@ -21,16 +21,7 @@ from extender_service.framework.cluster_event import (
     ActionType,
     ClusterEvent,
 )
-from extender_service.framework.events import (
-    ASSIGNED_POD_ADD,
-    ASSIGNED_POD_DELETE,
-    ASSIGNED_POD_UPDATE,
-    NODE_ADD,
-    NODE_DELETE,
-    UNSCHEDULED_POD_UPDATE,
-    node_changes,
-    pod_changes,
-)
+from extender_service.framework.events import NODE_ADD, NODE_DELETE, event_named, reported_events
 from extender_service.framework.profiles import Profiles
 from extender_service.framework.queueing_hints import QueueingHints
 from extender_service.kube.api_resources import Resource
@@ -57,7 +48,7 @@ from extender_service.scheduler.node_order import NodeOrder
 from extender_service.scheduler.pod_lister import PodLister
 from extender_service.scheduler.pod_resource_metrics import PodResourceMetrics
 
-# The resource of an event, and how its label begins.
+# The resource of an event, and how its label begins in v1.31.1.
 _STORAGE: Final[Mapping[type[StorageObject], tuple[str, str]]] = {
     PersistentVolume: (PERSISTENT_VOLUME, "Pv"),
     PersistentVolumeClaim: (PERSISTENT_VOLUME_CLAIM, "Pvc"),
@@ -69,10 +60,6 @@ _STORAGE: Final[Mapping[type[StorageObject], tuple[str, str]]] = {
 }
 _WAIT_FOR_FIRST_CONSUMER: Final = "WaitForFirstConsumer"
 
-# What metrics call changes of pending pods that are no events to the queue.
-UNSCHEDULED_POD_ADD: Final = "UnschedulablePodAdd"
-UNSCHEDULED_POD_DELETE: Final = "UnschedulablePodDelete"
-
 
 def storage_kinds(hints: Iterable[QueueingHints]) -> frozenset[type[StorageObject]]:
     """Return the kinds of storage whose changes some plugin has registered, whether or not any plugin reads them."""
@@ -81,7 +68,7 @@ def storage_kinds(hints: Iterable[QueueingHints]) -> frozenset[type[StorageObjec
 
 
 class EventHandlers:
-    """Makes the handler of each resource. `uses_hints` is the feature gate SchedulerQueueingHints.
+    """Makes the handler of each resource, for the release that the cluster's rules are of.
 
     `order`, if given, follows the nodes, and `resources` the pods. `timing` receives how long each event took.
     """
@@ -93,7 +80,6 @@ class EventHandlers:
         profiles: Profiles,
         pending: PodLister,
         *,
-        uses_hints: bool,
         order: NodeOrder | None = None,
         resources: PodResourceMetrics | None = None,
         timing: EventTiming = UNTIMED,
@@ -102,7 +88,6 @@ class EventHandlers:
         self._queue = queue
         self._profiles = profiles
         self._pending = pending
-        self._uses_hints = uses_hints
         self._order = order
         self._resources = resources
         self._timing = timing
@@ -118,7 +103,6 @@ class EventHandlers:
                 self._pending,
                 self._resources,
                 self._timing,
-                uses_hints=self._uses_hints,
             )
         if isinstance(store, NodeStore):
             return _Nodes(store, self._cluster, self._queue, self._order, self._timing)
@@ -137,17 +121,16 @@ class _Pods:
         pending: PodLister,
         resources: PodResourceMetrics | None,
         timing: EventTiming,
-        *,
-        uses_hints: bool,
     ) -> None:
         self.timing = timing
+        self._rules = cluster.rules
+        self._events = reported_events(cluster.rules)
         self._store = store
         self._cluster = cluster
         self._queue = queue
         self._profiles = profiles
         self._pending = pending
         self._resources = resources
-        self._uses_hints = uses_hints
 
     def keys(self) -> Iterable[Key]:
         return self._store.keys()
@@ -165,9 +148,8 @@ class _Pods:
         before = self._assigned(key)
         self._store.remove(key)
         if before is None:
-            return (UNSCHEDULED_POD_DELETE,) if was_pending else ()
-        self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, before, None)
-        return (ASSIGNED_POD_DELETE.label,)
+            return (self._events.unscheduled_pod_delete,) if was_pending else ()
+        return (self._report_deleted(before),)
 
     def _apply_unassigned(self, obj: AnyPod) -> Sequence[str]:
         # After a list, a pod may have the name of another one that is gone, and was of another scheduler or on a node.
@@ -178,10 +160,9 @@ class _Pods:
         else:
             self._store.apply(obj)
             if self._forget_pending("/".join(key_of(obj))):
-                labels.append(UNSCHEDULED_POD_DELETE)
+                labels.append(self._events.unscheduled_pod_delete)
         if before is not None:
-            self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, before, None)
-            labels.append(ASSIGNED_POD_DELETE.label)
+            labels.append(self._report_deleted(before))
         return labels
 
     def _apply_pending(self, pod: Pod) -> Sequence[str]:
@@ -189,44 +170,58 @@ class _Pods:
         old = self._pending.put(pod)
         if old is None:
             self._queue.add(pod)
-            return (UNSCHEDULED_POD_ADD,)
+            return (self._events.unscheduled_pod_add,)
         if old.metadata.resource_version != pod.metadata.resource_version and not self._is_assumed(pod):
             self._queue.update(old, pod)
-        return (UNSCHEDULED_POD_UPDATE.label,)
+            if old.status.nominated_node_name != pod.status.nominated_node_name:
+                self._report_unnominated(old)
+        return (self._events.unscheduled_pod_update.label,)
 
     def _apply_assigned(self, obj: AnyPod) -> Sequence[str]:
         key = key_of(obj)
         before = self._assigned(key)
         self._store.apply(obj)
-        self._forget_pending("/".join(key))
+        self._forget_pending("/".join(key), is_bound=True)
         now = self._assigned(key)
         if now is None:
             if before is None:
                 return ()
-            # It has ended.
-            self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, before, None)
-            return (ASSIGNED_POD_DELETE.label,)
+            return (self._report_deleted(before),)  # it has ended
         if before is None:
             self._report_added(now)
-            return (ASSIGNED_POD_ADD.label,)
-        for event in pod_changes(before, now):
+            return (self._events.assigned_pod_add.label,)
+        for event in self._events.pod_changes(before, now):
             self._report_updated(before, now, event)
-        return (ASSIGNED_POD_UPDATE.label,)
+        return (self._events.assigned_pod_update.label,)
 
     def _report_added(self, pod: Pod) -> None:
         # Without hints, kube-scheduler asks only pods with affinity or topology spread.
-        if self._uses_hints:
-            self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_ADD, None, pod)
+        if self._rules.queueing_hints:
+            self._queue.move_all_to_active_or_backoff(self._events.assigned_pod_add, None, pod)
         else:
             self._queue.assigned_pod_added(pod)
 
     def _report_updated(self, old: Pod, new: Pod, event: ClusterEvent) -> None:
-        if self._uses_hints:
-            self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_UPDATE, old, new)
+        if self._rules.queueing_hints:
+            reported = event if self._rules.events_named_by_action else self._events.assigned_pod_update
+            self._queue.move_all_to_active_or_backoff(reported, old, new)
         else:
             self._queue.assigned_pod_updated(old, new, event)
 
-    def _forget_pending(self, key: str) -> bool:
+    def _report_deleted(self, pod: Pod) -> str:
+        """Report that a pod is no longer on its node, and return the event's label."""
+        self._queue.move_all_to_active_or_backoff(self._events.assigned_pod_delete, pod, None)
+        return self._events.assigned_pod_delete.label
+
+    def _report_unnominated(self, pod: Pod) -> None:
+        """Report that the node for which a pod was nominated has room for others, as if the pod had been there."""
+        if pod.status.nominated_node_name and self._rules.nominated_pods_free_room:
+            priority = pod.spec.priority
+            self._queue.move_all_to_active_or_backoff(
+                self._events.assigned_pod_delete, pod, None, lambda other: other.spec.priority <= priority
+            )
+
+    def _forget_pending(self, key: str, *, is_bound: bool = False) -> bool:
         """Take a pod out of the queue that is gone or on a node now; its place, if it waits in Permit, is free.
 
         Returns whether it was pending.
@@ -238,7 +233,9 @@ class _Pods:
         waiting = self._profiles.of(pod).waiting_pods.get(pod_uid(pod))
         if waiting is not None:
             waiting.reject("", "removed")
-            self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, pod, None)
+            self._report_deleted(pod)
+        elif not (is_bound and self._rules.unknown_pods_added):
+            self._report_unnominated(pod)
         return True
 
     def _assigned(self, key: Key) -> Pod | None:
@@ -262,6 +259,8 @@ class _Nodes:
         self._cluster = cluster
         self._queue = queue
         self._order = order
+        self._changes = reported_events(cluster.rules).node_changes
+        self._is_checked = not (cluster.rules.queueing_hints and cluster.rules.hints_replace_checks)
 
     def keys(self) -> Iterable[Key]:
         return self._store.keys()
@@ -277,16 +276,20 @@ class _Nodes:
         if self._order is not None:
             self._order.apply(new)
         try:
-            events = [NODE_ADD] if old is None else node_changes(old, new)
+            events = [NODE_ADD] if old is None else self._changes(old, new)
         except QuantityError:
             return ()  # the store has logged it
         for event in events:
-            self._queue.move_all_to_active_or_backoff(event, old, new, pre_check_for_node(self._cluster, name))
+            check = pre_check_for_node(self._cluster, name) if self._is_checked else None
+            self._queue.move_all_to_active_or_backoff(event, old, new, check)
         return [event.label for event in events]
 
     @timed
     def remove(self, key: Key) -> Sequence[str]:
-        # kube-scheduler's queue hears nothing of it: a node less helps no pod.
+        # v1.31.1 reports nothing of it: a node less helps no pod. It may make the spread of pods more even, though.
+        old = self._cluster.nodes.node(key[1])
+        if old is not None and self._cluster.rules.node_deletions_reported:
+            self._queue.move_all_to_active_or_backoff(NODE_DELETE, old, None)
         self._store.remove(key)
         if self._order is not None:
             self._order.remove(key[1])
@@ -308,6 +311,9 @@ class _Storage:
         self._queue = queue
         self._kind = kind
         self._resource, self._label = _STORAGE[kind]
+        self._is_named = cluster.rules.events_named_by_action
+        # v1.31.1 has events of classes that bind late alone.
+        self._is_every_class_one = cluster.rules.queueing_hints and cluster.rules.hints_replace_checks
 
     def keys(self) -> Iterable[Key]:
         return self._store.keys()
@@ -318,21 +324,27 @@ class _Storage:
         self._store.apply(obj)
         if old is not None:
             return self._move(ActionType.UPDATE, "Update", old, obj)
-        if not isinstance(obj, StorageClass) or obj.volume_binding_mode == _WAIT_FOR_FIRST_CONSUMER:
-            return self._move(ActionType.ADD, "Add", None, obj)
-        return ()
+        if isinstance(obj, StorageClass) and not self._has_event(obj):
+            return ()
+        return self._move(ActionType.ADD, "Add", None, obj)
 
     @timed
     def remove(self, key: Key) -> Sequence[str]:
         old = self._cluster.storage.find(self._kind, key)
         self._store.remove(key)
-        if old is None or self._kind is StorageClass:
+        if old is None or (self._kind is StorageClass and not self._is_every_class_one):
             return ()
         return self._move(ActionType.DELETE, "Delete", old, None)
+
+    def _has_event(self, storage_class: StorageClass) -> bool:
+        return self._is_every_class_one or storage_class.volume_binding_mode == _WAIT_FOR_FIRST_CONSUMER
 
     def _move(
         self, action: ActionType, verb: str, old: StorageObject | None, new: StorageObject | None
     ) -> Sequence[str]:
-        event = ClusterEvent(self._resource, action, f"{self._label}{verb}")
+        if self._is_named:
+            event = event_named(self._resource, action)
+        else:
+            event = ClusterEvent(self._resource, action, f"{self._label}{verb}")
         self._queue.move_all_to_active_or_backoff(event, old, new)
         return (event.label,)

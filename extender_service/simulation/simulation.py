@@ -102,11 +102,11 @@ class Simulation:
         self._queue = SchedulingQueue(
             by_name,
             {name: queueing_hints(profile.rejecting, enabled=uses_hints) for name, profile in by_name.items()},
+            self.cluster.rules,
             clock=self.time,
             metrics=_NoQueueMetrics(),
             is_pending=pending.__contains__,
             namespace_labels=self.cluster.workloads.namespace_labels,
-            uses_hints=uses_hints,
             backoff=backoff,
         )
         self._handle.activate_with(self._queue.activate)
@@ -125,7 +125,7 @@ class Simulation:
             wall_clock=self.time,
         )
         order = None if sampling is None else sampling.order
-        handlers = EventHandlers(self.cluster, self._queue, profiles, pending, uses_hints=uses_hints, order=order)
+        handlers = EventHandlers(self.cluster, self._queue, profiles, pending, order=order)
         self._api.handle_with(handlers.handler)
 
     async def __aenter__(self) -> Self:

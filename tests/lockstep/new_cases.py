@@ -35,8 +35,18 @@ def compare_scripts(
     scripts: int,
     batch: int,
 ) -> None:
+    """Compare as many new scripts as the command line says (`run`)."""
+    run(parser(package, description, "scripts", scripts).parse_args(), generate, compare, batch=batch)
+
+
+def run(
+    args: argparse.Namespace,
+    generate: Callable[[int], Script],
+    compare: Callable[[Iterable[Script]], Counter[str]],
+    *,
+    batch: int,
+) -> None:
     """Compare new scripts, a batch at a time, and print what was in them. A difference raises AssertionError."""
-    args = parser(package, description, "scripts", scripts).parse_args()
     first = first_seed(args, "scripts")
     seen: Counter[str] = Counter()
     for start in range(first, first + args.count, batch):

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from extender_service.cluster.state.cluster import Cluster
+from extender_service.config.rules import Rules, rules_of
 from extender_service.framework.cluster_event import ClusterEvent
 from extender_service.framework.interface import PreEnqueue
 from extender_service.framework.profile import Profile
@@ -38,12 +39,16 @@ class Holding(PreEnqueue):
 
 
 class QueueWorld:
-    """A queue, and what a scheduler would tell it. `hints` are (event, plugin, function)."""
+    """A queue, and what a scheduler would tell it. `hints` are (event, plugin, function).
+
+    The queue is v1.31.1's, with `uses_hints` or not, unless `rules` are given.
+    """
 
     def __init__(
         self,
         *hints: tuple[ClusterEvent, str, HintFunction],
         uses_hints: bool = False,
+        rules: Rules | None = None,
         hold: Callable[[Pod], Status | None] = lambda _: None,
         namespaces: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
@@ -61,11 +66,11 @@ class QueueWorld:
         self.queue = SchedulingQueue(
             {SCHEDULER: profile},
             by_profile,
+            rules_of(31, {"SchedulerQueueingHints": uses_hints}) if rules is None else rules,
             clock=self.clock,
             metrics=self,
             is_pending=lambda key: key in self.watched,
             namespace_labels=lambda name: (namespaces or {}).get(name, {}),
-            uses_hints=uses_hints,
         )
 
     def incoming(self, queue: str, event: str) -> None:

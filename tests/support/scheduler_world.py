@@ -11,7 +11,7 @@ from extender_service.cluster.nodes.node_table import NodeTable
 from extender_service.cluster.sources.api_server import NodeStore, PodStore
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.config.loading import default_config
-from extender_service.config.rules import DEFAULT_RULES, Rules
+from extender_service.config.rules import DEFAULT_RULES, Rules, rules_of
 from extender_service.framework.handle import Handle
 from extender_service.framework.interface import Plugin
 from extender_service.framework.profile import Profile
@@ -106,7 +106,7 @@ class SchedulerWorld:
     """A scheduler with the default plugins, or with `plugins` besides DefaultBinder, whose watch a test drives.
 
     `percentage` is of the nodes that are to be found feasible; all without it. `extenders` makes those that are asked.
-    `rules` are those of a release.
+    `rules` are those of a release; `uses_hints` turns hints on in v1.31.1.
     """
 
     def __init__(
@@ -119,7 +119,8 @@ class SchedulerWorld:
         metrics: AttemptMetrics = UNCOUNTED,
         rules: Rules = DEFAULT_RULES,
     ) -> None:
-        uses_hints = uses_hints or rules.queueing_hints
+        if uses_hints:
+            rules = rules_of(31, {"SchedulerQueueingHints": True})
         self.clock = Clock()
         self.cluster = Cluster(rules)
         self.api = Api()
@@ -135,14 +136,14 @@ class SchedulerWorld:
         self.queue = SchedulingQueue(
             by_name,
             {
-                name: queueing_hints(profile.rejecting, enabled=uses_hints, with_extenders=bool(made))
+                name: queueing_hints(profile.rejecting, enabled=rules.queueing_hints, with_extenders=bool(made))
                 for name, profile in by_name.items()
             },
+            rules,
             clock=self.clock,
             metrics=_Metrics(),
             is_pending=self.pending.__contains__,
             namespace_labels=self.cluster.workloads.namespace_labels,
-            uses_hints=uses_hints,
         )
         self.engine = Engine(
             self.cluster,
@@ -174,7 +175,6 @@ class SchedulerWorld:
             self.queue,
             profiles,
             self.pending,
-            uses_hints=uses_hints,
             order=order,
             resources=self.resources,
             timing=EventTiming(self.clock, lambda label, seconds: self.handled.append((label, seconds))),

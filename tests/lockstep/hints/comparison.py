@@ -14,7 +14,7 @@ from extender_service.cluster.state.cluster import Cluster
 from extender_service.config.loading import default_config, parse_config
 from extender_service.config.rules import rules_of
 from extender_service.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
-from extender_service.framework.events import node_changes, pod_changes
+from extender_service.framework.events import reported_events
 from extender_service.framework.handle import Handle
 from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.queueing_hints import RegisteredHint, queueing_hints
@@ -23,6 +23,7 @@ from extender_service.kube.parsing.decoder import Decoder
 from extender_service.kube.parsing.manifests import KINDS
 from extender_service.kube.types.core import Node, Object, Pod
 from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
+from tests.lockstep.action_bits import bits
 from tests.support.go_programs import build
 
 REFERENCE = Path(__file__).parents[1] / "reference_hints"
@@ -51,7 +52,9 @@ class Answers:
     def __init__(self, case: Json) -> None:
         self._case = case
         self._enabled: bool = case["hints"]
-        cluster = Cluster(rules_of(31, {"SchedulerQueueingHints": self._enabled}))
+        rules = rules_of(31, {"SchedulerQueueingHints": self._enabled})
+        self._reported = reported_events(rules)
+        cluster = Cluster(rules)
         for raw in case["objects"]:
             item = _decoded(raw)
             assert isinstance(item, WORKLOADS)
@@ -71,7 +74,7 @@ class Answers:
         return {
             "name": self._case["name"],
             "registered": {
-                f"{event.resource} {int(event.action)}": [hint.plugin for hint in hints]
+                f"{event.resource} {bits(event.action, 31)}": [hint.plugin for hint in hints]
                 for event, hints in self._map.items()
             },
             "events": [self._on(event, pod) for event in self._case["events"]],
@@ -81,15 +84,23 @@ class Answers:
         happened = ClusterEvent(event["resource"], ActionType(event["action"]))
         old, new = (None if event[key] is None else _decoded(event[key]) for key in ("old", "new"))
         said = {
-            f"{hint.plugin} on {registered.resource} {int(registered.action)}": self._said(
+            f"{hint.plugin} on {registered.resource} {bits(registered.action, 31)}": self._said(
                 hint, registered, (happened, pod, old, new)
             )
             for registered, hints in self._map.items()
             if registered.matches(happened)
             for hint in hints
         }
-        means = _meaning(old, new)
+        means = self._meaning(old, new)
         return {"hints": said, "means": means} if means else {"hints": said}
+
+    def _meaning(self, old: object, new: object) -> list[str]:
+        events: list[ClusterEvent] = []
+        if isinstance(old, Node) and isinstance(new, Node):
+            events = self._reported.node_changes(old, new)
+        elif isinstance(old, Pod) and isinstance(new, Pod):
+            events = self._reported.pod_changes(old, new)
+        return [f"{event.resource} {bits(event.action, 31)} {event.label}" for event in events]
 
     def _said(
         self, hint: RegisteredHint, registered: ClusterEvent, asked: tuple[ClusterEvent, Pod, object, object]
@@ -104,15 +115,6 @@ class Answers:
                 assert answer is QueueingHint.QUEUE
                 return "error"
         return answer.value
-
-
-def _meaning(old: object, new: object) -> list[str]:
-    events: list[ClusterEvent] = []
-    if isinstance(old, Node) and isinstance(new, Node):
-        events = node_changes(old, new)
-    elif isinstance(old, Pod) and isinstance(new, Pod):
-        events = pod_changes(old, new)
-    return [f"{event.resource} {int(event.action)} {event.label}" for event in events]
 
 
 def _decoded(raw: Json) -> Object:

@@ -11,6 +11,7 @@ import copy
 from random import Random
 from typing import Any
 
+from extender_service.config.release import DEFAULT_MINOR
 from extender_service.framework import cluster_event as kinds
 from extender_service.framework.cluster_event import ActionType
 
@@ -53,18 +54,23 @@ REPORTED = (
 )
 
 
-def generate(seed: int) -> Script:
-    """Return the script of a seed."""
-    return _Writer(Random(seed), f"seed {seed}").write()
+def generate(seed: int, minor: int = DEFAULT_MINOR) -> Script:
+    """Return the script of a seed, for the queue of the release 1.`minor`."""
+    writer = _Writer if minor == DEFAULT_MINOR else _LaterWriter
+    return writer(Random(seed), f"seed {seed}").write()
 
 
 class _Writer:
     """Writes one script. It follows what the watch of pods would show, and knows nothing of the queue."""
 
+    registered: tuple[tuple[str, ActionType], ...] = REGISTERED
+    assigned_pod, own_pod = kinds.POD, kinds.POD
+    most_changes = 2
+
     def __init__(self, random: Random, name: str) -> None:
         self.random = random
         self.has_ties = random.random() < 0.5
-        self.hints = random.random() < 0.5
+        self.hints = self.uses_hints()
         self.sort = "rank" if random.random() < 0.1 else "priority"
         self.pre_enqueue = PRE_ENQUEUE[:1] if self.has_ties else PRE_ENQUEUE
         self.objects: list[dict[str, Any]] = []
@@ -96,7 +102,7 @@ class _Writer:
             action()
         return {
             "name": self.name,
-            "hints": self.hints,
+            **self.switches(),
             "backoff": random.choice(((1, 10), (1, 10), (1, 1), (2, 7), (5, 3))),
             "leftover": random.choice((300, 60, 5)),
             "sort": self.sort,
@@ -106,14 +112,21 @@ class _Writer:
             "steps": self.steps,
         }
 
+    def uses_hints(self) -> bool:
+        return self.random.random() < 0.5
+
+    def switches(self) -> dict[str, Any]:
+        """What feature gates are set to."""
+        return {"hints": self.hints}
+
     def profile(self) -> dict[str, Any]:
         random = self.random
         chosen = [name for name in self.pre_enqueue if name == "SchedulingGates" or random.random() < 0.6]
         hints = []
         if self.hints:
-            hints.append(self.hint("SchedulingGates", (kinds.POD, ActionType.UPDATE), "gates"))
+            hints.append(self.hint("SchedulingGates", (self.own_pod, ActionType.UPDATE), "gates"))
         for plugin in (*REJECTING[:-1], *chosen[1:]):
-            events = random.sample(REGISTERED, random.randint(1, 4))
+            events = random.sample(self.registered, random.randint(1, 4))
             rules = RULES if self.hints else ("queue",)
             hints += [self.hint(plugin, registered, random.choice(rules)) for registered in events]
         if self.hints and random.random() < 0.4:
@@ -177,7 +190,8 @@ class _Writer:
         requests = spec["containers"][0]["resources"]["requests"]
         is_scaled_down = has_other_labels = False
         changes = ("label", "label", "gates", "scale", "nominated", "status", "annotation", "hold", "deadline", "claim")
-        for what in ("label", "scale") if twice else random.choices(changes, k=random.choice((1, 1, 2))):
+        some = ("label", "scale") if twice else random.choices(changes, k=random.choice((1, 1, 2)))
+        for what in some[: self.most_changes]:
             if what == "label":
                 key, value = random.choice(("app", "pre", "rank")), random.choice(LABEL_VALUES)
                 has_other_labels |= labels[key] != value
@@ -215,7 +229,7 @@ class _Writer:
             name = random.choice(sorted(self.assigned))
             pod = self.assigned.pop(name)
             self.step("gone", pod=pod)
-            self.move((kinds.POD, ActionType.DELETE, "AssignedPodDelete"), pod, None)
+            self.move((self.assigned_pod, ActionType.DELETE, "AssignedPodDelete"), pod, None)
         elif self.pending:
             pod = self.pending.pop(random.choice(sorted(self.pending)))
             self.step("gone", pod=pod)
@@ -233,7 +247,7 @@ class _Writer:
         new = self.assigned[name] = self.keep(pod)
         self.step("watched", pod=new)
         if self.hints:
-            self.move((kinds.POD, ActionType.ADD, "AssignedPodAdd"), None, new)
+            self.move((self.assigned_pod, ActionType.ADD, "AssignedPodAdd"), None, new)
         else:
             self.step("assigned_pod_added", pod=new)
         self.step("delete", pod=old)
@@ -284,6 +298,10 @@ class _Writer:
         pod["metadata"]["labels"]["app"] = random.choice(LABEL_VALUES)
         new = self.assigned[name] = self.keep(pod)
         self.step("watched", pod=new)
+        self.report_change(old, new)
+
+    def report_change(self, old: int, new: int) -> None:
+        random = self.random
         if self.hints and random.random() < 0.8:
             self.move((kinds.POD, ActionType.UPDATE, "AssignedPodUpdate"), old, new)
             return
@@ -368,3 +386,59 @@ class _Writer:
         item["metadata"]["resourceVersion"] = str(self.version)
         self.objects.append(item)
         return len(self.objects) - 1
+
+
+class _LaterWriter(_Writer):
+    """Writes a script for v1.37.2: hints are always on, and pods leave backoff early in most scripts.
+
+    Where they do not, kube-scheduler may have a pod in two queues after an update that is several changes: then there
+    are none.
+    """
+
+    registered = (
+        *REGISTERED,
+        (kinds.ASSIGNED_POD, ActionType.DELETE),
+        (kinds.ASSIGNED_POD, ActionType.ADD | ActionType.UPDATE_POD_LABEL),
+        (kinds.TARGET_POD, ActionType.UPDATE),
+        (kinds.TARGET_POD, ActionType.UPDATE_POD_LABEL | ActionType.UPDATE_POD_TOLERATION),
+        (kinds.TARGET_POD, ActionType.UPDATE_POD_SCALE_DOWN | ActionType.UPDATE_POD_SCALE_UP),
+        (kinds.TARGET_POD, ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM),
+    )
+    assigned_pod, own_pod = kinds.ASSIGNED_POD, kinds.TARGET_POD
+
+    def uses_hints(self) -> bool:
+        self.leaves_early = self.random.random() < 0.8
+        self.most_changes = 2 if self.leaves_early else 1
+        return True
+
+    def switches(self) -> dict[str, Any]:
+        return {"earlyPop": self.leaves_early}
+
+    def report_change(self, old: int, new: int) -> None:
+        action, label = self.random.choice(
+            (
+                (ActionType.UPDATE_POD_LABEL, "AssignedPodUpdatePodLabel"),
+                (ActionType.UPDATE_POD_SCALE_DOWN, "AssignedPodUpdatePodScaleDown"),
+                (ActionType.UPDATE, "AssignedPodUpdate"),
+            )
+        )
+        self.move((kinds.ASSIGNED_POD, action, label), old, new)
+
+    def confuse(self) -> None:
+        """News comes twice or out of order: a pod that may be in flight is deleted and listed again."""
+        if self.pending and self.sort != "rank" and self.random.random() < 0.5:
+            pod = self.pending[self.random.choice(sorted(self.pending))]
+            self.step("delete", pod=pod)
+            self.step("add", pod=pod)
+        else:
+            super().confuse()
+
+    def activate(self) -> None:
+        if self.pending:  # one at a time: kube-scheduler notes those in flight in any order
+            self.step("activate", pods=[self.random.choice(sorted(self.pending.values()))])
+
+    def step(self, op: str, **fields: Any) -> None:
+        """Leave out what only v1.31.1's queue has."""
+        for name in ("cyclesAgo", "mayBeInTwo"):
+            fields.pop(name, None)
+        super().step(op, **fields)

@@ -2,11 +2,13 @@
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
 
+from extender_service.config.release import DEFAULT_MINOR
+from extender_service.config.rules import rules_of
 from extender_service.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
 from extender_service.framework.interface import PreEnqueue, QueuedPod, QueueSort
 from extender_service.framework.profile import Profile
@@ -16,7 +18,7 @@ from extender_service.kube.types.core import Node, Pod, pod_name
 from extender_service.kube.types.pending_pods import PendingPod
 from extender_service.plugins.queue_sort import PrioritySort
 from extender_service.queue.in_flight_events import InFlightEvent
-from extender_service.queue.pod_backoff import PodBackoff
+from extender_service.queue.pod_backoff import NEVER, PodBackoff
 from extender_service.queue.queued_pod import QueuedPodInfo
 from extender_service.queue.scheduling_queue import SchedulingQueue
 from tests.lockstep.queue.generator import TICKS_A_SECOND, Script, Step
@@ -32,19 +34,20 @@ class DifferenceError(Exception):
     """The queues differ after a step; the text says how."""
 
 
-def replay(script: Script, states: list[State]) -> Counter[str]:
-    """Run a script beside the states of kube-scheduler's queue: one before the first step, and one after each.
+def replay(script: Script, states: list[State], minor: int = DEFAULT_MINOR) -> Counter[str]:
+    """Run a script beside the states of the queue of kube-scheduler 1.`minor`: one before it, and one after each step.
 
     Returns how many steps there were of each kind, and how often kube-scheduler had a pod in two queues. Raises
     DifferenceError.
     """
-    world = _World(script)
+    world = _World(script) if minor == DEFAULT_MINOR else _LaterWorld(script)
     seen: Counter[str] = Counter()
     _compare(script, -1, world.state({}), states[0])
     for number, (step, theirs) in enumerate(zip(script["steps"], states[1:], strict=True)):
         popped = theirs.get("popped")
         if popped is not None:
             world.break_tie(popped["key"])
+        world.follow_gates(theirs["unschedulable"])
         answer = world.apply(step)
         if theirs.pop("inTwo", False):
             seen["in two queues"] += 1
@@ -68,6 +71,8 @@ def _compare(script: Script, number: int, ours: State, theirs: State) -> None:
 class _World:
     """A queue, and what surrounds it in a scheduler (world in reference_queue/run.go)."""
 
+    rules_of = staticmethod(lambda script: rules_of(DEFAULT_MINOR, {"SchedulerQueueingHints": script["hints"]}))
+
     def __init__(self, script: Script) -> None:
         self.clock = Clock()
         self.clock.now = START
@@ -80,22 +85,22 @@ class _World:
         self.incoming_pods: Counter[str] = Counter()
         self.rejected_pods: Counter[str] = Counter()
         initial, maximum = script["backoff"]
-        self.backoff = PodBackoff(initial, maximum)
+        self.gated_by: dict[str, str] = {}
         sort = _SortByRank() if script["sort"] == "rank" else _Priority()
         self.queue = SchedulingQueue(
             {name: self.profile(name, config, sort) for name, config in script["profiles"].items()},
             {name: _hints(config["hints"]) for name, config in script["profiles"].items()},
+            self.rules_of(script),
             clock=self.clock,
             metrics=self,
             is_pending=lambda key: key in self.watched and not self.watched[key].spec.node_name,
             namespace_labels=lambda name: self.namespaces.get(name, {}),
-            uses_hints=script["hints"],
-            backoff=self.backoff,
+            backoff=PodBackoff(initial, maximum),
             max_in_unschedulable_seconds=script["leftover"],
         )
 
     def profile(self, name: str, config: dict[str, Any], sort: QueueSort) -> Profile:
-        gates = [(_Gate(plugin, lambda: self.quota_is_open), 0) for plugin in config["preEnqueue"]]
+        gates = [(_Gate(plugin, self), 0) for plugin in config["preEnqueue"]]
         return Profile(name, {"preEnqueue": gates, "queueSort": [(sort, 0)]})
 
     # QueueMetrics.
@@ -110,7 +115,7 @@ class _World:
 
     def break_tie(self, key: str) -> None:
         """Put a pod before its equals, where kube-scheduler's queue chose it."""
-        heap = self.queue._active
+        heap = self.queue._active if key in self.queue._active else self.queue._backing_off._rejected
         first, chosen = heap.peek(), heap._entries[key]
         assert first is not None
         if first.key == key or heap._entries[first.key][0] < chosen[0]:
@@ -120,6 +125,9 @@ class _World:
         heap.remove(key)
         heap._entries[key] = entry
         heapq.heappush(heap._heap, entry)
+
+    def follow_gates(self, unschedulable: list[State]) -> None:
+        """Note which plugin has rejected a pod where kube-scheduler asks them in any order."""
 
     def apply(self, step: Step) -> State:
         answer: State | None = getattr(self, f"step_{step['op']}")(step)
@@ -162,7 +170,7 @@ class _World:
         info.unschedulable_plugins = frozenset(step["unschedulable"])
         info.pending_plugins = frozenset(step["pending"])
         info.pod = self.watched.get(info.key, info.pod)
-        kept = self.queue.add_unschedulable_if_not_present(info, self.queue.scheduling_cycle - step["cyclesAgo"])
+        kept = self.queue.add_unschedulable_if_not_present(info, self.queue.scheduling_cycle - step.get("cyclesAgo", 0))
         return None if kept else {"failed": True}
 
     def step_move(self, step: Step) -> None:
@@ -251,7 +259,7 @@ class _World:
             "version": metadata.resource_version,
             "attempts": info.attempts,
             "timestamp": _nanoseconds(info.queued_at),
-            "backoffEnd": _nanoseconds(self.backoff.end(info)),
+            "backoffEnd": _nanoseconds(self.queue._backing_off.end(info)),
             "firstAttempt": None if info.first_attempt_at is None else _nanoseconds(info.first_attempt_at),
             "gated": info.gated,
             "unschedulable": sorted(info.unschedulable_plugins),
@@ -259,7 +267,58 @@ class _World:
         }
 
 
+class _LaterWorld(_World):
+    """The same for v1.37.2 (tests/kubernetes_1_37/reference_queue_1_37)."""
+
+    rules_of = staticmethod(lambda script: rules_of(37, {"SchedulerPopFromBackoffQ": script["earlyPop"]}))
+
+    def step_pop(self, step: Step) -> State | None:
+        # As in the reference: kube-scheduler drops pods that are in flight already, and would wait for another one.
+        queue = self.queue
+        leaving = queue._backing_off._rejected if queue._backing_off.may_leave else ()
+        is_in_flight = [info.pod.metadata.uid in queue._in_flight for info in (*queue._active, *leaving)]
+        return None if all(is_in_flight) else super().step_pop(step)
+
+    def step_failed(self, step: Step) -> State | None:
+        if self.flight:
+            info = self.flight[step["flight"] % len(self.flight)]
+            shown = self.watched.get(info.key)
+            if shown is None or shown.spec.node_name or shown.metadata.uid != info.pod.metadata.uid:
+                self.step_done(step)
+                return None
+        return super().step_failed(step)
+
+    def follow_gates(self, unschedulable: list[State]) -> None:
+        self.gated_by = {pod["key"]: pod["gatingPlugin"] for pod in unschedulable if pod["gatingPlugin"]}
+
+    def state(self, answer: State) -> State:
+        state = super().state(answer)
+        del state["moveCycle"]
+        failed = {info.key for info in self.queue._backing_off.failed}
+        backoff = state.pop("backoff")
+        return state | {
+            "backoff": [pod for pod in backoff if pod["key"] not in failed],
+            "errorBackoff": [pod for pod in backoff if pod["key"] in failed],
+            "summary": state["summary"].replace("unschedulablePods", "unschedulableEntities"),
+        }
+
+    def described(self, info: QueuedPodInfo) -> State:
+        described = super().described(info)
+        del described["gated"]
+        end = self.queue._backing_off.end(info)
+        return described | {
+            "rejections": info.rejections,
+            "errors": info.errors,
+            "backoffEnd": None if end == NEVER else _nanoseconds(end),
+            "flushed": info.was_flushed,
+            "flushedAt": None if info.flushed_at is None else _nanoseconds(info.flushed_at),
+            "gatingPlugin": info.gating_plugin,
+        }
+
+
 def _nanoseconds(seconds: float) -> int:
+    if seconds == NEVER:
+        return 0
     return round((seconds - START) * TICKS_A_SECOND) * NANOSECONDS_A_TICK
 
 
@@ -302,18 +361,24 @@ class _SortByRank(QueueSort):
 
 
 class _Gate(PreEnqueue):
-    def __init__(self, name: str, quota_is_open: Callable[[], bool]) -> None:
+    def __init__(self, name: str, world: _World) -> None:
         self.name = name  # type: ignore[misc]
-        self.quota_is_open = quota_is_open
+        self.world = world
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
+        status, chosen = self.status(pod), self.world.gated_by.get(pod_name(pod), self.name)
+        if status is None or chosen == self.name:
+            return status
+        return status if _Gate(chosen, self.world).status(pod) is None else None  # that one is to reject it
+
+    def status(self, pod: Pod) -> Status | None:
         labels = pod.metadata.labels
         if self.name == "Hold" and labels.get("hold") == "error":
             return Status(Code.ERROR, ("failed",))
         if (
             (self.name == "SchedulingGates" and pod.spec.scheduling_gates)
             or (self.name == "Hold" and labels.get("hold") == "true")
-            or (self.name == "Quota" and not self.quota_is_open() and "quota" in labels)
+            or (self.name == "Quota" and not self.world.quota_is_open and "quota" in labels)
         ):
             return unresolvable(self.name)
         return None

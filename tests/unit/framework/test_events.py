@@ -1,8 +1,10 @@
 """What an update of a node or pod means to pods that wait."""
 
+import msgspec
 import pytest
 
-from extender_service.framework.cluster_event import ClusterEvent
+from extender_service.config.rules import DEFAULT_RULES, rules_of
+from extender_service.framework.cluster_event import POD, ActionType, ClusterEvent
 from extender_service.framework.events import (
     NODE_ALLOCATABLE_CHANGE,
     NODE_ANNOTATION_CHANGE,
@@ -13,8 +15,7 @@ from extender_service.framework.events import (
     POD_LABEL_CHANGE,
     POD_OTHER_UPDATE,
     POD_REQUEST_SCALED_DOWN,
-    node_changes,
-    pod_changes,
+    reported_events,
 )
 from extender_service.kube.types.core import (
     Container,
@@ -24,10 +25,18 @@ from extender_service.kube.types.core import (
     NodeStatus,
     ObjectMeta,
     Pod,
+    PodSchedulingGate,
     PodSpec,
     ResourceRequirements,
     Taint,
+    Toleration,
 )
+
+OLDEST = reported_events(DEFAULT_RULES)
+
+
+def labels(events: list[ClusterEvent]) -> list[str]:
+    return [event.label for event in events]
 
 
 def labelled(**labels: str) -> Node:
@@ -72,13 +81,13 @@ def being(**conditions: str) -> Node:
     ],
 )
 def test_an_update_of_a_node(old: Node, new: Node, events: list[ClusterEvent]) -> None:
-    assert node_changes(old, new) == events
+    assert OLDEST.node_changes(old, new) == events
 
 
 def test_a_node_may_change_in_several_ways_at_once() -> None:
     old = Node(ObjectMeta(labels={"a": "x"}), NodeSpec(unschedulable=True), NodeStatus({"cpu": "1"}))
     new = Node(ObjectMeta(annotations={"a": "x"}))
-    assert node_changes(old, new) == [
+    assert OLDEST.node_changes(old, new) == [
         NODE_SPEC_UNSCHEDULABLE_CHANGE,
         NODE_ALLOCATABLE_CHANGE,
         NODE_LABEL_CHANGE,
@@ -105,4 +114,41 @@ def requesting(labels: dict[str, str] | None = None, **requests: str) -> Pod:
     ],
 )
 def test_an_update_of_a_pod(old: Pod, new: Pod, events: list[ClusterEvent]) -> None:
-    assert pod_changes(old, new) == events
+    assert OLDEST.pod_changes(old, new) == events
+
+
+def test_a_later_release_names_what_changed_of_which_pod() -> None:
+    waiting = requesting({"a": "x"}, cpu="2")
+    smaller = requesting({"a": "y"}, cpu="1")
+    by_release = {minor: reported_events(rules_of(minor)) for minor in (31, 32, 37)}
+    assert {minor: labels(events.own_changes(waiting, smaller)) for minor, events in by_release.items()} == {
+        31: ["PodLabelChange", "PodRequestScaledDown"],
+        32: ["UnschedulablePodUpdatePodLabel", "UnschedulablePodUpdatePodScaleDown"],
+        37: ["TargetPodUpdatePodLabel", "TargetPodUpdatePodScaleDown"],
+    }
+    running = msgspec.structs.replace(waiting, spec=msgspec.structs.replace(waiting.spec, node_name="a"))
+    assert labels(by_release[37].pod_changes(waiting, running)) == ["AssignedPodUpdate"]
+    assert labels(by_release[37].pod_changes(smaller, waiting)) == [
+        "UnscheduledPodUpdatePodLabel",
+        "UnscheduledPodUpdatePodScaleUp",
+    ]
+
+
+def test_a_later_release_reports_tolerations_gates_and_declared_features() -> None:
+    gated = Pod(spec=PodSpec(scheduling_gates=(PodSchedulingGate("wait"),)))
+    tolerating = Pod(spec=PodSpec(tolerations=(Toleration(operator="Exists"),)))
+    later = reported_events(rules_of(37))
+    assert labels(later.own_changes(gated, tolerating)) == [
+        "TargetPodUpdatePodSchedulingGatesEliminated",
+        "TargetPodUpdatePodToleration",
+    ]
+    able = Node(status=NodeStatus(declared_features=("A",)))
+    assert labels(later.node_changes(Node(), able)) == ["NodeUpdateNodeDeclaredFeature"]
+    assert OLDEST.node_changes(Node(), able) == []
+
+
+def test_an_update_of_no_known_kind_is_for_plugins_of_every_update() -> None:
+    some, every = (ClusterEvent(POD, action) for action in (ActionType.UPDATE_POD_LABEL, ActionType.UPDATE))
+    (unknown,) = reported_events(rules_of(37)).own_changes(Pod(), Pod())
+    assert every.covers(unknown)
+    assert not some.covers(unknown)

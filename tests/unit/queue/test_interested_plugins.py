@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from extender_service.config.rules import DEFAULT_RULES
 from extender_service.framework.cluster_event import NODE, POD, WILD_CARD, ActionType, ClusterEvent, QueueingHint
 from extender_service.framework.queueing_hints import HintFunction, RegisteredHint
 from extender_service.queue.interested_plugins import InterestedPlugins, Requeueing
@@ -25,7 +26,9 @@ def skips(event: ClusterEvent, pod: Any, old: Any, new: Any) -> QueueingHint:
 
 def interested(**plugins: HintFunction) -> InterestedPlugins:
     """Plugins that want new nodes and labels of nodes."""
-    return InterestedPlugins({SCHEDULER: {NODES: [RegisteredHint(name, ask) for name, ask in plugins.items()]}})
+    return InterestedPlugins(
+        {SCHEDULER: {NODES: [RegisteredHint(name, ask) for name, ask in plugins.items()]}}, DEFAULT_RULES
+    )
 
 
 def info(*plugins: str, pending: Sequence[str] = ()) -> QueuedPodInfo:
@@ -48,7 +51,7 @@ def test_an_event_that_no_plugin_registered_concerns_none() -> None:
 
 
 def test_a_wild_card_concerns_every_pod() -> None:
-    assert InterestedPlugins({SCHEDULER: {}}).of(EVERYTHING) is not None
+    assert InterestedPlugins({SCHEDULER: {}}, DEFAULT_RULES).of(EVERYTHING) is not None
 
 
 @pytest.mark.parametrize(
@@ -74,7 +77,7 @@ def test_a_wild_card_moves_a_pod_whatever_its_plugins_want() -> None:
 
 
 def test_a_pod_of_an_unknown_profile_is_tried_again() -> None:
-    plugins = InterestedPlugins({"other": {NODES: [RegisteredHint("A", skips)]}})
+    plugins = InterestedPlugins({"other": {NODES: [RegisteredHint("A", skips)]}}, DEFAULT_RULES)
     assert plugins.requeueing(info("A"), NODE_ADDED, None, None) is Requeueing.AFTER_BACKOFF
 
 

@@ -5,10 +5,13 @@ import asyncio
 import msgspec
 import pytest
 
-from extender_service.framework.cluster_event import NODE, POD, ActionType, ClusterEvent, QueueingHint
+from extender_service.config.rules import rules_of
+from extender_service.framework.cluster_event import ASSIGNED_POD, NODE, POD, ActionType, ClusterEvent, QueueingHint
 from extender_service.framework.events import POD_LABEL_CHANGE, POD_REQUEST_SCALED_DOWN, UNSCHEDULED_POD_UPDATE
-from extender_service.framework.status import Status
-from extender_service.kube.types.core import Pod, PodSchedulingGate
+from extender_service.framework.queueing_hints import HintFunction
+from extender_service.framework.status import Status, unresolvable
+from extender_service.kube.types.core import Pod, PodSchedulingGate, PodStatus
+from tests.support.event_loop import in_event_loop
 from tests.support.objects import make_container
 from tests.support.queue_worlds import QueueWorld, queue_pod
 
@@ -278,3 +281,152 @@ def test_waiting_can_be_cancelled() -> None:
         assert await world.queue.wait()
 
     asyncio.run(scenario())
+
+
+# Later releases.
+
+
+def release(minor: int, *hints: tuple[ClusterEvent, str, HintFunction]) -> QueueWorld:
+    def holds(pod: Pod) -> Status | None:
+        return unresolvable("held") if pod.metadata.labels.get("hold") == "yes" else None
+
+    return QueueWorld(*hints, rules=rules_of(minor), hold=holds)
+
+
+@pytest.mark.parametrize(("minor", "popped"), [(32, []), (33, ["a"]), (37, ["a"])])
+def test_from_1_33_a_pod_leaves_backoff_when_no_other_waits(minor: int, popped: list[str]) -> None:
+    world = release(minor, NODE_HELPS_FIT)
+    world.reject("a", "Fit")
+    world.queue.move_all_to_active_or_backoff(NODE_ADD)
+    assert world.summary == (0, 1, 0)
+    assert world.popped() == popped
+
+
+@in_event_loop
+async def test_a_pod_that_begins_to_back_off_wakes_who_waits_for_one() -> None:
+    world = release(37, NODE_HELPS_FIT)
+    world.reject("a", "Fit")
+    waiting = asyncio.create_task(world.queue.wait())
+    await asyncio.sleep(0)
+    world.queue.move_all_to_active_or_backoff(NODE_ADD)
+    assert await asyncio.wait_for(waiting, 1)
+    assert world.popped() == ["a"]
+
+
+@pytest.mark.parametrize("minor", [32, 37])
+def test_a_pod_that_failed_with_an_error_waits_for_the_end_of_its_backoff(minor: int) -> None:
+    world = release(minor)
+    world.reject("a")
+    assert world.popped() == []
+    world.clock.pass_seconds(2)
+    world.queue.flush_backoff_completed()
+    assert world.popped() == ["a"]
+
+
+@pytest.mark.parametrize(("minor", "summary"), [(31, (0, 0, 1)), (32, (0, 1, 0)), (37, (0, 1, 0))])
+def test_from_1_32_a_pod_that_is_activated_in_flight_is_tried_again(minor: int, summary: tuple[int, int, int]) -> None:
+    world = QueueWorld(NODE_HELPS_FIT, rules=rules_of(minor, {"SchedulerQueueingHints": True}))
+    pod, other = queue_pod("a"), queue_pod("b")
+    world.queue.add(pod)
+    world.queue.add(other)
+    info, others = world.pop(), world.pop()
+    world.queue.activate([pod])
+    world.fail(info, "Fit")
+    assert world.summary == summary
+    world.fail(others, "Fit")  # only the pod is meant
+    assert world.summary[2] == summary[2] + 1
+
+
+def test_from_1_32_a_pod_in_flight_is_not_popped_once_more() -> None:
+    for minor, again in ((31, ["a"]), (32, [])):
+        world = QueueWorld(rules=rules_of(minor, {"SchedulerQueueingHints": True}))
+        world.queue.add(queue_pod("a"))
+        world.pop()
+        world.queue.add(queue_pod("a"))
+        assert world.popped() == again
+
+
+@pytest.mark.parametrize(("minor", "summary"), [(33, (1, 0, 0)), (34, (0, 0, 1))])
+def test_from_1_34_a_gated_pod_is_moved_by_the_events_of_the_plugin_that_gates_it(
+    minor: int, summary: tuple[int, int, int]
+) -> None:
+    world = release(minor, NODE_HELPS_FIT, (NODE_DELETE, "Holding", queues))
+    pod = queue_pod("a", labels={"hold": "yes"})
+    world.queue.add(pod)
+    (entry,) = world.queue.entries()
+    entry.info.unschedulable_plugins |= {"Fit"}
+    world.queue.update(pod, changed(pod, labels={"hold": "yes"}))
+    entry.info.pod = changed(pod, labels={})
+    world.queue.move_all_to_active_or_backoff(NODE_ADD)
+    assert world.summary == summary
+    world.queue.move_all_to_active_or_backoff(NODE_DELETE)
+    assert world.summary == (1, 0, 0)
+
+
+@pytest.mark.parametrize(("minor", "counts"), [(35, (1, 0)), (36, (0, 1))])
+def test_from_1_36_pending_pods_follows_a_pod_that_becomes_gated(minor: int, counts: tuple[int, int]) -> None:
+    world = release(minor, (ClusterEvent(POD, ActionType.UPDATE), "Fit", queues))
+    pod = world.reject("a", "Fit")
+    world.queue.update(pod, changed(pod, labels={"hold": "yes"}))
+    pending = world.queue.pending_counts()
+    assert (pending["unschedulable"], pending["gated"]) == counts
+
+
+def test_from_1_36_a_rejection_is_counted_once_and_not_after_the_pod_is_gone() -> None:
+    counted = {}
+    for minor in (35, 36):
+        world = release(minor, (ClusterEvent(POD, ActionType.UPDATE), "Holding", queues))
+        pod = queue_pod("a", labels={"hold": "yes"})
+        world.queue.add(pod)
+        newer = changed(pod, labels={"hold": "yes", "other": "x"})
+        world.queue.update(pod, newer)
+        twice = world.rejections["Holding"]
+        world.queue.delete(newer)
+        counted[minor] = (twice, world.rejections["Holding"])
+    assert counted == {35: (2, 2), 36: (1, 0)}
+
+
+@pytest.mark.parametrize(("minor", "nominated"), [(36, []), (37, ["a"])])
+def test_from_1_37_a_gated_pod_is_nominated(minor: int, nominated: list[str]) -> None:
+    world = release(minor)
+    pod = queue_pod("a", scheduling_gates=GATE)
+    pod = msgspec.structs.replace(pod, status=PodStatus(nominated_node_name="n"))
+    world.watched.add("default/a")
+    world.queue.add(pod)
+    assert [found.metadata.name for found in world.queue.nominated_pods_for_node("n")] == nominated
+
+
+@pytest.mark.parametrize(("minor", "flushed"), [(36, 0), (37, 1)])
+def test_from_1_37_the_flush_of_leftovers_asks_about_gated_pods_once_a_period(minor: int, flushed: int) -> None:
+    asked: list[str] = []
+
+    def hold(pod: Pod) -> Status | None:
+        asked.append(pod.metadata.name)
+        return unresolvable("held")
+
+    world = QueueWorld(rules=rules_of(minor), hold=hold)
+    world.queue.add(queue_pod("a"))
+    asked.clear()
+    world.clock.pass_seconds(301)
+    for _ in range(2):
+        world.queue.flush_unschedulable_leftover()
+    assert len(asked) == flushed
+    (entry,) = world.queue.entries()
+    assert entry.until == (None if minor == 36 else entry.info.queued_at + 601)
+
+
+@pytest.mark.parametrize(("minor", "label"), [(36, "UnschedulablePodUpdate"), (37, "UnscheduledPodAdd")])
+def test_from_1_37_an_update_of_an_unknown_pod_adds_it(minor: int, label: str) -> None:
+    world = release(minor)
+    pod = queue_pod("a")
+    world.queue.update(pod, changed(pod))
+    assert world.counts == {("active", label): 1}
+
+
+def test_from_1_37_a_plugin_may_want_the_events_of_running_pods_alone() -> None:
+    world = release(37, (ClusterEvent(ASSIGNED_POD, ActionType.UPDATE), "Fit", queues))
+    pod = world.reject("a", "Fit")
+    world.queue.update(pod, changed(pod))
+    assert world.summary == (0, 0, 1)
+    world.queue.move_all_to_active_or_backoff(ClusterEvent(ASSIGNED_POD, ActionType.UPDATE_POD_LABEL, "it"))
+    assert world.summary == (0, 1, 0)

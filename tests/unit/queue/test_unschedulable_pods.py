@@ -3,6 +3,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from extender_service.config.rules import DEFAULT_RULES
 from extender_service.kube.types.core import Affinity, LabelSelector, PodAffinity, PodAffinityTerm
 from extender_service.queue.queued_pod import QueuedPodInfo
 from extender_service.queue.unschedulable_pods import UnschedulablePods
@@ -11,7 +12,8 @@ from tests.support.queue_worlds import SCHEDULER, queue_pod
 
 def info(name: str, *plugins: str, gated: bool = False, **spec: Any) -> QueuedPodInfo:
     pod = queue_pod(name, **spec)
-    return QueuedPodInfo(pod, 0.0, f"default/{name}", unschedulable_plugins=frozenset(plugins), gated=gated)
+    gate = plugins[0] if gated else ""
+    return QueuedPodInfo(pod, 0.0, f"default/{name}", unschedulable_plugins=frozenset(plugins), gating_plugin=gate)
 
 
 def names(infos: list[QueuedPodInfo]) -> list[str]:
@@ -25,7 +27,7 @@ def near_app(app: str) -> dict[str, Any]:
 
 @pytest.fixture
 def pods() -> UnschedulablePods:
-    return UnschedulablePods({SCHEDULER})
+    return UnschedulablePods({SCHEDULER}, DEFAULT_RULES)
 
 
 def test_an_event_meets_the_pods_that_its_plugins_rejected(pods: UnschedulablePods) -> None:
@@ -39,7 +41,7 @@ def test_an_event_meets_the_pods_that_its_plugins_rejected(pods: UnschedulablePo
 
 def test_every_event_meets_pods_that_no_plugin_rejected_or_of_an_unknown_profile(pods: UnschedulablePods) -> None:
     pods.add_or_update(info("a"))
-    of_other_profiles = UnschedulablePods({"other"})
+    of_other_profiles = UnschedulablePods({"other"}, DEFAULT_RULES)
     of_other_profiles.add_or_update(info("b", "Fit"))
     assert names(pods.rejected_by([])) == ["a"]
     assert names(of_other_profiles.rejected_by([])) == ["b"]

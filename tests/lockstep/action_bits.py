@@ -1,0 +1,57 @@
+"""Actions of events as the bits that they are in kube-scheduler (ActionType): each release numbers them otherwise."""
+
+from typing import Any, Final
+
+from extender_service.framework.cluster_event import ActionType
+
+_IN_ORDER: Final = {
+    31: (
+        ActionType.ADD,
+        ActionType.DELETE,
+        ActionType.UPDATE_NODE_ALLOCATABLE,
+        ActionType.UPDATE_NODE_LABEL,
+        ActionType.UPDATE_NODE_TAINT,
+        ActionType.UPDATE_NODE_CONDITION,
+        ActionType.UPDATE_NODE_ANNOTATION,
+        ActionType.UPDATE_POD_LABEL,
+        ActionType.UPDATE_POD_SCALE_DOWN,
+        ActionType.UPDATE_POD_OTHER,
+    ),
+    37: (
+        ActionType.ADD,
+        ActionType.DELETE,
+        ActionType.UPDATE_NODE_ALLOCATABLE,
+        ActionType.UPDATE_NODE_LABEL,
+        ActionType.UPDATE_NODE_TAINT,
+        ActionType.UPDATE_NODE_CONDITION,
+        ActionType.UPDATE_NODE_ANNOTATION,
+        ActionType.UPDATE_NODE_DECLARED_FEATURE,
+        ActionType(0),  # UpdateNodePreemptionPolicy, of an alpha feature
+        ActionType.UPDATE_POD_LABEL,
+        ActionType.UPDATE_POD_SCALE_DOWN,
+        ActionType.UPDATE_POD_SCALE_UP,
+        ActionType.UPDATE_POD_TOLERATION,
+        ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED,
+        ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM,
+    ),
+}
+
+
+def bits(action: ActionType, minor: int) -> int:
+    """Return an action as the release 1.`minor` of kube-scheduler numbers it."""
+    has_every_update = ActionType.UPDATE in action
+    return sum(
+        1 << bit for bit, known in enumerate(_IN_ORDER[minor]) if known & action or (has_every_update and not known)
+    )
+
+
+def with_bits(value: Any, minor: int) -> Any:
+    """Return JSON in which each `action` has the bits of a release."""
+    if isinstance(value, dict):
+        return {
+            key: bits(ActionType(item), minor) if key == "action" else with_bits(item, minor)
+            for key, item in value.items()
+        }
+    if isinstance(value, list):
+        return [with_bits(item, minor) for item in value]
+    return value
