@@ -155,11 +155,11 @@ def _is_disk(use: ClaimUse | InTreeUse) -> bool:
 def _shown_disk(use: DiskUse) -> Volume:
     match use.kind:
         case "gce":
-            return Volume(gce_persistent_disk=GCEPersistentDisk(*use.disk, read_only=use.read_only))
+            return Volume(gce_persistent_disk=GCEPersistentDisk(use.disk[0], use.read_only))
         case "ebs":
-            return Volume(aws_elastic_block_store=AWSElasticBlockStore(*use.disk))
+            return Volume(aws_elastic_block_store=AWSElasticBlockStore(use.disk[0]))
         case "iscsi":
-            return Volume(iscsi=ISCSI(*use.disk, read_only=use.read_only))
+            return Volume(iscsi=ISCSI(use.disk[0], use.read_only))
         case _:
             pool, image, monitor = use.disk
             return Volume(rbd=RBD((monitor,), pool, image, use.read_only))
