@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable
 from extender_service.extender.refused_pods import REMEMBERED_SECONDS, Refusal, RefusedPods
 from extender_service.extender.trust import Trust
 from extender_service.extender.watch_lag import WatchLag
-from extender_service.framework.guard import CycleError
+from extender_service.framework.guard import CycleError, OutOfTimeError
 from extender_service.kube.api_errors import ApiError, KubeError
 from extender_service.kube.connection.rate_limit import TokenBucket
 from extender_service.kube.parsing.decoder import DecodeError
@@ -34,6 +34,8 @@ _TICK_SECONDS = 0.1
 _DECIDING_SECONDS = 0.005
 # The deadline of one such decision.
 _MOST_DECISION_SECONDS = 0.1
+# Decisions about one refused pod that may take longer than that: then plugins are slow, not the machine.
+_MOST_LATE_DECISIONS = 10
 # A pod waits so long after a refusal in any case (podInitialBackoffSeconds). If it is moved before that, it may wait a
 # second more, as kube-scheduler looks at waiting pods once a second.
 _BACKOFF_SECONDS = 1.05
@@ -129,6 +131,12 @@ class AskingAgain:
             if refusal.is_withheld and not is_behind:
                 return True
             return version != refusal.version and self._fits(pod, refusal)
+        except OutOfTimeError:
+            # Where only the machine was slow for a moment, no other change may come.
+            if refusal.late_decisions < _MOST_LATE_DECISIONS:
+                refusal.late_decisions += 1
+                refusal.version = version
+            return False
         except (CycleError, QuantityError, DecodeError):
             return False  # a caller that asks gets the error
         except Exception:

@@ -33,6 +33,7 @@ class Refusal(msgspec.Struct, gc=False):
     - `version`: that of the cluster when it was decided about the pod last
     - `fits_at`: when the pod was first found to fit since
     - `is_withheld`: the pod was kept from preempting others, as our watch was behind
+    - `late_decisions`: how many decisions about it have taken too long since
     """
 
     uid: str
@@ -43,6 +44,7 @@ class Refusal(msgspec.Struct, gc=False):
     at: float
     fits_at: float | None = None
     is_withheld: bool = False
+    late_decisions: int = 0
 
     def read_pod(self) -> Pod:
         """Return the pod."""

@@ -8,9 +8,11 @@ from msgspec import structs
 from extender_service.extender import asking_again
 from extender_service.extender.asking_again import AskingAgain
 from extender_service.extender.modes import Mode
-from extender_service.framework.guard import CycleError
+from extender_service.framework.guard import CycleError, OutOfTimeError
 from extender_service.kube.api_errors import ApiError, ApiStatus, KubeError
 from extender_service.kube.types.core import Pod
+from extender_service.scheduling.decision import Decision
+from extender_service.scheduling.question import Question
 from tests.support.extender_world import ExtenderWorld
 from tests.support.objects import make_node, make_pod, preempted
 
@@ -295,6 +297,30 @@ def test_a_plugin_that_fails_ends_nothing(monkeypatch: pytest.MonkeyPatch, caplo
 
     run(story)
     assert "deciding about a refused pod failed" in caplog.messages
+
+
+@pytest.mark.parametrize(("late", "asked"), [(3, ["web"]), (1000, [])])
+def test_a_moment_in_which_the_machine_is_slow_costs_no_pod_its_place(
+    late: int, asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = [late]
+
+    async def story(world: World) -> None:
+        await world.refuse()
+        world.free()
+        judge = world.extender.engine.judge
+
+        def slow(question: Question) -> Decision:
+            if left[0]:
+                left[0] -= 1
+                raise OutOfTimeError("it took too long")
+            return judge(question)
+
+        monkeypatch.setattr(world.extender.engine, "judge", slow)
+        assert await world.look() == asked
+
+    run(story)
+    assert left == [max(0, late - 11)]
 
 
 def test_it_runs_until_it_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
