@@ -26,26 +26,45 @@ class Change(enum.Flag):
     ANY = NODE | NODE_REMOVED | POD | STORAGE
 
 
+class _Waiter:
+    """A decision that waits for `wanted` changes, until `resumed`. Whether one `came` counts until it has resumed."""
+
+    def __init__(self, wanted: Change, resumed: asyncio.Future[None]) -> None:
+        self.wanted = wanted
+        self.resumed = resumed
+        self.came = False
+
+    def resume(self) -> None:
+        if not self.resumed.done():
+            self.resumed.set_result(None)
+
+
 class Changes:
     """Notifies waiting decisions of changes; costs nothing while none waits."""
 
     def __init__(self) -> None:
-        self._waiting: list[tuple[Change, asyncio.Future[None]]] = []
+        self._waiting: list[_Waiter] = []
 
     def notify(self, change: Change) -> None:
         """Wake the decisions that wait for this kind of change."""
-        for wanted, future in self._waiting:
-            if wanted & change and not future.done():
-                future.set_result(None)
+        for waiter in self._waiting:
+            if waiter.wanted & change:
+                waiter.came = True
+                waiter.resume()
 
     async def wait(self, wanted: Change, timeout_seconds: float) -> bool:
-        """Wait for one of these changes; returns whether one came in time."""
-        waiter = (wanted, asyncio.get_running_loop().create_future())
+        """Wait for one of these changes; returns whether one came in time.
+
+        After a return of False no such change has come: asyncio.wait_for would let the loop go on before it returns,
+        and the decision would never hear of a change in between.
+        """
+        loop = asyncio.get_running_loop()
+        waiter = _Waiter(wanted, loop.create_future())
+        timer = loop.call_later(timeout_seconds, waiter.resume)
         self._waiting.append(waiter)
         try:
-            await asyncio.wait_for(waiter[1], timeout_seconds)
-        except TimeoutError:
-            return False
+            await waiter.resumed
         finally:
+            timer.cancel()
             self._waiting.remove(waiter)
-        return True
+        return waiter.came

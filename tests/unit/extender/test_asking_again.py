@@ -1,5 +1,6 @@
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
@@ -8,6 +9,7 @@ from msgspec import structs
 from extender_service.extender import asking_again
 from extender_service.extender.asking_again import AskingAgain
 from extender_service.extender.modes import Mode
+from extender_service.extender.second_look import SAVED_SECONDS
 from extender_service.framework.guard import CycleError, OutOfTimeError
 from extender_service.kube.api_errors import ApiError, ApiStatus, KubeError
 from extender_service.kube.types.core import Pod
@@ -93,6 +95,29 @@ def test_a_node_that_was_asked_about_before_it_was_known_counts() -> None:
         await world.refuse(names=["a", "b"])
         world.cluster.apply_node(make_node("b"))
         assert await world.look() == ["web"]
+
+    run(story)
+
+
+@pytest.mark.parametrize("turns", range(8))
+def test_a_node_that_comes_just_as_the_wait_for_it_ends_is_not_missed(turns: int) -> None:
+    async def story(world: World) -> None:
+        loop = asyncio.get_running_loop()
+
+        def add_in(turns: int) -> None:
+            if turns:
+                loop.call_soon(add_in, turns - 1)
+            else:
+                world.cluster.apply_node(make_node("b"))
+
+        asking = asyncio.create_task(world.extender.filter(WEB, ["a", "b"]))
+        while not world.cluster.changes._waiting:
+            await asyncio.sleep(0)
+        loop.call_later(SAVED_SECONDS, add_in, turns)
+        # Both are due in the same turn of the loop.
+        time.sleep(SAVED_SECONDS + 0.05)  # noqa: ASYNC251
+        answer = await asking
+        assert answer["NodeNames"] == ["b"] or await world.look() == ["web"]
 
     run(story)
 
