@@ -56,6 +56,7 @@ from extender_service.cluster.view.hypothetical import RowChanges
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.config.model import Many, Model
 from extender_service.framework.cluster_event import (
+    ASSIGNED_POD,
     CSI_DRIVER,
     CSI_NODE,
     CSI_STORAGE_CAPACITY,
@@ -64,6 +65,8 @@ from extender_service.framework.cluster_event import (
     PERSISTENT_VOLUME_CLAIM,
     POD,
     STORAGE_CLASS,
+    TARGET_POD,
+    UNSCHEDULED_POD,
     VOLUME_ATTACHMENT,
     WILD_CARD,
     ActionType,
@@ -147,6 +150,7 @@ from extender_service.plugins.shared.normalization import scale_to_max
 
 __all__ = [
     "ABSENT",
+    "ASSIGNED_POD",
     "CSI_DRIVER",
     "CSI_NODE",
     "CSI_STORAGE_CAPACITY",
@@ -159,6 +163,8 @@ __all__ = [
     "POD",
     "SKIP",
     "STORAGE_CLASS",
+    "TARGET_POD",
+    "UNSCHEDULED_POD",
     "VOLUME_ATTACHMENT",
     "WILD_CARD",
     "ActionType",

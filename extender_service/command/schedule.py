@@ -315,9 +315,7 @@ def _scheduler(
     pending = PodLister()
     uses_hints = setup.rules.queueing_hints
     hints = {
-        name: queueing_hints(
-            profile.rejecting, enabled=uses_hints, with_extenders=bool(extenders), timing=metrics.hint_timing
-        )
+        name: queueing_hints(profile.rejecting, setup.rules, with_extenders=bool(extenders), timing=metrics.hint_timing)
         for name, profile in by_name.items()
     }
     queue = SchedulingQueue(

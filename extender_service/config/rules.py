@@ -45,7 +45,13 @@ class Rules:
     # An update of a pod that waits is another event to this pod than to others (TargetPod, UnscheduledPod).
     own_changes_named: bool = _since(37)
     # With hints, an event of a node comes to every plugin, with no check of the pod against the node before.
-    hints_replace_checks: bool = _since(32)
+    hints_replace_checks: bool = _behind("SchedulerQueueingHints", since=32)
+    # Hints compare what was with what is, and are about updates of the rejected pod itself, too.
+    hints_compare: bool = _behind("SchedulerQueueingHints", since=32)
+    # Plugins that want new nodes, and no updates of taints, get none: nodes with taints are not hidden from them.
+    tainted_nodes_shown: bool = _since(37)
+    # The end of an attachment wakes pods with a volume of the driver, or with a claim.
+    attachments_by_driver: bool = _since(33)
     # That a node is gone is an event.
     node_deletions_reported: bool = _since(32)
     # A nominated pod that goes, or is nominated elsewhere, frees room for pods of its priority or less.

@@ -9,6 +9,7 @@ from extender_service.cluster.state.changes import Change
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.extender.watch_lag import WatchLag
 from extender_service.framework.cluster_event import (
+    ASSIGNED_POD,
     CSI_DRIVER,
     CSI_NODE,
     CSI_STORAGE_CAPACITY,
@@ -17,6 +18,7 @@ from extender_service.framework.cluster_event import (
     PERSISTENT_VOLUME_CLAIM,
     POD,
     STORAGE_CLASS,
+    UNSCHEDULED_POD,
     VOLUME_ATTACHMENT,
     WILD_CARD,
     ActionType,
@@ -113,6 +115,7 @@ _REPORTED = {
     CSI_STORAGE_CAPACITY: (Change.CSI_STORAGE_CAPACITY,) * 3,
     VOLUME_ATTACHMENT: (Change.VOLUME_ATTACHMENT,) * 3,
 }
+_REPORTED |= dict.fromkeys((ASSIGNED_POD, UNSCHEDULED_POD), _REPORTED[POD])
 _NOTHING = (Change(0),) * 3
 _ACTIONS = (ActionType.ADD, ActionType.UPDATE, ActionType.DELETE)
 

@@ -9,9 +9,13 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from extender_service.config.rules import Rules
 from extender_service.framework.cluster_event import (
+    ASSIGNED_POD,
     EVERY_CHANGE,
     NODE,
+    TARGET_POD,
+    UNSCHEDULED_POD,
     VOLUME_ATTACHMENT,
     WILD_CARD,
     ActionType,
@@ -31,7 +35,14 @@ EXTENDER: Final = "Extender"
 
 HintFunction = Callable[[ClusterEvent, Pod, Any, Any], QueueingHint]
 
-_KNOWN = (*(event.resource for event in EVERY_CHANGE), VOLUME_ATTACHMENT, WILD_CARD)
+_KNOWN = (
+    *(event.resource for event in EVERY_CHANGE),
+    ASSIGNED_POD,
+    UNSCHEDULED_POD,
+    TARGET_POD,
+    VOLUME_ATTACHMENT,
+    WILD_CARD,
+)
 # What schema.ParseResourceArg takes apart, such as widgets.v1.example.com; the group of core kinds is empty.
 _PLURAL_VERSION_GROUP = re.compile(r"[a-z0-9-]+\.v[0-9]+((alpha|beta)[0-9]+)?\.[a-z0-9.-]*")
 _NODE_TAINTED = ClusterEvent(NODE, ActionType.UPDATE_NODE_TAINT)
@@ -63,23 +74,23 @@ class RetryOnError(ValueError):
 
 
 def queueing_hints(
-    plugins: Iterable[Plugin], *, enabled: bool, with_extenders: bool = False, timing: HintTiming | None = None
+    plugins: Iterable[Plugin], rules: Rules, *, with_extenders: bool = False, timing: HintTiming | None = None
 ) -> QueueingHints:
     """Return the plugins to ask by the event that they registered, in the order of the plugins.
 
-    `enabled` is the feature gate SchedulerQueueingHints; without it, all functions answer QUEUE. `with_extenders`, each
-    change is worth another attempt for a pod for which an extender rejected nodes. `timing`, if given, receives the
-    durations of functions; those of a gate that is off take no time. Raises RetryOnError.
+    Without the rule queueing_hints, all functions answer QUEUE. `with_extenders`, each change is worth another attempt
+    for a pod for which an extender rejected nodes. `timing`, if given, receives the durations of functions; without
+    hints, they take no time. Raises RetryOnError.
     """
     hints: dict[ClusterEvent, list[RegisteredHint]] = {}
     if with_extenders:
         hints = {event: [RegisteredHint(EXTENDER, _queue)] for event in EVERY_CHANGE}
     for plugin in plugins:
         check_retry_on(plugin)
-        ask = _Asking(plugin, timing) if enabled else _queue
+        ask = _Asking(plugin, timing) if rules.queueing_hints else _queue
         for event in plugin.retry_on:
             hints.setdefault(event, []).append(RegisteredHint(plugin.name, ask))
-        if _misses_nodes(plugin.retry_on):
+        if _misses_nodes(plugin.retry_on) and not rules.tainted_nodes_shown:
             hints.setdefault(_NODE_TAINTED, []).append(RegisteredHint(plugin.name, _queue))
     return hints
 

@@ -33,7 +33,7 @@ from extender_service.kube.parsing.selectors import (
 from extender_service.kube.parsing.selectors import ParsedNodeSelector as ParsedSelector
 from extender_service.kube.types import core
 from extender_service.kube.types.core import Node, NodeSelector, Pod, PreferredSchedulingTerm
-from extender_service.plugins.shared.event_objects import only_new
+from extender_service.plugins.shared.event_objects import old_and_new, only_new
 from extender_service.plugins.shared.node_matching import matches_affinity, matches_node_selector, preference
 from extender_service.plugins.shared.normalization import scale_to_max
 
@@ -84,6 +84,9 @@ class NodeAffinity(PreFilter, Filter, PreScore, Score):
 
     def __init__(self, args: NodeAffinityArgs, handle: Handle) -> None:
         super().__init__(args, handle)
+        self._compares = handle.rules.hints_compare
+        if self._compares:
+            self.retry_on = (ClusterEvent(NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL),)
         added = args.added_affinity
         self._enforced = parse_node_selector(added.required) if added is not None and added.required else None
         self._added = parse_preferred_terms(added.preferred) if added is not None and added.preferred else None
@@ -119,13 +122,16 @@ class NodeAffinity(PreFilter, Filter, PreScore, Score):
         return nodes.remembered_at(scores, _points, preferred)
 
     def queueing_hint(self, event: ClusterEvent, pod: Pod, old: object, new: object) -> QueueingHint:
-        """Queue for a node that matches."""
+        """Queue for a node that matches; in later releases, if it did not before."""
         node = only_new(Node, old, new).metadata
         if self._enforced is not None and not self._enforced.matches(node.labels, node.name):
             return QueueingHint.SKIP
         required = required_node_affinity(pod.spec)
         if required.matches(node.labels, node.name):
-            return QueueingHint.QUEUE
+            before = old_and_new(Node, old, new)[0]
+            if before is None or not self._compares:
+                return QueueingHint.QUEUE
+            return QueueingHint.queue_if(not required.matches(before.metadata.labels, before.metadata.name))
         if required.affinity is not None and required.affinity.errors and required.node_selector.matches(node.labels):
             raise PluginError(described(required.affinity.errors, self.handle.rules.wording))
         return QueueingHint.SKIP

@@ -4,7 +4,7 @@ A kubelet declares features of its own release that older ones do not have (stat
 pod needs follows from its spec (k8s.io/component-helpers/nodedeclaredfeatures).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,7 +18,8 @@ from extender_service.framework.handle import Handle
 from extender_service.framework.interface import Filter, PreFilter
 from extender_service.framework.status import SKIP, Rejections, Status, unresolvable
 from extender_service.kube.types.core import Node, Pod, PodSpec, VolumeMount
-from extender_service.plugins.shared.event_objects import only_new
+from extender_service.plugins.shared.changed_pods import is_of_pod, own_pod
+from extender_service.plugins.shared.event_objects import only_new, only_old
 
 LACKS_FEATURES = unresolvable("node(s) didn't match Pod's required features")
 
@@ -34,10 +35,15 @@ class NodeDeclaredFeatures(PreFilter, Filter):
 
     name: ClassVar[str] = "NodeDeclaredFeatures"
     treats_alike: ClassVar[bool] = True
-    retry_on = (ClusterEvent(NODE, ActionType.ADD | ActionType.UPDATE),)
+    retry_on: Sequence[ClusterEvent] = (ClusterEvent(NODE, ActionType.ADD | ActionType.UPDATE),)
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
+        if handle.rules.hints_compare:
+            self.retry_on = (
+                ClusterEvent(NODE, ActionType.ADD | ActionType.UPDATE_NODE_DECLARED_FEATURE),
+                ClusterEvent(own_pod(handle.rules), ActionType.UPDATE),
+            )
         self._is_on = handle.rules.declared_features
         self._rules = handle.rules
 
@@ -63,7 +69,11 @@ class NodeDeclaredFeatures(PreFilter, Filter):
         return Rejections.where(lacking, LACKS_FEATURES) if lacking.any() else None
 
     def queueing_hint(self, event: ClusterEvent, pod: Pod, old: object, new: object) -> QueueingHint:
-        """Queue for a node that is new, or whose declared features have changed."""
+        """Queue for a node that is new, or whose declared features have changed, and for a pod that needs others."""
+        if is_of_pod(event):
+            before_spec, after_spec = only_old(Pod, old, new).spec, only_new(Pod, old, new).spec
+            before_needed, needed = (needed_features(spec, self.handle.rules) for spec in (before_spec, after_spec))
+            return QueueingHint.queue_if(before_needed != needed)
         node = only_new(Node, old, new)
         before = old.status.declared_features if isinstance(old, Node) else None
         return QueueingHint.queue_if(before != node.status.declared_features)

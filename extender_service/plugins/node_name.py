@@ -1,12 +1,13 @@
 """NodeName: a pod that names its node goes nowhere else."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import ClassVar
 
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.config.rules import Rules
 from extender_service.framework.cluster_event import NODE, ActionType, ClusterEvent
 from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.handle import Handle
 from extender_service.framework.interface import Filter, PreFilter
 from extender_service.framework.status import Rejections, unresolvable
 from extender_service.kube.types.core import Pod
@@ -19,7 +20,12 @@ class NodeName(PreFilter, Filter):
 
     name: ClassVar[str] = "NodeName"
     treats_alike: ClassVar[bool] = True
-    retry_on = (ClusterEvent(NODE, ActionType.ADD | ActionType.UPDATE),)
+    retry_on: Sequence[ClusterEvent] = (ClusterEvent(NODE, ActionType.ADD | ActionType.UPDATE),)
+
+    def __init__(self, args: None, handle: Handle) -> None:
+        super().__init__(args, handle)
+        if handle.rules.hints_compare:
+            self.retry_on = (ClusterEvent(NODE, ActionType.ADD),)
 
     @classmethod
     def points_in(cls, rules: Rules) -> set[str]:

@@ -1,6 +1,6 @@
 """NodePorts: two pods on one node cannot have the same host port."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -13,6 +13,7 @@ from extender_service.framework.handle import Handle
 from extender_service.framework.interface import Filter, PreFilter
 from extender_service.framework.status import SKIP, Rejections, Status, unschedulable
 from extender_service.kube.types.core import Pod
+from extender_service.plugins.shared.changed_pods import pods_on_nodes, took_room
 from extender_service.plugins.shared.event_objects import only_old
 
 PORTS_TAKEN = unschedulable("node(s) didn't have free ports for the requested pod ports")
@@ -25,13 +26,18 @@ class NodePorts(PreFilter, Filter):
 
     name: ClassVar[str] = "NodePorts"
     treats_alike: ClassVar[bool] = True
-    retry_on = (
+    retry_on: Sequence[ClusterEvent] = (
         ClusterEvent(POD, ActionType.DELETE),
         ClusterEvent(NODE, ActionType.ADD | ActionType.UPDATE),
     )
 
     def __init__(self, args: None, handle: Handle) -> None:
         super().__init__(args, handle)
+        if handle.rules.hints_compare:
+            self.retry_on = (
+                ClusterEvent(pods_on_nodes(handle.rules), ActionType.DELETE),
+                ClusterEvent(NODE, ActionType.ADD),
+            )
         self._host_ports = host_ports_with_sidecars if handle.rules.sidecar_ports else host_ports
 
     def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:
@@ -61,7 +67,7 @@ class NodePorts(PreFilter, Filter):
             return QueueingHint.QUEUE
         deleted = only_old(Pod, old, None)
         wanted, freed = self._host_ports(pod.spec), self._host_ports(deleted.spec)
-        return QueueingHint.queue_if(bool(deleted.spec.node_name) and conflict(wanted, freed))
+        return QueueingHint.queue_if(took_room(deleted, self.handle.rules) and conflict(wanted, freed))
 
 
 def conflict(wanted: Collection[HostPort], used: Collection[HostPort]) -> bool:

@@ -1,14 +1,17 @@
 """NodeUnschedulable: nodes that are cordoned take no new pods."""
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.cluster_event import NODE, ActionType, ClusterEvent, QueueingHint
 from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.handle import Handle
 from extender_service.framework.interface import Filter
 from extender_service.framework.status import Rejections, unresolvable
 from extender_service.kube.types.core import Node, Pod, Taint
-from extender_service.plugins.shared.event_objects import only_new
+from extender_service.plugins.shared.changed_pods import is_of_pod, is_own, own_pod
+from extender_service.plugins.shared.event_objects import old_and_new, only_new
 from extender_service.plugins.shared.tolerations import NO_SCHEDULE, is_tolerated, tolerates
 
 UNSCHEDULABLE = unresolvable("node(s) were unschedulable")
@@ -21,7 +24,16 @@ class NodeUnschedulable(Filter):
 
     name: ClassVar[str] = "NodeUnschedulable"
     treats_alike: ClassVar[bool] = True
-    retry_on = (ClusterEvent(NODE, ActionType.ADD | ActionType.UPDATE),)
+    retry_on: Sequence[ClusterEvent] = (ClusterEvent(NODE, ActionType.ADD | ActionType.UPDATE),)
+
+    def __init__(self, args: None, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._compares = handle.rules.hints_compare
+        if self._compares:
+            self.retry_on = (
+                ClusterEvent(NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT),
+                ClusterEvent(own_pod(handle.rules), ActionType.UPDATE_POD_TOLERATION),
+            )
 
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
         """Reject cordoned nodes."""
@@ -29,8 +41,16 @@ class NodeUnschedulable(Filter):
         return None if rejections is None or is_tolerated(_CORDON, pod.spec.tolerations, tolerates) else rejections
 
     def queueing_hint(self, event: ClusterEvent, pod: Pod, old: object, new: object) -> QueueingHint:
-        """Queue for a node that is not cordoned."""
-        return QueueingHint.queue_if(not only_new(Node, old, new).spec.unschedulable)
+        """Queue for a node that is not cordoned.
+
+        In later releases, it must have been cordoned before, and the pod may come to tolerate that.
+        """
+        if is_of_pod(event):
+            tolerations = only_new(Pod, old, new).spec.tolerations
+            return QueueingHint.queue_if(is_own(event, pod, new) and is_tolerated(_CORDON, tolerations, tolerates))
+        before, after = old_and_new(Node, old, new)[0], only_new(Node, old, new)
+        was_cordoned = before is None or before.spec.unschedulable or not self._compares
+        return QueueingHint.queue_if(was_cordoned and not after.spec.unschedulable)
 
 
 def _rejections(nodes: NodeView) -> Rejections | None:

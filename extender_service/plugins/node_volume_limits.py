@@ -24,8 +24,16 @@ from extender_service.framework.cluster_event import (
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
 from extender_service.framework.interface import Filter, PreFilter
+from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.status import SKIP, Code, Rejections, Status, unresolvable, unschedulable
-from extender_service.kube.parsing.csi_migration import PLUGINS, in_tree_plugin
+from extender_service.kube.parsing.csi_migration import (
+    DRIVERS,
+    FOLLOWED,
+    PLUGINS,
+    TranslationError,
+    in_tree_plugin,
+    translate,
+)
 from extender_service.kube.types.core import Object, Pod, Volume
 from extender_service.kube.types.storage import (
     CSIDriver,
@@ -35,7 +43,9 @@ from extender_service.kube.types.storage import (
     StorageClass,
     VolumeAttachment,
 )
+from extender_service.plugins.shared.changed_pods import is_of_pod, pods_on_nodes, took_room
 from extender_service.plugins.shared.event_objects import only_new, only_old
+from extender_service.plugins.shared.pod_claims import is_claim_of
 
 TOO_MANY = unschedulable("node(s) exceed max volume count")
 
@@ -77,6 +87,10 @@ class NodeVolumeLimits(PreFilter, Filter):
     def __init__(self, args: None, handle: Handle) -> None:
         super().__init__(args, handle)
         # Those of the class are v1.31.1's.
+        self._compares = handle.rules.hints_compare
+        if self._compares:
+            deleted = ClusterEvent(pods_on_nodes(handle.rules), ActionType.DELETE)
+            self.retry_on = tuple(deleted if event.resource == POD else event for event in self.retry_on)
         if handle.rules.attachments_count:
             self.retry_on = (*self.retry_on, ClusterEvent(VOLUME_ATTACHMENT, ActionType.DELETE))
         if handle.rules.raised_limits_wake:
@@ -115,14 +129,19 @@ class NodeVolumeLimits(PreFilter, Filter):
     def queueing_hint(self, event: ClusterEvent, pod: Pod, old: object, new: object) -> QueueingHint:
         """Queue for a pod with a volume that could count and that was deleted from a node, any new CSINode or claim.
 
-        In later releases, also for a CSINode that raises a limit, and for any attachment that ends.
+        In later releases, also for a CSINode that raises a limit, and for an attachment that ends; and of claims, only
+        for those of the pod.
         """
         if event.resource == CSI_NODE and old is not None:
             return QueueingHint.queue_if(_raises_a_limit(only_old(CSINode, old, new), only_new(CSINode, old, new)))
-        if event.resource != POD:
+        if event.resource == PERSISTENT_VOLUME_CLAIM and self._compares:
+            return QueueingHint.queue_if(is_claim_of(pod, only_new(PersistentVolumeClaim, old, new)))
+        if event.resource == VOLUME_ATTACHMENT and self.handle.rules.attachments_by_driver:
+            return QueueingHint.queue_if(_may_use(pod, only_old(VolumeAttachment, old, new).spec.attacher))
+        if not is_of_pod(event):
             return QueueingHint.QUEUE
-        deleted = only_old(Pod, old, new).spec
-        helps = bool(deleted.node_name) and any(_may_count(volume) for volume in deleted.volumes)
+        deleted = only_old(Pod, old, new)
+        helps = took_room(deleted, self.handle.rules) and any(_may_count(volume) for volume in deleted.spec.volumes)
         return QueueingHint.queue_if(helps)
 
     def _reject_without_drivers(
@@ -243,6 +262,24 @@ def _counts_of(node: CSINode) -> dict[str, int]:
     return {
         driver.name: 0 if driver.allocatable is None else driver.allocatable.count or 0 for driver in node.spec.drivers
     }
+
+
+def _may_use(pod: Pod, driver: str) -> bool:
+    """Whether a pod has a claim, or a volume that a driver has taken over; the first of either decides.
+
+    Raises PluginError for a volume that cannot be translated.
+    """
+    for volume in pod.spec.volumes:
+        if volume.persistent_volume_claim is not None:
+            return True
+        plugin = in_tree_plugin(volume)
+        try:
+            taken_over_by = translate(volume, plugin).driver if plugin in FOLLOWED else DRIVERS.get(plugin, "")
+        except TranslationError as error:
+            raise PluginError(str(error)) from error
+        if plugin and taken_over_by == driver:
+            return True
+    return False
 
 
 def _may_count(volume: Volume) -> bool:

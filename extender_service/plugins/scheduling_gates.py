@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from extender_service.framework.cluster_event import POD, ActionType, ClusterEvent, QueueingHint
+from extender_service.framework.cluster_event import POD, TARGET_POD, ActionType, ClusterEvent, QueueingHint
 from extender_service.framework.handle import Handle
 from extender_service.framework.interface import PreEnqueue
 from extender_service.framework.status import Status, unresolvable
 from extender_service.kube.types.core import Pod
+from extender_service.plugins.shared.changed_pods import own_pod
 from extender_service.plugins.shared.event_objects import only_new
 
 
@@ -20,7 +21,10 @@ class SchedulingGates(PreEnqueue):
 
     def __init__(self, args: None, handle: Handle) -> None:
         super().__init__(args, handle)
-        if handle.rules.queueing_hints:
+        if handle.rules.hints_compare:
+            eliminated = ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
+            self.retry_on = (ClusterEvent(own_pod(handle.rules), eliminated),)
+        elif handle.rules.queueing_hints:
             self.retry_on = (ClusterEvent(POD, ActionType.UPDATE),)
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
@@ -30,6 +34,8 @@ class SchedulingGates(PreEnqueue):
 
     def queueing_hint(self, event: ClusterEvent, pod: Pod, old: object, new: object) -> QueueingHint:
         """Queue for the pod itself once its gates are gone."""
+        if event.resource == TARGET_POD:
+            return QueueingHint.QUEUE
         updated = only_new(Pod, old, new)
         is_free = updated.metadata.uid == pod.metadata.uid and not updated.spec.scheduling_gates
         return QueueingHint.queue_if(is_free)

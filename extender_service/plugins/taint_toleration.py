@@ -7,12 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.view.node_view import NodeView
-from extender_service.framework.cluster_event import NODE, POD, ActionType, ClusterEvent, QueueingHint
+from extender_service.framework.cluster_event import NODE, POD, TARGET_POD, ActionType, ClusterEvent, QueueingHint
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
 from extender_service.framework.interface import Filter, PreScore, Score
 from extender_service.framework.status import Rejections, Status, unresolvable
 from extender_service.kube.types.core import Node, Pod, Taint, Toleration
+from extender_service.plugins.shared.changed_pods import own_pod
 from extender_service.plugins.shared.event_objects import old_and_new, only_new, only_old
 from extender_service.plugins.shared.normalization import scale_to_max
 from extender_service.plugins.shared.tolerations import (
@@ -38,7 +39,12 @@ class TaintToleration(Filter, PreScore, Score):
 
     def __init__(self, args: None, handle: Handle) -> None:
         super().__init__(args, handle)
-        if handle.rules.queueing_hints:
+        if handle.rules.hints_compare:
+            self.retry_on = (
+                ClusterEvent(NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT),
+                ClusterEvent(own_pod(handle.rules), ActionType.UPDATE_POD_TOLERATION),
+            )
+        elif handle.rules.queueing_hints:
             self.retry_on = (*self.retry_on, ClusterEvent(POD, ActionType.UPDATE))
         self._matches = tolerates_in(handle.rules)
         self._rejections = _unnamed_rejections if handle.rules.unnamed_taints else _named_rejections
@@ -65,6 +71,8 @@ class TaintToleration(Filter, PreScore, Score):
 
     def queueing_hint(self, event: ClusterEvent, pod: Pod, old: object, new: object) -> QueueingHint:
         """Queue for a node that the pod tolerates and did not before, and for another toleration of the pod."""
+        if event.resource == TARGET_POD:
+            return QueueingHint.QUEUE
         helps = _more_tolerations if event.resource == POD else self._is_tolerated_now
         return QueueingHint.queue_if(helps(pod, old, new))
 

@@ -23,6 +23,7 @@ from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.status import SKIP, Rejections, Status, unresolvable, unschedulable
 from extender_service.kube.types.core import Object, Pod
 from extender_service.kube.types.storage import PersistentVolumeClaim
+from extender_service.plugins.shared.changed_pods import is_of_pod, pods_on_nodes
 from extender_service.plugins.shared.event_objects import only_new, only_old
 
 DISK_CONFLICT = unschedulable("node(s) had no available disk")
@@ -63,6 +64,12 @@ class VolumeRestrictions(PreFilter, Filter):
 
     def __init__(self, args: None, handle: Handle) -> None:
         super().__init__(args, handle)
+        if handle.rules.hints_compare:
+            self.retry_on = (
+                ClusterEvent(pods_on_nodes(handle.rules), ActionType.DELETE),
+                ClusterEvent(NODE, ActionType.ADD),
+                ClusterEvent(PERSISTENT_VOLUME_CLAIM, ActionType.ADD),
+            )
         self._statuses = (None, CLAIM_IN_USE if handle.rules.claim_in_use_named else CLAIM_CONFLICT, DISK_CONFLICT)
 
     def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:
@@ -97,7 +104,7 @@ class VolumeRestrictions(PreFilter, Filter):
     def queueing_hint(self, event: ClusterEvent, pod: Pod, old: object, new: object) -> QueueingHint:
         """Queue for a deleted pod that had a disk or claim of the pod, a new claim of the pod, and any new node."""
         helps = True
-        if event.resource == POD:
+        if is_of_pod(event):
             helps = _shares_volume(pod, only_old(Pod, old, new))
         elif event.resource == PERSISTENT_VOLUME_CLAIM:
             claim = only_new(PersistentVolumeClaim, old, new).metadata

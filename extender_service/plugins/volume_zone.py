@@ -1,6 +1,6 @@
 """VolumeZone: a pod goes where its volumes are."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 import msgspec
@@ -19,6 +19,7 @@ from extender_service.framework.cluster_event import (
     QueueingHint,
 )
 from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.handle import Handle
 from extender_service.framework.interface import Filter, PreFilter
 from extender_service.framework.status import SKIP, Rejections, Status, unresolvable
 from extender_service.kube.parsing.csi_migration import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
@@ -48,12 +49,18 @@ class VolumeZone(PreFilter, Filter):
     name: ClassVar[str] = "VolumeZone"
     treats_alike: ClassVar[bool] = True
     reads: ClassVar[frozenset[type[Object]]] = frozenset({PersistentVolume, PersistentVolumeClaim, StorageClass})
-    retry_on = (
+    retry_on: Sequence[ClusterEvent] = (
         ClusterEvent(STORAGE_CLASS, ActionType.ADD),
         ClusterEvent(NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT),
         ClusterEvent(PERSISTENT_VOLUME_CLAIM, ActionType.ADD | ActionType.UPDATE),
         ClusterEvent(PERSISTENT_VOLUME, ActionType.ADD | ActionType.UPDATE),
     )
+
+    def __init__(self, args: None, handle: Handle) -> None:
+        super().__init__(args, handle)
+        if handle.rules.hints_compare:
+            labelled = ClusterEvent(NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL)
+            self.retry_on = tuple(labelled if event.resource == NODE else event for event in self.retry_on)
 
     def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:
         """Collect the zone and region labels of the pod's volumes; skip Filter if there are none."""

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from extender_service.caches import LruCache
 from extender_service.config.rules import Rules
-from extender_service.framework.cluster_event import ClusterEvent, QueueingHint
+from extender_service.framework.cluster_event import POD, ClusterEvent, QueueingHint
 from extender_service.framework.queueing_hints import HintFunction, QueueingHints
 from extender_service.kube.types.pods import pod_uid
 from extender_service.queue.queued_pod import QueuedPodInfo
@@ -89,8 +89,16 @@ class InterestedPlugins:
                 if self._wants(registered, event):
                     by_plugin = functions.setdefault(profile, {})
                     for plugin, ask in asked:
-                        by_plugin.setdefault(plugin, []).append(ask)
+                        by_plugin.setdefault(plugin, []).append(_asking(ask, registered, event))
         return Interest(functions, frozenset(plugin for by_plugin in functions.values() for plugin in by_plugin))
+
+
+def _asking(ask: HintFunction, registered: ClusterEvent, event: ClusterEvent) -> HintFunction:
+    """Return a function that is asked about an event under the resource that the plugin knows: Pod, if it is that."""
+    if registered.resource != POD or event.resource == POD:
+        return ask
+    known = event._replace(resource=POD)
+    return lambda _, pod, old, new: ask(known, pod, old, new)
 
 
 def _one_queues(asked: Sequence[HintFunction], event: ClusterEvent, info: QueuedPodInfo, old: Any, new: Any) -> bool:

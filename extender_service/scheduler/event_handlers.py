@@ -260,7 +260,7 @@ class _Nodes:
         self._queue = queue
         self._order = order
         self._changes = reported_events(cluster.rules).node_changes
-        self._is_checked = not (cluster.rules.queueing_hints and cluster.rules.hints_replace_checks)
+        self._is_checked = not cluster.rules.hints_replace_checks
 
     def keys(self) -> Iterable[Key]:
         return self._store.keys()
@@ -313,7 +313,7 @@ class _Storage:
         self._resource, self._label = _STORAGE[kind]
         self._is_named = cluster.rules.events_named_by_action
         # v1.31.1 has events of classes that bind late alone.
-        self._is_every_class_one = cluster.rules.queueing_hints and cluster.rules.hints_replace_checks
+        self._is_every_class_one = cluster.rules.hints_replace_checks
 
     def keys(self) -> Iterable[Key]:
         return self._store.keys()

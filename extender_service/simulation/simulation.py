@@ -96,12 +96,11 @@ class Simulation:
         by_name = registry.profiles(config, self._handle)
         profiles = Profiles(by_name)
         pending = PodLister()
-        uses_hints = self.cluster.rules.queueing_hints
         backoff = PodBackoff(config.pod_initial_backoff_seconds, config.pod_max_backoff_seconds)
         self._settled_seconds = backoff.maximum_seconds + 2 * FLUSH_BACKOFF_SECONDS
         self._queue = SchedulingQueue(
             by_name,
-            {name: queueing_hints(profile.rejecting, enabled=uses_hints) for name, profile in by_name.items()},
+            {name: queueing_hints(profile.rejecting, self.cluster.rules) for name, profile in by_name.items()},
             self.cluster.rules,
             clock=self.time,
             metrics=_NoQueueMetrics(),

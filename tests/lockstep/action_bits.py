@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from extender_service.framework.cluster_event import ActionType
 
-_IN_ORDER: Final = {
+KNOWN_ACTIONS: Final = {
     31: (
         ActionType.ADD,
         ActionType.DELETE,
@@ -41,7 +41,7 @@ def bits(action: ActionType, minor: int) -> int:
     """Return an action as the release 1.`minor` of kube-scheduler numbers it."""
     has_every_update = ActionType.UPDATE in action
     return sum(
-        1 << bit for bit, known in enumerate(_IN_ORDER[minor]) if known & action or (has_every_update and not known)
+        1 << bit for bit, known in enumerate(KNOWN_ACTIONS[minor]) if known & action or (has_every_update and not known)
     )
 
 

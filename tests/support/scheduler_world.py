@@ -136,7 +136,7 @@ class SchedulerWorld:
         self.queue = SchedulingQueue(
             by_name,
             {
-                name: queueing_hints(profile.rejecting, enabled=rules.queueing_hints, with_extenders=bool(made))
+                name: queueing_hints(profile.rejecting, rules, with_extenders=bool(made))
                 for name, profile in by_name.items()
             },
             rules,

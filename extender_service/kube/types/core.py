@@ -262,6 +262,12 @@ class Source(Object):
     """A volume source; scheduling only reads whether it is set."""
 
 
+class InlineCSISource(Object):
+    """v1.CSIVolumeSource."""
+
+    driver: str = ""
+
+
 class ImageSource(Object):
     """v1.ImageVolumeSource."""
 
@@ -295,6 +301,7 @@ class Volume(InTreeSources):
     persistent_volume_claim: PersistentVolumeClaimSource | None = None
     ephemeral: Source | None = None
     image: ImageSource | None = None
+    csi: InlineCSISource | None = None
 
 
 class TopologySpreadConstraint(Object):

@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 
+from extender_service.config.rules import Rules
 from extender_service.framework.plugin_errors import PluginError
 from extender_service.kube.parsing.label_syntax import Wording
 from extender_service.kube.parsing.pod_affinity import AffinityTerm, PodAffinityTerms, pod_affinity_terms
 from extender_service.kube.types.core import Node, Pod, PodAffinity
+from extender_service.plugins.shared.changed_pods import took_room
 from extender_service.plugins.shared.event_objects import old_and_new, only_new
 
 
@@ -29,6 +31,37 @@ def affinity_helped_by_node(pod: Pod, old: object, new: object, wording: Wording
     return any(term.topology_key in labels for terms in (_near, _apart) for term in terms(pod, wording))
 
 
+def affinity_changed_by_pod(pod: Pod, old: object, new: object, rules: Rules) -> bool:
+    """Return what affinity_helped_by_pod does, in later releases.
+
+    Any term of the anti-affinity counts, also that of a pod that was deleted.
+    """
+    before, after = old_and_new(Pod, old, new)
+    if any(other is not None and not took_room(other, rules) for other in (before, after)):
+        return False
+    near, apart = _near(pod, rules.wording), _apart(pod, rules.wording)
+    if after is None:
+        if before is None:
+            return False
+        return _matches_any(apart, before) or _matches_any(_apart(before, rules.wording), pod)
+    if _matches_all(near, after) and not _matches_all(near, before):
+        return True
+    return before is not None and _matches_any(apart, before) and not _matches_any(apart, after)
+
+
+def affinity_changed_by_node(pod: Pod, old: object, new: object, rules: Rules) -> bool:
+    """Return whether a node has come into a topology of the affinity, or left one of the anti-affinity."""
+    before, after = old_and_new(Node, old, new)[0], only_new(Node, old, new).metadata.labels
+    if before is None:
+        return any(term.topology_key in after for term in _near(pod, rules.wording)) or bool(_apart(pod, rules.wording))
+    was = before.metadata.labels
+    near = (term.topology_key for term in _near(pod, rules.wording))
+    if any(key in after and was.get(key) != after[key] for key in near):
+        return True
+    apart = (term.topology_key for term in _apart(pod, rules.wording))
+    return any(key in was and was[key] != after.get(key) for key in apart)
+
+
 def _near(pod: Pod, wording: Wording) -> Sequence[AffinityTerm]:
     affinity = pod.spec.affinity
     terms = pod_affinity_terms(pod.metadata.namespace, affinity)
@@ -49,6 +82,10 @@ def _require_well_formed(
     # A malformed term empties its list. Here, those of other lists do not matter.
     if given is not None and given.required and not required:
         raise PluginError(terms.error_text(wording))
+
+
+def _matches_any(terms: Sequence[AffinityTerm], pod: Pod) -> bool:
+    return any(term.matches(pod.metadata.namespace, pod.metadata.labels, {}) for term in terms)
 
 
 def _matches_all(terms: Sequence[AffinityTerm], pod: Pod | None) -> bool:

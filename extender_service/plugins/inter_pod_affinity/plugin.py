@@ -7,8 +7,9 @@ from numpy.typing import NDArray
 
 from extender_service.cluster.selection.label_sets import LabelSet
 from extender_service.cluster.view.node_view import NodeView
-from extender_service.framework.cluster_event import NODE, POD, ActionType, ClusterEvent, QueueingHint
+from extender_service.framework.cluster_event import NODE, POD, TARGET_POD, ActionType, ClusterEvent, QueueingHint
 from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.handle import Handle
 from extender_service.framework.interface import MAX_NODE_SCORE, Filter, PreFilter, PreScore, Score
 from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.status import SKIP, Rejections, Status, unresolvable, unschedulable
@@ -17,8 +18,14 @@ from extender_service.kube.types.core import Object, Pod
 from extender_service.kube.types.workloads import Namespace
 from extender_service.plugins.inter_pod_affinity.args import InterPodAffinityArgs
 from extender_service.plugins.inter_pod_affinity.filtering import AffinityRequirement
-from extender_service.plugins.inter_pod_affinity.hints import affinity_helped_by_node, affinity_helped_by_pod
+from extender_service.plugins.inter_pod_affinity.hints import (
+    affinity_changed_by_node,
+    affinity_changed_by_pod,
+    affinity_helped_by_node,
+    affinity_helped_by_pod,
+)
 from extender_service.plugins.inter_pod_affinity.scoring import AffinityPreference
+from extender_service.plugins.shared.changed_pods import is_of_pod, is_own, pods_on_nodes
 
 NOT_NEAR = unresolvable("node(s) didn't match pod affinity rules")
 NOT_APART = unschedulable("node(s) didn't match pod anti-affinity rules")
@@ -40,6 +47,15 @@ class InterPodAffinity(PreFilter, Filter, PreScore, Score):
         ClusterEvent(POD, ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE),
         ClusterEvent(NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT),
     )
+
+    def __init__(self, args: InterPodAffinityArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        rules = handle.rules
+        if rules.hints_compare:
+            pods = ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE
+            own = (ClusterEvent(TARGET_POD, ActionType.UPDATE_POD_LABEL),) if rules.own_changes_named else ()
+            nodes = ClusterEvent(NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL)
+            self.retry_on = (ClusterEvent(pods_on_nodes(rules), pods), *own, nodes)
 
     def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:
         """Parse the pod's required terms, and find the running pods whose anti-affinity matches it."""
@@ -106,8 +122,15 @@ class InterPodAffinity(PreFilter, Filter, PreScore, Score):
 
     def queueing_hint(self, event: ClusterEvent, pod: Pod, old: object, new: object) -> QueueingHint:
         """Queue for a pod or node that comes to meet the required terms, or ceases to violate them."""
-        helps = affinity_helped_by_pod if event.resource == POD else affinity_helped_by_node
-        return QueueingHint.queue_if(helps(pod, old, new, self.handle.rules.wording))
+        rules = self.handle.rules
+        if not rules.hints_compare:
+            helps = affinity_helped_by_pod if event.resource == POD else affinity_helped_by_node
+            return QueueingHint.queue_if(helps(pod, old, new, rules.wording))
+        if is_own(event, pod, new):
+            return QueueingHint.QUEUE
+        if is_of_pod(event):
+            return QueueingHint.queue_if(affinity_changed_by_pod(pod, old, new, rules))
+        return QueueingHint.queue_if(affinity_changed_by_node(pod, old, new, rules))
 
 
 def _has_preferences(pod: Pod) -> bool:

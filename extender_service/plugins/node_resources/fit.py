@@ -1,6 +1,6 @@
 """NodeResourcesFit: a pod goes only where what it requests is left; a strategy says which of those nodes is best."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import ClassVar
 
@@ -19,9 +19,19 @@ from extender_service.cluster.amounts.requests import (
     pod_requests,
     request_rules,
     request_shape,
+    total_requests,
 )
 from extender_service.cluster.view.node_view import NodeView
-from extender_service.framework.cluster_event import NODE, POD, ActionType, ClusterEvent, QueueingHint
+from extender_service.config.rules import Rules
+from extender_service.framework.cluster_event import (
+    ASSIGNED_POD,
+    NODE,
+    POD,
+    TARGET_POD,
+    ActionType,
+    ClusterEvent,
+    QueueingHint,
+)
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
 from extender_service.framework.interface import MAX_NODE_SCORE, Filter, PreFilter, PreScore, Score
@@ -38,7 +48,8 @@ from extender_service.plugins.node_resources.usages import (
     usages,
     weighed_pod,
 )
-from extender_service.plugins.shared.event_objects import only_new, only_old
+from extender_service.plugins.shared.changed_pods import is_of_pod, is_own, took_room
+from extender_service.plugins.shared.event_objects import old_and_new, only_new, only_old
 from extender_service.plugins.shared.integer_division import divide_towards_zero
 from extender_service.plugins.shared.shape import MAX_SHAPE_SCORE, broken_linear, percent_in_use
 
@@ -54,13 +65,16 @@ class NodeResourcesFit(PreFilter, Filter, PreScore, Score):
     name: ClassVar[str] = "NodeResourcesFit"
     treats_alike: ClassVar[bool] = True
     args_type: ClassVar[type | None] = NodeResourcesFitArgs
-    retry_on = (
+    retry_on: Sequence[ClusterEvent] = (
         ClusterEvent(POD, ActionType.DELETE),
         ClusterEvent(NODE, ActionType.ADD | ActionType.UPDATE),
     )
 
     def __init__(self, args: NodeResourcesFitArgs, handle: Handle) -> None:
         super().__init__(args, handle)
+        self._all_rules = handle.rules
+        if handle.rules.hints_compare:
+            self.retry_on = _later_events(handle.rules)
         self._ignored = frozenset(args.ignored_resources)
         self._ignored_groups = frozenset(args.ignored_resource_groups)
         self._rules = request_rules(handle.rules)
@@ -98,10 +112,39 @@ class NodeResourcesFit(PreFilter, Filter, PreScore, Score):
         return nodes.kept_by_room(self._scores, weighed)
 
     def queueing_hint(self, event: ClusterEvent, pod: Pod, old: object, new: object) -> QueueingHint:
-        """Queue for a pod that was deleted from a node, and for a node that has room for the pod while it is empty."""
-        if event.resource == POD:
-            return QueueingHint.queue_if(bool(only_old(Pod, old, new).spec.node_name))
-        return QueueingHint.queue_if(self._fits(pod, only_new(Node, old, new)))
+        """Queue for a pod that was deleted from a node, and for a node that has room for the pod while it is empty.
+
+        In later releases, the node must have more room than before. A pod that requests less may help, too, and so may
+        the pod itself.
+        """
+        if is_of_pod(event):
+            return QueueingHint.queue_if(self._is_helped_by_pod(event, pod, old, new))
+        before, node = old_and_new(Node, old, new)[0], only_new(Node, old, new)
+        return QueueingHint.queue_if(
+            self._fits(pod, node)
+            and (before is None or not self._all_rules.hints_compare or self._has_more(pod, before, node))
+        )
+
+    def _is_helped_by_pod(self, event: ClusterEvent, pod: Pod, old: object, new: object) -> bool:
+        if is_own(event, pod, new):
+            # More helps only a pod that is resized on its node.
+            return not event.action & ActionType.UPDATE_POD_SCALE_UP
+        if not event.action & ActionType.UPDATE_POD_SCALE_DOWN:
+            return took_room(only_old(Pod, old, new), self._all_rules)
+        before, after = only_old(Pod, old, new), only_new(Pod, old, new)
+        had, has = (dict(pod_requests(request_shape(other.spec, self._rules)).amounts) for other in (before, after))
+        wanted = total_requests(request_shape(pod.spec, self._rules))
+        return bool(after.spec.node_name) and any(
+            amount and had.get(name, 0) > has.get(name, 0) for name, amount in wanted.items()
+        )
+
+    def _has_more(self, pod: Pod, before: Node, after: Node) -> bool:
+        """Whether a node offers more pods than before, or more of what the pod requests."""
+        had, has = (node_allocatable(node.status.allocatable) for node in (before, after))
+        requested = dict(pod_requests(request_shape(pod.spec, self._rules)).amounts)
+        return any(
+            has.get(name, 0) > had.get(name, 0) for name in (PODS, *requested) if name == PODS or requested[name] > 0
+        )
 
     def _fits(self, pod: Pod, node: Node) -> bool:
         """Whether a node offers what the pod requests; unlike Filter, this does not leave out ignored resources."""
@@ -116,6 +159,16 @@ class NodeResourcesFit(PreFilter, Filter, PreScore, Score):
 
     def _requests(self, state: CycleState) -> Requests:
         return scored_requests(state, self._resources, nonzero=True)
+
+
+def _later_events(rules: Rules) -> tuple[ClusterEvent, ...]:
+    """Return the events after which pods are tried again from v1.32 on; which pods may shrink is a gate."""
+    gone, smaller = ActionType.DELETE, ActionType.UPDATE_POD_SCALE_DOWN
+    nodes = ClusterEvent(NODE, ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE)
+    if not rules.own_changes_named:
+        return (ClusterEvent(POD, gone | smaller if rules.resized_containers else gone), nodes)
+    shrunk = (ClusterEvent(ASSIGNED_POD, smaller), ClusterEvent(TARGET_POD, smaller))
+    return (ClusterEvent(ASSIGNED_POD, gone), nodes, *(shrunk if rules.resized_containers else ()))
 
 
 @cached("checked requests", most_entries=256, most_entry_bytes=10 << 10, most_size=512, size=attrgetter("size_bytes"))

@@ -1,5 +1,6 @@
 """PodTopologySpread: pods of one kind are spread evenly over hosts, zones and the like."""
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -7,7 +8,15 @@ from numpy.typing import NDArray
 
 from extender_service.cluster.selection.label_sets import LabelSet, label_set
 from extender_service.cluster.view.node_view import NodeView
-from extender_service.framework.cluster_event import NODE, POD, ActionType, ClusterEvent, QueueingHint
+from extender_service.framework.cluster_event import (
+    ASSIGNED_POD,
+    NODE,
+    POD,
+    TARGET_POD,
+    ActionType,
+    ClusterEvent,
+    QueueingHint,
+)
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
 from extender_service.framework.interface import MAX_NODE_SCORE, Filter, PreFilter, PreScore, Score
@@ -26,8 +35,14 @@ from extender_service.plugins.pod_topology_spread.constraints import (
     own_constraints,
 )
 from extender_service.plugins.pod_topology_spread.filtering import SpreadRequirement
-from extender_service.plugins.pod_topology_spread.hints import spread_helped_by_node, spread_helped_by_pod
+from extender_service.plugins.pod_topology_spread.hints import (
+    spread_changed_by_node,
+    spread_helped_by_itself,
+    spread_helped_by_node,
+    spread_helped_by_pod,
+)
 from extender_service.plugins.pod_topology_spread.scoring import SpreadPreference
+from extender_service.plugins.shared.changed_pods import is_of_pod, is_own
 from extender_service.plugins.shared.tolerations import tolerates_in
 
 NO_MATCH = unschedulable("node(s) didn't match pod topology spread constraints")
@@ -53,7 +68,7 @@ class PodTopologySpread(PreFilter, Filter, PreScore, Score):
     treats_alike: ClassVar[bool] = True
     args_type: ClassVar[type | None] = PodTopologySpreadArgs
     reads: ClassVar[frozenset[type[Object]]] = frozenset({Service, ReplicationController, ReplicaSet, StatefulSet})
-    retry_on = (
+    retry_on: Sequence[ClusterEvent] = (
         ClusterEvent(POD, ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE),
         ClusterEvent(
             NODE, ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
@@ -63,6 +78,15 @@ class PodTopologySpread(PreFilter, Filter, PreScore, Score):
     def __init__(self, args: PodTopologySpreadArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._rules = SpreadRules(handle.rules.spread_counted_apart, tolerates_in(handle.rules))
+        rules = handle.rules
+        if rules.hints_compare:
+            pods = ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE
+            own = ActionType.UPDATE_POD_TOLERATION | ActionType.UPDATE_POD_LABEL
+            if rules.own_changes_named:
+                of_pods: tuple[ClusterEvent, ...] = (ClusterEvent(ASSIGNED_POD, pods), ClusterEvent(TARGET_POD, own))
+            else:
+                of_pods = (ClusterEvent(POD, pods | own),)
+            self.retry_on = (*of_pods, *self.retry_on[1:])
         self._is_system_default = args.defaulting_type == SYSTEM_DEFAULTS
         self._defaults = _SYSTEM_DEFAULTS if self._is_system_default else args.default_constraints
 
@@ -117,7 +141,12 @@ class PodTopologySpread(PreFilter, Filter, PreScore, Score):
 
     def queueing_hint(self, event: ClusterEvent, pod: Pod, old: object, new: object) -> QueueingHint:
         """Queue for pods that the constraints count, or no longer count, and for nodes that have all topology keys."""
-        helps = spread_helped_by_pod if event.resource == POD else spread_helped_by_node
+        rules = self.handle.rules
+        if rules.hints_compare and is_own(event, pod, new):
+            return QueueingHint.queue_if(spread_helped_by_itself(pod, self._hard_constraints, old, new))
+        if is_of_pod(event):
+            return QueueingHint.queue_if(spread_helped_by_pod(pod, self._hard_constraints, old, new, rules))
+        helps = spread_changed_by_node if rules.hints_compare else spread_helped_by_node
         return QueueingHint.queue_if(helps(pod, self._hard_constraints, old, new))
 
     def _hard_constraints(self, pod: Pod) -> Constraints:

@@ -3,25 +3,20 @@
 from extender_service.kube.parsing.csi_migration import MIGRATED_ANNOTATION
 from extender_service.kube.parsing.quantities import parse_quantity, whole_value
 from extender_service.kube.types.core import Pod
-from extender_service.kube.types.storage import CSINode, CSIStorageCapacity, PersistentVolumeClaim, StorageClass
-from extender_service.plugins.shared.event_objects import old_and_new, only_new
+from extender_service.kube.types.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolumeClaim,
+    StorageClass,
+)
+from extender_service.plugins.shared.event_objects import old_and_new, only_new, only_old
+from extender_service.plugins.shared.pod_claims import is_claim_of
 
 
 def helps_after_claim_change(pod: Pod, old: object, new: object) -> bool:
     """Return whether the claim is one of the pod's, also of an ephemeral volume."""
-    claim = only_new(PersistentVolumeClaim, old, new).metadata
-    if claim.namespace != pod.metadata.namespace:
-        return False
-    for volume in pod.spec.volumes:
-        if volume.persistent_volume_claim is not None:
-            name = volume.persistent_volume_claim.claim_name
-        elif volume.ephemeral is not None:
-            name = f"{pod.metadata.name}-{volume.name}"
-        else:
-            continue
-        if name == claim.name:
-            return True
-    return False
+    return is_claim_of(pod, only_new(PersistentVolumeClaim, old, new))
 
 
 def helps_after_class_change(_pod: Pod, old: object, new: object) -> bool:
@@ -49,6 +44,14 @@ def helps_after_capacity_change(_pod: Pod, old: object, new: object) -> bool:
         return True
     old_limit, new_limit = _limit(before), _limit(after)
     return new_limit is not None and (old_limit is None or new_limit > old_limit)
+
+
+def helps_after_driver_change(pod: Pod, old: object, new: object) -> bool:
+    """Return whether the driver of an inline volume no longer publishes capacities. Volumes of claims do not count."""
+    before, after = only_old(CSIDriver, old, new), only_new(CSIDriver, old, new)
+    if not any(volume.csi is not None and volume.csi.driver == after.metadata.name for volume in pod.spec.volumes):
+        return False
+    return before.spec.storage_capacity and not after.spec.storage_capacity
 
 
 def _limit(capacity: CSIStorageCapacity) -> int | None:

@@ -1,6 +1,6 @@
 """VolumeBinding: a pod goes where its volumes can be reached, bound or made."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import ClassVar
 
 import msgspec
@@ -48,6 +48,7 @@ from extender_service.plugins.volume_binding.hints import (
     helps_after_claim_change,
     helps_after_class_change,
     helps_after_csi_node_change,
+    helps_after_driver_change,
 )
 from extender_service.plugins.volume_binding.provisioning import can_make, has_space, storage_class_of
 from extender_service.plugins.volume_binding.reach import reach_volume
@@ -128,7 +129,7 @@ class VolumeBinding(PreFilter, Filter, PreScore, Score, Reserve, PreBind):
     treats_alike: ClassVar[bool] = True
     args_type: ClassVar[type | None] = VolumeBindingArgs
     reads: ClassVar[frozenset[type[Object]]] = frozenset({*STORAGE} - {VolumeAttachment})
-    retry_on = (
+    retry_on: Sequence[ClusterEvent] = (
         ClusterEvent(STORAGE_CLASS, ActionType.ADD | ActionType.UPDATE),
         ClusterEvent(PERSISTENT_VOLUME_CLAIM, ActionType.ADD | ActionType.UPDATE),
         ClusterEvent(PERSISTENT_VOLUME, ActionType.ADD | ActionType.UPDATE),
@@ -142,13 +143,21 @@ class VolumeBinding(PreFilter, Filter, PreScore, Score, Reserve, PreBind):
         super().__init__(args, handle)
         points = [(point.utilization, point.score * (MAX_NODE_SCORE // MAX_SHAPE_SCORE)) for point in args.shape]
         self._by_percent = broken_linear(points) if points else None
+        self._helps: Mapping[str, Callable[[Pod, object, object], bool]] = _HELPS
+        if handle.rules.hints_compare:
+            narrower = {
+                NODE: ClusterEvent(NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL),
+                CSI_DRIVER: ClusterEvent(CSI_DRIVER, ActionType.UPDATE),
+            }
+            self.retry_on = tuple(narrower.get(event.resource, event) for event in self.retry_on)
+            self._helps = {**_HELPS, CSI_DRIVER: helps_after_driver_change}
         self._scores_every_pod = handle.rules.scores_storage_capacity
         self._lists_no_nodes = handle.rules.local_volumes_by_affinity
         self._reasons = REASONS_NAMING_AFFINITY if handle.rules.volume_affinity_named else REASONS
 
     def queueing_hint(self, event: ClusterEvent, pod: Pod, old: object, new: object) -> QueueingHint:
         """Queue for what could bind or provide the pod's volumes; for any volume, node or driver."""
-        helps = _HELPS.get(event.resource)
+        helps = self._helps.get(event.resource)
         return QueueingHint.queue_if(helps is None or helps(pod, old, new))
 
     def pre_filter(self, state: CycleState, pod: Pod) -> Status | Collection[str] | None:

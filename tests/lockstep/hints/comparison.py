@@ -12,6 +12,7 @@ from extender_service.cluster.owners.owners import WORKLOADS
 from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.config.loading import default_config, parse_config
+from extender_service.config.release import DEFAULT_MINOR
 from extender_service.config.rules import rules_of
 from extender_service.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
 from extender_service.framework.events import reported_events
@@ -22,50 +23,62 @@ from extender_service.framework.registry import Registry
 from extender_service.kube.parsing.decoder import Decoder
 from extender_service.kube.parsing.manifests import KINDS
 from extender_service.kube.types.core import Node, Object, Pod
+from extender_service.plugins.default_preemption import DefaultPreemption
+from extender_service.plugins.dynamic_resources import DynamicResources
 from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
-from tests.lockstep.action_bits import bits
+from tests.lockstep.action_bits import bits, with_bits
 from tests.support.go_programs import build
 
-REFERENCE = Path(__file__).parents[1] / "reference_hints"
+_TESTS = Path(__file__).parents[2]
+# The programs that run kube-scheduler's hints, by minor release.
+REFERENCES = {
+    31: _TESTS / "lockstep" / "reference_hints",
+    37: _TESTS / "kubernetes_1_37" / "reference_hints_1_37",
+}
+
+# DynamicResources is not ported. DefaultPreemption's hint always says QueueSkip.
+LEFT_OUT = {DynamicResources.name, DefaultPreemption.name}
 
 Json = dict[str, Any]
 
 _decoders: dict[type[Object], Decoder[Any]] = {kind: Decoder(kind) for kind in KINDS.values()}
 
 
-def ask(cases: bytes) -> list[Json]:
+def ask(cases: bytes, minor: int = DEFAULT_MINOR) -> list[Json]:
     """Return kube-scheduler's answers on cases, which are JSON lines. Raises RuntimeError with what Go said."""
-    done = subprocess.run([build(REFERENCE)], input=cases, capture_output=True)
+    done = subprocess.run([build(REFERENCES[minor])], input=cases, capture_output=True)
     if done.returncode:
         raise RuntimeError(f"reference_hints failed: {done.stderr.decode()}")
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def encoded(cases: Iterable[Json]) -> bytes:
-    """Return cases as JSON lines."""
-    return b"".join(msgspec.json.encode(case) + b"\n" for case in cases)
+def encoded(cases: Iterable[Json], minor: int = DEFAULT_MINOR) -> bytes:
+    """Return cases as JSON lines for a release."""
+    return b"".join(msgspec.json.encode(with_bits(case, minor)) + b"\n" for case in cases)
 
 
 class Answers:
     """Our answers on one case."""
 
-    def __init__(self, case: Json) -> None:
+    def __init__(self, case: Json, minor: int) -> None:
         self._case = case
-        self._enabled: bool = case["hints"]
-        rules = rules_of(31, {"SchedulerQueueingHints": self._enabled})
+        self._minor = minor
+        rules = rules_of(minor, {"SchedulerQueueingHints": case["hints"]} if minor == DEFAULT_MINOR else {})
+        self._enabled = rules.queueing_hints
+        self._wants = ClusterEvent.covers if rules.other_updates_for_all else ClusterEvent.matches
         self._reported = reported_events(rules)
         cluster = Cluster(rules)
         for raw in case["objects"]:
             item = _decoded(raw)
             assert isinstance(item, WORKLOADS)
             cluster.workloads.apply(item)
-        config = default_config(ARGS_TYPES)
+        config = default_config(ARGS_TYPES, rules)
         if case["config"] is not None:
-            config = parse_config(json.dumps(case["config"]), ARGS_TYPES)
+            config = parse_config(json.dumps(case["config"]), ARGS_TYPES, rules)
         handle = Handle(cluster, ClusterFile(cluster, []))
-        profile = next(iter(Registry(IN_TREE).profiles(config, handle).values()))
+        profile = next(iter(Registry(IN_TREE, rules=rules).profiles(config, handle).values()))
         self._plugins = {plugin.name: plugin for plugin in profile.rejecting}
-        self._map = queueing_hints(profile.rejecting, enabled=self._enabled)
+        self._map = queueing_hints(profile.rejecting, rules)
 
     def all(self) -> Json:
         """Return them as reference_hints does."""
@@ -74,7 +87,7 @@ class Answers:
         return {
             "name": self._case["name"],
             "registered": {
-                f"{event.resource} {bits(event.action, 31)}": [hint.plugin for hint in hints]
+                f"{event.resource} {bits(event.action, self._minor)}": [hint.plugin for hint in hints]
                 for event, hints in self._map.items()
             },
             "events": [self._on(event, pod) for event in self._case["events"]],
@@ -84,11 +97,11 @@ class Answers:
         happened = ClusterEvent(event["resource"], ActionType(event["action"]))
         old, new = (None if event[key] is None else _decoded(event[key]) for key in ("old", "new"))
         said = {
-            f"{hint.plugin} on {registered.resource} {bits(registered.action, 31)}": self._said(
+            f"{hint.plugin} on {registered.resource} {bits(registered.action, self._minor)}": self._said(
                 hint, registered, (happened, pod, old, new)
             )
             for registered, hints in self._map.items()
-            if registered.matches(happened)
+            if self._wants(registered, happened)
             for hint in hints
         }
         means = self._meaning(old, new)
@@ -100,7 +113,7 @@ class Answers:
             events = self._reported.node_changes(old, new)
         elif isinstance(old, Pod) and isinstance(new, Pod):
             events = self._reported.pod_changes(old, new)
-        return [f"{event.resource} {bits(event.action, 31)} {event.label}" for event in events]
+        return [f"{event.resource} {bits(event.action, self._minor)} {event.label}" for event in events]
 
     def _said(
         self, hint: RegisteredHint, registered: ClusterEvent, asked: tuple[ClusterEvent, Pod, object, object]
@@ -123,14 +136,16 @@ def _decoded(raw: Json) -> Object:
     return item
 
 
-def differences(cases: Iterable[Json], reference: Iterable[Json]) -> list[str]:
+def differences(cases: Iterable[Json], reference: Iterable[Json], minor: int = DEFAULT_MINOR) -> list[str]:
     """Return where our answers are not kube-scheduler's, a line for each."""
     found: list[str] = []
     for case, theirs in zip(cases, reference, strict=True):
         if "error" in theirs:
             found.append(f"{case['name']}: the reference refuses it: {theirs['error']}")
             continue
-        ours = Answers(case).all()
+        ours = Answers(case, minor).all()
+        if minor != DEFAULT_MINOR:
+            ours, theirs = _without_left_out(ours), _without_left_out(theirs)
         if _sorted(ours["registered"]) != _sorted(theirs["registered"]):
             found.append(f"{case['name']}: registered {ours['registered']}, not {theirs['registered']}")
         for index, (event, our, their) in enumerate(zip(case["events"], ours["events"], theirs["events"], strict=True)):
@@ -138,6 +153,27 @@ def differences(cases: Iterable[Json], reference: Iterable[Json]) -> list[str]:
                 about = f"{case['name']} event {index} ({event['resource']} {event['action']})"
                 found.append(f"{about}: {_beyond(our, their)}, not {_beyond(their, our)}")
     return found
+
+
+def _without_left_out(answers: Json) -> Json:
+    """Return answers of a later release without those that are not compared."""
+
+    def is_compared(asked: str) -> bool:
+        plugin, _, resource = asked.partition(" on ")
+        return plugin not in LEFT_OUT and not resource.startswith("resource.k8s.io/")
+
+    registered = {
+        event: [plugin for plugin in plugins if is_compared(f"{plugin} on {event}")]
+        for event, plugins in answers["registered"].items()
+    }
+    events = [
+        event | {"hints": {asked: said for asked, said in event["hints"].items() if is_compared(asked)}}
+        for event in answers["events"]
+    ]
+    return answers | {
+        "registered": {event: plugins for event, plugins in registered.items() if plugins},
+        "events": events,
+    }
 
 
 def _sorted(registered: dict[str, list[str]]) -> dict[str, list[str]]:

@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import Any, TypeVar
 
+from extender_service.config.release import DEFAULT_MINOR
 from extender_service.framework.cluster_event import (
+    ASSIGNED_POD,
     CSI_DRIVER,
     CSI_NODE,
     CSI_STORAGE_CAPACITY,
@@ -20,8 +22,12 @@ from extender_service.framework.cluster_event import (
     PERSISTENT_VOLUME_CLAIM,
     POD,
     STORAGE_CLASS,
+    TARGET_POD,
+    UNSCHEDULED_POD,
+    VOLUME_ATTACHMENT,
     ActionType,
 )
+from tests.lockstep.action_bits import KNOWN_ACTIONS
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -38,7 +44,11 @@ WEIGHTS = {
     CSI_DRIVER: 1,
     CSI_STORAGE_CAPACITY: 3,
 }
-UPDATES = [action for action in ActionType if action in ActionType.UPDATE] + [ActionType.UPDATE] * 8
+UPDATES = [action for action in KNOWN_ACTIONS[31] if action in ActionType.UPDATE] + [ActionType.UPDATE] * 8
+# Of v1.37.2.
+LATER_WEIGHTS = WEIGHTS | {POD: 0, ASSIGNED_POD: 5, TARGET_POD: 4, UNSCHEDULED_POD: 1, VOLUME_ATTACHMENT: 2}
+LATER_UPDATES = [action for action in KNOWN_ACTIONS[37] if action and action in ActionType.UPDATE]
+LATER_UPDATES += [ActionType.UPDATE] * 8
 
 NAMESPACES = ["default", "default", "default", "team-a"]
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
@@ -82,33 +92,36 @@ class Source(Random):
         return [value for value in values if self.chance(probability)]
 
 
-def cases(seed: int, count: int) -> Iterator[Json]:
-    """Yield cases; the same seed and index always give the same one."""
+def cases(seed: int, count: int, minor: int = DEFAULT_MINOR) -> Iterator[Json]:
+    """Yield cases for the release 1.`minor`; the same seed and index always give the same one."""
     for index in range(count):
-        yield case(f"hints-{seed}-{index}")
+        yield case(f"hints-{seed}-{index}", minor)
 
 
-def case(name: str) -> Json:
+def case(name: str, minor: int = DEFAULT_MINOR) -> Json:
     """Return the case of this name."""
     r = Source(name)
     target = pod(r, is_target=True)
+    if minor != DEFAULT_MINOR and r.chance(0.5):
+        target["spec"].setdefault("volumes", []).append({"name": "inline", "csi": {"driver": r.choice(["d", "e"])}})
     return {
         "name": name,
         "hints": r.chance(0.85),
-        "config": config(r),
+        "config": config(r, minor),
         "objects": workloads(r),
         "pod": target,
-        "events": [event(r, target) for _ in range(EVENTS_PER_CASE)],
+        "events": [event(r, target, minor) for _ in range(EVENTS_PER_CASE)],
     }
 
 
-def event(r: Source, target: Json) -> Json:
+def event(r: Source, target: Json, minor: int) -> Json:
     """Return something that happens: a resource, an action, and the object before and after."""
-    resource = r.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
+    weights, updates = (WEIGHTS, UPDATES) if minor == DEFAULT_MINOR else (LATER_WEIGHTS, LATER_UPDATES)
+    resource = r.choices(list(weights), list(weights.values()))[0]
     make = MAKERS[resource]
-    action = r.choice([ActionType.ADD, ActionType.DELETE, *r.choices(UPDATES, k=2)])
+    action = r.choice([ActionType.ADD, ActionType.DELETE, *r.choices(updates, k=2)])
     before, after = make(r), make(r)
-    if resource == POD and r.chance(0.3):
+    if make is pod and r.chance(0.6 if resource == TARGET_POD else 0.3):
         before["metadata"] |= {key: target["metadata"][key] for key in ("name", "namespace", "uid")}
         if r.chance(0.5):
             before["spec"] = dict(target["spec"])
@@ -140,7 +153,7 @@ def updated(r: Source, before: Json, other: Json) -> Json:
     return after
 
 
-def config(r: Source) -> Json | None:
+def config(r: Source, minor: int = DEFAULT_MINOR) -> Json | None:
     """Return a configuration in which some plugins have arguments that matter to hints; often the default."""
     args: dict[str, Json] = {}
     if r.chance(0.2):
@@ -153,7 +166,7 @@ def config(r: Source) -> Json | None:
         args["PodTopologySpread"] = {"defaultingType": "List", "defaultConstraints": [default]}
     if r.chance(0.2):
         args["NodeResourcesFit"] = {"ignoredResources": ["example.com/gpu"]}
-    added = r.subset(IN_TREE_LIMITS) if r.chance(0.2) else []
+    added = r.subset(IN_TREE_LIMITS) if r.chance(0.2) and minor == DEFAULT_MINOR else []
     if not args and not added and r.chance(0.8):
         return None
     profile: Json = {"pluginConfig": [{"name": name, "args": value} for name, value in args.items()]}
@@ -463,8 +476,22 @@ def capacity(r: Source) -> Json:
     return made
 
 
+def attachment(r: Source) -> Json:
+    """Return a VolumeAttachment of a driver that has taken over an in-tree plugin, or of another one."""
+    spec = {
+        "attacher": r.choice(["ebs.csi.aws.com", "pd.csi.storage.gke.io", "file.csi.azure.com", "csi.example.com"]),
+        "nodeName": "n",
+        "source": {"persistentVolumeName": "v"},
+    }
+    return {"apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment", "metadata": {"name": "a"}, "spec": spec}
+
+
 MAKERS: dict[str, Callable[[Source], Json]] = {
     POD: pod,
+    ASSIGNED_POD: pod,
+    TARGET_POD: pod,
+    UNSCHEDULED_POD: pod,
+    VOLUME_ATTACHMENT: attachment,
     NODE: node,
     PERSISTENT_VOLUME: persistent_volume,
     PERSISTENT_VOLUME_CLAIM: claim,

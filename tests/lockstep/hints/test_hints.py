@@ -11,10 +11,11 @@ from extender_service.config.rules import DEFAULT_RULES
 from extender_service.framework.interface import Filter, PreEnqueue, PreFilter
 from extender_service.plugins.in_tree import IN_TREE
 from tests.lockstep.hints import golden
-from tests.lockstep.hints.comparison import REFERENCE, ask, differences, encoded
+from tests.lockstep.hints.comparison import REFERENCES, ask, differences, encoded
 from tests.lockstep.hints.generator import cases
 
 NEW_CASES = 50
+COUNTED_CASES = 80
 
 # Those that have a hint of their own, and the resources that it is about.
 WITH_HINTS = {
@@ -39,9 +40,10 @@ WITH_HINTS = {
 
 
 @pytest.fixture(scope="session")
-def reference(build_go: Callable[[Path], Path]) -> Path:
-    """The reference's program, built."""
-    return build_go(REFERENCE)
+def references(build_go: Callable[[Path], Path]) -> None:
+    """The programs of both releases, built."""
+    for program in REFERENCES.values():
+        build_go(program)
 
 
 def test_golden_answers() -> None:
@@ -66,15 +68,28 @@ def test_golden_answers_are_of_both_kinds_and_of_every_plugin_that_rejects() -> 
     assert {plugin for plugin, _ in said} == rejecting - {"NodeLabel"}  # which v1.31.1 no longer has
 
 
-@pytest.mark.usefixtures("reference")
+@pytest.mark.usefixtures("references")
 def test_golden_answers_are_what_the_reference_says() -> None:
     assert ask(encoded(golden.read(golden.CASES))) == golden.read(golden.ANSWERS), (
         "run python -m tests.lockstep.hints --golden"
     )
 
 
-@pytest.mark.usefixtures("reference")
-def test_new_answers() -> None:
+@pytest.mark.usefixtures("references")
+@pytest.mark.parametrize("minor", REFERENCES)
+def test_new_answers(minor: int) -> None:
     seed = random.SystemRandom().randrange(10**9)
-    made = list(cases(seed, NEW_CASES))
-    assert differences(made, ask(encoded(made))) == [], f"python -m tests.lockstep.hints --seed {seed}"
+    made = list(cases(seed, NEW_CASES, minor))
+    again = f"python -m tests.lockstep.hints --emulated-version 1.{minor} --seed {seed}"
+    assert differences(made, ask(encoded(made, minor), minor), minor) == [], again
+
+
+@pytest.mark.usefixtures("references")
+def test_the_hints_of_the_newest_release_are_of_both_kinds() -> None:
+    said: defaultdict[str, set[str]] = defaultdict(set)
+    for answers in ask(encoded(cases(golden.SEED, COUNTED_CASES, 37), 37), 37):
+        for event in answers["events"]:
+            for asked, answer in event["hints"].items():
+                said[asked.partition(" on ")[0]].add(answer)
+    one_sided = {plugin for plugin, answers in said.items() if not answers >= {"Queue", "QueueSkip"}}
+    assert one_sided == {"DefaultPreemption", "NodeName", "SchedulingGates"}

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pytest
 
+from extender_service.config.rules import rules_of
 from extender_service.framework.cluster_event import (
     EVERY_CHANGE,
     NODE,
@@ -71,7 +72,7 @@ class Failing(Asked):
 
 
 def hints(*plugins: Plugin, enabled: bool = True) -> QueueingHints:
-    return queueing_hints(plugins, enabled=enabled)
+    return queueing_hints(plugins, rules_of(31, {"SchedulerQueueingHints": enabled}))
 
 
 def names(found: QueueingHints) -> dict[ClusterEvent, list[str]]:
@@ -234,7 +235,7 @@ def test_hints_are_timed_with_their_outcome() -> None:
     timing = HintTiming(clock, lambda *asked: timed.append(asked))
     event = ClusterEvent(POD, ActionType.DELETE, "AssignedPodDelete")
     plugins = [Slow(event, name="Slow"), Failing(RuntimeError("broken"))]
-    for registered in queueing_hints(plugins, enabled=True, timing=timing).values():
+    for registered in queueing_hints(plugins, rules_of(32), timing=timing).values():
         for hint in registered:
             hint.ask(event, Pod(), None, None)
     assert timed == [

@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from extender_service.config.rules import DEFAULT_RULES, rules_of
 from extender_service.framework.cluster_event import CSI_DRIVER, NODE, ActionType, ClusterEvent
 from extender_service.framework.interface import Plugin
 from extender_service.framework.queueing_hints import queueing_hints
@@ -167,8 +168,8 @@ def test_kinds_of_storage_that_a_plugin_registered_are_named_whether_or_not_it_r
         retry_on = (ClusterEvent(CSI_DRIVER, ActionType.ADD), ClusterEvent(NODE, ActionType.ADD))
 
     drivers = Drivers(None, make_handle(stub_cluster()))
-    assert storage_kinds([queueing_hints([drivers], enabled=True)]) == {CSIDriver}
-    assert CSINode in storage_kinds([queueing_hints([], enabled=False, with_extenders=True)])
+    assert storage_kinds([queueing_hints([drivers], rules_of(32))]) == {CSIDriver}
+    assert CSINode in storage_kinds([queueing_hints([], DEFAULT_RULES, with_extenders=True)])
 
 
 @in_event_loop

@@ -9,6 +9,7 @@ import pytest
 
 from extender_service.caches import caches
 from extender_service.cluster.view.node_view import NodeView
+from extender_service.config.rules import rules_of
 from extender_service.framework.cluster_event import VOLUME_ATTACHMENT, ActionType, ClusterEvent, QueueingHint
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.interface import Filter, Permit, Plugin, PreBind, PreEnqueue, PreFilter, Reserve
@@ -187,5 +188,5 @@ def test_kinds_that_the_scheduler_knows_are_not_watched_again() -> None:
             ClusterEvent(VOLUME_ATTACHMENT, ActionType.DELETE),
         )
 
-    hints = queueing_hints([Licensed("filter"), Other(None, handle), PrioritySort(None, handle)], enabled=True)
+    hints = queueing_hints([Licensed("filter"), Other(None, handle), PrioritySort(None, handle)], rules_of(32))
     assert registered_kinds([hints, {}]) == {WIDGETS: {"Licensed", "Other"}, "services.v1.": {"Other"}}

@@ -1,0 +1,1 @@
+// Empty: it lets hints.go declare a function without a body.
