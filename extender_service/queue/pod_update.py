@@ -2,8 +2,8 @@
 
 import msgspec
 
-from extender_service.kube.types.core import Pod
-from extender_service.kube.types.pending_pods import PendingPodStatus
+from extender_service.kube.types.core import ObjectMeta, Pod
+from extender_service.kube.types.pending_pods import PendingPodMeta, PendingPodStatus
 
 
 def is_pod_updated(old: Pod, new: Pod) -> bool:
@@ -11,11 +11,15 @@ def is_pod_updated(old: Pod, new: Pod) -> bool:
     return (
         old.spec != new.spec
         or _claims(old) != _claims(new)
-        or (
-            old.metadata is not new.metadata
-            and msgspec.structs.replace(old.metadata, resource_version=new.metadata.resource_version) != new.metadata
-        )
+        or (old.metadata is not new.metadata and _lasting(old.metadata) != _lasting(new.metadata))
     )
+
+
+def _lasting(metadata: ObjectMeta) -> ObjectMeta:
+    """Return metadata without what changes with every update."""
+    if isinstance(metadata, PendingPodMeta):
+        return msgspec.structs.replace(metadata, resource_version="", generation=0)
+    return msgspec.structs.replace(metadata, resource_version="")
 
 
 def _claims(pod: Pod) -> object:
