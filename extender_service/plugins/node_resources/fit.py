@@ -95,7 +95,10 @@ class NodeResourcesFit(PreFilter, Filter, PreScore, Score):
         if not np.count_nonzero(lacking):  # in a third of the time that any() takes
             return None
         reasons = ["Too many pods", *[f"Insufficient {resource}" for resource in checked]]
-        too_large = nodes.kept_by_facts(_too_large, dimensions, amounts) if self._too_large_is_unresolvable else None
+        too_large = None
+        if self._too_large_is_unresolvable:
+            # Sums that overflow may leave room for a request above what a node offers.
+            too_large = np.any(nodes.kept_by_facts(_too_large, dimensions, amounts) & lacking[1:], axis=0)
         return Rejections.per_reason(
             Code.UNSCHEDULABLE, list(zip(reasons, lacking, strict=True)), len(nodes), unresolvable=too_large
         )
@@ -199,9 +202,9 @@ def _lacking(nodes: NodeView, dimensions: tuple[int, ...], amounts: tuple[int, .
 
 
 def _too_large(nodes: NodeView, dimensions: tuple[int, ...], amounts: tuple[int, ...]) -> NDArray[np.bool_]:
-    """Return for each node whether the pod requests more than it offers, leaving aside how many pods it takes."""
-    offered = nodes.allocatable_of(dimensions[1:])
-    too_large: NDArray[np.bool_] = np.any(offered < np.array(amounts[1:], np.int64)[:, None], axis=0)
+    """Return, as (resource, node), where the pod requests more than the node offers; how many pods it takes is not
+    among the resources."""
+    too_large: NDArray[np.bool_] = nodes.allocatable_of(dimensions[1:]) < np.array(amounts[1:], np.int64)[:, None]
     return too_large
 
 

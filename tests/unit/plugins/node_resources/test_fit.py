@@ -6,7 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from extender_service.cluster.sources.cluster_file import ClusterFile
+from extender_service.cluster.state.cluster import Cluster
+from extender_service.config.rules import rules_of
 from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.handle import Handle
 from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.status import Status, unschedulable
 from extender_service.kube.types.core import Container, ObjectMeta, Pod, PodSpec, ResourceRequirements
@@ -244,3 +248,17 @@ def test_a_node_that_offers_pods_beyond_int64_takes_none() -> None:
     state, plugin = CycleState(pod), fit(world)
     plugin.pre_filter(state, pod)
     assert rejected(plugin, state, pod, world) == [unschedulable("Too many pods")]
+
+
+def test_what_a_node_does_not_lack_is_not_too_large_for_it_where_sums_overflow() -> None:
+    cluster = Cluster(rules_of(34))
+    # The API server takes amounts beyond int64, which Go wraps: what is left of them may be more than there is.
+    cluster.apply_node(PlainNode("a", allocatable={CPU: 1000, MEMORY: 2**63, "pods": 1}).to_node())
+    cluster.apply_pod(PlainPod("running", {MEMORY: 1}).to_pod("a"))
+    handle = Handle(cluster, ClusterFile(cluster, []))
+    plugin, pod = NodeResourcesFit(NodeResourcesFitArgs(), handle), PlainPod("new", {MEMORY: 1}).to_pod()
+    state, view = CycleState(pod, rules=cluster.request_rules), cluster.view(None)
+    plugin.pre_filter(state, pod)
+    rejections = plugin.filter(state, pod, view)
+    assert rejections is not None
+    assert [rejections.status_of(key) for key in rejections.keys.tolist()] == [unschedulable("Too many pods")]
