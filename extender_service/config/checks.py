@@ -86,6 +86,9 @@ def _check_profile(profile: KubeSchedulerProfile, path: str, rules: Rules) -> It
         yield required(f"{path}.schedulerName", "give each profile a name")
     if profile.percentage_of_nodes_to_score is not None:
         yield from _check_percentage(profile.percentage_of_nodes_to_score, f"{path}.percentageOfNodesToScore")
+    for point, is_known in _later_points(rules).items():
+        if point in profile.plugins.sets() and not is_known:
+            yield Problem(f"{path}.plugins.{point}", f"unknown field: {rules.release} does not have it")
     for point, plugins in profile.plugins.sets().items():
         if point != "multiPoint":
             yield from _check_removed(plugins, f"{path}.plugins.{point}")
@@ -99,6 +102,15 @@ def _check_profile(profile: KubeSchedulerProfile, path: str, rules: Rules) -> It
             yield invalid(here, each.name, _REMOVED)
         elif isinstance(each.args, PluginArgs) and each.args.checked_when_off:
             yield from each.args.check(f"{here}.args", rules)
+
+
+def _later_points(rules: Rules) -> dict[str, bool]:
+    """Return the extension points that came after v1.31, and whether a release has them."""
+    return {
+        "placementGenerate": rules.placement_points,
+        "placementScore": rules.placement_points,
+        "podGroupPostFilter": rules.group_post_filter_point,
+    }
 
 
 def _check_removed(plugins: PluginSet, path: str) -> Iterator[Problem]:

@@ -13,8 +13,15 @@ EffectivePlugins = dict[str, tuple[PluginRef, ...]]
 PointsOf = Mapping[str, Collection[str]]
 
 _MULTI_POINT = "multiPoint"
+# Extension points of groups of pods, which later releases have and this program does not run.
+_POINTS_OF_GROUPS = frozenset({"placementGenerate", "placementScore", "podGroupPostFilter"})
+_OF_GROUPS = "not supported: this program does not schedule groups of pods, remove the plugin"
 _UNSUPPORTED = {
-    "DynamicResources": "not supported: the feature gate DynamicResourceAllocation is off in v1.31, remove the plugin"
+    "DynamicResources": "not supported: the feature gate DynamicResourceAllocation is off in v1.31, remove the plugin",
+    "GangScheduling": _OF_GROUPS,
+    "PodGroupPodsCount": _OF_GROUPS,
+    "TopologyPlacementGenerator": _OF_GROUPS,
+    "DeferredPodScheduling": "not supported: this program does not preempt for deferred resizes, remove the plugin",
 }
 
 
@@ -49,7 +56,11 @@ def effective_plugins(profile: KubeSchedulerProfile, points_of: PointsOf, path: 
     ]
     if problems:
         raise ConfigError(problems)
-    names = {point: _expand(point, plugins, multi_point, points_of) for point, plugins in sets.items()}
+    names = {
+        point: _expand(point, plugins, multi_point, points_of)
+        for point, plugins in sets.items()
+        if point not in _POINTS_OF_GROUPS
+    }
     weights = _weights((*sets["score"].enabled, *multi_point), points_of)
     problems += _check_complete(profile, names, path)
     problems += _check_total(weights, path)

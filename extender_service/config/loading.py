@@ -48,14 +48,19 @@ def parse_config(
     text: str, args_types: ArgsTypes, rules: Rules = DEFAULT_RULES, change: Change = unchanged
 ) -> KubeSchedulerConfiguration:
     """Return the effective configuration of a file's text, as `load_config` does. Raises ConfigError."""
-    return _checked(change(set_defaults(decode(text, args_types), args_types, rules)), rules)
+    known = _known(args_types, rules)
+    return _checked(change(set_defaults(decode(text, known), known, rules)), rules)
 
 
 def default_config(
     args_types: ArgsTypes, rules: Rules = DEFAULT_RULES, change: Change = unchanged
 ) -> KubeSchedulerConfiguration:
     """Return the effective configuration that applies without a file. Raises ConfigError for what `change` made."""
-    return _checked(change(set_defaults(KubeSchedulerConfiguration(), args_types, rules)), rules)
+    return _checked(change(set_defaults(KubeSchedulerConfiguration(), _known(args_types, rules), rules)), rules)
+
+
+def _known(args_types: ArgsTypes, rules: Rules) -> ArgsTypes:
+    return {name: each for name, each in args_types.items() if each.are_in(rules)}
 
 
 def _checked(config: KubeSchedulerConfiguration, rules: Rules) -> KubeSchedulerConfiguration:

@@ -111,6 +111,21 @@ class Rules:
     # Room on their own node for running pods whose resize is deferred (KEP-5836).
     deferred_resizes: bool = _behind("InPlacePodVerticalScalingSchedulerPreemption")
 
+    # The configuration.
+
+    # RequestedToCapacityRatio must have its shape, and other strategies of NodeResourcesFit must have none.
+    shape_for_its_type_only: bool = _since(36)
+    # DynamicResources has arguments, at first how long Filter may take, if its gate is on.
+    dynamic_resources_args: bool = _since(34)
+    filter_timeout: bool = _behind("DRASchedulerFilterTimeout", since=34)
+    # Then how long PreBind may take, if both gates are on.
+    has_binding_timeout: bool = _since(35)
+    device_binding_conditions: bool = _behind("DRADeviceBindingConditions", since=35)
+    device_status_of_claims: bool = _behind("DRAResourceClaimDeviceStatus", since=35)
+    # Placements of groups of pods have extension points, and then preemption for groups (KEP-5732).
+    placement_points: bool = _since(36)
+    group_post_filter_point: bool = _since(37)
+
     # Reasons.
 
     # TaintToleration names neither key nor value of the taint (k/k#134740).

@@ -86,10 +86,15 @@ class Plugins(Model):
     bind: PluginSet = PluginSet()
     post_bind: PluginSet = PluginSet()
     multi_point: PluginSet = PluginSet()
+    # Those of later releases. No plugin serves them here.
+    placement_generate: Annotated[PluginSet | None, OmitMissing] = None
+    placement_score: Annotated[PluginSet | None, OmitMissing] = None
+    pod_group_post_filter: Annotated[PluginSet | None, OmitMissing] = None
 
     def sets(self) -> dict[str, PluginSet]:
-        """Return the sets by their names in a configuration, such as preFilter, including multiPoint."""
-        return {str(field.alias): getattr(self, name) for name, field in type(self).model_fields.items()}
+        """Return the sets that are there by their names in a configuration, such as preFilter, including multiPoint."""
+        sets = {str(field.alias): getattr(self, name) for name, field in type(self).model_fields.items()}
+        return {point: plugins for point, plugins in sets.items() if plugins is not None}
 
     def enabled_names(self) -> set[str]:
         """Return the names of all plugins that any extension point enables."""

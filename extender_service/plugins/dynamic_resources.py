@@ -4,12 +4,17 @@ Claims are not judged yet: a pod with claims is refused before any plugin runs (
 kube-scheduler's own plugins. For all other pods, this plugin is in each decision what kube-scheduler's is.
 """
 
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.view.node_view import NodeView
+from extender_service.config.args import PluginArgs
+from extender_service.config.durations import Duration, DurationText
+from extender_service.config.model import OmitMissing
+from extender_service.config.problems import Problem, forbidden, invalid
 from extender_service.config.rules import Rules
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
@@ -22,6 +27,54 @@ from extender_service.kube.types.core import Pod
 _STATE = "DynamicResources"
 _NO_STATE = "not found"
 _NOTHING_TO_TAKE_BACK = unschedulable("no new claims to deallocate")
+_FILTER_TIMEOUT = Duration.parse("10s")
+_BINDING_TIMEOUT = Duration.parse("10m")
+_SECOND = Duration.parse("1s")
+
+
+class DynamicResourcesArgs(PluginArgs):
+    """How long kube-scheduler's plugin may look for devices on a node, and wait for devices to be ready; read and
+    checked, but without effect here."""
+
+    kind: Literal["DynamicResourcesArgs"] = "DynamicResourcesArgs"
+    filter_timeout: Annotated[DurationText | None, OmitMissing] = None
+    binding_timeout: Annotated[DurationText | None, OmitMissing] = None
+
+    @classmethod
+    def are_in(cls, rules: Rules) -> bool:
+        """Return whether a release has these arguments."""
+        return rules.dynamic_resources_args
+
+    def with_defaults(self, rules: Rules) -> Self:
+        """Allow Filter 10 s and PreBind 10 minutes, where their gates are on (SetDefaults_DynamicResourcesArgs)."""
+        defaults: dict[str, Duration] = {}
+        if self.filter_timeout is None and rules.filter_timeout:
+            defaults["filter_timeout"] = _FILTER_TIMEOUT
+        if self.binding_timeout is None and _waits_for_devices(rules):
+            defaults["binding_timeout"] = _BINDING_TIMEOUT
+        return self.model_copy(update=defaults)
+
+    def check(self, path: str, rules: Rules) -> Iterator[Problem]:
+        """Check that each has its gates and is not too short (ValidateDynamicResourcesArgs)."""
+        if self.filter_timeout is not None:
+            here = f"{path}.filterTimeout"
+            if not rules.filter_timeout:
+                yield forbidden(here, "DRASchedulingFilterTimeout feature gate is disabled")
+            elif self.filter_timeout < 0:
+                yield invalid(here, self.filter_timeout, "must be zero or positive")
+        if self.binding_timeout is not None:
+            here = f"{path}.bindingTimeout"
+            if not rules.has_binding_timeout:
+                yield Problem(here, f"unknown field: {rules.release} does not have it")
+            elif not _waits_for_devices(rules):
+                detail = "DRADeviceBindingConditions or DRAResourceClaimDeviceStatus feature gate is disabled"
+                yield forbidden(here, detail)
+            elif self.binding_timeout < _SECOND:
+                yield invalid(here, self.binding_timeout, "must be at least 1 second")
+
+
+def _waits_for_devices(rules: Rules) -> bool:
+    return rules.device_binding_conditions and rules.device_status_of_claims
 
 
 class DynamicResources(PreFilter, Filter, PostFilter, Score):
@@ -29,6 +82,7 @@ class DynamicResources(PreFilter, Filter, PostFilter, Score):
 
     name: ClassVar[str] = "DynamicResources"
     treats_alike: ClassVar[bool] = True
+    args_type: ClassVar[type | None] = DynamicResourcesArgs
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)

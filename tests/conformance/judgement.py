@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from extender_service.config.problems import ConfigError
 from extender_service.config.release import OLDEST_MINOR
 from extender_service.config.rules import Rules, rules_of
 from tests.conformance import chance
@@ -67,13 +68,24 @@ def _judge(case: Case, reference: Verdict, only: Sequence[str], rules: Rules) ->
 def _compare(case: Case, reference: Verdict, only: Sequence[str], rules: Rules) -> list[str]:
     refusal = reference.get("error")
     if refusal is not None:
-        return [f"the reference could not evaluate it: {refusal}"]
+        return [] if _is_refused(case, rules) else [f"the reference could not evaluate it: {refusal}"]
     # Normalised scores depend on which nodes all plugins together left: take the reference's.
     try:
         ours = evaluate(case, rules, reference["feasible"] if only else None)
     except Exception as error:  # whatever fails, the other cases are still judged
         return [f"this project could not evaluate it: {type(error).__name__}: {error}"]
     return list(differences(ours, reference, only))
+
+
+def _is_refused(case: Case, rules: Rules) -> bool:
+    """Return whether this project refuses the configuration of the case, too."""
+    try:
+        evaluate(case, rules)
+    except ConfigError:
+        return True
+    except Exception:  # what fails in another way is a difference
+        return False
+    return False
 
 
 def first_differences(judgements: Sequence[Judgement]) -> list[str]:

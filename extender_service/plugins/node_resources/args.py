@@ -8,6 +8,7 @@ from extender_service.config.model import Int64Field, Many, Model, OmitEmpty, Om
 from extender_service.config.problems import (
     Problem,
     duplicate,
+    forbidden,
     invalid,
     invalid_label_key,
     not_supported,
@@ -65,23 +66,26 @@ class NodeResourcesFitArgs(PluginArgs):
             if "/" in group:
                 yield invalid(here, group, "resource group name can't contain '/'")
             yield from invalid_label_key(here, group, rules.wording)
-        yield from _check_strategy(self.scoring_strategy, f"{path}.scoringStrategy")
+        yield from _check_strategy(self.scoring_strategy, f"{path}.scoringStrategy", rules)
 
 
-def _check_strategy(strategy: ScoringStrategy, path: str) -> Iterator[Problem]:
+def _check_strategy(strategy: ScoringStrategy, path: str, rules: Rules) -> Iterator[Problem]:
     if strategy.type not in _STRATEGIES:
         yield not_supported(f"{path}.type", strategy.type, _STRATEGIES)
     for index, resource in enumerate(strategy.resources):
         if not 0 < resource.weight <= 100:
             detail = f"resource weight of {resource.name} not in valid range (0, 100]"
             yield invalid(f"{path}.resources[{index}].weight", resource.weight, detail)
-    if strategy.requested_to_capacity_ratio is not None:
-        # The reference leaves requestedToCapacityRatio out of this path.
-        yield from check_shape(strategy.requested_to_capacity_ratio.shape, f"{path}.shape")
+    has_ratio, here = strategy.requested_to_capacity_ratio is not None, f"{path}.requestedToCapacityRatio"
+    if has_ratio and strategy.type != REQUESTED_TO_CAPACITY_RATIO and rules.shape_for_its_type_only:
+        yield forbidden(here, f"must be nil when type is not {REQUESTED_TO_CAPACITY_RATIO}")
+    elif strategy.requested_to_capacity_ratio is not None:
+        # At first, the reference leaves requestedToCapacityRatio out of this path.
+        place = here if rules.shape_for_its_type_only else path
+        yield from check_shape(strategy.requested_to_capacity_ratio.shape, f"{place}.shape")
     elif strategy.type == REQUESTED_TO_CAPACITY_RATIO:
-        # Here kube-scheduler ends with a nil pointer dereference.
-        detail = f"must have a shape for the type {REQUESTED_TO_CAPACITY_RATIO}"
-        yield required(f"{path}.requestedToCapacityRatio", detail)
+        # Before 1.36, kube-scheduler ends here with a nil pointer dereference.
+        yield required(here, f"must be specified when type is {REQUESTED_TO_CAPACITY_RATIO}")
 
 
 class NodeResourcesBalancedAllocationArgs(PluginArgs):

@@ -4,8 +4,8 @@ from extender_service.config.defaulting import default_plugins
 from extender_service.config.effective_plugins import effective_profiles
 from extender_service.config.loading import parse_config
 from extender_service.config.problems import ConfigError, Problem
-from extender_service.config.rules import DEFAULT_RULES
-from extender_service.plugins.in_tree import ARGS_TYPES
+from extender_service.config.rules import DEFAULT_RULES, rules_of
+from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
 
 TYPE = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 POINTS_OF: dict[str, set[str]] = {plugin.name: {"filter", "score"} for plugin in default_plugins(DEFAULT_RULES)}
@@ -32,6 +32,45 @@ def test_dynamic_resources_is_refused_with_the_reason() -> None:
     [problem] = refused("profiles: [{plugins: {multiPoint: {enabled: [{name: DynamicResources}]}}}]\n")
     assert problem.path == "profiles[0].plugins.multiPoint.enabled[18]"
     assert "feature gate DynamicResourceAllocation is off" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("minor", "point", "said"),
+    [
+        (35, "placementGenerate", "unknown field: 1.35 does not have it"),
+        (36, "placementGenerate", None),
+        (36, "placementScore", None),
+        (36, "podGroupPostFilter", "unknown field: 1.36 does not have it"),
+        (37, "podGroupPostFilter", None),
+    ],
+)
+def test_points_of_groups_of_pods_are_known_from_their_release_on(minor: int, point: str, said: str | None) -> None:
+    rules = rules_of(minor)
+    text = f"{TYPE}profiles: [{{plugins: {{{point}: {{disabled: [{{name: '*'}}]}}}}}}]\n"
+    if said is None:
+        points_of = {plugin.name: plugin.points_in(rules) for plugin in IN_TREE}
+        [plugins] = effective_profiles(parse_config(text, ARGS_TYPES, rules), points_of).values()
+        assert point not in plugins
+        return
+    with pytest.raises(ConfigError) as caught:
+        parse_config(text, ARGS_TYPES, rules)
+    assert [str(problem) for problem in caught.value.problems] == [f"profiles[0].plugins.{point}: {said}"]
+
+
+def test_plugins_of_groups_of_pods_are_refused_with_the_reason() -> None:
+    rules = rules_of(37)
+    points_of = {plugin.name: plugin.points_in(rules) for plugin in IN_TREE}
+    text = (
+        f"{TYPE}profiles: [{{plugins: {{multiPoint: {{enabled: [{{name: GangScheduling}}]}}, "
+        "placementScore: {enabled: [{name: PodGroupPodsCount}, {name: NodeName}]}}}]\n"
+    )
+    with pytest.raises(ConfigError) as caught:
+        effective_profiles(parse_config(text, ARGS_TYPES, rules), points_of)
+    assert [problem.message for problem in caught.value.problems] == [
+        "not supported: this program does not schedule groups of pods, remove the plugin",
+        "not supported: this program does not schedule groups of pods, remove the plugin",
+        'plugin "NodeName" does not extend PlacementScorePlugin plugin',
+    ]
 
 
 def test_an_unknown_plugin_is_refused_with_the_likely_right_one() -> None:

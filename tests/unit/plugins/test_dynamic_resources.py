@@ -3,6 +3,8 @@ import pytest
 
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.config.defaulting import default_plugins
+from extender_service.config.loading import parse_config
+from extender_service.config.problems import ConfigError
 from extender_service.config.rules import rules_of
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.plugin_errors import PluginError
@@ -10,6 +12,7 @@ from extender_service.framework.status import SKIP, Code
 from extender_service.framework.verdicts import Verdicts
 from extender_service.kube.types.core import Pod, PodResourceClaim, PodSpec
 from extender_service.plugins.dynamic_resources import DynamicResources
+from extender_service.plugins.in_tree import ARGS_TYPES
 from tests.support.objects import make_node
 from tests.support.stub_plugins import make_handle
 
@@ -63,3 +66,55 @@ def test_it_runs_before_preemption_from_1_34_on() -> None:
     for minor, weight in (34, 0), (35, 2), (37, 2):
         at = names[minor].index(("DynamicResources", weight))
         assert names[minor][at + 1][0] == "DefaultPreemption"
+
+
+CONFIG = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+
+
+def args_in(minor: int, args: str = "{}", **gates: bool) -> object:
+    text = f"{CONFIG}profiles: [{{pluginConfig: [{{name: DynamicResources, args: {args}}}]}}]\n"
+    [profile] = parse_config(text, ARGS_TYPES, rules_of(minor, gates)).profiles
+    found = profile.args("DynamicResources")
+    return found.model_dump(by_alias=True, exclude={"api_version", "kind"}) if hasattr(found, "model_dump") else found
+
+
+def test_timeouts_have_the_defaults_of_the_release() -> None:
+    binding = {"filterTimeout": "10s", "bindingTimeout": "10m0s"}
+    assert [args_in(minor) for minor in (34, 35, 36, 37)] == [{"filterTimeout": "10s"}] * 2 + [binding] * 2
+    assert args_in(35, DRADeviceBindingConditions=True) == binding
+    assert args_in(37, DRADeviceBindingConditions=False, DRASchedulerFilterTimeout=False) == {}
+    given = "{filterTimeout: 0s, bindingTimeout: 1s}"
+    assert args_in(37, given) == {"filterTimeout": "0s", "bindingTimeout": "1s"}
+
+
+def test_before_the_arguments_came_anything_may_stand_there() -> None:
+    assert args_in(33, "{anything: 1}", DynamicResourceAllocation=False) is None
+    with pytest.raises(ConfigError, match="unknown field"):
+        args_in(34, "{anything: 1}")
+
+
+@pytest.mark.parametrize(
+    ("minor", "gates", "args", "said"),
+    [
+        (37, {}, "{filterTimeout: -1s}", "filterTimeout: Invalid value: -1s: must be zero or positive"),
+        (
+            37,
+            {"DRASchedulerFilterTimeout": False},
+            "{filterTimeout: 1s}",
+            "filterTimeout: Forbidden: DRASchedulingFilterTimeout feature gate is disabled",
+        ),
+        (37, {}, "{bindingTimeout: 999ms}", "bindingTimeout: Invalid value: 999ms: must be at least 1 second"),
+        (34, {}, "{bindingTimeout: 5s}", "bindingTimeout: unknown field: 1.34 does not have it"),
+        (
+            35,
+            {},
+            "{bindingTimeout: 5s}",
+            "bindingTimeout: Forbidden: DRADeviceBindingConditions or DRAResourceClaimDeviceStatus feature gate",
+        ),
+        (37, {}, "{filterTimeout: 5}", "filterTimeout: Invalid value: 5: must be a duration"),
+    ],
+)
+def test_timeouts_are_refused_as_in_the_release(minor: int, gates: dict[str, bool], args: str, said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        args_in(minor, args, **gates)
+    assert str(caught.value).startswith(f"profiles[0].pluginConfig[0].args.{said}")
