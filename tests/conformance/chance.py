@@ -94,6 +94,10 @@ def _class_in_an_annotation_only(case: Case) -> bool:
     )
 
 
+def _capacity_left_out(case: Case) -> bool:
+    return any(item.get("capacity") is None for item in _of_kind(case, "CSIStorageCapacity"))
+
+
 def _of_kind(case: Case, kind: str) -> list[Item]:
     items: list[Item] = [msgspec.json.decode(raw) for raw in case.objects]
     return [item for item in items if item["kind"] == kind]
@@ -147,5 +151,11 @@ LEFT_TO_CHANCE = [
         "claim is scored by that class (Score in plugins/volumebinding/volume_binding.go, from 1.37 on)",
         r"the reference could not evaluate it: .*nil pointer dereference",
         _class_in_an_annotation_only,
+    ),
+    Chance(
+        "kube-scheduler panics when it scores by a CSIStorageCapacity with maximumVolumeSize but no capacity; here, "
+        "that is 0 (Score in plugins/volumebinding/volume_binding.go, from 1.37 on)",
+        r"the reference could not evaluate it: .*nil pointer dereference",
+        _capacity_left_out,
     ),
 ]

@@ -67,12 +67,12 @@ def budget(app: str) -> dict[str, Any]:
     }
 
 
-def test_from_1_36_on_budgets_that_share_a_victim_count_in_any_order() -> None:
+def test_from_1_37_on_budgets_that_share_a_victim_count_in_any_order() -> None:
     shared = {"metadata": {"name": "shared", "labels": {"app": "x"}}, **victim("2024-01-01T00:00:00Z")}
-    [reason] = chance.reasons(case(shared, budget("x"), budget("x")), [ORDER], rules_of(36))
+    [reason] = chance.reasons(case(shared, budget("x"), budget("x")), [ORDER], rules_of(37))
     assert "listed in random order" in reason
-    assert chance.reasons(case(shared, budget("x"), budget("x")), [ORDER], rules_of(35)) == []
-    assert chance.reasons(case(shared, budget("x"), budget("y")), [ORDER], rules_of(36)) == []
+    assert chance.reasons(case(shared, budget("x"), budget("x")), [ORDER], rules_of(36)) == []
+    assert chance.reasons(case(shared, budget("x"), budget("y")), [ORDER], rules_of(37)) == []
 
 
 NEWEST = rules_of(37)
@@ -111,3 +111,14 @@ def test_a_panic_is_known_where_a_class_is_in_an_annotation_only() -> None:
         storage("PersistentVolumeClaim", {}),
     ):
         assert chance.reasons(storage_case(claim), [panic], NEWEST) == []
+
+
+def test_kube_scheduler_panics_at_a_storage_capacity_without_a_capacity() -> None:
+    panic = (
+        "the reference could not evaluate it: panic: runtime error: invalid memory address or nil pointer dereference"
+    )
+    published = {"kind": "CSIStorageCapacity", "maximumVolumeSize": "2Gi"}
+    [reason] = chance.reasons(case(published), [panic], rules_of(37))
+    assert "CSIStorageCapacity" in reason
+    assert not chance.reasons(case(published | {"capacity": "1Gi"}), [panic], rules_of(37))
+    assert not chance.reasons(case(published), [panic, ORDER], rules_of(37))
