@@ -137,7 +137,8 @@ async def _schedule(options: ScheduleOptions, setup: Setup) -> None:
             for extender, to_it in zip(extenders, _posts(extenders), strict=True)
         ]
         events = EventRecorder(events_client, names[0])
-        program = _Program(options, setup, cluster, client, api_server, events, candidacy, listener, Extenders(clients))
+        asked = Extenders(clients, setup.rules)
+        program = _Program(options, setup, cluster, client, api_server, events, candidacy, listener, asked)
         await program.run()
     log.info("stopped")
 

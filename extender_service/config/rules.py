@@ -231,6 +231,8 @@ class Rules:
 
     # The event of a pod that fits nowhere also counts the nodes that PreFilter left out.
     left_out_nodes_counted: bool = _since(32)
+    # A node that extenders refuse twice, first as the nominated one, has the reason of the second time only.
+    last_refusal_counts: bool = _since(32)
     # A pod that PreBind rejects is tried again after its backoff, and waits for no event.
     pre_bind_rejection_backs_off: bool = _since(33)
     # Before a pod waits in Permit or PreBind, it is nominated for its node, as an expectation (KEP-5278).

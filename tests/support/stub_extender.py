@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from extender_service.config.rules import DEFAULT_RULES
 from extender_service.config.types import Extender
 from extender_service.kube.nodes_with_json import NodeWithJson
 from extender_service.kube.types.core import Node
@@ -73,7 +74,8 @@ async def extended_world(
         yield SchedulerWorld(
             *map(with_json, nodes),
             extenders=lambda table, pod_json: Extenders(
-                [ExtenderClient(config, posts, table, pod_json) for config, posts in made]
+                [ExtenderClient(config, posts, table, pod_json) for config, posts in made],
+                options.get("rules", DEFAULT_RULES),
             ),
             **options,
         )

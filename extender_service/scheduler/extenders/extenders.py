@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.state.cluster import Cluster
+from extender_service.config.rules import DEFAULT_RULES, Rules
 from extender_service.framework.status import Code, Status
 from extender_service.kube.types.core import Pod, pod_name
 from extender_service.kube.types.extender_api import ExtenderFilterResult, MetaVictims
@@ -29,7 +30,8 @@ Statuses = dict[str, Status]
 class Extenders:
     """The extenders, in the order in which they are asked."""
 
-    def __init__(self, clients: Iterable[ExtenderClient]) -> None:
+    def __init__(self, clients: Iterable[ExtenderClient], rules: Rules = DEFAULT_RULES) -> None:
+        self._joins_reasons = not rules.last_refusal_counts
         self._clients = sorted(clients, key=lambda client: client.config.ignorable)
         self.filter_any = any(client.config.filter_verb for client in self._clients)
         self.score_any = any(client.config.prioritize_verb for client in self._clients)
@@ -57,7 +59,7 @@ class Extenders:
             except ExtenderError as error:
                 _forgive(client, pod, "filter", error)
                 continue
-            _note(client, pod, left, result, statuses)
+            self._note(client, pod, left, result, statuses)
             left = result.node_names or []
         return left
 
@@ -106,6 +108,29 @@ class Extenders:
                 return True
         return False
 
+    def _note(
+        self,
+        client: ExtenderClient,
+        pod: Pod,
+        asked: Sequence[str],
+        result: ExtenderFilterResult,
+        statuses: Statuses,
+    ) -> None:
+        """Note the reasons of an extender, except for nodes that it was not asked about."""
+        unresolvable = result.failed_and_unresolvable_nodes
+        known = set(asked)
+        strangers = [name for name in (*unresolvable, *result.failed_nodes) if name not in known]
+        if strangers:
+            extra = {"extender": client.name, "pod": pod_name(pod), "nodes": len(strangers), "first": strangers[0]}
+            log.warning("an extender gives reasons for nodes that it was not asked about", extra=extra)
+        earlier = statuses if self._joins_reasons else {}
+        for name in known & unresolvable.keys():
+            reasons = earlier[name].reasons if name in earlier else ()
+            statuses[name] = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (*reasons, unresolvable[name]))
+        for name in known & result.failed_nodes.keys() - unresolvable.keys():
+            old = earlier.get(name, Status(Code.UNSCHEDULABLE))
+            statuses[name] = Status(old.code, (*old.reasons, result.failed_nodes[name]))
+
     def _interested(self, pod: Pod) -> list[ExtenderClient]:
         return [client for client in self._clients if client.is_interested(pod)]
 
@@ -127,24 +152,6 @@ async def _priorities(client: ExtenderClient, pod: Pod, names: Sequence[str]) ->
         extra = {"extender": client.name, "pod": pod_name(pod), "error": str(error)}
         log.info("an extender failed to score nodes, and adds nothing to their scores", extra=extra)
         return {}
-
-
-def _note(
-    client: ExtenderClient, pod: Pod, asked: Sequence[str], result: ExtenderFilterResult, statuses: Statuses
-) -> None:
-    """Add the reasons of an extender to those that are known, except for nodes that it was not asked about."""
-    unresolvable = result.failed_and_unresolvable_nodes
-    known = set(asked)
-    strangers = [name for name in (*unresolvable, *result.failed_nodes) if name not in known]
-    if strangers:
-        extra = {"extender": client.name, "pod": pod_name(pod), "nodes": len(strangers), "first": strangers[0]}
-        log.warning("an extender gives reasons for nodes that it was not asked about", extra=extra)
-    for name in known & unresolvable.keys():
-        reasons = statuses[name].reasons if name in statuses else ()
-        statuses[name] = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (*reasons, unresolvable[name]))
-    for name in known & result.failed_nodes.keys() - unresolvable.keys():
-        old = statuses.get(name, Status(Code.UNSCHEDULABLE))
-        statuses[name] = Status(old.code, (*old.reasons, result.failed_nodes[name]))
 
 
 def _found(

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from extender_service.config.rules import rules_of
 from extender_service.kube.types.core import Node
 from tests.support.event_loop import in_event_loop
 from tests.support.objects import make_node, make_pod, watched
@@ -298,6 +299,17 @@ async def test_the_nominated_node_is_asked_about_alone_and_all_others_only_if_it
         await world.attempt_with_extenders()
         assert [args["NodeNames"] for args in stub.args("filter")][1:] == [["a"], ["a", "b", "c"]]
         await world.scheduler.close()
+
+
+@pytest.mark.parametrize(("minor", "reasons"), [(31, "2 no"), (32, "1 no"), (37, "1 no")])
+@in_event_loop
+async def test_a_nominated_node_that_is_refused_twice_has_one_reason_from_1_32_on(minor: int, reasons: str) -> None:
+    stub = StubExtender(filter=lambda _: {"NodeNames": [], "FailedNodes": {"a": "no"}})
+    async with extended_world(make_node("a"), extenders=[(stub, {})], plugins={}, rules=rules_of(minor)) as world:
+        world.create(make_pod("p", nominated="a"))
+        await world.attempt_with_extenders()
+        await world.scheduler.close()
+        assert [event.note for event in world.events] == [f"0/1 nodes are available: {reasons}."]
 
 
 @in_event_loop
