@@ -17,7 +17,7 @@
 # make queue    run 10,000 new scripts on the scheduling queue and on kube-scheduler's: some minutes (SCRIPTS=N, VERSION=1.37)
 # make api-fields  list the fields of Kubernetes' objects and what kube-scheduler reads of them, for tests/api_fields
 # make sampling  schedule 40,000 new pods beside kube-scheduler, with percentageOfNodesToScore: three minutes (SCRIPTS=N)
-# make beside   run all scenarios with kube-scheduler and with `schedule`, and compare what users see: some minutes
+# make beside   run all scenarios with kube-scheduler and with `schedule`, and compare what users see: some minutes (VERSION=1.37)
 # make scheduler-faults  let replicas of `schedule` and the API server fail while they place 5,600 pods on 1,000 nodes: a quarter of an hour (ROUNDS=N)
 # make scheduler-soak  let a cluster churn with kube-scheduler and with `schedule`, and compare what they count: half an hour (MINUTES=N, HINTS=1)
 # make soak     let a cluster churn: ten minutes (MINUTES=N)
@@ -110,7 +110,7 @@ sampling:
 	$(UV) run --frozen python -m tests.lockstep.sampling --scripts $(or $(SCRIPTS),200)
 
 beside:
-	$(UV) run --frozen python -m tests.e2e.scheduler.side_by_side
+	$(UV) run --frozen python -m tests.e2e.scheduler.side_by_side --emulated-version $(or $(VERSION),1.31)
 
 scheduler-faults:
 	$(UV) run --frozen python -m tests.scheduler_faults --rounds $(or $(ROUNDS),1)

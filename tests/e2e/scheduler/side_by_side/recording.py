@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from extender_service.config.release import OLDEST_MINOR
 from tests.e2e.scheduler.side_by_side.steps import Scenario
 from tests.e2e.support.api import API, APIError
 from tests.e2e.support.control_plane import ControlPlane
@@ -40,6 +41,8 @@ _KINDS = {
 _SKIPPED = "skip schedule deleting pod"
 # kube-scheduler has two caches of claims. The one may wake a pod before the other has the claim.
 _HALF_SEEN = 'running PreFilter plugin "VolumeBinding": error getting PVC'
+# From this minor on, kube-scheduler loses the reference to the preemptor, as it has wrapped the pod.
+_PREEMPTOR_LOST = 36
 _KEPT = {"kubernetes", "system-cluster-critical", "system-node-critical"}
 _UID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -69,8 +72,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     placements: Sequence[Placement]
 
 
-def record(control_plane: ControlPlane, scenario: Scenario) -> list[Snapshot]:
-    """Run a scenario in an empty cluster, and empty the cluster again."""
+def record(control_plane: ControlPlane, scenario: Scenario, minor: int = OLDEST_MINOR) -> list[Snapshot]:
+    """Run a scenario in an empty cluster of the release 1.`minor`, and empty the cluster again."""
     api, snapshots, bound = control_plane.api, list[Snapshot](), set[str]()
     controllers = nullcontext() if scenario.provisioner is None else volume_controllers(api, scenario.provisioner)
     try:
@@ -78,7 +81,7 @@ def record(control_plane: ControlPlane, scenario: Scenario) -> list[Snapshot]:
             for step in scenario.steps:
                 step(api)
                 _wait_until_quiet(api)
-                snapshots.append(_snapshot(api, bound))
+                snapshots.append(_snapshot(api, bound, minor))
     finally:
         _clear(api)
     return snapshots
@@ -115,7 +118,7 @@ def _versions(objects: Sequence[Object]) -> Iterator[tuple[str, str]]:
     return ((found["metadata"]["uid"], found["metadata"]["resourceVersion"]) for found in objects)
 
 
-def _snapshot(api: API, bound: set[str]) -> Snapshot:
+def _snapshot(api: API, bound: set[str], minor: int) -> Snapshot:
     pods, claims = api.list_all("Pod"), api.list_all("PersistentVolumeClaim")
     events = api.list_all("Event", api_version=_EVENTS)
     names = {found["metadata"]["uid"]: found["metadata"]["name"] for found in [*pods, *claims]}
@@ -131,7 +134,7 @@ def _snapshot(api: API, bound: set[str]) -> Snapshot:
     }
     present = {pod["metadata"]["uid"] for pod in pods}
     told = frozenset(
-        tuple(sorted(_of_event(event).items()))
+        tuple(sorted(_of_event(event, minor).items()))
         for event in events
         if not (event["note"].startswith(_SKIPPED) and event["regarding"]["uid"] not in present)
         and not event["note"].startswith(_HALF_SEEN)
@@ -146,13 +149,21 @@ def _snapshot(api: API, bound: set[str]) -> Snapshot:
 def _of_pod(found: Object) -> Object:
     status = found["status"]
     times = ("lastProbeTime", "lastTransitionTime")
+    # This program does not know the generation of running pods.
+    unknown = {"DisruptionTarget": "observedGeneration"}
     return {
         "node": found["spec"].get("nodeName", ""),
         "nominated": status.get("nominatedNodeName", ""),
         "phase": status["phase"],
         "is being deleted": "deletionTimestamp" in found["metadata"],
         "conditions": sorted(
-            tuple(sorted((key, value) for key, value in condition.items() if key not in times))
+            tuple(
+                sorted(
+                    (key, value)
+                    for key, value in condition.items()
+                    if key not in times and key != unknown.get(condition["type"])
+                )
+            )
             for condition in status.get("conditions", [])
         ),
     }
@@ -167,13 +178,12 @@ def _of_volume(volume: Object) -> Object:
     return {"claim": claim.get("name"), "annotations": volume["metadata"].get("annotations")}
 
 
-def _of_event(event: Object) -> dict[str, str]:
+def _of_event(event: Object, minor: int) -> dict[str, str]:
     fields = ("type", "reason", "action", "note", "reportingController")
-    return {
-        **{field: event.get(field, "") for field in fields},
-        "regarding": event["regarding"]["name"],
-        "related": event.get("related", {}).get("name", ""),
-    }
+    told = {field: event.get(field, "") for field in fields} | {"regarding": event["regarding"]["name"]}
+    if event["reason"] != "Preempted" or minor < _PREEMPTOR_LOST:
+        told["related"] = event.get("related", {}).get("name", "")
+    return told
 
 
 def _with_names(found: Any, names: Mapping[str, str]) -> Any:

@@ -7,12 +7,14 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from extender_service.config.release import OLDEST_MINOR
 from tests.e2e.scheduler.side_by_side.catalogue import CONFIGURATION, SCENARIOS
 from tests.e2e.scheduler.side_by_side.comparison import AskOracle, Comparison, compare
 from tests.e2e.scheduler.side_by_side.recording import record, wait_for_scheduler
 from tests.e2e.support.api import APIError
 from tests.e2e.support.control_plane import ControlPlane
 from tests.e2e.support.processes import Process
+from tests.e2e.support.releases import deciding_as
 from tests.e2e.support.whole_scheduler import start
 
 # The schedulers mostly wait, for backoffs to be over: scenarios run at once, each on clusters of its own.
@@ -20,25 +22,28 @@ DEFAULT_PAIRS = 3
 
 
 class Pair(NamedTuple):
-    """A cluster of kube-scheduler's and one of this program's."""
+    """A cluster of kube-scheduler's and one of this program's, both of the release 1.`minor`."""
 
     stock: ControlPlane
     ours: ControlPlane
+    minor: int
 
 
 @contextmanager
-def pairs_of_clusters(controlplane: Path, directory: Path, count: int = DEFAULT_PAIRS) -> Iterator[list[Pair]]:
-    """Start pairs of empty clusters, each with its scheduler, and wait until they schedule."""
+def pairs_of_clusters(
+    controlplane: Path, directory: Path, count: int = DEFAULT_PAIRS, *, minor: int = OLDEST_MINOR
+) -> Iterator[list[Pair]]:
+    """Start pairs of empty clusters of a release, each with its scheduler, and wait until they schedule."""
     with ExitStack() as stack:
         pairs, processes = list[Pair](), list[Process]()
         for number in range(count):
             stock, ours = (_control_plane(stack, controlplane, directory / f"{name}{number}") for name in ("s", "o"))
             processes.append(stock.start_scheduler(CONFIGURATION))
-            processes.append(start(ours, CONFIGURATION))
+            processes.append(start(ours, CONFIGURATION, options=[deciding_as(minor)]))
             stack.callback(processes[-1].kill)
-            pairs.append(Pair(stock, ours))
+            pairs.append(Pair(stock, ours, minor))
         for pair in pairs:
-            for control_plane in pair:
+            for control_plane in (pair.stock, pair.ours):
                 wait_for_scheduler(control_plane)
         yield pairs
         for process in processes:
@@ -60,8 +65,8 @@ def run(pairs: Iterable[Pair], ask_oracle: AskOracle, names: Iterable[str]) -> I
         pair = free.get()
         try:
             with ThreadPoolExecutor(1) as other:
-                stock = other.submit(record, pair.stock, SCENARIOS[name]())
-                ours = record(pair.ours, SCENARIOS[name]())
+                stock = other.submit(record, pair.stock, SCENARIOS[name](), pair.minor)
+                ours = record(pair.ours, SCENARIOS[name](), pair.minor)
                 return compare(ask_oracle, stock.result(), ours)
         except (APIError, TimeoutError) as error:
             return Comparison([f"it did not end: {error}"], 0, 0)
