@@ -171,11 +171,19 @@ class _Pods:
         if old is None:
             self._queue.add(pod)
             return (self._events.unscheduled_pod_add,)
-        if old.metadata.resource_version != pod.metadata.resource_version and not self._is_assumed(pod):
-            self._queue.update(old, pod)
-            if old.status.nominated_node_name != pod.status.nominated_node_name:
-                self._report_unnominated(old)
+        if old.metadata.resource_version != pod.metadata.resource_version:
+            self._update_pending(old, pod)
         return (self._events.unscheduled_pod_update.label,)
+
+    def _update_pending(self, old: Pod, new: Pod) -> None:
+        if not self._is_assumed(new):
+            self._queue.update(old, new)
+            if old.status.nominated_node_name != new.status.nominated_node_name:
+                self._report_unnominated(old)
+            return
+        is_going = bool(new.metadata.deletion_timestamp and not old.metadata.deletion_timestamp)
+        if is_going and self._rules.deletion_ends_permit_wait:
+            self._end_wait(new)
 
     def _apply_assigned(self, obj: AnyPod) -> Sequence[str]:
         key = key_of(obj)
@@ -230,12 +238,17 @@ class _Pods:
         if pod is None:
             return False
         self._queue.delete(pod)
-        waiting = self._profiles.of(pod).waiting_pods.get(pod_uid(pod))
-        if waiting is not None:
-            waiting.reject("", "removed")
-            self._report_deleted(pod)
-        elif not (is_bound and self._rules.unknown_pods_added):
+        if not self._end_wait(pod) and not (is_bound and self._rules.unknown_pods_added):
             self._report_unnominated(pod)
+        return True
+
+    def _end_wait(self, pod: Pod) -> bool:
+        """Free the place of a pod that waits in Permit; returns whether it waited."""
+        waiting = self._profiles.of(pod).waiting_pods.get(pod_uid(pod))
+        if waiting is None:
+            return False
+        waiting.reject("", "removed")
+        self._report_deleted(pod)
         return True
 
     def _assigned(self, key: Key) -> Pod | None:

@@ -18,9 +18,10 @@ from extender_service.kube.types.core import (
 )
 from extender_service.kube.types.storage import CSIDriver, CSINode
 from extender_service.scheduler.event_handlers import storage_kinds
+from tests.support.binding_plugins import Doorman
 from tests.support.event_loop import in_event_loop
 from tests.support.objects import make_node, make_pod, watched
-from tests.support.scheduler_world import SchedulerWorld, on_node, whole
+from tests.support.scheduler_world import SchedulerWorld, on_node, turns, whole
 from tests.support.storage_objects import make_claim, make_volume, with_volumes
 from tests.support.stub_plugins import make_handle, stub_cluster
 
@@ -47,6 +48,23 @@ async def test_a_pending_pod_enters_the_queue_once_however_often_it_is_shown() -
     world, pod = SchedulerWorld(make_node("a")), make_pod("p")
     world.create(pod, pod)
     assert world.where() == {"active": 1}
+
+
+@pytest.mark.parametrize(("minor", "place"), [(31, "a"), (34, "a"), (35, ""), (37, "")])
+@in_event_loop
+async def test_a_pod_that_waits_in_permit_gives_its_place_up_as_it_is_being_deleted_from_1_35_on(
+    minor: int, place: str
+) -> None:
+    world, pod = SchedulerWorld(make_node("a"), rules=rules_of(minor)), make_pod("waits")
+    world.engine.profiles.of(whole(pod)).permit = (Doorman(None, world.handle),)
+    world.create(pod)
+    assert world.attempt() == "waits"
+    await turns()
+    metadata = msgspec.structs.replace(pod.metadata, resource_version="2", deletion_timestamp="2026-01-01T00:00:00Z")
+    world.create(msgspec.structs.replace(pod, metadata=metadata))
+    await turns()
+    assert world.place_of(pod) == place
+    await world.scheduler.abandon()
 
 
 @in_event_loop
