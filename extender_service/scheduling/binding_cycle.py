@@ -42,6 +42,12 @@ class BindingCycle:
     A caller that gives up after `reserve` calls `unreserve`; calling it more than once does no harm.
     """
 
+    # The PreBind plugins that have work to do; None for all.
+    _pre_bind_plugins: Sequence[PreBind] | None = None
+    # While PreBind runs, and why it is to end.
+    _pre_binding: asyncio.Task[Any] | None = None
+    _preempted = ""
+
     def __init__(
         self,
         profile: Profile,
@@ -61,12 +67,8 @@ class BindingCycle:
         self._bind_elsewhere = bind_elsewhere
         self._rules = rules
         self._is_permitted = False
-        self._pre_bind_plugins: Sequence[PreBind] = profile.pre_bind
         # While a Permit plugin makes the pod wait.
         self._waiting: WaitingPod | None = None
-        # While PreBind runs, and why it is to end.
-        self._pre_binding: asyncio.Task[Any] | None = None
-        self._preempted = ""
 
     @property
     def scheduler_name(self) -> str:
@@ -194,7 +196,8 @@ class BindingCycle:
     async def _pre_bind(self) -> None:
         self._pre_binding = asyncio.current_task()
         try:
-            for plugin in self._pre_bind_plugins:
+            plugins = self._profile.pre_bind if self._pre_bind_plugins is None else self._pre_bind_plugins
+            for plugin in plugins:
                 with self._run(plugin, "PreBind"):
                     await self._run_pre_bind(plugin)
         finally:
