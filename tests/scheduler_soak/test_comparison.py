@@ -52,3 +52,11 @@ def test_events_are_judged_and_their_queues_are_shown() -> None:
 def test_an_event_that_only_one_has_counted_differs() -> None:
     [figure, _] = compare([Counts({}, {}, {})], [Counts({}, {}, {("PodAdd", "active"): 20})])
     assert (figure.name, figure.is_fine) == ("incoming PodAdd", False)
+
+
+def test_pods_that_stay_where_they_are_are_shown_and_not_judged() -> None:
+    stock = Counts({}, {}, {("UnschedulablePodUpdate", "active"): 20, ("UnschedulablePodUpdate", "unschedulable"): 900})
+    ours = Counts({}, {}, {("UnschedulablePodUpdate", "active"): 20, ("UnschedulablePodUpdate", "unschedulable"): 600})
+    event, _, stays = compare([stock], [ours])
+    assert (event.value.split(), event.is_fine) == (["20", "20", "1.000"], True)
+    assert (stays.value.split(), stays.is_fine) == (["900", "600", "0.667"], None)
