@@ -49,11 +49,6 @@ def main() -> int:
 
 
 def _print(outcome: Outcome) -> None:
-    name = max(len(figure.name) for figure in outcome.figures)
-    value = max(len(figure.value) for figure in outcome.figures)
-    for figure in outcome.figures:
-        verdict = {None: "", True: "ok", False: "MISSED"}[figure.is_fine]
-        print(f"{figure.name:{name}}  {figure.value:>{value}}  {figure.aim:18}  {verdict}".rstrip())
     for line in outcome.report:
         print(line)
     for complaint in outcome.complaints:

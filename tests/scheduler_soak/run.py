@@ -1,5 +1,6 @@
 """Runs a script with kube-scheduler and with `schedule` at the same time, each on a control plane of its own."""
 
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +19,7 @@ from tests.scheduler_soak.measures import Counts, Running
 from tests.scheduler_soak.player import Player
 from tests.scheduler_soak.script import Script, Size, write_script
 from tests.soak import figures
-from tests.soak.figures import Figure, Sample
+from tests.soak.figures import Figure, Sample, as_lines
 
 Program = Literal["kube-scheduler", "schedule"]
 
@@ -56,15 +57,21 @@ class Outcome:
 def run(
     controlplane: Path, directory: Path, size: Size, seed: int, settings: Settings, progress: Callable[[str], None]
 ) -> Outcome:
-    """Run it, and judge. `controlplane` is the binary; `directory` is empty, its path short."""
+    """Run it, and judge. `controlplane` is the binary; `directory` is empty, its path short.
+
+    `progress` gets lines while it runs, and all figures before a fresh kube-scheduler takes over.
+    """
     script = write_script(size, seed)
     outcome = Outcome()
+    # Another test run that builds a newer one removes this one from the cache.
+    binary = directory / controlplane.name
+    shutil.copy2(controlplane, binary)
     with ExitStack() as stack:
         # The kernel ends what these threads start when they end, so they last until the end.
         threads = stack.enter_context(ThreadPoolExecutor(len(settings.programs)))
 
         def begin(number: int) -> _Side:
-            return _Side(stack, controlplane, directory / str(number), script, settings, settings.programs[number])
+            return _Side(stack, binary, directory / str(number), script, settings, settings.programs[number])
 
         sides = [*threads.map(begin, range(len(settings.programs)))]
         _play(sides, script, progress)
@@ -79,6 +86,8 @@ def run(
         for side in sides:
             outcome.report.append(side.description())
             outcome.figures.append(side.late_changes())
+        for line in as_lines(outcome.figures):
+            progress(line)
         outcome.complaints += sides[-1].lost()
         outcome.complaints += sides[-1].forgotten()
     return outcome

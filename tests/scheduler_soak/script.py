@@ -16,7 +16,8 @@ _NODE_CHANGED_SECONDS = (3.0, 10.0)
 _POD_LIVES_SECONDS = (4.0, 60.0)
 _GATED_SECONDS = (1.0, 15.0)
 _CLAIM_LATE_SECONDS = (0.0, 8.0)
-_SHARE_RELABELLED = 0.15
+# Values repeat: a cache of label sets that fills up for hours could not be told from a leak.
+_SHARE_RELABELLED, _LABEL_VALUES = 0.15, 20
 # A pod that has succeeded is deleted so much later.
 _SHARE_SUCCEEDING, _KEPT_SECONDS = 0.3, 3.0
 
@@ -83,7 +84,7 @@ def _life(pod: Object, comes_at: float, chance: random.Random) -> Iterator[Chang
         freed_at = min(ends_at, comes_at + chance.uniform(*_GATED_SECONDS))
         yield _patch(freed_at, "Pod", name, {"spec": {"schedulingGates": None}})
     if chance.random() < _SHARE_RELABELLED:
-        labels = {"changed": str(chance.randrange(1000))}
+        labels = {"changed": str(chance.randrange(_LABEL_VALUES))}
         yield _patch(chance.uniform(comes_at, ends_at), "Pod", name, {"metadata": {"labels": labels}})
     if population.waits_for_claim(pod):
         made_at = min(ends_at, comes_at + chance.uniform(*_CLAIM_LATE_SECONDS))

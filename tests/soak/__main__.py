@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.soak.figures import Figure
+from tests.soak.figures import as_lines
 from tests.soak.soak import Size, soak
 
 
@@ -32,16 +32,9 @@ def main() -> int:
     gc.disable()  # nothing here is in cycles, and to look for them holds up calls
     with tempfile.TemporaryDirectory() as directory:
         figures = asyncio.run(soak(size, args.log or Path(directory), report=print))
-    _print(figures)
+    for line in as_lines(figures):
+        print(line)
     return 0 if all(figure.is_fine is not False for figure in figures) else 1
-
-
-def _print(figures: list[Figure]) -> None:
-    name = max(len(figure.name) for figure in figures)
-    value = max(len(figure.value) for figure in figures)
-    for figure in figures:
-        verdict = {None: "", True: "ok", False: "MISSED"}[figure.is_fine]
-        print(f"{figure.name:{name}}  {figure.value:>{value}}  {figure.aim:18}  {verdict}".rstrip())
 
 
 if __name__ == "__main__":

@@ -27,6 +27,15 @@ class Figure(NamedTuple):
     is_fine: bool | None = None
 
 
+def as_lines(figures: Sequence[Figure]) -> Iterator[str]:
+    """Yield the figures as lines of a table."""
+    name = max(len(figure.name) for figure in figures)
+    value = max(len(figure.value) for figure in figures)
+    for figure in figures:
+        verdict = {None: "", True: "ok", False: "MISSED"}[figure.is_fine]
+        yield f"{figure.name:{name}}  {figure.value:>{value}}  {figure.aim:18}  {verdict}".rstrip()
+
+
 class Sample(NamedTuple):
     """The service's memory in use at a time, and the processor time that it has taken so far."""
 
