@@ -1,13 +1,15 @@
 """Every placement of a busy cluster is one that kube-scheduler's own plugins rank highest, for the state at that time.
 
-A plugin records each decision as the service makes it. The oracle, which runs kube-scheduler's plugins, then judges the
-same pod with the same pods on the same nodes.
+A plugin records each decision as the service, or the whole scheduler, makes it. The oracle, which runs kube-scheduler's
+plugins of the same release, then judges the same pod with the same pods on the same nodes.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
+from extender_service.config.release import NEWEST_MINOR
 from tests.conformance.cases import Verdict, read_verdicts
 from tests.e2e.support import demanding_cluster, schedulers
 from tests.e2e.support.api import API
@@ -15,9 +17,12 @@ from tests.e2e.support.control_plane import ControlPlane
 from tests.e2e.support.decision_recorder import Decision, DecisionRecorder, read_decisions
 from tests.e2e.support.objects import Object
 from tests.e2e.support.oracle_cases import case, surroundings, without_history
+from tests.e2e.support.releases import both_releases, deciding_as
 from tests.e2e.support.service import Service
 from tests.e2e.support.waiting import wait_until
+from tests.e2e.support.whole_scheduler import scheduling
 
+RECORDING = "decisions.jsonl"
 # All filters of the default profile but NodeName: a pod that names its node is not scheduled.
 FILTERS = {
     "InterPodAffinity",
@@ -43,30 +48,66 @@ SCORES = {
 }
 
 
+@both_releases
 def test_every_pod_is_placed_as_kube_schedulers_own_plugins_would(
-    control_plane: ControlPlane, tmp_path: Path, ask_oracle: Callable[[bytes], bytes]
+    control_plane: ControlPlane, tmp_path: Path, ask_oracle: Callable[[bytes], bytes], minor: int
 ) -> None:
-    api, recording = control_plane.api, tmp_path / "decisions.jsonl"
+    with (
+        Service(
+            tmp_path,
+            control_plane.kubeconfig,
+            configuration=recorded_in(tmp_path),
+            plugins=[DecisionRecorder],
+            options=[deciding_as(minor)],
+        ) as service,
+        schedulers.running(control_plane, schedulers.replacing(service.url, node_cache_capable=True)),
+    ):
+        placed = place_all(control_plane.api, minor)
+        assert service.requests("filter", "refused")
+        assert service.metric("extender_service_decisions_ahead_total", result="used") >= 20
+    require_none_better(control_plane.api, placed, tmp_path, ask_oracle)
+
+
+@both_releases
+def test_the_whole_scheduler_places_every_pod_as_kube_schedulers_own_plugins_would(
+    control_plane: ControlPlane, tmp_path: Path, ask_oracle: Callable[[bytes], bytes], minor: int
+) -> None:
+    recorded = recorded_in(tmp_path)
+    with scheduling(control_plane, recorded, plugins=[DecisionRecorder], options=[deciding_as(minor)]) as scheduler:
+        placed = place_all(control_plane.api, minor)
+        scheduler.require_running()
+    require_none_better(control_plane.api, placed, tmp_path, ask_oracle)
+
+
+class Placed(NamedTuple):
+    """All pods as they were made, and the names of those that are deleted since."""
+
+    pods: list[Object]
+    deleted: set[str]
+
+
+def place_all(api: API, minor: int) -> Placed:
+    """Fill the demanding cluster, and wait until all pods are bound."""
     api.create(demanding_cluster.NAMESPACE)
     api.create(*demanding_cluster.surroundings())
-    with Service(
-        tmp_path, control_plane.kubeconfig, configuration=recorded_in(recording), plugins=[DecisionRecorder]
-    ) as service:
-        replacing = schedulers.replacing(service.url, node_cache_capable=True)
-        with schedulers.running(control_plane, replacing):
-            first = api.create(*demanding_cluster.exclusive_pods("first"))
-            pods = [*first, *api.create(*demanding_cluster.pods())]
-            wait_until(lambda: all_bound(api), "all pods to be bound", 60)
-            refused_before = service.requests("filter", "refused")
-            pods += api.create(*demanding_cluster.exclusive_pods("second"))
-            wait_until(lambda: service.requests("filter", "refused") > refused_before, "a second pod to be refused")
-            api.delete(*first)
-            wait_until(lambda: all_bound(api), "the second pods to be bound", 60)
-            pods += api.create(*demanding_cluster.pods_in_numbers())
-            wait_until(lambda: all_bound(api), "pods in numbers to be bound", 60)
-            assert service.metric("extender_service_decisions_ahead_total", result="used") >= 20
+    first = api.create(*demanding_cluster.exclusive_pods("first"))
+    pods = [*first, *api.create(*demanding_cluster.pods())]
+    wait_until(lambda: all_bound(api), "all pods to be bound", 60)
+    pods += api.create(*demanding_cluster.exclusive_pods("second"))
+    wait_until(lambda: any(map(is_refused, api.list_all("Pod"))), "a second pod to be refused")
+    api.delete(*first)
+    wait_until(lambda: all_bound(api), "the second pods to be bound", 60)
+    pods += api.create(*demanding_cluster.pods_in_numbers())
+    if minor == NEWEST_MINOR:
+        pods += api.create(*demanding_cluster.pods_with_new_fields())
+    wait_until(lambda: all_bound(api), "pods in numbers to be bound", 60)
+    return Placed(pods, {name(pod) for pod in first})
 
-    decisions, deleted = [*read_decisions(recording)], {name(pod) for pod in first}
+
+def require_none_better(api: API, placed: Placed, directory: Path, ask_oracle: Callable[[bytes], bytes]) -> None:
+    """Replay all decisions through the oracle, and require that none was to be made otherwise."""
+    pods, deleted = placed
+    decisions = [*read_decisions(directory / RECORDING)]
     assert len(decisions) >= 300
     bound = {name(pod): pod["spec"]["nodeName"] for pod in api.list_all("Pod")}
     assert bound == {decision.pod: decision.node for decision in decisions if decision.pod not in deleted}
@@ -80,15 +121,20 @@ def test_every_pod_is_placed_as_kube_schedulers_own_plugins_would(
     assert ranking(verdicts) == SCORES
 
 
-def recorded_in(recording: Path) -> Object:
+def recorded_in(directory: Path) -> Object:
     """The default profile of the service, with the recorder after its plugins."""
     recorder = {"enabled": [{"name": DecisionRecorder.name}]}
-    arguments = {"name": DecisionRecorder.name, "args": {"file": str(recording)}}
+    arguments = {"name": DecisionRecorder.name, "args": {"file": str(directory / RECORDING)}}
     return {
         "profiles": [
             {"schedulerName": "default-scheduler", "plugins": {"reserve": recorder}, "pluginConfig": [arguments]}
         ]
     }
+
+
+def is_refused(pod: Object) -> bool:
+    conditions = pod.get("status", {}).get("conditions", [])
+    return any(found["type"] == "PodScheduled" and found["status"] == "False" for found in conditions)
 
 
 def all_bound(api: API) -> bool:

@@ -56,6 +56,19 @@ def pods_in_numbers() -> list[Object]:
     return [kind(f"of-many-{number}") for kind in kinds for number in range(20)]
 
 
+def pods_with_new_fields() -> list[Object]:
+    """30 pods, kind after kind, with what Kubernetes 1.37 counts, and 1.31 does not have or does not count."""
+    port = {"containerPort": 8081, "hostPort": 8081}
+    sidecar = {"name": "sidecar", "image": "registry.example/side:1", "restartPolicy": "Always", "ports": [port]}
+    model = {"name": "model", "image": {"reference": "registry.example/model:1"}}
+    kinds: list[Callable[[str], Object]] = [
+        lambda name: pod(f"as-a-whole-{name}", resources={"requests": {"cpu": "700m", "memory": "1Gi"}}),
+        lambda name: pod(f"sidecar-port-{name}", initContainers=[sidecar], nodeSelector={_ZONE: "b"}),
+        lambda name: pod(f"model-{name}", requests={"cpu": "50m"}, volumes=[model]),
+    ]
+    return [kind(str(number)) for kind in kinds for number in range(10)]
+
+
 def exclusive_pods(name: str) -> list[Object]:
     """Pods with claims that one pod at a time may use. Those of another name wait until these are gone."""
     return [
