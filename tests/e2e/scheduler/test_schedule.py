@@ -7,15 +7,23 @@ import pytest
 from tests.e2e.support.api import API
 from tests.e2e.support.control_plane import ControlPlane
 from tests.e2e.support.objects import Object, node, pod
+from tests.e2e.support.releases import both_releases, deciding_as
 from tests.e2e.support.waiting import wait_until
 from tests.e2e.support.whole_scheduler import scheduling
 
 CONTROLLER = "default-scheduler"
+# Why preemption does not help a pod that is larger than each node.
+TOO_LARGE = {
+    31: "1 No preemption victims found for incoming pod.",
+    37: "1 Preemption is not helpful for scheduling.",
+}
+
+pytestmark = both_releases
 
 
 @pytest.fixture(scope="module")
-def running(shared_control_plane: ControlPlane) -> Iterator[ControlPlane]:
-    with scheduling(shared_control_plane) as process:
+def running(shared_control_plane: ControlPlane, minor: int) -> Iterator[ControlPlane]:
+    with scheduling(shared_control_plane, options=[deciding_as(minor)]) as process:
         yield shared_control_plane
         process.require_running()
 
@@ -59,13 +67,10 @@ def test_pods_are_bound_to_nodes_with_room_and_none_is_overfull(api: API) -> Non
     assert {name: nodes.count(name) for name in nodes} == {f"n{number}": 20 for number in range(5)}
 
 
-def test_users_see_why_a_pod_waits_and_that_it_was_bound(api: API) -> None:
+def test_users_see_why_a_pod_waits_and_that_it_was_bound(api: API, minor: int) -> None:
     api.create(node("small", cpu="1"))
     api.create(pod("big", requests={"cpu": "3"}))
-    text = (
-        "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: "
-        "1 No preemption victims found for incoming pod."
-    )
+    text = f"0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: {TOO_LARGE[minor]}"
     found = refused(api, "big")
     assert (found["status"], found["reason"], found["message"]) == ("False", "Unschedulable", text)
     api.create(node("large"))
