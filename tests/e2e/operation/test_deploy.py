@@ -10,6 +10,7 @@ import pytest
 import trustme
 import yaml
 
+from extender_service.config.release import NEWEST_MINOR
 from tests.e2e.support.control_plane import ControlPlane
 from tests.e2e.support.deployed_schedulers import (
     create_nodes,
@@ -29,6 +30,7 @@ from tests.e2e.support.deployments import (
 )
 from tests.e2e.support.objects import Object, node, pod
 from tests.e2e.support.processes import Process
+from tests.e2e.support.releases import both_releases, deciding_as
 from tests.e2e.support.volume_controllers import volume_controllers
 from tests.e2e.support.waiting import wait_until
 from tests.support.certificates import issue, mount, pem_files
@@ -36,6 +38,7 @@ from tests.support.certificates import issue, mount, pem_files
 BASES = ("scheduler", "second-scheduler", "beside", "beside-pair")
 
 
+@both_releases
 @pytest.mark.parametrize("name", BASES)
 def test_the_api_server_accepts_each_manifest(shared_control_plane: ControlPlane, name: str) -> None:
     base = Base(shared_control_plane, name)
@@ -48,6 +51,7 @@ def test_the_api_server_accepts_each_manifest(shared_control_plane: ControlPlane
     assert len(accepted.splitlines()) == len(base.objects)
 
 
+@both_releases
 @pytest.mark.parametrize("name", BASES)
 def test_the_namespace_admits_the_pods(shared_control_plane: ControlPlane, name: str) -> None:
     base = Base(shared_control_plane, name)
@@ -110,8 +114,9 @@ def test_kube_scheduler_itself_judges_resources_and_binds_no_claims() -> None:
     assert plugins["postFilter"]["disabled"] == [{"name": "DynamicResources"}]
 
 
+@both_releases
 def test_two_pairs_place_pods_with_the_rights_of_their_account(
-    control_plane: ControlPlane, controlplane: Path, tmp_path: Path
+    control_plane: ControlPlane, controlplane: Path, tmp_path: Path, minor: int
 ) -> None:
     base = Base(control_plane, "second-scheduler")
     account = base.grant_rights()
@@ -121,8 +126,8 @@ def test_two_pairs_place_pods_with_the_rights_of_their_account(
 
     with (
         volume_controllers(api),
-        pair(base, controlplane, account, tmp_path / "first") as first,
-        pair(base, controlplane, account, tmp_path / "second") as second,
+        pair(base, controlplane, account, tmp_path / "first", minor) as first,
+        pair(base, controlplane, account, tmp_path / "second", minor) as second,
     ):
         place_all_kinds(control_plane, "extender-scheduler")
 
@@ -135,27 +140,28 @@ def test_two_pairs_place_pods_with_the_rights_of_their_account(
     assert refusals(control_plane) == refused_before
 
 
-def test_pods_are_placed_where_kube_scheduler_runs_dynamic_resources(controlplane: Path, tmp_path: Path) -> None:
-    """The default since Kubernetes 1.34; in 1.31 a feature gate. DynamicResources needs its PreFilter, which is off."""
-    gate = "--feature-gates=DynamicResourceAllocation=true"
-    options = [gate, "--runtime-config=resource.k8s.io/v1alpha3=true"]
-    with ControlPlane(controlplane, tmp_path, api_server_options=options) as control_plane:
-        base = Base(control_plane, "second-scheduler")
-        account = base.grant_rights()
-        api = control_plane.api
-        api.create(node("a"))
-        with pair(base, controlplane, account, tmp_path / "pair", gate) as running:
-            api.create(for_the_pairs("placed", requests={"cpu": "3"}))
-            assert nodes_once_all_are_bound(control_plane) == {"placed": "a"}
+@pytest.mark.parametrize("minor", [NEWEST_MINOR], scope="session")
+def test_pods_are_placed_where_kube_scheduler_runs_dynamic_resources(
+    control_plane: ControlPlane, controlplane: Path, tmp_path: Path, minor: int
+) -> None:
+    """The default since Kubernetes 1.34. DynamicResources needs its PreFilter, which is off."""
+    base = Base(control_plane, "second-scheduler")
+    account = base.grant_rights()
+    api = control_plane.api
+    api.create(node("a"))
+    with pair(base, controlplane, account, tmp_path / "pair", minor) as running:
+        api.create(for_the_pairs("placed", requests={"cpu": "3"}))
+        assert nodes_once_all_are_bound(control_plane) == {"placed": "a"}
 
-            api.create(for_the_pairs("urgent", requests={"cpu": "3"}, priorityClassName="system-cluster-critical"))
-            wait_until(lambda: [found["metadata"]["name"] for found in api.list_all("Pod")] == ["urgent"], "preemption")
-            assert nodes_once_all_are_bound(control_plane) == {"urgent": "a"}
-            assert "Plugin failed" not in running.scheduler.log.read_text()
+        api.create(for_the_pairs("urgent", requests={"cpu": "3"}, priorityClassName="system-cluster-critical"))
+        wait_until(lambda: [found["metadata"]["name"] for found in api.list_all("Pod")] == ["urgent"], "preemption")
+        assert nodes_once_all_are_bound(control_plane) == {"urgent": "a"}
+        assert "Plugin failed" not in running.scheduler.log.read_text()
 
 
+@both_releases
 def test_beside_the_control_planes_scheduler_pods_with_gpus_are_packed(
-    control_plane: ControlPlane, controlplane: Path, tmp_path: Path
+    control_plane: ControlPlane, controlplane: Path, tmp_path: Path, minor: int
 ) -> None:
     base = Base(control_plane, "beside")
     account = base.grant_rights()
@@ -167,7 +173,9 @@ def test_beside_the_control_planes_scheduler_pods_with_gpus_are_packed(
     port = free_port()
 
     with (
-        service_container(base, tmp_path / "files", account, port, tmp_path / "extender-service.log") as service,
+        service_container(
+            base, tmp_path / "files", account, port, tmp_path / "extender-service.log", options=[deciding_as(minor)]
+        ) as service,
         kubeadm_scheduler(
             control_plane, controlplane, tmp_path, {"http://127.0.0.1:8888": f"http://127.0.0.1:{port}"}
         ) as scheduler,
@@ -250,7 +258,7 @@ class Pair(NamedTuple):
 
     @property
     def leads(self) -> bool:
-        return "successfully acquired lease" in self.scheduler.log.read_text()
+        return "successfully acquired lease" in self.scheduler.log.read_text().lower()  # releases differ in case
 
     @property
     def logs(self) -> str:
@@ -263,8 +271,8 @@ class Pair(NamedTuple):
 
 
 @contextmanager
-def pair(base: Base, controlplane: Path, account: Path, directory: Path, *scheduler_options: str) -> Iterator[Pair]:
-    """A pod of the second scheduler: the sidecar, and once that is well, kube-scheduler with these options besides."""
+def pair(base: Base, controlplane: Path, account: Path, directory: Path, minor: int) -> Iterator[Pair]:
+    """A pod of the second scheduler: the sidecar, which decides as 1.`minor`, and once that is well, kube-scheduler."""
     directory.mkdir()
     host = directory.name
     files, port, probes_port = directory / "files", free_port(), free_port()
@@ -275,10 +283,11 @@ def pair(base: Base, controlplane: Path, account: Path, directory: Path, *schedu
     edit(
         configuration, replace="\nleaderElection:", by=f"\nclientConnection: {{kubeconfig: {account}}}\nleaderElection:"
     )
-    command: list[str | Path] = [controlplane, *base.command("kube-scheduler", files), *scheduler_options]
+    command: list[str | Path] = [controlplane, *base.command("kube-scheduler", files)]
+    log, release = directory / "extender-service.log", deciding_as(minor)
     with (
         service_container(
-            base, files, account, port, directory / "extender-service.log", probes_port=probes_port, host=host
+            base, files, account, port, log, probes_port=probes_port, host=host, options=[release]
         ) as service,
         scheduler_process(command, account, directory / "kube-scheduler.log", host) as (scheduler, secure_port),
     ):

@@ -19,6 +19,7 @@ from tests.e2e.support.deployed_schedulers import (
 from tests.e2e.support.deployments import Base, edit, scheduler_process, wait_for_probes
 from tests.e2e.support.objects import pod
 from tests.e2e.support.processes import Process
+from tests.e2e.support.releases import both_releases, deciding_as
 from tests.e2e.support.service import PROGRAM
 from tests.e2e.support.volume_controllers import volume_controllers
 from tests.e2e.support.waiting import wait_until
@@ -27,21 +28,24 @@ NAME = "whole-scheduler"
 
 
 @contextmanager
-def replica(base: Base, account: Path, directory: Path) -> Iterator[tuple[Process, int]]:
+def replica(base: Base, account: Path, directory: Path, minor: int) -> Iterator[tuple[Process, int]]:
     """A pod of the deployment with all its probes passing, and its secure port."""
     files = directory / "files"
     directory.mkdir()
     base.write_files(files)
     # In a pod, the scheduler finds the API server, and its token, by itself.
     edit(files / "scheduler.yaml", replace="\nclientConnection:", by=f"\nclientConnection:\n  kubeconfig: {account}")
-    command: list[str | Path] = [PROGRAM, *base.command("scheduler", files)]
+    command: list[str | Path] = [PROGRAM, *base.command("scheduler", files), deciding_as(minor)]
     with scheduler_process(command, account, directory / "scheduler.log") as (process, port):
         template = base.container("scheduler")
         wait_for_probes(template, process, port)
         yield process, port
 
 
-def test_two_replicas_place_pods_with_the_rights_of_their_account(control_plane: ControlPlane, tmp_path: Path) -> None:
+@both_releases
+def test_two_replicas_place_pods_with_the_rights_of_their_account(
+    control_plane: ControlPlane, tmp_path: Path, minor: int
+) -> None:
     base = Base(control_plane, "scheduler")
     account = base.grant_rights()
     api = control_plane.api
@@ -50,8 +54,8 @@ def test_two_replicas_place_pods_with_the_rights_of_their_account(control_plane:
 
     with (
         volume_controllers(api),
-        replica(base, account, tmp_path / "first") as (first, first_port),
-        replica(base, account, tmp_path / "second") as (second, _),
+        replica(base, account, tmp_path / "first", minor) as (first, first_port),
+        replica(base, account, tmp_path / "second", minor) as (second, _),
     ):
         wait_until(lambda: holder(control_plane), "a leader")
         leader, standby = (first, second) if "acquired the leader lease" in first.log.read_text() else (second, first)
@@ -71,6 +75,7 @@ def test_two_replicas_place_pods_with_the_rights_of_their_account(control_plane:
     assert refusals(control_plane) == refused_before
 
 
+@both_releases
 def test_the_account_may_do_what_a_scheduler_needs_and_nothing_else(shared_control_plane: ControlPlane) -> None:
     base = Base(shared_control_plane, "scheduler")
     base.grant_rights()

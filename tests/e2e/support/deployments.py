@@ -118,9 +118,10 @@ def service_container(
     address: str = "127.0.0.1",
     probes_port: int | None = None,
     host: str = "",
+    options: Sequence[str] = (),
 ) -> Iterator[Process]:
     """The container extender-service, with all its probes passing; `address` and `host` are those of its pod."""
-    here = [f"--kubeconfig={kubeconfig}", f"--port={port}"]
+    here = [f"--kubeconfig={kubeconfig}", f"--port={port}", *options]
     if probes_port is not None:
         here.append(f"--healthz-port={probes_port}")
     words = [word.replace("$(POD_IP)", address) for word in base.command("extender-service", files)]
