@@ -1,4 +1,4 @@
-"""Compare every release of Kubernetes with its own plugins: python -m tests.conformance.compat [MINOR ...].
+"""Compare releases of Kubernetes with their own plugins: python -m tests.conformance.compat [MINOR ...].
 
 Examples show the rules of config/rules.py: their verdicts differ with a rule and without it. Each release's own
 kube-scheduler judges all of them. So a rule that comes too early or too late makes a difference.
@@ -42,7 +42,7 @@ def shown_by(rule: str, cases: Sequence[Case]) -> list[str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print how each release judges the examples, and what shows each rule; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.conformance.compat", description=__doc__)
-    parser.add_argument("minors", nargs="*", type=int, default=[*MINORS], help="31 to 37; default: all")
+    parser.add_argument("minors", nargs="*", type=int, default=oracle.JUDGED, help="default: all that have one")
     minors = parser.parse_args(arguments).minors
     lines = list(read_lines(EXAMPLES))
     results = {minor: _compare(lines, minor) for minor in minors}

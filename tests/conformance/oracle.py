@@ -16,6 +16,8 @@ TESTS = Path(__file__).parents[1]
 ORACLE = TESTS / "oracle"
 # Other releases have the program of the newest one, built of their own modules.
 ORACLES = {31: ORACLE, NEWEST_MINOR: TESTS / "kubernetes_1_37" / "oracle_1_37"}
+_MODULES = (ORACLES[NEWEST_MINOR].parent / "releases").glob("v1.*.mod")
+JUDGED = sorted({*ORACLES, *(int(file.stem.removeprefix("v1.")) for file in _MODULES)})
 
 
 class Reference(NamedTuple):
