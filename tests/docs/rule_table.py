@@ -36,7 +36,7 @@ def _rows() -> Iterator[str]:
     """
     comment: list[str] = []
     before = ""
-    for line in Path(rules.__file__).read_text().partition("class Rules:")[2].splitlines():
+    for line in Path(rules.__file__).read_text().partition("class Rules:")[2].partition("\ndef ")[0].splitlines():
         text = line.strip()
         if text.startswith("# "):
             comment.append(text.removeprefix("# "))
