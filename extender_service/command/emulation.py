@@ -9,7 +9,6 @@ from extender_service.command.option_values import parsed_by
 from extender_service.command.start_error import StartError
 from extender_service.config.feature_gates import parse_gates, resolve_gates
 from extender_service.config.release import (
-    DEFAULT_MINOR,
     NEWEST_MINOR,
     OLDEST_MINOR,
     parse_emulated_version,
@@ -24,20 +23,29 @@ AddOption = Callable[..., None]
 
 @dataclass(frozen=True)
 class EmulationOptions:
-    """The release 1.`minor`, and the feature gates that are set."""
+    """The release 1.`minor`, None for that of the API server, and the feature gates that are set."""
 
-    minor: int = DEFAULT_MINOR
+    minor: int | None = None
     gates: Mapping[str, bool] = field(default_factory=dict)
 
-    def rules(self) -> Rules:
-        """Return the rules, and log which gates have no effect. Raises StartError for a gate that cannot be set."""
+    def rules(self, server_minor: int = NEWEST_MINOR) -> Rules:
+        """Return the rules, and log which gates have no effect. Raises StartError for a gate that cannot be set.
+
+        Without a release of its own, they are those of `server_minor`, or of the one next to it that can be followed.
+        """
+        minor = self.minor
+        if minor is None:
+            minor = min(max(server_minor, OLDEST_MINOR), NEWEST_MINOR)
+            if minor != server_minor:
+                releases = {"server": version_of(server_minor), "emulated_version": version_of(minor)}
+                log.warning("the API server's release is not one that can be followed", extra=releases)
         try:
-            settings = resolve_gates(self.gates, self.minor)
+            settings = resolve_gates(self.gates, minor)
         except ValueError as error:
             raise StartError(f"--feature-gates: {error}") from error
         for name in settings.without_effect:
             log.warning("an option has no effect", extra={"option": f"--feature-gates {name}"})
-        return rules_of(self.minor, settings.values)
+        return rules_of(minor, settings.values)
 
 
 def add_emulation_options(add: AddOption) -> None:
@@ -48,7 +56,7 @@ def add_emulation_options(add: AddOption) -> None:
         action="append",
         metavar="MAJOR.MINOR",
         help=f"decide as kube-scheduler of this release does, {version_of(OLDEST_MINOR)} to {version_of(NEWEST_MINOR)} "
-        f"(default: {version_of(DEFAULT_MINOR)})",
+        "(default: that of the API server; of a cluster file, the newest)",
     )
     add(
         "--feature-gates",
@@ -61,6 +69,6 @@ def add_emulation_options(add: AddOption) -> None:
 
 def emulation_options(options: argparse.Namespace) -> EmulationOptions:
     """Return the parsed options; of several values for the version or for a gate, the last one counts."""
-    minors = options.emulated_version or [DEFAULT_MINOR]
+    minors = options.emulated_version or [None]
     settings = {name: is_on for gates in options.feature_gates or () for name, is_on in gates.items()}
     return EmulationOptions(minors[-1], settings)

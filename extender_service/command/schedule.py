@@ -23,9 +23,12 @@ from extender_service.command.background import debug_on_signal, log_sync
 from extender_service.command.election import Candidacy, LeaseLostError
 from extender_service.command.schedule_options import ScheduleOptions
 from extender_service.command.secure_server import SecureListener
+from extender_service.command.server_release import rules_for_server
 from extender_service.command.setup import Setup
 from extender_service.command.start_error import StartError
 from extender_service.config.dump import dump_config
+from extender_service.config.loading import Change, default_config, load_config
+from extender_service.config.problems import ConfigError
 from extender_service.config.types import Extender
 from extender_service.framework.handle import Handle
 from extender_service.framework.profiles import Profiles
@@ -80,15 +83,13 @@ def schedule(options: ScheduleOptions) -> int:
     """
     configure_logging(options.log_level, options.log_format)
     change = partial(options.flags.change, has_file=options.config is not None)
-    setup = Setup(options.config, options.plugins, rules=options.emulation.rules(), change=change)
     if options.write_config_to is not None:
+        setup = Setup(options.config, options.plugins, rules=options.emulation.rules(), change=change)
         _write_config(setup, options.write_config_to)
         return 0
-    for option in options.without_effect:
-        log.warning("an option has no effect", extra={"option": option})
     status = 0
     try:
-        uvloop.run(_schedule(options, setup))
+        uvloop.run(_schedule(options, change))
     except* LeaseLostError:
         log.error("ending, as the leader lease is lost")  # noqa: TRY400 - the reason is logged already
         status = 1
@@ -102,8 +103,12 @@ def _write_config(setup: Setup, file: Path) -> None:
         raise StartError(f"--write-config-to: {file}: {error.strerror}") from error
 
 
-async def _schedule(options: ScheduleOptions, setup: Setup) -> None:
-    credentials = _credentials(setup, options.master)
+async def _schedule(options: ScheduleOptions, change: Change) -> None:
+    credentials = _credentials(options, change)
+    rules = await rules_for_server(options.emulation, credentials)
+    setup = Setup(options.config, options.plugins, rules=rules, change=change)
+    for option in options.without_effect:
+        log.warning("an option has no effect", extra={"option": option})
     names = [profile.scheduler_name for profile in setup.config.profiles]
     election = setup.config.leader_election
     # Three clients, each with a rate of its own: nothing else holds up the lease, and no binding waits for an event.
@@ -143,10 +148,16 @@ async def _schedule(options: ScheduleOptions, setup: Setup) -> None:
     log.info("stopped")
 
 
-def _credentials(setup: Setup, master: str) -> Credentials:
-    kubeconfig = setup.config.client_connection.kubeconfig
+def _credentials(options: ScheduleOptions, change: Change) -> Credentials:
+    """Return how to reach the API server, which a configuration says in the same way in all releases."""
     try:
-        return load_credentials(Path(kubeconfig) if kubeconfig else None, master)
+        # Without the types of arguments, nothing of plugins is checked yet.
+        config = load_config(options.config, {}, change=change) if options.config else default_config({}, change=change)
+    except ConfigError as error:
+        raise StartError(f"--config: {error}") from error
+    kubeconfig = config.client_connection.kubeconfig
+    try:
+        return load_credentials(Path(kubeconfig) if kubeconfig else None, options.master)
     except CredentialsError as error:
         raise StartError(str(error)) from error
 

@@ -31,6 +31,7 @@ from extender_service.command.background import (
 from extender_service.command.listeners import Listeners
 from extender_service.command.options import ServeOptions
 from extender_service.command.probes import answering_probes
+from extender_service.command.server_release import rules_for_server
 from extender_service.command.setup import Setup
 from extender_service.command.start_error import StartError
 from extender_service.command.welcome import welcome
@@ -48,7 +49,7 @@ from extender_service.kube.api_resources import WATCHED_PODS
 from extender_service.kube.connection.client import MOST_REQUESTS, KubeClient
 from extender_service.kube.connection.rate_limit import REQUESTS_AT_ONCE, REQUESTS_PER_SECOND, TokenBucket
 from extender_service.kube.credentials.errors import CredentialsError
-from extender_service.kube.credentials.lookup import load_credentials
+from extender_service.kube.credentials.lookup import Credentials, load_credentials
 from extender_service.kube.parsing.manifests import ManifestError
 from extender_service.kube.watching.watch_state import WatchState
 from extender_service.kube.writing.access_reviews import may_bind_pods
@@ -110,7 +111,11 @@ class _Source:
 
 
 async def _serve(options: ServeOptions) -> None:
-    setup = Setup(options.config, options.plugins, rules=options.emulation.rules())
+    if options.cluster_files:
+        rules = options.emulation.rules()
+    else:
+        rules = await rules_for_server(options.emulation, _credentials(options))
+    setup = Setup(options.config, options.plugins, rules=rules)
     cluster = Cluster(setup.rules)
     with Listeners(options) as listeners:
         shutdown = Shutdown(_delay_seconds(options, listeners), options.shutdown_grace_seconds)
@@ -154,10 +159,7 @@ async def _api_server(
     options: ServeOptions, cluster: Cluster, setup: Setup, listeners: Listeners
 ) -> AsyncIterator[_Source]:
     """Connect to the API server until the context ends. Raises StartError."""
-    try:
-        credentials = load_credentials(options.kubeconfig, options.master)
-    except CredentialsError as error:
-        raise StartError(str(error)) from error
+    credentials = _credentials(options)
     where = {"mode": options.mode, "api_server": credentials.server}
     log.info("listening", extra={**listeners.urls, **where, "emulated_version": cluster.rules.release})
     if options.mode == "beside" and options.config is None:
@@ -201,6 +203,13 @@ async def _api_server(
         touch = api_server.touch_pod if options.ask_again else None
         yield _Source(api_server, work, api_server.states, rights, leadership, events, touch)
         log.info("stopped")
+
+
+def _credentials(options: ServeOptions) -> Credentials:
+    try:
+        return load_credentials(options.kubeconfig, options.master)
+    except CredentialsError as error:
+        raise StartError(str(error)) from error
 
 
 async def _serve_from(

@@ -6,8 +6,6 @@ import re
 KUBERNETES_VERSION = "v1.31.1"
 OLDEST_MINOR = 31
 NEWEST_MINOR = 37
-# What is followed unless --emulated-version says otherwise.
-DEFAULT_MINOR = 31
 
 # As apimachinery's version.Parse reads them.
 _VERSION = re.compile(r"\s*v?1\.([1-9][0-9]{0,2})(\.[0-9]+)?\s*", re.ASCII)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from extender_service.config.known_gates import was_last_on
-from extender_service.config.release import DEFAULT_MINOR, version_of
+from extender_service.config.release import NEWEST_MINOR, OLDEST_MINOR, version_of
 from extender_service.kube.parsing.label_syntax import Wording
 
 _SINCE = "since"
@@ -273,7 +273,10 @@ def rules_of(minor: int, gates: Mapping[str, bool] | None = None) -> Rules:
     return Rules(release=version_of(minor), **held)
 
 
-DEFAULT_RULES = rules_of(DEFAULT_MINOR)
+# What parts are made with that are given no rules.
+DEFAULT_RULES = rules_of(OLDEST_MINOR)
+# What decides where there is no API server: about cluster files, and in tests of plugins.
+NEWEST_RULES = rules_of(NEWEST_MINOR)
 
 
 def followed_gates(minor: int) -> set[str]:

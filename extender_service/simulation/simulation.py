@@ -15,7 +15,7 @@ import msgspec
 from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.config.loading import parse_config
-from extender_service.config.rules import DEFAULT_RULES, Rules
+from extender_service.config.rules import NEWEST_RULES, Rules
 from extender_service.config.types import KubeSchedulerConfiguration
 from extender_service.framework.handle import Handle
 from extender_service.framework.interface import Plugin
@@ -70,7 +70,7 @@ class Simulation:
         files: Iterable[Path] = (),
         config: str | KubeSchedulerConfiguration = "",
         plugins: Iterable[type[Plugin]] = (),
-        rules: Rules = DEFAULT_RULES,
+        rules: Rules = NEWEST_RULES,
         random: Random | None = None,
     ) -> None:
         plugins = list(plugins)

@@ -10,6 +10,7 @@ from msgspec import structs
 
 from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
+from extender_service.config.rules import NEWEST_RULES
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.guard import CycleError
 from extender_service.framework.handle import Handle
@@ -50,7 +51,7 @@ class Trial:
         random: Random = RANDOM,
     ) -> None:
         nodes, pods = _all_of(Node, nodes, "nodes"), _all_of(Pod, pods, "pods")
-        self.cluster = Cluster()
+        self.cluster = Cluster(NEWEST_RULES)
         self._files = ClusterFile(self.cluster, _all_of(Path, files, "files"))
         self._files.load()
         self.handle = Handle(self.cluster, self._files, clock=clock, random=random)

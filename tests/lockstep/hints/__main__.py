@@ -5,7 +5,7 @@ With --golden, writes the golden cases and kube-scheduler's answers on them inst
 
 import sys
 
-from extender_service.config.release import DEFAULT_MINOR, version_of
+from extender_service.config.release import OLDEST_MINOR, version_of
 from tests.lockstep.hints import golden
 from tests.lockstep.hints.comparison import REFERENCES, ask, differences, encoded
 from tests.lockstep.hints.generator import EVENTS_PER_CASE, cases
@@ -20,7 +20,7 @@ def main() -> int:
     options.add_argument("--golden", action="store_true")
     versions = {version_of(minor): minor for minor in REFERENCES}
     options.add_argument(
-        "--emulated-version", choices=versions, default=version_of(DEFAULT_MINOR), help="the release to follow"
+        "--emulated-version", choices=versions, default=version_of(OLDEST_MINOR), help="the release to follow"
     )
     args = options.parse_args()
     minor = versions[args.emulated_version]

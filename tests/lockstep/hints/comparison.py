@@ -12,7 +12,7 @@ from extender_service.cluster.owners.owners import WORKLOADS
 from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.config.loading import default_config, parse_config
-from extender_service.config.release import DEFAULT_MINOR
+from extender_service.config.release import OLDEST_MINOR
 from extender_service.config.rules import rules_of
 from extender_service.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
 from extender_service.framework.events import reported_events
@@ -44,7 +44,7 @@ Json = dict[str, Any]
 _decoders: dict[type[Object], Decoder[Any]] = {kind: Decoder(kind) for kind in KINDS.values()}
 
 
-def ask(cases: bytes, minor: int = DEFAULT_MINOR) -> list[Json]:
+def ask(cases: bytes, minor: int = OLDEST_MINOR) -> list[Json]:
     """Return kube-scheduler's answers on cases, which are JSON lines. Raises RuntimeError with what Go said."""
     done = subprocess.run([build(REFERENCES[minor])], input=cases, capture_output=True)
     if done.returncode:
@@ -52,7 +52,7 @@ def ask(cases: bytes, minor: int = DEFAULT_MINOR) -> list[Json]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def encoded(cases: Iterable[Json], minor: int = DEFAULT_MINOR) -> bytes:
+def encoded(cases: Iterable[Json], minor: int = OLDEST_MINOR) -> bytes:
     """Return cases as JSON lines for a release."""
     return b"".join(msgspec.json.encode(with_bits(case, minor)) + b"\n" for case in cases)
 
@@ -63,7 +63,7 @@ class Answers:
     def __init__(self, case: Json, minor: int) -> None:
         self._case = case
         self._minor = minor
-        rules = rules_of(minor, {"SchedulerQueueingHints": case["hints"]} if minor == DEFAULT_MINOR else {})
+        rules = rules_of(minor, {"SchedulerQueueingHints": case["hints"]} if minor == OLDEST_MINOR else {})
         self._enabled = rules.queueing_hints
         self._wants = ClusterEvent.covers if rules.other_updates_for_all else ClusterEvent.matches
         self._reported = reported_events(rules)
@@ -136,7 +136,7 @@ def _decoded(raw: Json) -> Object:
     return item
 
 
-def differences(cases: Iterable[Json], reference: Iterable[Json], minor: int = DEFAULT_MINOR) -> list[str]:
+def differences(cases: Iterable[Json], reference: Iterable[Json], minor: int = OLDEST_MINOR) -> list[str]:
     """Return where our answers are not kube-scheduler's, a line for each."""
     found: list[str] = []
     for case, theirs in zip(cases, reference, strict=True):
@@ -144,7 +144,7 @@ def differences(cases: Iterable[Json], reference: Iterable[Json], minor: int = D
             found.append(f"{case['name']}: the reference refuses it: {theirs['error']}")
             continue
         ours = Answers(case, minor).all()
-        if minor != DEFAULT_MINOR:
+        if minor != OLDEST_MINOR:
             ours, theirs = _without_left_out(ours), _without_left_out(theirs)
         if _sorted(ours["registered"]) != _sorted(theirs["registered"]):
             found.append(f"{case['name']}: registered {ours['registered']}, not {theirs['registered']}")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import Any, TypeVar
 
-from extender_service.config.release import DEFAULT_MINOR
+from extender_service.config.release import OLDEST_MINOR
 from extender_service.framework.cluster_event import (
     ASSIGNED_POD,
     CSI_DRIVER,
@@ -92,17 +92,17 @@ class Source(Random):
         return [value for value in values if self.chance(probability)]
 
 
-def cases(seed: int, count: int, minor: int = DEFAULT_MINOR) -> Iterator[Json]:
+def cases(seed: int, count: int, minor: int = OLDEST_MINOR) -> Iterator[Json]:
     """Yield cases for the release 1.`minor`; the same seed and index always give the same one."""
     for index in range(count):
         yield case(f"hints-{seed}-{index}", minor)
 
 
-def case(name: str, minor: int = DEFAULT_MINOR) -> Json:
+def case(name: str, minor: int = OLDEST_MINOR) -> Json:
     """Return the case of this name."""
     r = Source(name)
     target = pod(r, is_target=True)
-    if minor != DEFAULT_MINOR and r.chance(0.5):
+    if minor != OLDEST_MINOR and r.chance(0.5):
         target["spec"].setdefault("volumes", []).append({"name": "inline", "csi": {"driver": r.choice(["d", "e"])}})
     return {
         "name": name,
@@ -116,7 +116,7 @@ def case(name: str, minor: int = DEFAULT_MINOR) -> Json:
 
 def event(r: Source, target: Json, minor: int) -> Json:
     """Return something that happens: a resource, an action, and the object before and after."""
-    weights, updates = (WEIGHTS, UPDATES) if minor == DEFAULT_MINOR else (LATER_WEIGHTS, LATER_UPDATES)
+    weights, updates = (WEIGHTS, UPDATES) if minor == OLDEST_MINOR else (LATER_WEIGHTS, LATER_UPDATES)
     resource = r.choices(list(weights), list(weights.values()))[0]
     make = MAKERS[resource]
     action = r.choice([ActionType.ADD, ActionType.DELETE, *r.choices(updates, k=2)])
@@ -153,7 +153,7 @@ def updated(r: Source, before: Json, other: Json) -> Json:
     return after
 
 
-def config(r: Source, minor: int = DEFAULT_MINOR) -> Json | None:
+def config(r: Source, minor: int = OLDEST_MINOR) -> Json | None:
     """Return a configuration in which some plugins have arguments that matter to hints; often the default."""
     args: dict[str, Json] = {}
     if r.chance(0.2):
@@ -166,7 +166,7 @@ def config(r: Source, minor: int = DEFAULT_MINOR) -> Json | None:
         args["PodTopologySpread"] = {"defaultingType": "List", "defaultConstraints": [default]}
     if r.chance(0.2):
         args["NodeResourcesFit"] = {"ignoredResources": ["example.com/gpu"]}
-    added = r.subset(IN_TREE_LIMITS) if r.chance(0.2) and minor == DEFAULT_MINOR else []
+    added = r.subset(IN_TREE_LIMITS) if r.chance(0.2) and minor == OLDEST_MINOR else []
     if not args and not added and r.chance(0.8):
         return None
     profile: Json = {"pluginConfig": [{"name": name, "args": value} for name, value in args.items()]}

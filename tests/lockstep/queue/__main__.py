@@ -3,7 +3,7 @@
 python -m tests.lockstep.queue [--emulated-version 1.37] [--scripts N] [--seed SEED]
 """
 
-from extender_service.config.release import DEFAULT_MINOR, version_of
+from extender_service.config.release import OLDEST_MINOR, version_of
 from tests.lockstep.new_cases import parser, run
 from tests.lockstep.queue.comparison import REFERENCES, compare
 from tests.lockstep.queue.generator import generate
@@ -12,7 +12,7 @@ if __name__ == "__main__":
     versions = {version_of(minor): minor for minor in REFERENCES}
     options = parser("queue", __doc__, "scripts", 10_000)
     options.add_argument(
-        "--emulated-version", choices=versions, default=version_of(DEFAULT_MINOR), help="the release to follow"
+        "--emulated-version", choices=versions, default=version_of(OLDEST_MINOR), help="the release to follow"
     )
     args = options.parse_args()
     minor = versions[args.emulated_version]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from extender_service.config.release import DEFAULT_MINOR
+from extender_service.config.release import OLDEST_MINOR
 from tests.lockstep.action_bits import with_bits
 from tests.lockstep.queue.generator import Script
 from tests.lockstep.queue.replay import replay
@@ -21,7 +21,7 @@ REFERENCES = {
 }
 
 
-def compare(scripts: Iterable[Script], minor: int = DEFAULT_MINOR) -> Counter[str]:
+def compare(scripts: Iterable[Script], minor: int = OLDEST_MINOR) -> Counter[str]:
     """Run scripts on both queues, and return what happened, with counts. Raises DifferenceError."""
     seen: Counter[str] = Counter()
     written = list(scripts)

@@ -11,7 +11,7 @@ import copy
 from random import Random
 from typing import Any
 
-from extender_service.config.release import DEFAULT_MINOR
+from extender_service.config.release import OLDEST_MINOR
 from extender_service.framework import cluster_event as kinds
 from extender_service.framework.cluster_event import ActionType
 
@@ -54,9 +54,9 @@ REPORTED = (
 )
 
 
-def generate(seed: int, minor: int = DEFAULT_MINOR) -> Script:
+def generate(seed: int, minor: int = OLDEST_MINOR) -> Script:
     """Return the script of a seed, for the queue of the release 1.`minor`."""
-    writer = _Writer if minor == DEFAULT_MINOR else _LaterWriter
+    writer = _Writer if minor == OLDEST_MINOR else _LaterWriter
     return writer(Random(seed), f"seed {seed}").write()
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from extender_service.config.release import DEFAULT_MINOR
+from extender_service.config.release import OLDEST_MINOR
 from extender_service.config.rules import rules_of
 from extender_service.framework.cluster_event import ActionType, ClusterEvent, QueueingHint
 from extender_service.framework.interface import PreEnqueue, QueuedPod, QueueSort
@@ -34,13 +34,13 @@ class DifferenceError(Exception):
     """The queues differ after a step; the text says how."""
 
 
-def replay(script: Script, states: list[State], minor: int = DEFAULT_MINOR) -> Counter[str]:
+def replay(script: Script, states: list[State], minor: int = OLDEST_MINOR) -> Counter[str]:
     """Run a script beside the states of the queue of kube-scheduler 1.`minor`: one before it, and one after each step.
 
     Returns how many steps there were of each kind, and how often kube-scheduler had a pod in two queues. Raises
     DifferenceError.
     """
-    world = _World(script) if minor == DEFAULT_MINOR else _LaterWorld(script)
+    world = _World(script) if minor == OLDEST_MINOR else _LaterWorld(script)
     seen: Counter[str] = Counter()
     _compare(script, -1, world.state({}), states[0])
     for number, (step, theirs) in enumerate(zip(script["steps"], states[1:], strict=True)):
@@ -71,7 +71,7 @@ def _compare(script: Script, number: int, ours: State, theirs: State) -> None:
 class _World:
     """A queue, and what surrounds it in a scheduler (world in reference_queue/run.go)."""
 
-    rules_of = staticmethod(lambda script: rules_of(DEFAULT_MINOR, {"SchedulerQueueingHints": script["hints"]}))
+    rules_of = staticmethod(lambda script: rules_of(OLDEST_MINOR, {"SchedulerQueueingHints": script["hints"]}))
 
     def __init__(self, script: Script) -> None:
         self.clock = Clock()

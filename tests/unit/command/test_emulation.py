@@ -19,9 +19,19 @@ def given(*arguments: str) -> EmulationOptions:
 
 
 def test_the_release_decides_which_rules_hold() -> None:
-    assert given().rules().release == "1.31"
+    assert given().rules().release == "1.37"
     assert given("--emulated-version=1.34").rules().release == "1.34"
     assert given("--emulated-version=1.34", "--emulated-version=kube=1.36").rules().release == "1.36"
+
+
+def test_without_an_option_the_release_is_that_of_the_api_server_as_far_as_it_can_be_followed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert given().rules(34).release == "1.34"
+    assert given("--emulated-version=1.33").rules(34).release == "1.33"
+    assert not caplog.records
+    assert [given().rules(minor).release for minor in (30, 38)] == ["1.31", "1.37"]
+    assert [vars(record)["server"] for record in caplog.records] == ["1.30", "1.38"]
 
 
 def test_a_later_value_for_a_gate_overrides_an_earlier_one() -> None:
@@ -29,7 +39,8 @@ def test_a_later_value_for_a_gate_overrides_an_earlier_one() -> None:
 
 
 def test_gates_are_those_of_the_release() -> None:
-    assert given("--feature-gates=SchedulerQueueingHints=true").rules().queueing_hints
+    hints_on = given("--emulated-version=1.31", "--feature-gates=SchedulerQueueingHints=true")
+    assert hints_on.rules().queueing_hints
     options = given("--feature-gates=SchedulerQueueingHints=false", "--emulated-version=1.34")
     with pytest.raises(StartError, match="--feature-gates: cannot set feature gate SchedulerQueueingHints to false"):
         options.rules()
@@ -39,7 +50,7 @@ def test_gates_are_those_of_the_release() -> None:
 
 def test_gates_without_effect_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        given("--feature-gates=NodeSwap=false,SchedulerQueueingHints=true").rules()
+        given("--emulated-version=1.31", "--feature-gates=NodeSwap=false,SchedulerQueueingHints=true").rules()
     [record] = caplog.records
     assert (record.message, vars(record)["option"]) == ("an option has no effect", "--feature-gates NodeSwap")
 

@@ -194,7 +194,8 @@ def test_feature_gates_count(tmp_path: Path, capsys: pytest.CaptureFixture[str],
     Curious.asked.clear()
     gates = f"SchedulerQueueingHints={str(is_on).lower()},CrossNamespaceVolumeDataSource=true"
     plugin = f"{__name__}:Curious"
-    assert run("--cluster-file", DEMO, "--config", config, "--plugin", plugin, "--feature-gates", gates) == 0
+    given = ("--config", config, "--plugin", plugin, "--emulated-version", "1.31", "--feature-gates", gates)
+    assert run("--cluster-file", DEMO, *given) == 0
     printed = capsys.readouterr()
     assert "2 of 3 pending pods placed" in printed.out
     assert "CrossNamespaceVolumeDataSource" in printed.err
