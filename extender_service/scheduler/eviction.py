@@ -123,6 +123,8 @@ class Evictions:
             if taken_back:
                 await asyncio.wait(taken_back)
             await _all(self._evict(profile, preemptor, node_name, victim) for victim in others)
+            # Its deletion came while PreEnqueue kept the preemptor out: kube-scheduler would leave it there.
+            is_event_over = self._engine.cluster.pod(last.uid) is None
             if self._rules.preemptors_wait_for_last_victim:
                 running.last_victim = (last.namespace, last.name)
             else:
@@ -132,7 +134,7 @@ class Evictions:
             self._preemptions.end(uid, running)
         for write in taken_back:
             write.result()
-        return is_sent_back and self._rules.preemptors_of_sent_back_tried
+        return is_event_over or (is_sent_back and self._rules.preemptors_of_sent_back_tried)
 
     def _take_back(self, nominated: Iterable[Pod]) -> list[asyncio.Task[None]]:
         return [
