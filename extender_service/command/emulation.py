@@ -2,12 +2,12 @@
 
 import argparse
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from extender_service.command.option_values import parsed_by
 from extender_service.command.start_error import StartError
-from extender_service.config.feature_gates import parse_gates, resolve_gates
+from extender_service.config.feature_gates import GateSettings, parse_gates, resolve_gates
 from extender_service.config.release import (
     NEWEST_MINOR,
     OLDEST_MINOR,
@@ -39,13 +39,24 @@ class EmulationOptions:
             if minor != server_minor:
                 releases = {"server": version_of(server_minor), "emulated_version": version_of(minor)}
                 log.warning("the API server's release is not one that can be followed", extra=releases)
+        for name in self._settings(minor).without_effect:
+            log.warning("an option has no effect", extra={"option": f"--feature-gates {name}"})
+        return self.rules_for(minor)
+
+    @property
+    def possible_minors(self) -> Iterable[int]:
+        """The minors that may come to decide, the newest first."""
+        return range(NEWEST_MINOR, OLDEST_MINOR - 1, -1) if self.minor is None else (self.minor,)
+
+    def rules_for(self, minor: int) -> Rules:
+        """Return the rules of 1.`minor` with the gates. Raises StartError for a gate that cannot be set."""
+        return rules_of(minor, self._settings(minor).values)
+
+    def _settings(self, minor: int) -> GateSettings:
         try:
-            settings = resolve_gates(self.gates, minor)
+            return resolve_gates(self.gates, minor)
         except ValueError as error:
             raise StartError(f"--feature-gates: {error}") from error
-        for name in settings.without_effect:
-            log.warning("an option has no effect", extra={"option": f"--feature-gates {name}"})
-        return rules_of(minor, settings.values)
 
 
 def add_emulation_options(add: AddOption) -> None:

@@ -9,7 +9,7 @@ import logging
 import signal
 import time
 from collections.abc import AsyncIterator, Coroutine, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -24,7 +24,7 @@ from extender_service.command.election import Candidacy, LeaseLostError
 from extender_service.command.schedule_options import ScheduleOptions
 from extender_service.command.secure_server import SecureListener
 from extender_service.command.server_release import rules_for_server
-from extender_service.command.setup import Setup
+from extender_service.command.setup import Setup, require_some_release
 from extender_service.command.start_error import StartError
 from extender_service.config.dump import dump_config
 from extender_service.config.loading import Change, default_config, load_config
@@ -47,7 +47,7 @@ from extender_service.observability.configz import configuration_route
 from extender_service.observability.health import Health, release_check, watch_checks
 from extender_service.observability.logs import configure_logging
 from extender_service.observability.metrics_registry import MetricsRegistry
-from extender_service.observability.operations import operations_routes, resource_route
+from extender_service.observability.operations import health_routes, operations_routes, resource_route
 from extender_service.observability.sli_metrics import SliMetrics
 from extender_service.queue.pod_backoff import PodBackoff
 from extender_service.queue.queue_dump import queue_dump
@@ -104,9 +104,24 @@ def _write_config(setup: Setup, file: Path) -> None:
 
 
 async def _schedule(options: ScheduleOptions, change: Change) -> None:
+    require_some_release(options.emulation, options.config, options.plugins, change)
     credentials = _credentials(options, change)
-    rules = await rules_for_server(options.emulation, credentials)
-    setup = Setup(options.config, options.plugins, rules=rules, change=change)
+    with SecureListener(options) if options.serving.port else nullcontext() as listener:
+        rules = await rules_for_server(options.emulation, credentials, partial(_answering_at_start, listener))
+        if rules is not None:
+            setup = Setup(options.config, options.plugins, rules=rules, change=change)
+            await _schedule_with(options, setup, credentials, listener)
+
+
+@asynccontextmanager
+async def _answering_at_start(listener: SecureListener | None, health: Health) -> AsyncIterator[None]:
+    async with nullcontext() if listener is None else listener.serving(health_routes(health)):
+        yield
+
+
+async def _schedule_with(
+    options: ScheduleOptions, setup: Setup, credentials: Credentials, listener: SecureListener | None
+) -> None:
     for option in options.without_effect:
         log.warning("an option has no effect", extra={"option": option})
     names = [profile.scheduler_name for profile in setup.config.profiles]
@@ -116,7 +131,6 @@ async def _schedule(options: ScheduleOptions, change: Change) -> None:
     candidacy = Candidacy(election if election.leader_elect else None, lease_client, names[0])
     client = KubeClient(credentials, limit=setup.client_limit(), refuse_writes=candidacy.write_problem)
     events_client = KubeClient(credentials, limit=setup.client_limit(), refuse_writes=candidacy.write_problem)
-    listener = SecureListener(options) if options.serving.port else None
     extenders = setup.config.extenders
     async with lease_client, client, events_client, AsyncExitStack() as connections:
         log.info(

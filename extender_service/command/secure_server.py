@@ -12,7 +12,8 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import uvicorn
 from starlette.applications import Starlette
@@ -62,6 +63,7 @@ _PAIR_NAME = "kube-scheduler"
 class SecureListener:
     """The socket and certificates for HTTPS, and who may call. Its parts are made before anything else starts.
 
+    The end of the context closes the socket.
     `refusals` counts refused connections by reason.
     """
 
@@ -74,6 +76,12 @@ class SecureListener:
         self._certificates = _certificates(options.serving, self._refused)
         self._socket = _listen(options.serving)
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self._socket.close()
+
     @property
     def refusals(self) -> Mapping[str, int]:
         """The number of refused connections by reason."""
@@ -81,7 +89,7 @@ class SecureListener:
 
     @asynccontextmanager
     async def serving(self, routes: Sequence[BaseRoute]) -> AsyncIterator[None]:
-        """Answer requests for these routes until the context ends."""
+        """Answer requests for these routes until the context ends. Contexts may follow each other."""
         async with AsyncExitStack() as clients:
             authenticator, follow = await self._authenticator(clients)
             authorizer = await self._authorizer(clients)
@@ -106,7 +114,7 @@ class SecureListener:
             async with asyncio.TaskGroup() as tasks:
                 work = (self._certificates.follow(), connections.watch(), follow)
                 background = [tasks.create_task(each) for each in work]
-                tasks.create_task(server.serve(sockets=[self._socket]))
+                tasks.create_task(server.serve(sockets=[self._socket.dup()]))
                 try:
                     yield
                 finally:

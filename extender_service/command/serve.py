@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import logging
-import math
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
@@ -12,10 +11,7 @@ from functools import partial
 from importlib.metadata import version
 from typing import Any
 
-import uvicorn
 import uvloop
-from starlette.applications import Starlette
-from starlette.types import ASGIApp
 
 from extender_service.cluster.sources.api_server import ApiServer
 from extender_service.cluster.sources.binding_right import BindingRight
@@ -30,11 +26,12 @@ from extender_service.command.background import (
 )
 from extender_service.command.listeners import Listeners
 from extender_service.command.options import ServeOptions
-from extender_service.command.probes import answering_probes
+from extender_service.command.probes import answering_at_start, answering_probes
 from extender_service.command.server_release import rules_for_server
-from extender_service.command.setup import Setup
+from extender_service.command.setup import Setup, require_some_release
 from extender_service.command.start_error import StartError
 from extender_service.command.welcome import welcome
+from extender_service.config.rules import Rules
 from extender_service.extender.app import create_app
 from extender_service.extender.asking_again import Touch
 from extender_service.extender.binding_events import discard
@@ -63,6 +60,7 @@ from extender_service.scheduling.engine import Engine
 from extender_service.serving import open_files
 from extender_service.serving.connection_limits import ConnectionLimits
 from extender_service.serving.graceful_server import GracefulServer
+from extender_service.serving.limited_server import server_config
 from extender_service.serving.shutdown import Shutdown
 from extender_service.serving.watchdog import watchdog
 
@@ -70,8 +68,6 @@ log = logging.getLogger(__name__)
 
 # Open files that are not clients' connections: logs, watches, certificates.
 RESERVED_FILES = 300
-# The time for answers to probes, after the last call has finished.
-PROBES_GRACE_SECONDS = 1
 
 
 def serve(options: ServeOptions) -> None:
@@ -111,18 +107,25 @@ class _Source:
 
 
 async def _serve(options: ServeOptions) -> None:
-    if options.cluster_files:
-        rules = options.emulation.rules()
-    else:
-        rules = await rules_for_server(options.emulation, _credentials(options))
-    setup = Setup(options.config, options.plugins, rules=rules)
-    cluster = Cluster(setup.rules)
+    require_some_release(options.emulation, options.config, options.plugins)
     with Listeners(options) as listeners:
         shutdown = Shutdown(_delay_seconds(options, listeners), options.shutdown_grace_seconds)
         is_file = bool(options.cluster_files)
-        opened = _files(options, cluster, listeners) if is_file else _api_server(options, cluster, setup, listeners)
+        rules = options.emulation.rules() if is_file else await _rules_for_server(options, listeners)
+        if rules is None:
+            return
+        setup = Setup(options.config, options.plugins, rules=rules)
+        cluster = Cluster(setup.rules)
+        opened = _files(options, cluster, listeners) if is_file else _api_server(options, cluster, setup)
         async with opened as source:
             await _serve_from(source, options, cluster, setup, listeners, shutdown)
+
+
+async def _rules_for_server(options: ServeOptions, listeners: Listeners) -> Rules | None:
+    credentials = _credentials(options)
+    log.info("listening", extra={**listeners.urls, "mode": options.mode, "api_server": credentials.server})
+    at_start = partial(answering_at_start, listeners, _within_open_files(options.connections))
+    return await rules_for_server(options.emulation, credentials, at_start)
 
 
 def _delay_seconds(options: ServeOptions, listeners: Listeners) -> float:
@@ -155,13 +158,10 @@ async def _files(options: ServeOptions, cluster: Cluster, listeners: Listeners) 
 
 
 @asynccontextmanager
-async def _api_server(
-    options: ServeOptions, cluster: Cluster, setup: Setup, listeners: Listeners
-) -> AsyncIterator[_Source]:
+async def _api_server(options: ServeOptions, cluster: Cluster, setup: Setup) -> AsyncIterator[_Source]:
     """Connect to the API server until the context ends. Raises StartError."""
     credentials = _credentials(options)
-    where = {"mode": options.mode, "api_server": credentials.server}
-    log.info("listening", extra={**listeners.urls, **where, "emulated_version": cluster.rules.release})
+    log.info("following the cluster", extra={"emulated_version": cluster.rules.release})
     if options.mode == "beside" and options.config is None:
         log.warning(
             "without --config, the whole default profile runs beside kube-scheduler's own plugins, and refuses nodes "
@@ -287,18 +287,15 @@ async def _answer(
     operations = operations_routes(health, observe.exposition)
     if listeners.probes is None:
         app.router.routes.extend(operations)
-    config = _server_config(app, options.connections)
-    if listeners.certificates is not None:
-        config.load()
-        config.ssl = listeners.certificates.context
+    context = None if listeners.certificates is None else listeners.certificates.context
+    config = server_config(app, options.connections, context)
     keep_from_garbage_collector()
     # The default collects too often: a call makes many objects, and reference counting frees nearly all of them.
     gc.set_threshold(50_000, 10, 10)
     limits = _within_open_files(options.connections)
     with ExitStack() as at_end, watchdog(options.watchdog_seconds):
         at_end.callback(observe.tell)
-        probes = _server_config(Starlette(routes=operations), limits)
-        async with background(listeners.follow()), answering_probes(listeners, probes, limits):
+        async with background(listeners.follow()), answering_probes(listeners, operations, limits):
             connections = listeners.connections(limits)
             async with background(connections.watch()):
                 server = GracefulServer(config, connections, listeners.guard(listeners.calls), shutdown)
@@ -321,17 +318,3 @@ def _within_open_files(limits: ConnectionLimits) -> ConnectionLimits:
         extra = {"connections": most, "open_files": files}
         log.warning("the limit on open files allows fewer connections than --max-connections", extra=extra)
     return replace(limits, connections=min(limits.connections, most))
-
-
-def _server_config(app: ASGIApp, limits: ConnectionLimits) -> uvicorn.Config:
-    return uvicorn.Config(
-        app,
-        ws="none",
-        proxy_headers=False,
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        timeout_keep_alive=math.ceil(limits.idle_seconds),
-        timeout_graceful_shutdown=PROBES_GRACE_SECONDS,
-    )

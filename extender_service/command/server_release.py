@@ -2,6 +2,9 @@
 
 import asyncio
 import logging
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
 
 from extender_service.command.emulation import EmulationOptions
 from extender_service.config.rules import Rules
@@ -11,24 +14,77 @@ from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.connection.server_version import server_minor
 from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.credentials.lookup import Credentials
+from extender_service.observability.health import Health
 
 log = logging.getLogger(__name__)
 
 _LONGEST_PAUSE_SECONDS = 5.0
+# An API server that runs answers sooner: nobody is told of a wait.
+_USUAL_SECONDS = 1.0
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+AnsweringProbes = Callable[[Health], AbstractAsyncContextManager[None]]
+"""Answers probes with this health until the context ends."""
 
 
-async def rules_for_server(emulation: EmulationOptions, credentials: Credentials) -> Rules:
+async def rules_for_server(
+    emulation: EmulationOptions, credentials: Credentials, answering_probes: AnsweringProbes
+) -> Rules | None:
     """Return the rules; ask the API server for its release until it answers, unless the options say which to follow.
 
+    Returns None if SIGTERM or SIGINT comes first. Probes are answered meanwhile: alive, but not ready.
     Raises StartError for a feature gate that cannot be set.
     """
     if emulation.minor is not None:
         return emulation.rules()
-    backoff = Backoff(limit_seconds=_LONGEST_PAUSE_SECONDS)
-    async with KubeClient(credentials) as client:
-        while True:
-            try:
-                return emulation.rules(await server_minor(client))
-            except (KubeError, CredentialsError) as error:
-                log.warning("waiting for the release of the API server", extra={"error": str(error)})
-            await asyncio.sleep(backoff.next_delay())
+    problem = "not asked yet"
+
+    async def ask() -> int:
+        nonlocal problem
+        backoff = Backoff(limit_seconds=_LONGEST_PAUSE_SECONDS)
+        async with KubeClient(credentials) as client:
+            while True:
+                try:
+                    return await server_minor(client)
+                except (KubeError, CredentialsError) as error:
+                    problem = str(error)
+                    log.warning(
+                        "waiting for the release of the API server; --emulated-version says which to follow instead",
+                        extra={"error": problem},
+                    )
+                await asyncio.sleep(backoff.next_delay())
+
+    with _told_to_end() as told:
+        work = asyncio.create_task(ask()), asyncio.create_task(told.wait())
+        asking = work[0]
+        try:
+            await asyncio.wait(work, timeout=_USUAL_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            if not asking.done() and not told.is_set():
+                async with answering_probes(Health({"api-server-release": lambda: problem})):
+                    await asyncio.wait(work, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            is_known = asking.done()
+            for task in work:
+                task.cancel()
+            await asyncio.gather(*work, return_exceptions=True)
+    return emulation.rules(asking.result()) if is_known else None
+
+
+@contextmanager
+def _told_to_end() -> Iterator[asyncio.Event]:
+    """Set the event at SIGTERM or SIGINT, which the context handles. A second one ends the process at once."""
+    loop = asyncio.get_running_loop()
+    told = asyncio.Event()
+
+    def end() -> None:
+        for number in _SIGNALS:
+            loop.remove_signal_handler(number)
+        told.set()
+
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, end)
+    try:
+        yield told
+    finally:
+        for number in _SIGNALS:
+            loop.remove_signal_handler(number)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from extender_service.command.emulation import EmulationOptions
 from extender_service.command.start_error import StartError
 from extender_service.config.loading import Change, default_config, load_config, unchanged
 from extender_service.config.problems import ConfigError
@@ -20,6 +21,21 @@ from extender_service.kube.types.policy import PodDisruptionBudget
 from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
 
 log = logging.getLogger(__name__)
+
+
+def require_some_release(
+    emulation: EmulationOptions, config: Path | None, plugins: Sequence[str], change: Change = unchanged
+) -> None:
+    """Raise StartError for options that no release takes that may come to decide: nobody need wait to learn that."""
+    errors = []
+    for minor in emulation.possible_minors:
+        try:
+            Setup(config, plugins, rules=emulation.rules_for(minor), change=change)
+        except StartError as error:
+            errors.append(error)
+        else:
+            return
+    raise errors[0]
 
 
 class Setup:
@@ -52,8 +68,7 @@ class Setup:
             self._registry.check(self.config)
         except ConfigError as error:
             raise self._refused(error) from error
-        for each in discovered.broken:
-            log.warning("a plugin of an installed package is not loaded: %s", each)
+        self._broken = discovered.broken
 
     @property
     def reads(self) -> frozenset[type[Object]]:
@@ -77,7 +92,12 @@ class Setup:
         return TokenBucket(connection.qps or 5.0, connection.burst or 10)
 
     def profiles(self, handle: Handle) -> dict[str, Profile]:
-        """Return the profiles by scheduler name, whose plugins share the handle. Raises StartError."""
+        """Return the profiles by scheduler name, whose plugins share the handle. Raises StartError.
+
+        Logs which plugins of installed packages are not loaded.
+        """
+        for each in self._broken:
+            log.warning("a plugin of an installed package is not loaded: %s", each)
         try:
             return self._registry.profiles(self.config, handle)
         except ConfigError as error:

@@ -19,6 +19,7 @@ from extender_service.extender.service import ExtenderService
 from extender_service.extender.wire.bodies import Answer, Body
 from extender_service.extender.wire.decoding import ArgsDecoder, error_text
 from extender_service.extender.wire.description import describe
+from extender_service.extender.wire.failures import failure
 from extender_service.extender.wire.nodes_args import ExtenderArgsDecoder
 from extender_service.extender.wire.priorities import PrioritiesEncoder
 from extender_service.extender.wire.request_limits import LONGEST_NAME, ORDINARY_BYTES, require_moderate_pod
@@ -33,7 +34,6 @@ from extender_service.kube.types.extender_api import (
     ExtenderArgs,
     ExtenderBindingArgs,
     ExtenderBindingResult,
-    ExtenderFilterResult,
     ExtenderPreemptionArgs,
 )
 from extender_service.scheduling.binder import BindError
@@ -45,8 +45,6 @@ _encode = msgspec.json.Encoder().encode
 
 # A verb's call and the request body -> the answer's body. It fills in the observation of the call as facts are known.
 VerbHandler = Callable[[Body, Call, Observation], Awaitable[Answer]]
-# The text of an error -> the HTTP status and the body that report it to kube-scheduler.
-Failure = Callable[[str], tuple[int, object]]
 
 
 def create_app(
@@ -54,18 +52,17 @@ def create_app(
 ) -> FastAPI:
     """Make the application that answers kube-scheduler."""
     verbs = _Verbs(extender)
-    handlers: dict[Verb, tuple[VerbHandler, Failure]] = {
-        "filter": (verbs.filter, lambda error: (200, ExtenderFilterResult(error=error))),
-        # These two answers have no field for an error; kube-scheduler reads only the status.
-        "prioritize": (verbs.prioritize, lambda error: (400, ErrorResult(error))),
-        "preempt": (verbs.preempt, lambda error: (400, ErrorResult(error))),
-        "bind": (verbs.bind, lambda error: (200, ExtenderBindingResult(error))),
+    handlers: dict[Verb, VerbHandler] = {
+        "filter": verbs.filter,
+        "prioritize": verbs.prioritize,
+        "preempt": verbs.preempt,
+        "bind": verbs.bind,
     }
     prepare, clock = extender.engine.prepare, extender.clock
     return _Application(
         {
-            f"/{verb}": _Endpoint(verb, handler, failed, prepare, observe, load, clock, wall_clock)
-            for verb, (handler, failed) in handlers.items()
+            f"/{verb}": _Endpoint(verb, handler, prepare, observe, load, clock, wall_clock)
+            for verb, handler in handlers.items()
         }
     )
 
@@ -95,7 +92,6 @@ class _Endpoint:
         self,
         verb: Verb,
         handler: VerbHandler,
-        failed: Failure,
         prepare: Callable[[], None],
         observe: Observer,
         load: Load,
@@ -104,7 +100,6 @@ class _Endpoint:
     ) -> None:
         self._verb: Verb = verb
         self._handler = handler
-        self._failed = failed
         self._prepare = prepare
         self._observe = observe
         self._load = load
@@ -129,8 +124,8 @@ class _Endpoint:
         finally:
             call.end()
         if observation.error and not body:
-            status, failure = self._failed(observation.error)
-            body = (_encode(failure),)
+            status, failed = failure(self._verb, observation.error)
+            body = (failed,)
         observation.seconds = self._clock() - call.arrived
         observation.at = self._wall_clock()
         await answer(send, status, body)

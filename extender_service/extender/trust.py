@@ -5,6 +5,8 @@ from collections.abc import Callable
 from extender_service.extender.leadership import Leadership
 from extender_service.framework.guard import CycleError
 
+UNKNOWN_CLUSTER = "extender-service does not know the cluster well enough to decide"
+
 
 class Trust:
     """Checks that this service may answer.
@@ -29,7 +31,7 @@ class Trust:
             self.require_lead()
         problem = self._distrust()
         if problem is not None:
-            raise CycleError(f"extender-service does not know the cluster well enough to decide: {problem}")
+            raise CycleError(f"{UNKNOWN_CLUSTER}: {problem}")
 
     def require_lead(self) -> None:
         """Raise CycleError while another pair of kube-scheduler and service works, or may do so."""

@@ -20,17 +20,24 @@ def operations_routes(
     `slis`, if given, counts the results, and has the route /metrics/slis.
     """
 
-    # All are coroutines, as they read the cluster, which only the event loop's thread may do.
     async def answer_metrics(request: Request) -> Response:
         body, content_type = exposition(request.headers.get("accept", ""))
         return Response(body, headers={"content-type": content_type})
 
     return [
+        *health_routes(health, slis),
+        Route("/metrics", answer_metrics),
+        *([] if slis is None else [_sli_route(slis)]),
+    ]
+
+
+def health_routes(health: Health, slis: SliMetrics | None = None) -> list[Route]:
+    """Return those of the operations' routes that say whether the process is alive and ready."""
+    # All are coroutines, as they read the cluster, which only the event loop's thread may do.
+    return [
         Route("/healthz", _health_endpoint("healthz", lambda: health.health, slis)),
         Route("/livez", _health_endpoint("livez", lambda: health.liveness, slis)),
         Route("/readyz", _health_endpoint("readyz", lambda: health.readiness, slis)),
-        Route("/metrics", answer_metrics),
-        *([] if slis is None else [_sli_route(slis)]),
     ]
 
 

@@ -2,15 +2,17 @@
 
 import asyncio
 import logging
+import math
 import socket
 import ssl
 from collections.abc import Callable
 from typing import Self
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from extender_service.serving.browsers import BrowserGuard
-from extender_service.serving.connection_limits import LimitedConnections
+from extender_service.serving.connection_limits import ConnectionLimits, LimitedConnections
 from extender_service.serving.limited_http import LimitedHTTP
 
 log = logging.getLogger(__name__)
@@ -18,6 +20,27 @@ log = logging.getLogger(__name__)
 # LimitedConnections to accept before others have their turn, and how long to wait where the system has no more to give.
 _ACCEPTED_AT_ONCE = 100
 _PAUSE_SECONDS = 1.0
+# The time for answers to probes, after the last call has finished.
+_PROBES_GRACE_SECONDS = 1
+
+
+def server_config(app: ASGIApp, limits: ConnectionLimits, context: ssl.SSLContext | None = None) -> uvicorn.Config:
+    """Return uvicorn's configuration for an app: nothing but HTTP, over TLS if there is a `context`."""
+    config = uvicorn.Config(
+        app,
+        ws="none",
+        proxy_headers=False,
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=math.ceil(limits.idle_seconds),
+        timeout_graceful_shutdown=_PROBES_GRACE_SECONDS,
+    )
+    if context is not None:
+        config.load()
+        config.ssl = context
+    return config
 
 
 class LimitedServer(uvicorn.Server):

@@ -126,20 +126,20 @@ def test_an_unreachable_api_server_keeps_it_from_being_ready(
         server = f"https://127.0.0.1:{nobody.getsockname()[1]}"
         kubeconfig = changed(shared_control_plane.kubeconfig, tmp_path, {"cluster": {"server": server}})
         with Service(tmp_path, kubeconfig, wait_ready=False) as service:
-            assert refusal(service).startswith(f"not synced yet: {server}: ")
+            assert refusal(service, "api-server-release").startswith(f"{server}: ")
             assert_refuses_to_decide(service)
 
 
 def test_a_wrong_token_keeps_it_from_being_ready(shared_control_plane: ControlPlane, tmp_path: Path) -> None:
     kubeconfig = changed(shared_control_plane.kubeconfig, tmp_path, {"user": {"token": "wrong"}})
     with Service(tmp_path, kubeconfig, wait_ready=False) as service:
-        assert refusal(service) == "not synced yet: Unauthorized (401 Unauthorized)"
+        assert refusal(service, "api-server-release") == "Unauthorized (401 Unauthorized)"
         assert_refuses_to_decide(service)
 
 
 def test_a_user_without_rights_keeps_it_from_being_ready(shared_control_plane: ControlPlane, tmp_path: Path) -> None:
     with Service(tmp_path, shared_control_plane.user_kubeconfig("nobody"), wait_ready=False) as service:
-        assert 'User "nobody" cannot list resource "nodes"' in refusal(service)
+        assert 'User "nobody" cannot list resource "nodes"' in refusal(service, "watch-nodes")
         assert_refuses_to_decide(service)
 
 
@@ -162,16 +162,16 @@ def changed(kubeconfig: Path, directory: Path, changes: dict[str, Object]) -> Pa
     return copy
 
 
-def refusal(service: Service) -> str:
-    """Why the service is not ready, as /readyz says of the nodes once it has tried."""
-    head = "[-]watch-nodes failed: "
+def refusal(service: Service, check: str) -> str:
+    """Why the service is not ready, as /readyz says in one check once it has tried."""
+    head = f"[-]{check} failed: "
 
     def reason() -> str:
         answer = httpx.get(f"{service.url}/readyz", trust_env=False)
         assert answer.status_code == 500
         return next(line.removeprefix(head) for line in answer.text.splitlines() if line.startswith(head))
 
-    wait_until(lambda: reason() != "not synced yet", "the reason")
+    wait_until(lambda: reason() not in ("not synced yet", "not asked yet"), "the reason")
     return reason()
 
 

@@ -1,5 +1,9 @@
 import asyncio
 import logging
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -7,25 +11,61 @@ from extender_service.command.emulation import EmulationOptions
 from extender_service.command.server_release import rules_for_server
 from extender_service.config.rules import Rules
 from extender_service.kube.credentials.lookup import load_credentials
+from extender_service.observability.health import Health, first_problem
 from tests.support.http_server import Request, Response, http_server
 
 
-def rules(options: EmulationOptions, statuses: list[int]) -> Rules:
+@asynccontextmanager
+async def without_probes(_: Health) -> AsyncIterator[None]:
+    yield
+
+
+def rules(options: EmulationOptions, statuses: list[int]) -> Rules | None:
     async def handler(_: Request, response: Response) -> None:
         await response.send_json(statuses.pop(0), {"major": "1", "minor": "34+"}, {})
 
-    async def main() -> Rules:
+    async def main() -> Rules | None:
         async with http_server(handler) as url:
-            return await rules_for_server(options, load_credentials(master=url))
+            return await rules_for_server(options, load_credentials(master=url), without_probes)
 
     return asyncio.run(main())
 
 
 def test_the_api_server_decides_once_it_answers(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        assert rules(EmulationOptions(), [503, 200]).release == "1.34"
-    assert [record.message for record in caplog.records] == ["waiting for the release of the API server"]
+        followed = rules(EmulationOptions(), [503, 200])
+    assert followed is not None
+    assert followed.release == "1.34"
+    [record] = caplog.records
+    assert record.message.startswith("waiting for the release of the API server; --emulated-version says which")
 
 
 def test_it_is_not_asked_if_the_options_say_which_release() -> None:
-    assert rules(EmulationOptions(33), []).release == "1.33"
+    followed = rules(EmulationOptions(33), [])
+    assert followed is not None
+    assert followed.release == "1.33"
+
+
+def test_probes_are_answered_while_the_api_server_says_nothing_until_the_process_is_told_to_end() -> None:
+    found: list[Health] = []
+
+    async def silence(_: Request, __: Response) -> None:
+        await asyncio.sleep(60)
+
+    @asynccontextmanager
+    async def probes(health: Health) -> AsyncIterator[None]:
+        found.append(health)
+        os.kill(os.getpid(), signal.SIGTERM)
+        yield
+        found.append(health)
+
+    async def main() -> Rules | None:
+        async with http_server(silence) as url:
+            return await rules_for_server(EmulationOptions(), load_credentials(master=url), probes)
+
+    assert asyncio.run(main()) is None
+    health, after = found
+    assert after is health
+    assert first_problem(health.liveness) is None
+    assert first_problem(health.readiness) == "api-server-release not asked yet"
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL

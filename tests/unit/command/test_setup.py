@@ -88,8 +88,8 @@ def test_a_package_whose_plugin_cannot_be_loaded_stops_only_a_configuration_that
         "entry point limited = no_such_module:Limited of the package sample-plugins 1.2: "
         "ModuleNotFoundError: No module named 'no_such_module'"
     )
-    Setup(None, [])
-    Setup(config(tmp_path), [plugin])
+    Setup(None, []).profiles(empty())
+    Setup(config(tmp_path), [plugin]).profiles(empty())
     assert [record.getMessage() for record in caplog.records] == [
         f"a plugin of an installed package is not loaded: {broken}"
     ] * 2
