@@ -16,7 +16,6 @@ WITHOUT = {
     "command/limit_options.py": "command/test_cli.py",
     "command/option_values.py": "command/test_cli.py and test_schedule_options.py",
     "command/options.py": TYPES,
-    "command/probes.py": "command/test_serve.py and tests/e2e/operation/test_tls.py",
     "command/election.py": "scheduler/test_leader_election.py and tests/e2e/scheduler/test_failover.py",
     "command/start_error.py": TYPES,
     "config/checks.py": "config/test_golden.py",
