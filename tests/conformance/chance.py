@@ -98,6 +98,13 @@ def _capacity_left_out(case: Case) -> bool:
     return any(item.get("capacity") is None for item in _of_kind(case, "CSIStorageCapacity"))
 
 
+def _several_capacities_of_a_class(case: Case) -> bool:
+    capacities = defaultdict(set)
+    for item in _of_kind(case, "CSIStorageCapacity"):
+        capacities[item["storageClassName"]].add(item.get("capacity"))
+    return any(len(of_class) > 1 for of_class in capacities.values())
+
+
 def _of_kind(case: Case, kind: str) -> list[Item]:
     items: list[Item] = [msgspec.json.decode(raw) for raw in case.objects]
     return [item for item in items if item["kind"] == kind]
@@ -157,5 +164,12 @@ LEFT_TO_CHANCE = [
         "that is 0 (Score in plugins/volumebinding/volume_binding.go, from 1.37 on)",
         r"the reference could not evaluate it: .*nil pointer dereference",
         _capacity_left_out,
+    ),
+    Chance(
+        "of several CSIStorageCapacity objects that are enough for a claim on a node, the first of a Go map gives the "
+        "score (hasEnoughCapacity in plugins/volumebinding/binder.go, from 1.37 on)",
+        r"(raw|score)\.VolumeBinding\.|total\.",
+        _several_capacities_of_a_class,
+        lambda rules: rules.scores_storage_capacity,
     ),
 ]

@@ -122,3 +122,19 @@ def test_kube_scheduler_panics_at_a_storage_capacity_without_a_capacity() -> Non
     assert "CSIStorageCapacity" in reason
     assert not chance.reasons(case(published | {"capacity": "1Gi"}), [panic], rules_of(37))
     assert not chance.reasons(case(published), [panic, ORDER], rules_of(37))
+
+
+def test_of_several_capacities_that_are_enough_any_gives_the_score() -> None:
+    def capacity(class_name: str, amount: str) -> dict[str, Any]:
+        return {"kind": "CSIStorageCapacity", "storageClassName": class_name, "capacity": amount}
+
+    differences = [
+        f"{what}: ours 40, reference 97" for what in ("raw.VolumeBinding.a", "score.VolumeBinding.a", "total.a")
+    ]
+    two = case(capacity("x", "5Gi"), capacity("x", "100Gi"))
+    [reason] = chance.reasons(two, differences, rules_of(37))
+    assert "CSIStorageCapacity" in reason
+    assert not chance.reasons(two, differences, rules_of(36))
+    assert not chance.reasons(two, ["raw.ImageLocality.a: ours 1, reference 2"], rules_of(37))
+    for others in ((capacity("x", "5Gi"), capacity("y", "100Gi")), (capacity("x", "5Gi"), capacity("x", "5Gi"))):
+        assert not chance.reasons(case(*others), differences, rules_of(37))
