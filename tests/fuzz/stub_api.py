@@ -12,10 +12,12 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Self
 
+from extender_service.config.release import NEWEST_MINOR
 from tests.fuzz.cluster import FuzzedCluster, Object
 from tests.support.http_server import Request, Response, http_server
 
 _BOUND_SECONDS = 0.5
+_VERSION = {"major": "1", "minor": str(NEWEST_MINOR)}
 _NOT_FOUND = {"kind": "Status", "code": 404, "reason": "NotFound", "message": "not found"}
 _CONFLICT = {"kind": "Status", "code": 409, "reason": "Conflict", "message": "the object is another one now"}
 
@@ -56,6 +58,9 @@ class StubApi:
         return self._objects["pods"].get(f"{namespace}/{name}")
 
     async def _serve(self, request: Request, response: Response) -> None:
+        if request.path == "/version":
+            await response.send_json(200, _VERSION)
+            return
         plural, name, subresource = _resource(request.path)
         obj = self._objects[plural].get(name)
         if request.method == "GET" and not name:

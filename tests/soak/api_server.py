@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from extender_service.config.release import NEWEST_MINOR
 from extender_service.kube import api_resources as resources
 from extender_service.kube.api_resources import PODS, Resource
 from tests.soak.churn import Churn, Event
@@ -63,6 +64,8 @@ class ApiServer:
         elif request.method == "GET" and "/pods/" in request.path:
             pod = self._churn.of(PODS).get(_key_in(request.path))
             await response.send_json(404 if pod is None else 200, _status(404) if pod is None else pod)
+        elif request.path == "/version":
+            await response.send_json(200, {"major": "1", "minor": str(NEWEST_MINOR)})
         else:  # an event
             await response.send_json(201, json.loads(request.body))
 
