@@ -12,6 +12,7 @@ from extender_service.scheduling.unsupported import DEFERRED_RESIZE, RESOURCE_CL
 NO_PLUGIN_READS = """
 core/v1.CSIPersistentVolumeSource: controllerExpandSecretRef controllerPublishSecretRef fsType nodeExpandSecretRef
   nodePublishSecretRef nodeStageSecretRef readOnly
+core/v1.CSIVolumeSource: fsType nodePublishSecretRef readOnly volumeAttributes
 core/v1.CinderPersistentVolumeSource: secretRef
 core/v1.CinderVolumeSource: secretRef
 core/v1.Container: args command env envFrom imagePullPolicy lifecycle livenessProbe readinessProbe resizePolicy
@@ -84,7 +85,6 @@ DECIDES_NOTHING = {
     "VolumeAttributesClass": "plugins compare the names of classes, which volumes and claims have",
     "Pod.spec.volumes.configMap": "only read to recognise pods that are alike, which no extender allows",
     "Pod.spec.volumes.secret": "only read to recognise pods that are alike, which no extender allows",
-    "Pod.spec.volumes.csi": "only a queueing hint reads it: without it, a changed CSIDriver wakes the pod more often",
     "*.spec.*.fsType": _TRANSLATED,
     "*.spec.*.partition": _TRANSLATED,
     "*.spec.*.readOnly": _TRANSLATED,
