@@ -12,7 +12,10 @@ from typing import Any, Final
 
 from extender_service.caches import LruCache
 from extender_service.framework.cluster_event import (
+    ASSIGNED_POD,
     EVERY_CHANGE,
+    TARGET_POD,
+    UNSCHEDULED_POD,
     VOLUME_ATTACHMENT,
     WILD_CARD,
     ActionType,
@@ -33,7 +36,15 @@ _MOST_OBJECTS: Final = 1 << 20
 
 _whole = Decoder(dict[str, Any])
 
-_OTHERS: Final = {WILD_CARD, VOLUME_ATTACHMENT, *(event.resource for event in EVERY_CHANGE)}
+# What is watched for all plugins, and pods by other names.
+_OTHERS: Final = {
+    WILD_CARD,
+    VOLUME_ATTACHMENT,
+    ASSIGNED_POD,
+    TARGET_POD,
+    UNSCHEDULED_POD,
+    *(event.resource for event in EVERY_CHANGE),
+}
 
 
 def registered_kinds(hints: Iterable[QueueingHints]) -> Mapping[str, set[str]]:

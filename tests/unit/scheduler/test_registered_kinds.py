@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 from extender_service.caches import caches
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.view.node_view import NodeView
+from extender_service.command.setup import Setup
+from extender_service.config.release import NEWEST_MINOR, OLDEST_MINOR
 from extender_service.config.rules import rules_of
 from extender_service.framework.cluster_event import VOLUME_ATTACHMENT, ActionType, ClusterEvent, QueueingHint
 from extender_service.framework.cycle_state import CycleState
@@ -190,3 +193,11 @@ def test_kinds_that_the_scheduler_knows_are_not_watched_again() -> None:
 
     hints = queueing_hints([Licensed("filter"), Other(None, handle), PrioritySort(None, handle)], rules_of(32))
     assert registered_kinds([hints, {}]) == {WIDGETS: {"Licensed", "Other"}, "services.v1.": {"Other"}}
+
+
+@pytest.mark.parametrize("minor", range(OLDEST_MINOR, NEWEST_MINOR + 1))
+def test_plugins_in_tree_register_no_kind_of_their_own(minor: int) -> None:
+    setup = Setup(None, [], rules=rules_of(minor))
+    profiles = setup.profiles(make_handle(Cluster(setup.rules)))
+    hints = [queueing_hints(profile.rejecting, setup.rules, with_extenders=True) for profile in profiles.values()]
+    assert registered_kinds(hints) == {}
