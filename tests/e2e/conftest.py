@@ -25,9 +25,10 @@ from tests.e2e.support.control_plane import PROGRAMS, ControlPlane
 
 
 @pytest.fixture(scope="session")
-def minor() -> int:
-    """Which release of Kubernetes a test runs with: 1.`minor`."""
-    return OLDEST_MINOR
+def minor(request: pytest.FixtureRequest) -> int:
+    """Which release of Kubernetes a test runs with: 1.`minor`. What depends on it is made anew where it changes."""
+    found: int = getattr(request, "param", OLDEST_MINOR)
+    return found
 
 
 @pytest.fixture(scope="session")
