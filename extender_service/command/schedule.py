@@ -24,12 +24,11 @@ from extender_service.command.election import Candidacy, LeaseLostError
 from extender_service.command.schedule_options import ScheduleOptions
 from extender_service.command.secure_server import SecureListener
 from extender_service.command.server_release import rules_for_server
-from extender_service.command.setup import Setup, require_some_release
+from extender_service.command.setup import Setup, setup_of_some_release
 from extender_service.command.start_error import StartError
 from extender_service.config.dump import dump_config
-from extender_service.config.loading import Change, default_config, load_config
-from extender_service.config.problems import ConfigError
-from extender_service.config.types import Extender
+from extender_service.config.loading import Change
+from extender_service.config.types import Extender, KubeSchedulerConfiguration
 from extender_service.framework.handle import Handle
 from extender_service.framework.profiles import Profiles
 from extender_service.framework.queueing_hints import queueing_hints
@@ -104,8 +103,8 @@ def _write_config(setup: Setup, file: Path) -> None:
 
 
 async def _schedule(options: ScheduleOptions, change: Change) -> None:
-    require_some_release(options.emulation, options.config, options.plugins, change)
-    credentials = _credentials(options, change)
+    some = setup_of_some_release(options.emulation, options.config, options.plugins, change)
+    credentials = _credentials(options, some.config)
     with SecureListener(options) if options.serving.port else nullcontext() as listener:
         rules = await rules_for_server(options.emulation, credentials, partial(_answering_at_start, listener))
         if rules is not None:
@@ -162,13 +161,8 @@ async def _schedule_with(
     log.info("stopped")
 
 
-def _credentials(options: ScheduleOptions, change: Change) -> Credentials:
+def _credentials(options: ScheduleOptions, config: KubeSchedulerConfiguration) -> Credentials:
     """Return how to reach the API server, which a configuration says in the same way in all releases."""
-    try:
-        # Without the types of arguments, nothing of plugins is checked yet.
-        config = load_config(options.config, {}, change=change) if options.config else default_config({}, change=change)
-    except ConfigError as error:
-        raise StartError(f"--config: {error}") from error
     kubeconfig = config.client_connection.kubeconfig
     try:
         return load_credentials(Path(kubeconfig) if kubeconfig else None, options.master)

@@ -28,7 +28,7 @@ from extender_service.command.listeners import Listeners
 from extender_service.command.options import ServeOptions
 from extender_service.command.probes import answering_at_start, answering_probes
 from extender_service.command.server_release import rules_for_server
-from extender_service.command.setup import Setup, require_some_release
+from extender_service.command.setup import Setup, setup_of_some_release
 from extender_service.command.start_error import StartError
 from extender_service.command.welcome import welcome
 from extender_service.config.rules import Rules
@@ -107,7 +107,7 @@ class _Source:
 
 
 async def _serve(options: ServeOptions) -> None:
-    require_some_release(options.emulation, options.config, options.plugins)
+    setup_of_some_release(options.emulation, options.config, options.plugins)
     with Listeners(options) as listeners:
         shutdown = Shutdown(_delay_seconds(options, listeners), options.shutdown_grace_seconds)
         is_file = bool(options.cluster_files)

@@ -23,18 +23,19 @@ from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
 log = logging.getLogger(__name__)
 
 
-def require_some_release(
+def setup_of_some_release(
     emulation: EmulationOptions, config: Path | None, plugins: Sequence[str], change: Change = unchanged
-) -> None:
-    """Raise StartError for options that no release takes that may come to decide: nobody need wait to learn that."""
+) -> "Setup":
+    """Return the setup of the newest release that may come to decide and takes these options.
+
+    Raises StartError for options that no release takes: users need not wait for an API server to learn that.
+    """
     errors = []
     for minor in emulation.possible_minors:
         try:
-            Setup(config, plugins, rules=emulation.rules_for(minor), change=change)
+            return Setup(config, plugins, rules=emulation.rules_for(minor), change=change)
         except StartError as error:
             errors.append(error)
-        else:
-            return
     raise errors[0]
 
 
