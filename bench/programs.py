@@ -95,6 +95,12 @@ class Peers:
             yield server
 
     @contextmanager
+    def live_api(self, certificate: Path, key: Path) -> Iterator[Server]:
+        """Run an empty stub API server that accepts what a scheduler writes, over TLS."""
+        with self._serving("stubapi", "-live", f"-tls-cert={certificate}", f"-tls-key={key}") as server:
+            yield server
+
+    @contextmanager
     def extender(self, api: Server) -> Iterator[Server]:
         """Run a typical extender in Go that watches an API server."""
         with self._serving("goextender", f"-api={api.url}") as server:
@@ -136,7 +142,7 @@ class Peers:
     @contextmanager
     def _serving(self, program: str, *options: str) -> Iterator[Server]:
         log = self._directory / f"{program}-{next(_numbers)}.log"
-        with _process(Process([self._program(program), *options], log)) as process:
+        with running(Process([self._program(program), *options], log)) as process:
             yield Server(_url(process, r"ready (\S+)"), process)
 
     @staticmethod
@@ -162,7 +168,7 @@ def service(
 ) -> Iterator[Server]:
     """Run `extender-service serve` on a free port, with its log in `directory`."""
     log = directory / f"extender-service-{next(_numbers)}.log"
-    with _process(Process([*program, "serve", "--port=0", *options], log)) as process:
+    with running(Process([*program, "serve", "--port=0", *options], log)) as process:
         server = Server(_url(process, r"(http://127\.0\.0\.1:\d+)"), process)
         if wait_ready:
             wait_until(server.is_ready, "the service's /readyz", _START_SECONDS)
@@ -170,7 +176,8 @@ def service(
 
 
 @contextmanager
-def _process(process: Process) -> Iterator[Process]:
+def running(process: Process) -> Iterator[Process]:
+    """Kill the process in the end."""
     try:
         yield process
     finally:

@@ -30,13 +30,22 @@ class Run:
 
 def main(program: str, description: str | None, parts: Sequence[Callable[[Run], None]]) -> None:
     """Run `parts` one after the other, with the settings of the command line."""
+    run_parts(parser_of(program, description).parse_args(), parts)
+
+
+def parser_of(program: str, description: str | None) -> argparse.ArgumentParser:
+    """Return a parser of the options that all benchmarks have."""
     parser = argparse.ArgumentParser(
         prog=program, description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="small clusters and few calls, to see that it works")
     parser.add_argument("--rounds", type=int, help="how often each side is measured (default: 5, quick: 1)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="append each row as a line of JSON")
-    options = parser.parse_args()
+    return parser
+
+
+def run_parts(options: argparse.Namespace, parts: Sequence[Callable[[Run], None]]) -> None:
+    """Run `parts` one after the other, with the settings of `parser_of`."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
         lines = stack.enter_context(options.json.open("a")) if options.json else None
