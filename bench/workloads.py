@@ -18,9 +18,9 @@ PRIORITY_CLASS: Object = {
     "metadata": {"name": "high"},
     "value": 10,
 }
-_ZONE, _HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-_SMALL = {"cpu": "100m", "memory": "500Mi"}
+ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+SMALL = {"cpu": "100m", "memory": "500Mi"}
 _TOO_LARGE = {"cpu": "9", "memory": "500Mi"}
 
 
@@ -39,7 +39,7 @@ class Workload:
 def nodes(count: int) -> list[Object]:
     """Return nodes of 4 cores, with the names of the peers' nodes."""
     return [
-        objects.node(f"node-{number:05}", memory="32Gi", labels={_ZONE: f"zone{number % 3 + 1}"})
+        objects.node(f"node-{number:05}", memory="32Gi", labels={ZONE: f"zone{number % 3 + 1}"})
         for number in range(count)
     ]
 
@@ -48,16 +48,16 @@ def workloads(node_count: int, pod_count: int) -> list[Workload]:
     """Return all workloads, each with `pod_count` measured pods, or fewer if the nodes have no room for them."""
     running = node_count // 5
     plain = _pods("pod", pod_count)
-    zones = {"key": _ZONE, "operator": "In", "values": ["zone1", "zone2"]}
-    node_affinity = {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [zones]}]}}}
+    zones = {"key": ZONE, "operator": "In", "values": ["zone1", "zone2"]}
+    node_affinity = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [zones]}]}}}
     spread = {
         "maxSkew": 5,
-        "topologyKey": _ZONE,
+        "topologyKey": ZONE,
         "whenUnsatisfiable": "DoNotSchedule",
         "labelSelector": {"matchLabels": {"color": "blue"}},
     }
-    affinity = {"podAffinity": {_REQUIRED: [_term("blue", _ZONE)]}}
-    anti_affinity = {"podAntiAffinity": {_REQUIRED: [_term("green", _HOSTNAME)]}}
+    affinity = {"podAffinity": {REQUIRED: [_term("blue", ZONE)]}}
+    anti_affinity = {"podAntiAffinity": {REQUIRED: [_term("green", HOSTNAME)]}}
     blue, green = {"color": "blue"}, {"color": "green"}
     # At most one pod for every second node, running pods included.
     apart = min(pod_count, node_count // 2 - running)
@@ -107,7 +107,7 @@ def churn() -> list[Object]:
 
 
 def _pods(
-    name: str, count: int, *, requests: Object = _SMALL, labels: Object | None = None, **spec: Any
+    name: str, count: int, *, requests: Object = SMALL, labels: Object | None = None, **spec: Any
 ) -> list[Object]:
     return [
         objects.pod(f"{name}-{number:05}", namespace=NAMESPACE, labels=labels, requests=requests, **spec)

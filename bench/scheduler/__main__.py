@@ -24,6 +24,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--server", choices=("real", "stub"), help="one of the API servers (default: both)")
     parser.add_argument("--nodes", type=int, help="a cluster of so many nodes (default: two sizes for each server)")
     parser.add_argument("--pods", type=int, help="pods of a measurement (default: 5000, quick: 300)")
+    parser.add_argument("--rate", type=int, help="so many pods arrive a second (default: all wait from the beginning)")
     parser.add_argument("--workload", choices=[*SCENES], action="append", help="one workload; may be repeated")
     parser.add_argument("--program", choices=[*CONTESTANTS], action="append", help="one program; may be repeated")
     parser.add_argument("--profile", type=Path, metavar="FILE", help="write a cProfile of `schedule`, which slows it")
@@ -31,5 +32,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 options = _parser().parse_args()
-choice = Choice(options.server, options.nodes, options.pods, options.workload, options.program, options.profile)
+choice = Choice(
+    options.server, options.nodes, options.pods, options.workload, options.program, options.rate, options.profile
+)
 run_parts(options, [partial(compare, choice=choice)])

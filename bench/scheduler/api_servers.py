@@ -1,93 +1,49 @@
-"""The API servers that schedulers are measured on, and what each knows of bindings and events."""
+"""What a measurement asks of an API server: real_server.py and stub_server.py are the two kinds."""
 
-import ssl
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
-import httpx
 import msgspec
-import trustme
 
-from bench.programs import Peers, Server
-from bench.scheduler.scenes import Scene
-from tests.e2e.support import kubeconfigs
 from tests.e2e.support.api import API
-
-_LOAD_SECONDS = 120.0
+from tests.e2e.support.objects import Object
 
 
 class Counts(msgspec.Struct, frozen=True):
     """What has been bound and written so far. Times are in seconds of one clock, 0 if there was none yet."""
 
-    bound: int
-    first_binding: float
-    last_binding: float
-    events: int  # about bindings
-    last_event: float
-    other_events: int
+    bound: int = 0
+    first_binding: float = 0.0
+    last_binding: float = 0.0
+    events: int = 0  # about bindings
+    last_event: float = 0.0
+    other_events: int = 0
 
 
 class ApiServer(Protocol):
-    """An API server with the cluster of a scene."""
+    """An API server with a cluster whose pods have not been bound yet."""
 
     kubeconfig: Path
     api: API
 
     @property
     def processes(self) -> Mapping[str, int]:
-        """The process ids of its programs, by name."""
+        """The process ids of all that runs beside the scheduler, by name."""
+
+    def create(self, *objects: Object) -> None:
+        """Create objects while a scheduler runs."""
+
+    def delete(self, *objects: Object) -> None:
+        """Delete objects while a scheduler runs."""
 
     def counts(self) -> Counts:
-        """Return what has happened since the scene was set."""
+        """Return what has happened so far."""
 
     def waits(self) -> Sequence[float]:
         """Return for each bound pod the milliseconds from its creation, or from the first binding if that is later."""
 
 
-class StubApiServer:
-    """bench/peers/stubapi -live: over TLS, in HTTP/1.1 and HTTP/2."""
-
-    def __init__(self, server: Server, directory: Path, authority: trustme.CA) -> None:
-        self._server = server
-        self.kubeconfig = kubeconfigs.write(
-            directory / "stub.kubeconfig", server.url, authority, kubeconfigs.token_user("any")
-        )
-        certificate = authority.cert_pem.bytes().decode()
-        self.api = API(server.url, certificate, "any")
-        trust = ssl.create_default_context(cadata=certificate)
-        self._http = httpx.Client(base_url=server.url, verify=trust, timeout=_LOAD_SECONDS, trust_env=False)
-
-    @property
-    def processes(self) -> Mapping[str, int]:
-        """The process id of the stub."""
-        return {"API server": self._server.pid}
-
-    def set(self, scene: Scene) -> None:
-        """Create all objects of a scene."""
-        workload = scene.workload
-        for objects in (scene.nodes, workload.running, workload.hopeless, workload.measured):
-            self._http.post("/stub/objects", content=msgspec.json.encode(objects)).raise_for_status()
-
-    def counts(self) -> Counts:
-        """Return what has happened since the scene was set."""
-        return msgspec.json.decode(self._http.get("/stub/measures").raise_for_status().content, type=Counts)
-
-    def waits(self) -> Sequence[float]:
-        """Return for each bound pod the milliseconds from its creation, or from the first binding if that is later."""
-        return msgspec.json.decode(self._http.get("/stub/waits").raise_for_status().content, type=list[float])
-
-
-@contextmanager
-def stub_with(peers: Peers, directory: Path, scene: Scene) -> Iterator[StubApiServer]:
-    """Run a stub with the cluster of a scene."""
-    authority = trustme.CA()
-    certificate = authority.issue_cert("127.0.0.1")
-    key_file, certificate_file = directory / "stub.key", directory / "stub.crt"
-    certificate.private_key_pem.write_to_path(key_file)
-    certificate.cert_chain_pems[0].write_to_path(certificate_file)
-    with peers.live_api(certificate_file, key_file) as server:
-        stub = StubApiServer(server, directory, authority)
-        stub.set(scene)
-        yield stub
+Site = Callable[[], AbstractContextManager[ApiServer]]
+"""Gives an API server on which all pods of a scene are to be bound, for each measurement one."""

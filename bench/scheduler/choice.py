@@ -17,6 +17,7 @@ class Choice:
     pods: int | None = None
     workloads: Sequence[str] | None = None
     programs: Sequence[str] | None = None
+    rate: int | None = None  # how many pods arrive a second; all are there at first if None
     profile: Path | None = None  # where to write a cProfile of `schedule`
 
     def clusters(self, *, quick: bool) -> Iterator[tuple[str, int]]:

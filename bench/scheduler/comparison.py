@@ -1,20 +1,27 @@
 """Runs the schedulers in turn, and prints how they compare."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from bench.figures import Row, alternately, quantile
-from bench.programs import Peers
+from bench.figures import alternately
 from bench.run import NEEDS_GO, Run
-from bench.scheduler.api_servers import stub_with
+from bench.scheduler.api_servers import Site
 from bench.scheduler.choice import Choice
-from bench.scheduler.contestants import CONTESTANTS, FLOOR, SCHEDULE, STOCK, STOCK_ALL_NODES, Start, profiled_schedule
-from bench.scheduler.measurement import Pace, measure
-from bench.scheduler.scenes import SCENES, Scene
+from bench.scheduler.contestants import CONTESTANTS, FLOOR, SCHEDULE, profiled_schedule
+from bench.scheduler.measurement import MEASURED_SECONDS, Pace, measure
+from bench.scheduler.real_server import real_site
+from bench.scheduler.scenes import SCENES, Scene, at_rate, has_room
+from bench.scheduler.stub_server import stub_site
+from bench.scheduler.tables import Paces, ratios, reached, taken
 
-Paces = Mapping[str, Sequence[Pace | None]]
-"""What each program reached in each round. Rounds of all programs have the same order."""
+
+def run(the: Run) -> None:
+    """Compare once with 5,000 nodes and 1,000 pods, as part of all benchmarks: the whole comparison takes a day."""
+    compare(replace(the, rounds=1), Choice() if the.quick else Choice(nodes=5000, pods=1000))
 
 
 def compare(the: Run, choice: Choice) -> None:
@@ -24,68 +31,46 @@ def compare(the: Run, choice: Choice) -> None:
         return
     for server, node_count in choice.clusters(quick=the.quick):
         pod_count = choice.pod_count(quick=the.quick)
-        directory = the.directory / f"{server}{node_count}"
-        directory.mkdir()
-        programs = {name: start for name, start in CONTESTANTS.items() if name in (choice.programs or CONTESTANTS)}
-        if choice.profile is not None and SCHEDULE in programs:
-            programs[SCHEDULE] = partial(profiled_schedule, profile=choice.profile)
         found: dict[str, Paces] = {}
         for name, make in SCENES.items():
-            if name in (choice.workloads or SCENES):
+            if name in (choice.workloads or SCENES) and has_room(name, server, node_count):
                 the.report.progress("scheduler", f"{server}, {node_count} nodes, {name}")
                 scene = make(node_count, pod_count)
-                rounds = alternately(
-                    the.rounds, *(partial(_on_stub, the.peers, scene, start, directory) for start in programs.values())
-                )
-                found[name] = dict(zip(programs, rounds, strict=True))
+                if choice.rate is not None:
+                    scene = at_rate(scene, choice.rate)
+                with _site(the, server, scene) as site:
+                    found[name] = _in_turn(the, choice, scene, site)
         title = f"{server} API server, {node_count} nodes, {pod_count} pods"
-        the.report.table("scheduler", f"{title}: pods bound a second", [*_reached(found)])
-        the.report.table("scheduler", f"{title}: processor time a pod", [*_taken(found)])
-        if ratios := [*_ratios(found)]:
-            the.report.table("scheduler", f"{title}: how they compare", ratios)
+        the.report.table("scheduler", f"{title}: pods bound a second", [*reached(found)])
+        the.report.table("scheduler", f"{title}: processor time a pod", [*taken(found)])
+        if compared := [*ratios(found)]:
+            the.report.table("scheduler", f"{title}: how they compare", compared)
 
 
-def _on_stub(peers: Peers, scene: Scene, start: Start, directory: Path) -> Pace | None:
-    with stub_with(peers, directory, scene) as server:
-        return measure(server, start, len(scene.workload.measured), directory)
+@contextmanager
+def _site(the: Run, server: str, scene: Scene) -> Iterator[Site]:
+    assert the.peers is not None
+    with TemporaryDirectory(dir=the.directory) as directory:  # short names: it holds Unix sockets
+        make = (
+            partial(real_site, Path(directory)) if server == "real" else partial(stub_site, the.peers, Path(directory))
+        )
+        with make(scene) as site:
+            yield site
 
 
-def _reached(found: Mapping[str, Paces]) -> Iterator[Row]:
-    for workload, paces in found.items():
-        for program, of_rounds in paces.items():
-            known = [pace for pace in of_rounds if pace is not None]
-            rates = [pace.pods_a_second for pace in known]
-            yield {
-                "workload": workload,
-                "program": program,
-                "pods/s": quantile(rates, 0.5) if rates else None,
-                "q1": quantile(rates, 0.25) if rates else None,
-                "q3": quantile(rates, 0.75) if rates else None,
-                "wait p50": quantile([pace.wait.p50 for pace in known], 0.5) if known else None,
-                "wait p99": quantile([pace.wait.p99 for pace in known], 0.5) if known else None,
-                "bound": min((pace.bound for pace in known), default=0),
-                "events dropped": max((pace.events_dropped for pace in known), default=None),
-                "other events": max((pace.other_events for pace in known), default=None),
-            }
+def _in_turn(the: Run, choice: Choice, scene: Scene, site: Site) -> Paces:
+    """Measure each chosen program once a round."""
+    programs = choice.programs or [*CONTESTANTS]
+    if scene.plugins:
+        programs = [name for name in programs if name in (FLOOR, SCHEDULE)]
+    limit_seconds = MEASURED_SECONDS + (0 if choice.rate is None else scene.wanted / choice.rate)
 
+    def measured(name: str) -> Pace | None:
+        start = CONTESTANTS[name]
+        if choice.profile is not None and name == SCHEDULE:
+            start = partial(profiled_schedule, profile=choice.profile)
+        with site() as server:
+            return measure(server, scene, start, the.directory, limit_seconds)
 
-def _taken(found: Mapping[str, Paces]) -> Iterator[Row]:
-    for workload, paces in found.items():
-        for program, of_rounds in paces.items():
-            known = [pace.cpu_milliseconds for pace in of_rounds if pace is not None]
-            if known:
-                medians = {name: quantile([each[name] for each in known], 0.5) for name in known[0]}
-                yield {"workload": workload, "program": program, **medians, "all": sum(medians.values())}
-
-
-def _ratios(found: Mapping[str, Paces]) -> Iterator[Row]:
-    """Yield the quartiles of the ratios, each of two programs in one round."""
-    for workload, paces in found.items():
-        for peer in (STOCK, STOCK_ALL_NODES, FLOOR):
-            if SCHEDULE in paces and peer in paces:
-                pairs = zip(paces[SCHEDULE], paces[peer], strict=True)
-                ratios = [mine.pods_a_second / its.pods_a_second for mine, its in pairs if mine and its]
-                if ratios:
-                    q1, median, q3 = (quantile(ratios, part) for part in (0.25, 0.5, 0.75))
-                    of = f"{SCHEDULE} / {peer}"
-                    yield {"workload": workload, "of": of, "q1": q1, "median": median, "q3": q3, "rounds": len(ratios)}
+    rounds = alternately(the.rounds, *(partial(measured, name) for name in programs))
+    return dict(zip(programs, rounds, strict=True))

@@ -9,21 +9,26 @@ from bench.figures import Times
 from bench.programs import cpu_seconds
 from bench.scheduler.api_servers import ApiServer, Counts
 from bench.scheduler.contestants import Start
+from bench.scheduler.disturbances import disturbing
+from bench.scheduler.scenes import Scene
 
 _START_SECONDS = 60.0
-_MEASURED_SECONDS = 20.0
+MEASURED_SECONDS = 20.0
 _SECONDS_WITHOUT_EVENT = 2.0  # after the last binding: what is still missing then was dropped
 _LOOK_SECONDS = 0.02
 
 
 @dataclass(frozen=True)
 class Pace:
-    """What a scheduler did in a measurement; CPU time in milliseconds for a pod, by program."""
+    """What a scheduler did in a measurement.
+
+    CPU time is in milliseconds for a pod, by program; there is none if all pods were bound at the first look.
+    """
 
     pods_a_second: float
     bound: int
     wait: Times  # milliseconds from creation to binding
-    events_dropped: int
+    events_missing: int
     other_events: int
     cpu_milliseconds: Mapping[str, float]
 
@@ -34,33 +39,37 @@ class _Moment:
     cpu_seconds: Mapping[str, float]
 
 
-def measure(server: ApiServer, start: Start, wanted: int, directory: Path) -> Pace | None:
-    """Run a scheduler until it has bound `wanted` pods, at most for 20 s. Returns None if it binds fewer than two.
+def measure(
+    server: ApiServer, scene: Scene, start: Start, directory: Path, limit_seconds: float = MEASURED_SECONDS
+) -> Pace | None:
+    """Run a scheduler until it has bound the pods, at most for so long. Returns None if it binds fewer than two.
 
     Raises RuntimeError if the scheduler ends.
     """
-    with start(server.kubeconfig, directory) as scheduler:
+    with start(server.kubeconfig, directory, scene.plugins) as scheduler:
         programs = {"scheduler": scheduler.pid, **server.processes}
 
         def now() -> _Moment:
             return _Moment(server.counts(), {name: cpu_seconds(pid) for name, pid in programs.items()})
 
         begin = _await(now, lambda counts: counts.bound > 0, _START_SECONDS)
-        end = _await(now, _is_over(wanted), _MEASURED_SECONDS)
+        scheduler.require_running()
+        with disturbing(server, scene.disturbances):
+            end = _await(now, _is_over(scene.wanted), limit_seconds)
         scheduler.require_running()
         waits = server.waits()
     counts = end.counts
+    if counts.bound < 2:
+        return None
     seconds = max(counts.last_event, counts.last_binding) - counts.first_binding
     bound = counts.bound - begin.counts.bound
-    if bound < 1:
-        return None
     return Pace(
         (counts.bound - 1) / seconds,
         counts.bound,
         Times.of(waits),
         counts.bound - counts.events,
         counts.other_events,
-        {name: 1000 * (used - begin.cpu_seconds[name]) / bound for name, used in end.cpu_seconds.items()},
+        {name: 1000 * (used - begin.cpu_seconds[name]) / bound for name, used in end.cpu_seconds.items() if bound},
     )
 
 

@@ -130,6 +130,11 @@ func (c *collection) update(namespace, name string, next func(old *snapshot, ver
 	return now, nil
 }
 
+// remove deletes an object. Nil if there is none.
+func (c *collection) remove(namespace, name string) (*snapshot, error) {
+	return c.update(namespace, name, func(*snapshot, int64) (*snapshot, error) { return nil, nil })
+}
+
 // list returns the objects of a namespace (all if empty) that a selector matches, by name, and the version as of which.
 func (c *collection) list(namespace string, selector fields.Selector) ([]*snapshot, int64) {
 	c.mu.Lock()

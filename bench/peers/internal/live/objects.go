@@ -40,32 +40,42 @@ func (c *collection) snapshotOf(o object, version int64) *snapshot {
 	return newSnapshot(o, version)
 }
 
-// createAll creates a JSON array of objects of any kind.
-func (s *server) createAll(w http.ResponseWriter, r *http.Request) {
+// changeAll creates or deletes the objects of a JSON array, which may be of any kind.
+func (s *server) changeAll(w http.ResponseWriter, r *http.Request) {
 	var items []json.RawMessage
 	if err := json.NewDecoder(r.Body).Decode(&items); err != nil {
 		fail(w, r, apierrors.NewBadRequest(err.Error()))
 		return
 	}
 	for i, item := range items {
-		var typed metav1.TypeMeta
-		err := json.Unmarshal(item, &typed)
-		c := s.byKind[typed.GroupVersionKind()]
-		if err == nil && c == nil {
-			err = fmt.Errorf("kind %s is not known", typed.GroupVersionKind())
-		}
-		if err == nil {
-			o := c.empty()
-			if err = json.Unmarshal(item, o); err == nil {
-				_, err = s.create(c, o)
-			}
-		}
-		if err != nil {
+		if err := s.change(item, r.Method == http.MethodDelete); err != nil {
 			fail(w, r, apierrors.NewBadRequest(fmt.Sprintf("object %d: %v", i, err)))
 			return
 		}
 	}
 	writeStatus(w, r, http.StatusCreated)
+}
+
+func (s *server) change(item []byte, deletes bool) error {
+	var typed metav1.TypeMeta
+	if err := json.Unmarshal(item, &typed); err != nil {
+		return err
+	}
+	c := s.byKind[typed.GroupVersionKind()]
+	if c == nil {
+		return fmt.Errorf("kind %s is not known", typed.GroupVersionKind())
+	}
+	o := c.empty()
+	if err := json.Unmarshal(item, o); err != nil {
+		return err
+	}
+	var err error
+	if deletes {
+		_, err = c.remove(o.GetNamespace(), o.GetName())
+	} else {
+		_, err = s.create(c, o)
+	}
+	return err
 }
 
 // create completes an object as the API server does, and adds it.

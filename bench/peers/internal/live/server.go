@@ -2,9 +2,10 @@
 // keeps the objects that schedulers read, in JSON and protobuf, and accepts what they write: bindings, statuses,
 // deletions, events and leases. It checks no rights and validates nothing but what a binding may run into.
 //
-//	POST /stub/objects     creates a JSON array of objects of any kind; a pod may come with a nodeName and runs there
-//	GET  /stub/measures    what has been bound and written so far, and when
-//	GET  /stub/waits       how long each pod waited for its binding
+//	POST   /stub/objects   creates a JSON array of objects of any kind; a pod may come with a nodeName and runs there
+//	DELETE /stub/objects   deletes those of an array
+//	GET    /stub/measures  what has been bound and written so far, and when
+//	GET    /stub/waits     how long each pod waited for its binding
 package live
 
 import (
@@ -57,8 +58,8 @@ func Handler(release string) (http.Handler, error) {
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	t, isAPI := targetOf(r.URL.Path)
 	switch {
-	case r.URL.Path == "/stub/objects" && r.Method == http.MethodPost:
-		s.createAll(w, r)
+	case r.URL.Path == "/stub/objects":
+		s.changeAll(w, r)
 	case r.URL.Path == "/stub/measures":
 		writeJSON(w, http.StatusOK, s.measures.report())
 	case r.URL.Path == "/stub/waits":
@@ -112,7 +113,7 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request, c *collection, t 
 	case r.Method == http.MethodPatch:
 		answer, err = s.patch(c, t, r)
 	case r.Method == http.MethodDelete && t.name != "":
-		answer, err = c.update(t.namespace, t.name, func(*snapshot, int64) (*snapshot, error) { return nil, nil })
+		answer, err = c.remove(t.namespace, t.name)
 	default:
 		err = apierrors.NewMethodNotSupported(schema.GroupResource{Resource: c.plural}, r.Method)
 	}

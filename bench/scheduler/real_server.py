@@ -1,0 +1,149 @@
+"""A real API server and etcd. A watcher in this process notes when pods are bound and events written."""
+
+import asyncio
+import os
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+
+import httpx
+import msgspec
+
+from bench.scheduler.api_servers import Counts, Site
+from bench.scheduler.scenes import Scene
+from bench.workloads import NAMESPACE
+from extender_service.kube.api_resources import WATCHED_PODS, Resource
+from extender_service.kube.connection.client import KubeClient
+from extender_service.kube.credentials.lookup import load_credentials
+from extender_service.kube.types.core import ObjectMeta
+from tests.e2e.support.api import API, APIError
+from tests.e2e.support.control_plane import ControlPlane
+from tests.e2e.support.objects import Object
+from tests.e2e.support.waiting import wait_until
+from tests.support import go_programs
+
+_CONTROL_PLANE = Path(__file__).parents[2] / "tests" / "e2e" / "controlplane"
+_CLEAR_SECONDS = 120.0
+
+
+class _Event(msgspec.Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    reason: str = ""
+
+
+_EVENTS = Resource("events.k8s.io", "v1", "events", _Event)
+
+
+class RealApiServer:
+    """A running control plane, watched since `version`."""
+
+    def __init__(self, control_plane: ControlPlane, version: str) -> None:
+        self._control_plane = control_plane
+        self._version = version
+        self.kubeconfig = control_plane.user_kubeconfig("system:kube-scheduler")
+        self.api: API = control_plane.api
+        self._created_at: dict[str, float] = {}
+        self._bound_at: dict[str, float] = {}
+        self._counts = Counts()
+
+    @property
+    def processes(self) -> Mapping[str, int]:
+        """The process ids of the API server, etcd and this process, which watches."""
+        return {
+            "API server": self._control_plane.api_server.pid,
+            "etcd": self._control_plane.etcd.pid,
+            "bench": os.getpid(),
+        }
+
+    def create(self, *objects: Object) -> None:
+        """Create objects one by one."""
+        now = time.time()
+        self._created_at |= {each["metadata"]["name"]: now for each in objects if each["kind"] == "Pod"}
+        self.api.create(*objects)
+
+    def delete(self, *objects: Object) -> None:
+        """Delete objects one by one."""
+        self.api.delete(*objects)
+
+    def counts(self) -> Counts:
+        """Return what the watcher has seen so far."""
+        return self._counts
+
+    def waits(self) -> Sequence[float]:
+        """Return for each bound pod the milliseconds from its creation, or from the first binding if that is later."""
+        first = self._counts.first_binding
+        return [1000 * (at - max(first, self._created_at.get(name, first))) for name, at in self._bound_at.items()]
+
+    async def watch(self) -> None:
+        """Note bindings and events until cancelled."""
+        async with KubeClient(load_credentials(self._control_plane.kubeconfig)) as client, asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._watch_bindings(client))
+            tasks.create_task(self._watch_events(client))
+
+    async def _watch_bindings(self, client: KubeClient) -> None:
+        selector = "spec.nodeName!="
+        async with client.watch(WATCHED_PODS, self._version, field_selector=selector, timeout_seconds=900) as events:
+            async for event in events:
+                if event.type == "ADDED":
+                    self._bound_at[event.object.metadata.name] = now = time.time()
+                    first = self._counts.first_binding or now
+                    self._note(bound=len(self._bound_at), first_binding=first, last_binding=now)
+
+    async def _watch_events(self, client: KubeClient) -> None:
+        async with client.watch(_EVENTS, self._version, timeout_seconds=900) as events:
+            async for event in events:
+                if event.type == "ADDED" and event.object.reason == "Scheduled":
+                    self._note(events=self._counts.events + 1, last_event=time.time())
+                elif event.type == "ADDED":
+                    self._note(other_events=self._counts.other_events + 1)
+
+    def _note(self, **changed: float) -> None:
+        self._counts = msgspec.structs.replace(self._counts, **changed)  # one thread writes, another one reads
+
+
+@contextmanager
+def real_site(directory: Path, scene: Scene) -> Iterator[Site]:
+    """Run a control plane with the cluster of a scene. Its pods are created for each measurement."""
+    options = ["--delete-collection-workers=8"]
+    with ControlPlane(go_programs.build(_CONTROL_PLANE), directory, api_server_options=options) as control_plane:
+        control_plane.api.create(*scene.cluster)
+        yield partial(_with_pods, control_plane, scene)
+
+
+@contextmanager
+def _with_pods(control_plane: ControlPlane, scene: Scene) -> Iterator[RealApiServer]:
+    api = control_plane.api
+    api.create(*scene.pods)
+    pods = api.request("GET", api.path("Pod", NAMESPACE), parameters={"limit": "1"})
+    server = RealApiServer(control_plane, pods["metadata"]["resourceVersion"])
+    loop = asyncio.new_event_loop()
+    watching = loop.create_task(server.watch())
+    thread = threading.Thread(target=_run, args=(loop, watching))
+    thread.start()
+    try:
+        yield server
+    finally:
+        loop.call_soon_threadsafe(watching.cancel)
+        thread.join()
+        _clear(api)
+
+
+def _run(loop: asyncio.AbstractEventLoop, watching: asyncio.Task[None]) -> None:
+    with suppress(asyncio.CancelledError):
+        loop.run_until_complete(watching)
+    loop.close()
+
+
+def _clear(api: API) -> None:
+    """Delete all pods and events."""
+    for path in (api.path("Pod", NAMESPACE), f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events"):
+
+        def is_empty(path: str = path) -> bool:
+            with suppress(APIError, httpx.TransportError):  # it has half a minute for each request
+                api.request("DELETE", path, {"gracePeriodSeconds": 0})
+            return not api.request("GET", path, parameters={"limit": "1"})["items"]
+
+        wait_until(is_empty, f"no more objects at {path}", _CLEAR_SECONDS)
