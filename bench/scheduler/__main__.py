@@ -5,7 +5,9 @@ thinking (`floor`: bench/peers/floor), and `extender-service schedule`. On a rea
 machine, the floor program shows what these can take. The stub (bench/peers/stubapi -live) costs next to nothing: there
 the scheduler is the limit.
 
-A measurement begins with the first binding and ends with the event about the last one, or after 20 s.
+A measurement begins with the first binding and ends with the event about the last one, or after 20 s. `wait` is the
+time from a pod's creation to its binding. `events missing` were dropped, or not written when the time was over.
+`schedule is` so many times as fast as the program of the row.
 """
 
 import argparse
@@ -27,7 +29,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rate", type=int, help="so many pods arrive a second (default: all wait from the beginning)")
     parser.add_argument("--workload", choices=[*SCENES], action="append", help="one workload; may be repeated")
     parser.add_argument("--program", choices=[*CONTESTANTS], action="append", help="one program; may be repeated")
-    parser.add_argument("--profile", type=Path, metavar="FILE", help="write a cProfile of `schedule`, which slows it")
+    parser.add_argument("--profile", type=Path, metavar="FILE", help="sample the stack of `schedule` into FILE")
     return parser
 
 

@@ -18,7 +18,7 @@ class Choice:
     workloads: Sequence[str] | None = None
     programs: Sequence[str] | None = None
     rate: int | None = None  # how many pods arrive a second; all are there at first if None
-    profile: Path | None = None  # where to write a cProfile of `schedule`
+    profile: Path | None = None  # where to write the stacks of `schedule`
 
     def clusters(self, *, quick: bool) -> Iterator[tuple[str, int]]:
         """Yield the kind of API server and the number of nodes of each cluster."""

@@ -16,7 +16,7 @@ from bench.scheduler.measurement import MEASURED_SECONDS, Pace, measure
 from bench.scheduler.real_server import real_site
 from bench.scheduler.scenes import SCENES, Scene, at_rate, has_room
 from bench.scheduler.stub_server import stub_site
-from bench.scheduler.tables import Paces, ratios, reached, taken
+from bench.scheduler.tables import Paces, compared
 
 
 def run(the: Run) -> None:
@@ -25,26 +25,21 @@ def run(the: Run) -> None:
 
 
 def compare(the: Run, choice: Choice) -> None:
-    """Print three tables for each cluster: what each program reached, its CPU time, and the ratios."""
+    """Print a table for each cluster and workload."""
     if the.peers is None:
         the.report.note("scheduler", NEEDS_GO)
         return
     for server, node_count in choice.clusters(quick=the.quick):
-        pod_count = choice.pod_count(quick=the.quick)
-        found: dict[str, Paces] = {}
         for name, make in SCENES.items():
             if name in (choice.workloads or SCENES) and has_room(name, server, node_count):
-                the.report.progress("scheduler", f"{server}, {node_count} nodes, {name}")
-                scene = make(node_count, pod_count)
+                title = f"{server} API server, {node_count} nodes, {name}"
+                the.report.progress("scheduler", title)
+                scene = make(node_count, choice.pod_count(quick=the.quick))
                 if choice.rate is not None:
                     scene = at_rate(scene, choice.rate)
                 with _site(the, server, scene) as site:
-                    found[name] = _in_turn(the, choice, scene, site)
-        title = f"{server} API server, {node_count} nodes, {pod_count} pods"
-        the.report.table("scheduler", f"{title}: pods bound a second", [*reached(found)])
-        the.report.table("scheduler", f"{title}: processor time a pod", [*taken(found)])
-        if compared := [*ratios(found)]:
-            the.report.table("scheduler", f"{title}: how they compare", compared)
+                    rows = [*compared(_in_turn(the, choice, scene, site))]
+                the.report.table("scheduler", f"{title}: {scene.wanted} pods", rows)
 
 
 @contextmanager

@@ -58,7 +58,7 @@ def _schedule(kubeconfig: Path, directory: Path, plugins: Sequence[str]) -> Abst
 
 @contextmanager
 def profiled_schedule(kubeconfig: Path, directory: Path, plugins: Sequence[str], *, profile: Path) -> Iterator[Process]:
-    """Run `schedule` under cProfile, which writes the file `profile` at the end."""
+    """Run `schedule` with its stack sampled, which writes the file `profile` at the end."""
     profiler: list[str | Path] = [sys.executable, "-m", "bench.scheduler.profiled", profile]
     process = _schedule_process(profiler, kubeconfig, directory, plugins)
     try:

@@ -1,60 +1,51 @@
-"""The tables of the comparison."""
+"""The table of a workload: what each program reached, what it cost, and how `schedule` compares with it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from bench.figures import Row, quantile
-from bench.scheduler.contestants import FLOOR, SCHEDULE, STOCK, STOCK_ALL_NODES
+from bench.figures import Cell, Row, quantile
+from bench.scheduler.contestants import SCHEDULE
 from bench.scheduler.measurement import Pace
 
 Paces = Mapping[str, Sequence[Pace | None]]
 """What each program reached in each round, by program. None if it did not bind even two pods."""
 
 
-def reached(found: Mapping[str, Paces]) -> Iterator[Row]:
-    """Yield what each program reached: medians over the rounds, the fewest pods, and the most events."""
-    for workload, program, known in _known(found):
-        rates = [pace.pods_a_second for pace in known]
+def compared(paces: Paces) -> Iterator[Row]:
+    """Yield a row for each program: medians over the rounds, the fewest pods and the most events.
+
+    `CPU` is milliseconds for a pod, by process. `schedule is` has the quartiles of how many times faster `schedule` is,
+    each of two measurements in one round.
+    """
+    known = {program: [pace for pace in of_rounds if pace is not None] for program, of_rounds in paces.items()}
+    processes = [*dict.fromkeys(name for found in known.values() for pace in found for name in pace.cpu_milliseconds)]
+    for program, found in known.items():
         yield {
-            "workload": workload,
             "program": program,
-            "pods/s": _median(rates),
-            "wait p50": _median([pace.wait.p50 for pace in known]),
-            "wait p99": _median([pace.wait.p99 for pace in known]),
-            "bound": min((pace.bound for pace in known), default=0),
-            "events missing": max((pace.events_missing for pace in known), default=None),
-            "other events": max((pace.other_events for pace in known), default=None),
+            "pods/s": _median([pace.pods_a_second for pace in found]),
+            "wait p50": _median([pace.wait.p50 for pace in found]),
+            "wait p99": _median([pace.wait.p99 for pace in found]),
+            "bound": min((pace.bound for pace in found), default=0),
+            "events missing": max((pace.events_missing for pace in found), default=None),
+            "other events": max((pace.other_events for pace in found), default=None),
+            **_cpu(processes, [pace.cpu_milliseconds for pace in found if pace.cpu_milliseconds]),
+            **_ratio(paces.get(SCHEDULE, ()) if program != SCHEDULE else (), paces[program]),
         }
 
 
-def taken(found: Mapping[str, Paces]) -> Iterator[Row]:
-    """Yield the CPU time that each program takes for a pod: medians over the rounds."""
-    for workload, program, paces in _known(found):
-        if known := [pace.cpu_milliseconds for pace in paces if pace.cpu_milliseconds]:
-            medians = {name: quantile([each[name] for each in known], 0.5) for name in known[0]}
-            yield {"workload": workload, "program": program, **medians, "all": sum(medians.values())}
+def _cpu(processes: Sequence[str], found: Sequence[Mapping[str, float]]) -> dict[str, Cell]:
+    medians = {name: _median([each[name] for each in found]) for name in processes}
+    total = sum(median or 0 for median in medians.values())
+    return {**{f"CPU {name}": median for name, median in medians.items()}, "CPU all": total or None}
 
 
-def ratios(found: Mapping[str, Paces]) -> Iterator[Row]:
-    """Yield the quartiles of the ratios of pods a second, each of two programs in one round."""
-    for workload, paces in found.items():
-        for peer in (STOCK, STOCK_ALL_NODES, FLOOR):
-            pairs = zip(paces.get(SCHEDULE, ()), paces.get(peer, ()), strict=False)
-            each_round = [mine.pods_a_second / its.pods_a_second for mine, its in pairs if mine and its]
-            if each_round:
-                yield {
-                    "workload": workload,
-                    "of": f"{SCHEDULE} / {peer}",
-                    "median": quantile(each_round, 0.5),
-                    "q1": quantile(each_round, 0.25),
-                    "q3": quantile(each_round, 0.75),
-                    "rounds": len(each_round),
-                }
-
-
-def _known(found: Mapping[str, Paces]) -> Iterator[tuple[str, str, list[Pace]]]:
-    for workload, paces in found.items():
-        for program, of_rounds in paces.items():
-            yield workload, program, [pace for pace in of_rounds if pace is not None]
+def _ratio(mine: Sequence[Pace | None], theirs: Sequence[Pace | None]) -> dict[str, Cell]:
+    pairs = zip(mine, theirs, strict=False)
+    found = [ours.pods_a_second / its.pods_a_second for ours, its in pairs if ours and its]
+    return {
+        "schedule is": _median(found),
+        "q1": quantile(found, 0.25) if found else None,
+        "q3": quantile(found, 0.75) if found else None,
+    }
 
 
 def _median(values: Sequence[float]) -> float | None:
