@@ -11,7 +11,7 @@ from bench.figures import alternately
 from bench.run import NEEDS_GO, Run
 from bench.scheduler.api_servers import Site
 from bench.scheduler.choice import Choice
-from bench.scheduler.contestants import CONTESTANTS, FLOOR, SCHEDULE, profiled_schedule
+from bench.scheduler.contestants import CONTESTANTS, FLOOR, SCHEDULE, STOCK, STOCK_ALL_NODES, profiled_schedule
 from bench.scheduler.measurement import MEASURED_SECONDS, Pace, measure
 from bench.scheduler.real_server import real_site
 from bench.scheduler.scenes import SCENES, Scene, at_rate, has_room
@@ -55,9 +55,8 @@ def _site(the: Run, server: str, scene: Scene) -> Iterator[Site]:
 
 def _in_turn(the: Run, choice: Choice, scene: Scene, site: Site) -> Paces:
     """Measure each chosen program once a round."""
-    programs = choice.programs or [*CONTESTANTS]
-    if scene.plugins:
-        programs = [name for name in programs if name in (FLOOR, SCHEDULE)]
+    cannot = {STOCK, STOCK_ALL_NODES} if scene.plugins else {FLOOR} if scene.workload.preempts else set()
+    programs = [name for name in choice.programs or CONTESTANTS if name not in cannot]
     limit_seconds = MEASURED_SECONDS + (0 if choice.rate is None else scene.wanted / choice.rate)
 
     def measured(name: str) -> Pace | None:

@@ -61,7 +61,7 @@ def fifth_hopeless(pod_count: int) -> tuple[list[Object], list[Object]]:
         if number % 5:
             fitting.append(_pod(f"pod-{number:05}"))
         else:
-            hopeless.append(_pod(f"pod-{number:05}", nodeSelector={"disk": "none has it"}))
+            hopeless.append(_pod(f"pod-{number:05}", nodeSelector={"disk": "none-has-it"}))
     return fitting, hopeless
 
 

@@ -4,7 +4,7 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ import msgspec
 from bench.scheduler.api_servers import Counts, Site
 from bench.scheduler.scenes import Scene
 from bench.workloads import NAMESPACE
-from extender_service.kube.api_resources import WATCHED_PODS, Resource
+from extender_service.kube.api_resources import WATCHED_PODS, Resource, T
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.credentials.lookup import load_credentials
 from extender_service.kube.types.core import ObjectMeta
@@ -84,24 +84,30 @@ class RealApiServer:
             tasks.create_task(self._watch_events(client))
 
     async def _watch_bindings(self, client: KubeClient) -> None:
-        selector = "spec.nodeName!="
-        async with client.watch(WATCHED_PODS, self._version, field_selector=selector, timeout_seconds=900) as events:
-            async for event in events:
-                if event.type == "ADDED":
-                    self._bound_at[event.object.metadata.name] = now = time.time()
-                    first = self._counts.first_binding or now
-                    self._note(bound=len(self._bound_at), first_binding=first, last_binding=now)
+        async for pod in _added(client, WATCHED_PODS, self._version, "spec.nodeName!="):
+            self._bound_at[pod.metadata.name] = now = time.time()
+            first = self._counts.first_binding or now
+            self._note(bound=len(self._bound_at), first_binding=first, last_binding=now)
 
     async def _watch_events(self, client: KubeClient) -> None:
-        async with client.watch(_EVENTS, self._version, timeout_seconds=900) as events:
-            async for event in events:
-                if event.type == "ADDED" and event.object.reason == "Scheduled":
-                    self._note(events=self._counts.events + 1, last_event=time.time())
-                elif event.type == "ADDED":
-                    self._note(other_events=self._counts.other_events + 1)
+        async for event in _added(client, _EVENTS, self._version):
+            if event.reason == "Scheduled":
+                self._note(events=self._counts.events + 1, last_event=time.time())
+            else:
+                self._note(other_events=self._counts.other_events + 1)
 
     def _note(self, **changed: float) -> None:
         self._counts = msgspec.structs.replace(self._counts, **changed)  # one thread writes, another one reads
+
+
+async def _added(client: KubeClient, resource: Resource[T], version: str, selector: str = "") -> AsyncIterator[T]:
+    """Yield what comes into the selection after a version. The API server ends the watch of a slow reader."""
+    while True:
+        async with client.watch(resource, version, field_selector=selector, timeout_seconds=900) as events:
+            async for event in events:
+                version = event.object.metadata.resource_version
+                if event.type == "ADDED":
+                    yield event.object
 
 
 @contextmanager
@@ -128,13 +134,15 @@ def _with_pods(control_plane: ControlPlane, scene: Scene) -> Iterator[RealApiSer
     finally:
         loop.call_soon_threadsafe(watching.cancel)
         thread.join()
+        loop.close()
         _clear(api)
+    if not watching.cancelled():
+        watching.result()
 
 
 def _run(loop: asyncio.AbstractEventLoop, watching: asyncio.Task[None]) -> None:
-    with suppress(asyncio.CancelledError):
+    with suppress(Exception, asyncio.CancelledError):  # a failure is raised in the end
         loop.run_until_complete(watching)
-    loop.close()
 
 
 def _clear(api: API) -> None:

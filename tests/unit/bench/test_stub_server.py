@@ -1,6 +1,7 @@
 """The API server that costs next to nothing does what schedulers need of one."""
 
 import asyncio
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,6 +22,9 @@ from extender_service.kube.connection.server_version import server_minor
 from extender_service.kube.credentials.lookup import load_credentials
 from tests.e2e.support import objects
 from tests.e2e.support.api import APIError
+from tests.e2e.support.processes import Process
+from tests.e2e.support.waiting import wait_until
+from tests.support import go_programs
 
 SCENE = SCENES["basic"](10, 20)
 PODS_PATH = f"/api/v1/namespaces/{NAMESPACE}/pods"
@@ -161,3 +165,15 @@ def test_the_program_that_does_not_think_binds_all_pods_with_an_event_each(site:
     assert (pace.bound, pace.events_missing, pace.other_events) == (20, 0, 0)
     of_nodes = [pod["spec"]["nodeName"] for pod in pods if pod["metadata"]["name"].startswith("pod")]
     assert sorted(of_nodes) == sorted([node["metadata"]["name"] for node in SCENE.nodes] * 2)
+
+
+def test_the_program_that_does_not_think_says_in_the_end_what_it_did(server: StubApiServer, directory: Path) -> None:
+    program = go_programs.build(programs.PEERS / "floor")
+    process = Process([program, f"-kubeconfig={server.kubeconfig}"], directory / "alone.log")
+    try:
+        wait_until(lambda: server.counts().events == 20, "all events")
+    finally:
+        assert process.stop() == 0
+    said = json.loads(process.log_tail(1))
+    assert said.pop("cpu_seconds") > 0
+    assert said == {"bound": 20, "refused": 0, "events_written": 20, "events_dropped": 0}
