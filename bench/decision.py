@@ -115,10 +115,12 @@ def _with_volumes(the: Run, nodes: int) -> None:
 
 
 def default_engine(cluster: Cluster, random: Random = RANDOM) -> Engine:
-    """Return an engine with the default profile."""
+    """Return an engine with the default profile of the release that the cluster follows."""
     files = ClusterFile(cluster, [])
     handle = Handle(cluster, files, random=random)
-    return Engine(cluster, Profiles(Registry(IN_TREE).profiles(default_config(ARGS_TYPES), handle)), files)
+    registry = Registry(IN_TREE, rules=cluster.rules)
+    config = default_config(ARGS_TYPES, cluster.rules)
+    return Engine(cluster, Profiles(registry.profiles(config, handle)), files)
 
 
 def default_profile(cluster: Cluster, random: Random = RANDOM) -> Profile:

@@ -11,6 +11,7 @@ import msgspec
 
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.volumes.storage_table import StorageObject
+from extender_service.config.rules import DEFAULT_RULES, Rules
 from extender_service.kube.parsing.decoder import Decoder
 from extender_service.kube.types.core import (
     Node,
@@ -56,9 +57,16 @@ _HOSTNAME, _ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 _nodes, _pods, _replica_sets = Decoder(Node), Decoder(Pod), Decoder(ReplicaSet)
 
 
-def cluster(nodes: int, pods_per_node: int, *, images: int = 46, unique_labels: bool = False) -> Cluster:
+def cluster(
+    nodes: int,
+    pods_per_node: int,
+    *,
+    images: int = 46,
+    unique_labels: bool = False,
+    rules: Rules = DEFAULT_RULES,
+) -> Cluster:
     """Return a cluster with volumes. With `unique_labels`, each pod has a label of its own."""
-    made = Cluster()
+    made = Cluster(rules)
     for app in range(APPS):
         made.workloads.apply(_replica_sets.decode(msgspec.json.encode(_replica_set(app))))
     for item in _storage(nodes, pods_per_node):

@@ -4,7 +4,7 @@ A kubelet declares features of its own release that older ones do not have (stat
 pod needs follows from its spec (k8s.io/component-helpers/nodedeclaredfeatures).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -82,24 +82,20 @@ class NodeDeclaredFeatures(PreFilter, Filter):
 def needed_features(spec: PodSpec, rules: Rules) -> frozenset[str]:
     """Return the features without which a kubelet cannot run the pod as asked."""
     needed = set()
-    if any(
-        rule.action == "RestartAllContainers"
-        for container in (*spec.containers, *spec.init_containers)
-        for rule in container.restart_policy_rules
-    ):
-        needed.add(RESTART_ALL)
+    mounts: list[VolumeMount] = []
+    for container in spec.containers + spec.init_containers:
+        for rule in container.restart_policy_rules:
+            if rule.action == "RestartAllContainers":
+                needed.add(RESTART_ALL)
+        mounts += container.volume_mounts
     if spec.host_network and spec.host_users is False:
         needed.add(USER_NAMESPACE_ON_HOST_NETWORK)
-    if rules.bind_mount_options and any(mount.bind_mount_options for mount in _mounts(spec)):
-        needed.add(BIND_MOUNT_OPTIONS)
+    if rules.bind_mount_options:
+        for added in spec.ephemeral_containers:
+            mounts += added.volume_mounts
+        if mounts and any(mount.bind_mount_options for mount in mounts):
+            needed.add(BIND_MOUNT_OPTIONS)
     return frozenset(needed)
-
-
-def _mounts(spec: PodSpec) -> Iterator[VolumeMount]:
-    for container in (*spec.containers, *spec.init_containers):
-        yield from container.volume_mounts
-    for added in spec.ephemeral_containers:
-        yield from added.volume_mounts
 
 
 def _lacking(nodes: NodeView, needed: frozenset[str]) -> NDArray[np.bool_]:

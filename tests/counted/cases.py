@@ -4,12 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, get_args
 
-from bench import synthetic
 from extender_service.extender.modes import Mode
 from extender_service.extender.reporting.observation import Verb
 from tests.counted.calls import Order, call, call_decided_ahead
 from tests.counted.decisions import catching_up, decision, dry_run_of_preemption
 from tests.counted.events import PodEvent, heartbeat, pod_event
+from tests.counted.releases import CLASSES
 
 VICTIMS = (10, 20, 40)
 _CALLS: tuple[tuple[Mode, Verb], ...] = (("replace", "filter"), ("beside", "filter"), ("beside", "prioritize"))
@@ -34,10 +34,7 @@ def dry_run(victims: int) -> str:
 
 
 CASES: Mapping[str, Case] = {
-    **{
-        f"decision, {pod_class}": Case(partial(decision, pod_class))
-        for pod_class in (*synthetic.CLASSES, "volumes", synthetic.PREEMPTOR)
-    },
+    **{f"decision, {pod_class}": Case(partial(decision, pod_class)) for pod_class in CLASSES},
     "catching up after a decision": Case(catching_up),
     **{
         f"{mode} {verb}, names in {order} order": Case(partial(call, mode, verb, order), per_node=_PER_NODE[order])

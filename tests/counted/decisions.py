@@ -8,6 +8,8 @@ import numpy as np
 
 from bench import preemption, synthetic
 from bench.decision import default_profile
+from extender_service.config.release import OLDEST_MINOR
+from extender_service.config.rules import rules_of
 from extender_service.framework.preemption.candidates import best_candidates
 from extender_service.framework.preemption.dry_run import dry_run
 from extender_service.framework.runtime import filter_again
@@ -20,18 +22,18 @@ from tests.counted.bytecodes import executed, typical
 from tests.counted.pods import PODS_PER_NODE, numbered, placed
 
 
-def decision(pod_class: str, nodes: int) -> int:
-    """Count a decision about a pod of a class; the one before has been placed."""
-    return typical(deciding for deciding, _ in _decisions(pod_class, nodes))
+def decision(pod_class: str, nodes: int, minor: int = OLDEST_MINOR) -> int:
+    """Count a decision of the release 1.`minor` about a pod of a class; the one before has been placed."""
+    return typical(deciding for deciding, _ in _decisions(pod_class, nodes, minor))
 
 
 def catching_up(nodes: int) -> int:
     """Count what is brought up to date once a pod has been placed."""
-    return typical(after for _, after in _decisions("plain-rs", nodes))
+    return typical(after for _, after in _decisions("plain-rs", nodes, OLDEST_MINOR))
 
 
-def _decisions(pod_class: str, nodes: int) -> Iterator[tuple[int, int]]:
-    cluster = synthetic.cluster(nodes, PODS_PER_NODE)
+def _decisions(pod_class: str, nodes: int, minor: int) -> Iterator[tuple[int, int]]:
+    cluster = synthetic.cluster(nodes, PODS_PER_NODE, rules=rules_of(minor))
     profile = default_profile(cluster, Random(1))
     waiting = synthetic.pending_pod(pod_class)
     chosen: list[str] = []

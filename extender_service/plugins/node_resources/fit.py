@@ -98,7 +98,7 @@ class NodeResourcesFit(PreFilter, Filter, PreScore, Score):
         too_large = None
         if self._too_large_is_unresolvable:
             # Sums that overflow may leave room for a request above what a node offers.
-            too_large = np.any(nodes.kept_by_facts(_too_large, dimensions, amounts) & lacking[1:], axis=0)
+            too_large = np.logical_or.reduce(nodes.kept_by_facts(_too_large, dimensions, amounts) & lacking[1:])
         return Rejections.per_reason(
             Code.UNSCHEDULABLE, list(zip(reasons, lacking, strict=True)), len(nodes), unresolvable=too_large
         )

@@ -209,11 +209,12 @@ class VolumeBinding(PreFilter, Filter, PreScore, Score, Reserve, PreBind):
         """Score by the share of the volumes that the claims ask for; where volumes are made, of what there is."""
         if self._by_percent is None or _BINDINGS not in state:
             return np.zeros(len(nodes), np.int64)
-        bindings = state[_BINDINGS].at(nodes)
+        found: FoundBindings = state[_BINDINGS]
         scores = np.zeros(len(nodes), np.int64)
         if self._scores_every_pod:
             scores = capacity_score(nodes, self.handle.cluster.storage, state[_CLAIMS].waiting, self._by_percent)
-        if bindings.volumes:
+        if found.bindings.volumes:
+            bindings = found.at(nodes)
             is_bound = np.any([chosen != UNBOUND for chosen in bindings.chosen], axis=0)
             scores = np.where(is_bound, utilization_score(bindings, self._by_percent), scores)
         return scores
