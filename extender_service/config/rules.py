@@ -240,8 +240,10 @@ class Rules:
     nominated_before_waits: bool = _behind("NominatedNodeNameForExpectation", since=35)
     # The condition PodScheduled has the generation of the pod that it is about (KEP-5067).
     conditions_have_generation: bool = _behind("PodObservedGenerationTracking", since=33)
-    # A pod that waits in Permit gives its place up as soon as it is being deleted, not when it is gone.
-    deletion_ends_permit_wait: bool = _since(35)
+    # A pod that is being bound gives its place up as soon as it is being deleted, and that frees room for all others.
+    deletion_frees_place: bool = _since(35)
+    # That a pod is bound, here or by another scheduler, does not count as the end of its nomination.
+    binding_ends_no_nomination: bool = _since(35)
     # A failure takes the nominated node back also where no PostFilter plugin runs.
     failure_takes_nomination_back: bool = _since(35)
 

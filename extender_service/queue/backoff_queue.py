@@ -3,13 +3,15 @@
 import math
 from collections.abc import Callable, Iterator
 from itertools import chain
-from typing import Any
+from typing import Any, Final
 
 from extender_service.config.rules import Rules
 from extender_service.queue.keyed_heap import KeyedHeap
 from extender_service.queue.pod_backoff import PodBackoff, backoff_end
 from extender_service.queue.queued_pod import QueuedPodInfo
 from extender_service.seams import Clock
+
+FLUSH_BACKOFF_SECONDS: Final = 1.0
 
 
 class BackoffQueue:
@@ -70,6 +72,15 @@ class BackoffQueue:
     def remove(self, key: str) -> bool:
         """Remove the pod of a key; return whether there was one."""
         return any(heap.remove(key) for heap in self._heaps)
+
+    @property
+    def seconds_to_flush(self) -> float:
+        """In how many seconds `pop_completed` is to be called: each second, where backoff ends in whole seconds just
+        then (waitUntilAlignedWithOrderingWindow)."""
+        if not self._leaves_early:
+            return FLUSH_BACKOFF_SECONDS
+        now = self._clock()
+        return math.floor(now) + FLUSH_BACKOFF_SECONDS - now
 
     @property
     def may_leave(self) -> bool:

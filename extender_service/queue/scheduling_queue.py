@@ -313,7 +313,12 @@ class SchedulingQueue:
         else:
             self._move_near(new, event, old, new)
 
-    # To be called each second, and each 30 seconds.
+    # To be called after `seconds_to_flush`, and each 30 seconds.
+
+    @property
+    def seconds_to_flush(self) -> float:
+        """In how many seconds the next flush of those is due whose backoff is over."""
+        return self._backing_off.seconds_to_flush
 
     def flush_backoff_completed(self) -> None:
         """Make the pods active whose backoff is over."""

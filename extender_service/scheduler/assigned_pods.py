@@ -3,10 +3,17 @@
 Running pods are kept small, so an event about one shows its labels, requests, host ports and volumes, no other fields.
 """
 
+from msgspec import structs
+
 from extender_service.cluster.amounts.requests import CPU
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.kube.types.core import Container, ContainerPort, ObjectMeta, Pod, PodSpec, ResourceRequirements
 from extender_service.kube.types.keys import Key
+
+
+def pod_on(pod: Pod, node_name: str) -> Pod:
+    """Return the pod as events show it that counts on a node, before the watch says so."""
+    return structs.replace(pod, spec=structs.replace(pod.spec, node_name=node_name))
 
 
 def assigned_pod(cluster: Cluster, key: Key) -> Pod | None:

@@ -42,7 +42,7 @@ from extender_service.kube.types.watched_pods import AnyPod
 from extender_service.kube.watching.reflector import Store
 from extender_service.queue.pre_checks import pre_check_for_node
 from extender_service.queue.scheduling_queue import SchedulingQueue
-from extender_service.scheduler.assigned_pods import assigned_pod
+from extender_service.scheduler.assigned_pods import assigned_pod, pod_on
 from extender_service.scheduler.event_timing import UNTIMED, EventTiming, timed
 from extender_service.scheduler.node_order import NodeOrder
 from extender_service.scheduler.pod_lister import PodLister
@@ -182,8 +182,8 @@ class _Pods:
                 self._report_unnominated(old)
             return
         is_going = bool(new.metadata.deletion_timestamp and not old.metadata.deletion_timestamp)
-        if is_going and self._rules.deletion_ends_permit_wait:
-            self._end_wait(new)
+        if is_going and self._rules.deletion_frees_place:
+            self._free_place(new)
 
     def _apply_assigned(self, obj: AnyPod) -> Sequence[str]:
         key = key_of(obj)
@@ -230,7 +230,7 @@ class _Pods:
             )
 
     def _forget_pending(self, key: str, *, is_bound: bool = False) -> bool:
-        """Take a pod out of the queue that is gone or on a node now; its place, if it waits in Permit, is free.
+        """Take a pod out of the queue that is gone or on a node now; if it is gone, its place is free.
 
         Returns whether it was pending.
         """
@@ -238,8 +238,29 @@ class _Pods:
         if pod is None:
             return False
         self._queue.delete(pod)
-        if not self._end_wait(pod) and not (is_bound and self._rules.unknown_pods_added):
+        if is_bound and self._rules.binding_ends_no_nomination:
+            return True
+        if self._rules.deletion_frees_place:
+            if not self._free_place(pod):
+                self._report_unnominated(pod)
+        elif self._end_wait(pod):
+            self._report_deleted(pod)
+        else:
             self._report_unnominated(pod)
+        return True
+
+    def _free_place(self, pod: Pod) -> bool:
+        """Free the place of a pod that is deleted while it is being bound; returns whether it was
+        (handleAssumedPodDeletion).
+
+        A wait in Permit ends. PreBind and Bind go on, until the API server says that the pod is gone.
+        """
+        placement = self._cluster.placements.get(pod_uid(pod))
+        if placement is None:
+            return False
+        if not self._end_wait(pod):
+            self._cluster.drop_placement(placement.uid)
+        self._report_deleted(pod_on(pod, placement.node_name))
         return True
 
     def _end_wait(self, pod: Pod) -> bool:
@@ -248,7 +269,6 @@ class _Pods:
         if waiting is None:
             return False
         waiting.reject("", "removed")
-        self._report_deleted(pod)
         return True
 
     def _assigned(self, key: Key) -> Pod | None:

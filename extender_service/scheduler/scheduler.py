@@ -20,7 +20,7 @@ import msgspec
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.state.nominations import Nomination
 from extender_service.cluster.state.placements import Placement
-from extender_service.framework.events import ASSIGNED_POD_DELETE
+from extender_service.framework.events import reported_events
 from extender_service.framework.guard import CycleError
 from extender_service.framework.profile import Profile
 from extender_service.framework.running_preemptions import RunningPreemption, RunningPreemptions
@@ -31,6 +31,7 @@ from extender_service.kube.writing.event_recorder import Occurrence
 from extender_service.plugins.default_preemption import DefaultPreemption
 from extender_service.queue.queued_pod import QueuedPodInfo
 from extender_service.queue.scheduling_queue import SchedulingQueue
+from extender_service.scheduler.assigned_pods import pod_on
 from extender_service.scheduler.attempt import Outcome, Preemption, SchedulingCycle
 from extender_service.scheduler.attempt_metrics import UNCOUNTED, AttemptMetrics
 from extender_service.scheduler.eviction import Evictions, PodApi, Victim
@@ -47,8 +48,7 @@ from extender_service.seams import Sleep, WallClock
 
 log = logging.getLogger(__name__)
 
-# How often the queue is looked through for pods whose backoff is over, and for those that waited too long.
-FLUSH_BACKOFF_SECONDS: Final = 1.0
+# How often the queue is looked through for pods that waited too long.
 FLUSH_LEFTOVER_SECONDS: Final = 30.0
 
 Record = Callable[[Occurrence], None]
@@ -74,6 +74,7 @@ class Scheduler:
         self._cycle = cycle
         self._engine = engine
         self._rules = engine.cluster.rules
+        self._room_freed = reported_events(engine.cluster.rules).assigned_pod_delete
         self._api = api
         self._queue = queue
         self._pending = pending
@@ -91,8 +92,12 @@ class Scheduler:
         """Schedule pods until the queue is closed."""
         async with asyncio.TaskGroup() as tasks:
             flushes = [
-                tasks.create_task(self._every(FLUSH_BACKOFF_SECONDS, self._queue.flush_backoff_completed)),
-                tasks.create_task(self._every(FLUSH_LEFTOVER_SECONDS, self._queue.flush_unschedulable_leftover)),
+                tasks.create_task(
+                    self._flush(lambda: self._queue.seconds_to_flush, self._queue.flush_backoff_completed)
+                ),
+                tasks.create_task(
+                    self._flush(lambda: FLUSH_LEFTOVER_SECONDS, self._queue.flush_unschedulable_leftover)
+                ),
             ]
             while await self._queue.wait():
                 info = self._queue.pop()
@@ -205,12 +210,12 @@ class Scheduler:
                 await self._expect(pod, placement)
             await self._engine.bind(placement)
         except CycleError as error:
-            self._fail_binding(info, pod, Failure.of(error))
+            self._fail_binding(info, placement, Failure.of(error))
             return
         except BindError as error:
             # A pod that may be bound must not be queued: it would be skipped, and then be in no queue.
             if not await self._engine.binder.find_out(placement):
-                self._fail_binding(info, pod, Failure.of(error))
+                self._fail_binding(info, placement, Failure.of(error))
                 return
         log.info("bound a pod", extra={"pod": pod_name(pod), "node": placement.node_name})
         self._record(pod_events.scheduled(pod_reference(pod), placement.node_name, controller=pod.spec.scheduler_name))
@@ -232,16 +237,17 @@ class Scheduler:
             )
             await asyncio.wait([write])
 
-    def _fail_binding(self, info: QueuedPodInfo, pod: Pod, failure: Failure) -> None:
+    def _fail_binding(self, info: QueuedPodInfo, placement: Placement, failure: Failure) -> None:
         """Let other pods have the room that is free again, and queue the pod again (handleBindingCycleError)."""
+        pod, left = placement.pod, pod_on(placement.pod, placement.node_name)
         if not failure.is_rejection:
-            self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, pod, None)
+            self._queue.move_all_to_active_or_backoff(self._room_freed, left, None)
             self._fail(info, pod, failure)
             return
-        uid = pod_uid(pod)
+        uid = placement.uid
         self._fail(info, pod, failure)
         # Only now, and without itself: the room that a rejected pod leaves does not help it.
-        self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, pod, None, lambda other: pod_uid(other) != uid)
+        self._queue.move_all_to_active_or_backoff(self._room_freed, left, None, lambda other: pod_uid(other) != uid)
 
     async def _make_room(
         self, info: QueuedPodInfo, pod: Pod, profile: Profile, preemption: Preemption, cycle: int
@@ -332,10 +338,11 @@ class Scheduler:
         self._background.add(task)
         task.add_done_callback(self._background.discard)
 
-    async def _every(self, seconds: float, act: Callable[[], None]) -> None:
+    async def _flush(self, seconds: Callable[[], float], flush: Callable[[], None]) -> None:
+        """Flush a queue again and again, after as many seconds as it says by then."""
         while True:
-            await self._sleep(seconds)
-            act()
+            await self._sleep(seconds())
+            flush()
 
 
 def _is_unfit(outcome: Outcome) -> bool:

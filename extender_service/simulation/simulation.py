@@ -30,6 +30,7 @@ from extender_service.kube.types.pending_pods import PendingPodCondition
 from extender_service.kube.types.pods import TERMINAL_PHASES, pod_uid
 from extender_service.kube.writing.event_recorder import Occurrence
 from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
+from extender_service.queue.backoff_queue import FLUSH_BACKOFF_SECONDS
 from extender_service.queue.pod_backoff import PodBackoff
 from extender_service.queue.scheduling_queue import BACKOFF, SchedulingQueue
 from extender_service.scheduler.attempt import SchedulingCycle
@@ -38,7 +39,7 @@ from extender_service.scheduler.extenders.extenders import NO_EXTENDERS
 from extender_service.scheduler.node_order import NodeOrder
 from extender_service.scheduler.node_sampling import NodeSampling, percentages
 from extender_service.scheduler.pod_lister import PodLister
-from extender_service.scheduler.scheduler import FLUSH_BACKOFF_SECONDS, Scheduler, nominations
+from extender_service.scheduler.scheduler import Scheduler, nominations
 from extender_service.scheduling.engine import Engine
 from extender_service.scheduling.question import Question
 from extender_service.simulation.pod_outcome import DELETED, GATED, OTHER_SCHEDULER, PodOutcome

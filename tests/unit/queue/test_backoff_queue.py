@@ -61,3 +61,12 @@ def test_a_pod_is_found_and_removed_whether_it_failed_or_was_rejected() -> None:
         assert queue.remove(key)
         assert key not in queue
         assert queue.get(key) is None
+
+
+def test_flushes_are_due_on_whole_seconds_where_backoff_ends_there() -> None:
+    clock = Clock()
+    clock.now = 10.25
+    assert queue_of(32, clock).seconds_to_flush == 1.0
+    assert queue_of(33, clock).seconds_to_flush == 0.75
+    clock.now = 11.0
+    assert queue_of(33, clock).seconds_to_flush == 1.0

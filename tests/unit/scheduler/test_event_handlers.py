@@ -1,12 +1,16 @@
 """What the watch shows reaches the cluster and the queue: which pods enter, leave and wake."""
 
+import asyncio
+
 import msgspec
 import pytest
 
 from extender_service.config.rules import DEFAULT_RULES, rules_of
 from extender_service.framework.cluster_event import CSI_DRIVER, NODE, ActionType, ClusterEvent
-from extender_service.framework.interface import Plugin
+from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.interface import Plugin, PreBind
 from extender_service.framework.queueing_hints import queueing_hints
+from extender_service.framework.status import Status
 from extender_service.kube.types.core import (
     GCEPersistentDisk,
     ObjectMeta,
@@ -64,6 +68,70 @@ async def test_a_pod_that_waits_in_permit_gives_its_place_up_as_it_is_being_dele
     world.create(msgspec.structs.replace(pod, metadata=metadata))
     await turns()
     assert world.place_of(pod) == place
+    await world.scheduler.abandon()
+
+
+class Slow(PreBind):
+    """Prepares a pod for longer than a test takes."""
+
+    name = "Slow"
+
+    async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        await asyncio.sleep(3600)
+        return None
+
+
+async def preparing(minor: int) -> tuple[SchedulerWorld, Pod]:
+    """A pod that is in PreBind on the only node, and another one that waits for its room."""
+    world, pod = SchedulerWorld(make_node("a"), rules=rules_of(minor)), make_pod("p", requests=FULL)
+    world.engine.profiles.of(whole(pod)).pre_bind = (Slow(None, world.handle),)
+    world.create(pod, make_pod("other", requests=FULL))
+    world.attempt_all()
+    await turns()
+    world.clock.pass_seconds(60)
+    assert (world.place_of(pod), world.where()) == ("a", {"unschedulable": 1})
+    return world, pod
+
+
+@pytest.mark.parametrize(("minor", "place", "where"), [(34, "a", "unschedulable"), (35, "", "active")])
+@in_event_loop
+async def test_a_pod_in_pre_bind_gives_its_place_up_as_it_is_being_deleted_from_1_35_on(
+    minor: int, place: str, where: str
+) -> None:
+    world, pod = await preparing(minor)
+    metadata = msgspec.structs.replace(pod.metadata, resource_version="2", deletion_timestamp="2026-01-01T00:00:00Z")
+    world.create(msgspec.structs.replace(pod, metadata=metadata))
+    assert world.place_of(pod) == place
+    assert world.where() == {where: 1}
+    await world.scheduler.abandon()
+
+
+@pytest.mark.parametrize(("minor", "where"), [(34, "unschedulable"), (35, "active")])
+@in_event_loop
+async def test_a_pod_that_goes_in_pre_bind_wakes_those_that_wait_for_its_room_from_1_35_on(
+    minor: int, where: str
+) -> None:
+    world, pod = await preparing(minor)
+    world.delete(pod)
+    assert world.place_of(pod) == ""
+    assert world.where() == {where: 1}
+    await world.scheduler.abandon()
+
+
+@pytest.mark.parametrize(("minor", "where"), [(34, "active"), (35, "unschedulable")])
+@in_event_loop
+async def test_a_nominated_pod_that_is_bound_wakes_others_until_1_34(minor: int, where: str) -> None:
+    world = SchedulerWorld(make_node("a"), rules=rules_of(minor))
+    important = make_pod("important", requests=FULL)
+    nominated = msgspec.structs.replace(important, status=PodStatus(nominated_node_name="a"))
+    world.create(nominated)
+    assert world.attempt() == "important"
+    world.create(make_pod("p", requests=FULL))
+    assert world.attempt() == "p"
+    world.clock.pass_seconds(60)
+    assert world.where() == {"unschedulable": 1}
+    world.pod_watch.apply(watched(on_node(nominated, "a")))
+    assert world.where() == {where: 1}
     await world.scheduler.abandon()
 
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import msgspec
 import pytest
 
+from extender_service.config.rules import rules_of
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.interface import Permit, Reserve
 from extender_service.framework.status import Code, Status, unschedulable
@@ -179,6 +180,19 @@ async def test_a_binding_that_fails_frees_the_room_and_the_pod_is_tried_again() 
     assert world.attempt() == "p"
     await world.scheduler.close()
     assert world.api.named("bind") == ["p"]
+
+
+@pytest.mark.parametrize("minor", [31, 32, 37])
+@in_event_loop
+async def test_a_binding_that_fails_wakes_those_that_wait_for_its_room(minor: int) -> None:
+    world, pod = SchedulerWorld(make_node("a"), rules=rules_of(minor)), make_pod("p", requests={"cpu": "4"})
+    world.api.errors["bind", "p"] = [ApiError(ApiStatus(422, "Invalid", "the webhook says no"))]
+    world.create(pod, make_pod("other", requests={"cpu": "4"}))
+    assert world.attempt_all() == ["p", "other"]
+    world.clock.pass_seconds(60)
+    assert world.where() == {"unschedulable": 1}
+    await world.scheduler.close()
+    assert world.where() == {"active": 1, "backoff": 1}
 
 
 @pytest.mark.parametrize("uses_hints", [False, True])
