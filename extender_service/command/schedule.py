@@ -214,7 +214,12 @@ class _Program:
         elector = candidacy.elector
         slow_paths = None if elector is None else lambda: elector.slow_paths
         state = SchedulerState(
-            self._queue.pending_counts, engine.binder.__len__, lambda: candidacy.is_leading, slow_paths, setup.rules
+            self._queue.pending_counts,
+            self._queue.in_flight_counts,
+            engine.binder.__len__,
+            lambda: candidacy.is_leading,
+            slow_paths,
+            setup.rules,
         )
         registry.register(state)
         self._metrics.show_not_judged(engine.unsupported.counts)

@@ -252,6 +252,14 @@ class Rules:
     # The size of the cache is also under cache_size, instead of scheduler_cache_size, and then only there.
     cache_size_renamed: bool = _since(33)
     old_cache_size_gone: bool = _since(34)
+    # The events that the queue keeps for pods in flight are counted.
+    in_flight_events_counted: bool = _behind("SchedulerQueueingHints", since=32)
+    # Pods are counted that were bound after they had waited too long for an event.
+    bound_after_flush_counted: bool = _since(36)
+    # Updates of pods are timed under each of the events that they are, too.
+    pod_changes_timed: bool = _since(32)
+    # What a pod requests as a whole, and its limits, are shown instead of the sums of its containers.
+    pod_level_resources_shown: bool = _since(32)
     # Pods in the queue also count as entities: groups of pods, which are off by default, would be others.
     queued_entities_counted: bool = _since(37)
 

@@ -5,11 +5,14 @@ before the position of the oldest pod are dropped. kube-scheduler has pods and e
 walks over all younger pods to find the events. As there, this is used only with queueing hints.
 """
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from extender_service.framework.cluster_event import ClusterEvent
+
+# How inflight_events names a pod in flight, which is in kube-scheduler's list, too.
+POD_POPPED: Final = "PodPopped"
 
 # Below this length, dropped events are not worth a new list.
 _SHORT = 64
@@ -48,6 +51,13 @@ class InFlightEvents:
             yield uid
             position = its_position
         yield from self._between(position, self._start + len(self._events))
+
+    def counts(self) -> Counter[str]:
+        """Return how many events are kept, by label, and how many pods are in flight, under POD_POPPED."""
+        counts = Counter(each.event.label for each in self._events if each is not None)
+        if self._positions:
+            counts[POD_POPPED] = len(self._positions)
+        return counts
 
     def start(self, uid: str) -> None:
         """Note that a pod leaves the queue. An earlier attempt of the same pod is done with that."""

@@ -354,6 +354,10 @@ class SchedulingQueue:
             GATED: self._unschedulable.gated_count,
         }
 
+    def in_flight_counts(self) -> Mapping[str, int]:
+        """Return how many events are kept for pods in flight, by label, and of such pods (inflight_events)."""
+        return self._in_flight.counts()
+
     def entries(self) -> Iterator[QueueEntry]:
         """Yield the pods that are not in flight, with where they wait and until when."""
         for info in self._active:

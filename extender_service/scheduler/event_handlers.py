@@ -171,9 +171,16 @@ class _Pods:
         if old is None:
             self._queue.add(pod)
             return (self._events.unscheduled_pod_add,)
-        if old.metadata.resource_version != pod.metadata.resource_version:
+        is_new = old.metadata.resource_version != pod.metadata.resource_version
+        if is_new:
             self._update_pending(old, pod)
-        return (self._events.unscheduled_pod_update.label,)
+        updated = self._events.unscheduled_pod_update.label
+        if not self._rules.pod_changes_timed:
+            return (updated,)
+        if not is_new:
+            return ()
+        changes = (event.label for event in self._events.pod_changes(old, pod))
+        return (*(label for label in changes if label != updated), updated)
 
     def _update_pending(self, old: Pod, new: Pod) -> None:
         if not self._is_assumed(new):
@@ -198,9 +205,12 @@ class _Pods:
         if before is None:
             self._report_added(now)
             return (self._events.assigned_pod_add.label,)
-        for event in self._events.pod_changes(before, now):
+        changes = self._events.pod_changes(before, now)
+        for event in changes:
             self._report_updated(before, now, event)
-        return (self._events.assigned_pod_update.label,)
+        # As in kube-scheduler, an update of no known kind is timed twice.
+        timed_changes = [event.label for event in changes] if self._rules.pod_changes_timed else []
+        return (*timed_changes, self._events.assigned_pod_update.label)
 
     def _report_added(self, pod: Pod) -> None:
         # Without hints, kube-scheduler asks only pods with affinity or topology spread.

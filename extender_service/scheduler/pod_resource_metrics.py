@@ -10,7 +10,14 @@ from typing import Final, NamedTuple
 import msgspec
 
 from extender_service.caches import cached
-from extender_service.cluster.amounts.requests import CPU, EPHEMERAL_STORAGE, MEMORY, RequestShape, total_requests
+from extender_service.cluster.amounts.requests import (
+    CPU,
+    EPHEMERAL_STORAGE,
+    MEMORY,
+    RequestShape,
+    counts_at_pod_level,
+    total_requests,
+)
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.structures.interning import shared
 from extender_service.kube.parsing.decoder import DecodeError, Decoder
@@ -41,6 +48,7 @@ class _Spec(Object):
     containers: tuple[_Container, ...] = ()
     init_containers: tuple[_Container, ...] = ()
     overhead: ResourceList = {}
+    resources: PodResources | None = None
 
 
 class Series(NamedTuple):
@@ -70,6 +78,7 @@ class PodResourceMetrics:
     def __init__(self, cluster: Cluster, is_pending: Callable[[str], bool]) -> None:
         self._cluster = cluster
         self._is_pending = is_pending
+        self._shows_pod_level = cluster.rules.pod_level_resources_shown
         # By slot, and valid while the pod in it has the UID.
         self._uids: list[str] = []
         self._schedulers: list[str] = []
@@ -85,7 +94,7 @@ class PodResourceMetrics:
             self._uids += [""] * missing
             self._schedulers += [""] * missing
             self._usages += [_NOTHING] * missing
-        usage = _usage_of(pod)
+        usage = _usage_of(pod, shows_pod_level=self._shows_pod_level)
         if self._uids[slot] != pod_uid(pod) or self._usages[slot] != usage:
             self._uids[slot] = self._cluster.pods[slot].uid
             self._usages[slot] = usage
@@ -114,10 +123,16 @@ class PodResourceMetrics:
                 )
 
 
-def _usage_of(pod: AnyPod) -> bytes:
+def _usage_of(pod: AnyPod, *, shows_pod_level: bool) -> bytes:
     """Return what the pod requests, and its limits: a packed Usage."""
     spec = pod.spec
-    parts = {"containers": spec.containers, "initContainers": spec.init_containers, "overhead": spec.overhead}
+    parts: dict[str, object] = {
+        "containers": spec.containers,
+        "initContainers": spec.init_containers,
+        "overhead": spec.overhead,
+    }
+    if shows_pod_level:
+        parts["resources"] = spec.resources
     try:
         return _usage(msgspec.json.encode(parts))
     except (QuantityError, DecodeError):
@@ -127,20 +142,22 @@ def _usage_of(pod: AnyPod) -> bytes:
 @cached("resource metrics", most_entries=2048, most_entry_bytes=8 << 10, most_size=768)
 def _usage(encoded: bytes) -> bytes:
     spec = _decoder.decode(encoded)
-    requests = total_requests(_shape(spec, lambda container: container.resources.requests, spec.overhead))
-    limits = dict(total_requests(_shape(spec, lambda container: container.resources.limits, {})))
+    requests = total_requests(_shape(spec, lambda resources: resources.requests, spec.overhead))
+    limits = dict(total_requests(_shape(spec, lambda resources: resources.limits, {})))
     for name, raw in spec.overhead.items():
         if limits.get(name):
             limits[name] += parse_quantity(raw)
     return _pack(Usage(_series(requests), _series(limits)))
 
 
-def _shape(spec: _Spec, of: Callable[[_Container], ResourceList], overhead: ResourceList) -> RequestShape:
-    containers = tuple([_items(of(container)) for container in spec.containers])
+def _shape(spec: _Spec, of: Callable[[PodResources], ResourceList], overhead: ResourceList) -> RequestShape:
+    containers = tuple([_items(of(container.resources)) for container in spec.containers])
     init_containers = tuple(
-        [(container.restart_policy == "Always", _items(of(container))) for container in spec.init_containers]
+        [(container.restart_policy == "Always", _items(of(container.resources))) for container in spec.init_containers]
     )
-    return RequestShape(containers, init_containers, _items(overhead), 0)
+    pod_level = () if spec.resources is None else _items(of(spec.resources))
+    whole = tuple([each for each in pod_level if counts_at_pod_level(each[0])])
+    return RequestShape(containers, init_containers, _items(overhead), 0, whole or None)
 
 
 def _items(resources: ResourceList) -> tuple[tuple[str, RawQuantity], ...]:

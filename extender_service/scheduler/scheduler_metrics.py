@@ -70,6 +70,11 @@ class SchedulerMetrics:
             buckets=(1, 2, 4, 8, 16),
             registry=registry,
         )
+        self._after_flush = Counter(
+            "scheduler_pod_scheduled_after_flush",
+            "Pods that were bound after they had waited for too long for an event, and were tried again without one.",
+            registry=registry if rules.bound_after_flush_counted else None,
+        )
         self._incoming = Counter(
             "scheduler_queue_incoming_pods",
             "Pods that an event brought to a queue.",
@@ -177,6 +182,8 @@ class SchedulerMetrics:
         """Note that the pod is bound."""
         self._end(info, "scheduled")
         self._attempts_of_pod.observe(info.attempts)
+        if info.was_flushed:
+            self._after_flush.inc()
         if info.first_attempt_at is not None:
             attempts = str(info.attempts) if info.attempts < _MOST_ATTEMPTS else f"{_MOST_ATTEMPTS}+"
             self._sli_seconds.labels(attempts).observe(self._clock() - info.first_attempt_at)
@@ -216,14 +223,17 @@ class SchedulerState(Collector):
     def __init__(
         self,
         pending: Callable[[], Mapping[str, int]],
+        in_flight: Callable[[], Mapping[str, int]],
         bindings: Callable[[], int],
         is_leading: Callable[[], bool],
         slow_paths: Callable[[], int] | None,
         rules: Rules = DEFAULT_RULES,
     ) -> None:
-        """`slow_paths` returns how often a renewal of the lease read it first; None without an election."""
+        """`pending` and `in_flight` are the queue's counts. `slow_paths` returns how often a renewal of the lease read
+        it first; None without an election."""
         self._rules = rules
         self._pending = pending
+        self._in_flight = in_flight
         self._bindings = bindings
         self._is_leading = is_leading
         self._slow_paths = slow_paths
@@ -244,6 +254,8 @@ class SchedulerState(Collector):
         yield waiting
         if self._rules.queued_entities_counted:
             yield entities
+        if self._rules.in_flight_events_counted:
+            yield self._kept_events()
         running = GaugeMetricFamily(
             "scheduler_goroutines", "Bindings under way (in kube-scheduler, goroutines).", labels=["operation"]
         )
@@ -261,3 +273,13 @@ class SchedulerState(Collector):
         )
         slow.add_metric(["kube-scheduler"], self._slow_paths())
         yield slow
+
+    def _kept_events(self) -> Metric:
+        kept = GaugeMetricFamily(
+            "scheduler_inflight_events",
+            "Events that are kept for pods in flight, and these pods (PodPopped).",
+            labels=["event"],
+        )
+        for event, count in self._in_flight().items():
+            kept.add_metric([event], count)
+        return kept

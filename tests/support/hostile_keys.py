@@ -346,7 +346,11 @@ HOSTILE: Mapping[str, Sequence[Callable[[], Ask]]] = {
     "requirements": [lambda: _values],
     "pod counts": [_pod_counts, _pod_sums],
     "resource metrics": [
-        lambda: lambda number, things: pod_resource_metrics._usage_of(Pod(spec=_spec_with_requests(number, things))),
+        lambda: (
+            lambda number, things: pod_resource_metrics._usage_of(
+                Pod(spec=_spec_with_requests(number, things)), shows_pod_level=True
+            )
+        ),
     ],
     "results about nodes": [
         lambda: _columns("kept_by_facts"),

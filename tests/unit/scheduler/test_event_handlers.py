@@ -37,6 +37,10 @@ def changed(pod: Pod, version: str, **spec: object) -> Pod:
     return msgspec.structs.replace(pod, metadata=metadata, spec=msgspec.structs.replace(pod.spec, **spec))
 
 
+def labelled(pod: Pod) -> Pod:
+    return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, labels={"app": "web"}))
+
+
 def waiting() -> tuple[SchedulerWorld, Pod]:
     """A pod that does not fit, and was tried an hour ago."""
     world, pod = SchedulerWorld(make_node("a")), make_pod("p", requests=FULL)
@@ -283,3 +287,31 @@ async def test_each_event_is_timed_under_kube_schedulers_name() -> None:
         "AssignedPodDelete",
         "NodeDelete",
     ]
+
+
+@pytest.mark.parametrize(
+    ("minor", "labels"),
+    [
+        (31, ["UnschedulablePodUpdate", "UnschedulablePodUpdate", "AssignedPodUpdate", "AssignedPodUpdate"]),
+        (
+            34,
+            [
+                "UnschedulablePodUpdatePodLabel",
+                "UnschedulablePodUpdate",
+                "AssignedPodUpdatePodLabel",
+                "AssignedPodUpdate",
+                "AssignedPodUpdate",
+                "AssignedPodUpdate",
+            ],
+        ),
+    ],
+)
+@in_event_loop
+async def test_updates_are_timed_under_each_event_that_they_are_from_1_32_on(minor: int, labels: list[str]) -> None:
+    world = SchedulerWorld(make_node("a"), rules=rules_of(minor))
+    pod, assigned = make_pod("p"), make_pod("q", "a")
+    world.create(pod, assigned)
+    world.handled.clear()
+    for relabelled in (labelled(changed(pod, "2")), labelled(assigned)):
+        world.create(relabelled, relabelled)  # the second time, nothing has changed
+    assert [label for label, _ in world.handled] == labels

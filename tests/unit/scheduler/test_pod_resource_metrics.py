@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from extender_service.cluster.state.cluster import Cluster
+from extender_service.config.rules import rules_of
 from extender_service.kube.pods_by_need import pods_by_need
 from extender_service.kube.types.keys import key_of
 from extender_service.scheduler.pod_resource_metrics import PodResourceMetrics
@@ -31,8 +32,8 @@ def shown(name: str, spec: dict[str, Any], uid: str = "", phase: str = "Running"
 
 
 class World:
-    def __init__(self) -> None:
-        self.cluster = Cluster()
+    def __init__(self, minor: int = 31) -> None:
+        self.cluster = Cluster(rules_of(minor))
         self.cluster.apply_node(make_node("a"))
         self.pending: set[str] = set()
         self.metrics = PodResourceMetrics(self.cluster, self.pending.__contains__)
@@ -154,3 +155,21 @@ async def test_the_handlers_show_each_pod_once_also_while_it_is_bound() -> None:
     lines = "".join(world.resources.exposition())
     assert lines.count('pod="p",node="a",') == 1
     assert 'node=""' not in lines
+
+
+@pytest.mark.parametrize("is_pending", [False, True])
+def test_what_a_pod_requests_as_a_whole_is_shown_from_1_32_on(is_pending: bool) -> None:
+    spec = {
+        "containers": [container({"cpu": "1", "example.com/gpu": "1"}, {"cpu": "2", "memory": "1Gi"})],
+        "resources": {"requests": {"cpu": "3", "example.com/gpu": "9"}, "limits": {"cpu": "4"}},
+        "overhead": {"cpu": "500m"},
+        **({} if is_pending else {"nodeName": "a"}),
+    }
+    oldest, later = World(31), World(32)
+    for world in (oldest, later):
+        world.show(shown("p", spec))
+    gpu = ("request", "example.com/gpu", "")
+    memory = ("limit", "memory", "bytes")
+    cpu, limit = ("request", "cpu", "cores"), ("limit", "cpu", "cores")
+    assert oldest.of("p") == {cpu: "1.5", gpu: "1.0", limit: "2.5", memory: "1073741824.0"}
+    assert later.of("p") == {cpu: "3.5", gpu: "1.0", limit: "4.5", memory: "1073741824.0"}

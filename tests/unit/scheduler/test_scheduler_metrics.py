@@ -79,7 +79,7 @@ def test_the_queue_counts_what_comes_and_who_rejects() -> None:
 
 def test_a_scrape_shows_who_waits_and_who_leads() -> None:
     registry = CollectorRegistry()
-    registry.register(SchedulerState(lambda: {"active": 2, "gated": 1}, lambda: 3, lambda: True, lambda: 4))
+    registry.register(SchedulerState(lambda: {"active": 2, "gated": 1}, dict, lambda: 3, lambda: True, lambda: 4))
     assert registry.get_sample_value("scheduler_pending_pods", {"queue": "active"}) == 2
     assert registry.get_sample_value("scheduler_goroutines", {"operation": "binding"}) == 3
     assert registry.get_sample_value("leader_election_master_status", {"name": "kube-scheduler"}) == 1
@@ -124,8 +124,38 @@ def test_pods_are_counted_as_entities_of_the_queue_from_1_37_on() -> None:
         labels = {"queue": "active", "event": "PodAdd", "type": "pod"}
         assert counted.value("scheduler_queue_incoming_entities_total", **labels) == count
         registry = CollectorRegistry()
-        registry.register(SchedulerState(lambda: {"active": 1}, lambda: 0, lambda: True, None, rules_of(minor)))
+        registry.register(SchedulerState(lambda: {"active": 1}, dict, lambda: 0, lambda: True, None, rules_of(minor)))
         assert registry.get_sample_value("scheduler_queued_entities", {"queue": "active", "type": "pod"}) == count
+
+
+@pytest.mark.parametrize(("minor", "kept"), [(31, None), (32, 2), (37, 2)])
+def test_events_that_are_kept_for_pods_in_flight_are_counted_from_1_32_on(minor: int, kept: int | None) -> None:
+    world = SchedulerWorld(make_node("a"), rules=rules_of(minor))
+    registry = CollectorRegistry()
+    registry.register(
+        SchedulerState(dict, world.queue.in_flight_counts, lambda: 0, lambda: True, None, rules_of(minor))
+    )
+    pod = make_pod("p")
+    world.create(pod)
+    info = world.queue.pop()
+    assert info is not None
+    world.node_watch.apply(make_node("b"))
+    world.node_watch.apply(make_node("c"))
+    assert registry.get_sample_value("scheduler_inflight_events", {"event": "NodeAdd"}) == kept
+    assert registry.get_sample_value("scheduler_inflight_events", {"event": "PodPopped"}) == (kept and 1)
+    world.queue.done(info.pod.metadata.uid)
+    assert registry.get_sample_value("scheduler_inflight_events", {"event": "NodeAdd"}) is None
+
+
+@pytest.mark.parametrize(("minor", "count"), [(35, None), (36, 1)])
+def test_pods_that_waited_too_long_for_an_event_are_counted_from_1_36_on(minor: int, count: int | None) -> None:
+    counted = Counted(minor)
+    for was_flushed in (False, True):
+        pod = info("a")
+        pod.was_flushed = was_flushed
+        counted.metrics.begun(pod)
+        counted.metrics.scheduled(pod)
+    assert counted.value("scheduler_pod_scheduled_after_flush_total") == count
 
 
 @pytest.mark.parametrize(("minor", "succeeded"), [(32, None), (33, 1), (37, 1)])
