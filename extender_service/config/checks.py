@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from extender_service.config.args import API_VERSION, PluginArgs
+from extender_service.config.durations import Duration
 from extender_service.config.problems import Problem, duplicate, invalid, invalid_label_key, out_of_range, required
 from extender_service.config.rules import Rules
 from extender_service.config.types import (
@@ -19,13 +20,14 @@ from extender_service.kube.parsing.resource_names import is_extended_resource
 _REMOVED_PLUGINS = frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"})
 _REMOVED = f'was invalid in version "v1" (KubeSchedulerConfiguration is version "{API_VERSION}")'
 _SAME_QUEUE_SORT = "queueSort must be the same for all profiles"
+_SAME = "must be the same for all profiles"
 _MOST_PERCENT = 100
 
 
 def validate(config: KubeSchedulerConfiguration, rules: Rules) -> Iterator[Problem]:
     """Yield all problems for which kube-scheduler refuses to load a configuration, whose defaults must be set."""
     yield from _check_client_connection(config.client_connection)
-    yield from _check_leader_election(config.leader_election)
+    yield from _check_leader_election(config.leader_election, rules)
     if config.parallelism <= 0:
         yield invalid("parallelism", config.parallelism, "should be an integer value greater than zero")
     first_of_name: dict[str, int] = {}
@@ -35,7 +37,7 @@ def validate(config: KubeSchedulerConfiguration, rules: Rules) -> Iterator[Probl
         if profile.scheduler_name in first_of_name:
             yield duplicate(f"{path}.schedulerName", profile.scheduler_name)
         first_of_name[profile.scheduler_name] = index
-    yield from _check_common_queue_sort(config.profiles)
+    yield from _check_common_queue_sort(config.profiles, rules)
     yield from _check_percentage(config.percentage_of_nodes_to_score, "percentageOfNodesToScore")
     if config.pod_initial_backoff_seconds <= 0:
         yield invalid("podInitialBackoffSeconds", config.pod_initial_backoff_seconds, "must be greater than 0")
@@ -59,7 +61,7 @@ def _check_client_connection(connection: ClientConnectionConfiguration) -> Itera
         yield invalid("clientConnection.burst", connection.burst, "must be non-negative")
 
 
-def _check_leader_election(election: LeaderElectionConfiguration) -> Iterator[Problem]:
+def _check_leader_election(election: LeaderElectionConfiguration, rules: Rules) -> Iterator[Problem]:
     if not election.leader_elect:
         return
     for name, duration in (
@@ -68,10 +70,12 @@ def _check_leader_election(election: LeaderElectionConfiguration) -> Iterator[Pr
         ("retryPeriod", election.retry_period),
     ):
         if duration <= 0:
-            yield invalid(f"leaderElection.{name}", duration, "must be greater than zero")
+            yield invalid(f"leaderElection.{name}", _shown(duration, rules), "must be greater than zero")
     if election.lease_duration <= election.renew_deadline:
         detail = "LeaseDuration must be greater than RenewDeadline"
-        yield invalid("leaderElection.leaseDuration", election.renew_deadline, detail)
+        if rules.fields_named_once:
+            detail = "must be greater than `RenewDeadline`"
+        yield invalid("leaderElection.leaseDuration", _shown(election.renew_deadline, rules), detail)
     if election.resource_lock != "leases":
         detail = 'resourceLock value must be "leases"'
         yield invalid("leaderElection.resourceLock", election.resource_lock, detail)
@@ -79,6 +83,10 @@ def _check_leader_election(election: LeaderElectionConfiguration) -> Iterator[Pr
         yield required("leaderElection.resourceNamespace", "resourceNamespace is required")
     if not election.resource_name:
         yield required("leaderElection.resourceName", "resourceName is required")
+
+
+def _shown(duration: Duration, rules: Rules) -> Duration | str:
+    return str(duration) if rules.values_as_json else duration
 
 
 def _check_profile(profile: KubeSchedulerProfile, path: str, rules: Rules) -> Iterator[Problem]:
@@ -119,7 +127,7 @@ def _check_removed(plugins: PluginSet, path: str) -> Iterator[Problem]:
             yield invalid(f"{path}.enabled[{index}]", plugin.name, _REMOVED)
 
 
-def _check_common_queue_sort(profiles: Sequence[KubeSchedulerProfile]) -> Iterator[Problem]:
+def _check_common_queue_sort(profiles: Sequence[KubeSchedulerProfile], rules: Rules) -> Iterator[Problem]:
     """Check that all profiles sort the queue alike, because all pods wait in one queue."""
     first = profiles[0]
     enabled = first.plugins.queue_sort.enabled
@@ -131,7 +139,8 @@ def _check_common_queue_sort(profiles: Sequence[KubeSchedulerProfile]) -> Iterat
         queue_sort = profile.plugins.queue_sort
         if queue_sort != first.plugins.queue_sort:
             path = f"profiles[{index}].plugins.queueSort"
-            yield invalid(path, queue_sort.model_dump(by_alias=True), _SAME_QUEUE_SORT)
+            detail = _SAME if rules.fields_named_once else _SAME_QUEUE_SORT
+            yield invalid(path, queue_sort.model_dump(by_alias=True), detail)
         for each in profile.plugin_config:
             if each.name == name and each.args != first.args(name):
                 yield invalid(f"profiles[{index}].pluginConfig.args", each.args, _SAME_QUEUE_SORT)

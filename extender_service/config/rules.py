@@ -134,10 +134,12 @@ class Rules:
     volume_affinity_named: bool = _since(33)
     # VolumeRestrictions says that the claim is in use by another pod.
     claim_in_use_named: bool = _since(34)
-    # Errors of fields show lists as JSON, not as Go does.
+    # Errors of fields show lists and durations as JSON, not as Go does.
     values_as_json: bool = _since(34)
     # They ask for a valid label key, not for a qualified name.
     label_keys_by_name: bool = _since(35)
+    # Three errors of configurations no longer begin with the name of their field.
+    fields_named_once: bool = _since(34)
     # DynamicResources does not say that it has no allocation to take back.
     deallocation_unmentioned: bool = _since(37)
     # DefaultPreemption says where it makes room, and by how many victims (k/k#140180).

@@ -61,7 +61,7 @@ class DynamicResourcesArgs(PluginArgs):
             if not rules.filter_timeout:
                 yield forbidden(here, "DRASchedulingFilterTimeout feature gate is disabled")
             elif self.filter_timeout < 0:
-                yield invalid(here, self.filter_timeout, "must be zero or positive")
+                yield invalid(here, str(self.filter_timeout), "must be zero or positive")
         if self.binding_timeout is not None:
             here = f"{path}.bindingTimeout"
             if not rules.has_binding_timeout:
@@ -70,7 +70,7 @@ class DynamicResourcesArgs(PluginArgs):
                 detail = "DRADeviceBindingConditions or DRAResourceClaimDeviceStatus feature gate is disabled"
                 yield forbidden(here, detail)
             elif self.binding_timeout < _SECOND:
-                yield invalid(here, self.binding_timeout, "must be at least 1 second")
+                yield invalid(here, str(self.binding_timeout), "must be at least 1 second")
 
 
 def _waits_for_devices(rules: Rules) -> bool:

@@ -82,7 +82,7 @@ def _check_strategy(strategy: ScoringStrategy, path: str, rules: Rules) -> Itera
     elif strategy.requested_to_capacity_ratio is not None:
         # At first, the reference leaves requestedToCapacityRatio out of this path.
         place = here if rules.shape_for_its_type_only else path
-        yield from check_shape(strategy.requested_to_capacity_ratio.shape, f"{place}.shape")
+        yield from check_shape(strategy.requested_to_capacity_ratio.shape, f"{place}.shape", rules)
     elif strategy.type == REQUESTED_TO_CAPACITY_RATIO:
         # Before 1.36, kube-scheduler ends here with a nil pointer dereference.
         yield required(here, f"must be specified when type is {REQUESTED_TO_CAPACITY_RATIO}")

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from extender_service.config.model import Int32Field, Model
 from extender_service.config.problems import Problem, invalid, out_of_range, required
+from extender_service.config.rules import Rules
 from extender_service.plugins.shared.integer_division import divide_towards_zero
 
 # The highest score of a point of a requestedToCapacityRatio shape (config.MaxCustomPriorityScore).
@@ -20,13 +21,15 @@ class UtilizationShapePoint(Model):
     score: Int32Field = 0
 
 
-def check_shape(shape: Sequence[UtilizationShapePoint], path: str) -> Iterator[Problem]:
+def check_shape(shape: Sequence[UtilizationShapePoint], path: str, rules: Rules) -> Iterator[Problem]:
     """Yield what is wrong with the points of a function at this path (validateFunctionShape)."""
     if not shape:
         yield required(path, "at least one point must be specified")
     for index in range(1, len(shape)):
         if shape[index - 1].utilization >= shape[index].utilization:
-            detail = "utilization values must be sorted in increasing order"
+            detail = "values must be sorted in increasing order"
+            if not rules.fields_named_once:
+                detail = f"utilization {detail}"
             yield invalid(f"{path}[{index}].utilization", shape[index].utilization, detail)
             break
     for index, point in enumerate(shape):

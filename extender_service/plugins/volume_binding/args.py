@@ -41,7 +41,7 @@ class VolumeBindingArgs(PluginArgs):
             detail = "invalid BindTimeoutSeconds, should not be a negative value"
             yield invalid(f"{path}.bindTimeoutSeconds", self.bind_timeout_seconds, detail)
         if rules.scores_volume_capacity or rules.scores_storage_capacity:
-            yield from check_shape(self.shape, f"{path}.shape")
+            yield from check_shape(self.shape, f"{path}.shape", rules)
         elif "shape" in self.model_fields_set:
             gate = "StorageCapacityScoring" if rules.has_storage_capacity_scoring else "VolumeCapacityPriority"
             detail = f"unexpected field `shape`, remove it or turn on the feature gate {gate}"

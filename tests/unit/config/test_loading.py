@@ -4,14 +4,15 @@ import pytest
 
 from extender_service.config.loading import default_config, load_config, parse_config
 from extender_service.config.problems import ConfigError, Problem
+from extender_service.config.rules import rules_of
 from extender_service.plugins.in_tree import ARGS_TYPES
 
 TYPE = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
 
-def refused(text: str) -> list[Problem]:
+def refused(text: str, minor: int = 31) -> list[Problem]:
     with pytest.raises(ConfigError) as caught:
-        parse_config(text, ARGS_TYPES)
+        parse_config(text, ARGS_TYPES, rules_of(minor))
     return caught.value.problems
 
 
@@ -108,3 +109,46 @@ def test_arguments_of_a_plugin_that_is_off_are_dropped() -> None:
     config = parse_config(TYPE + f"profiles: [{profile}]\n", ARGS_TYPES)
     assert config.profiles[0].args("InterPodAffinity") is None
     assert config.profiles[0].args("NodeAffinity") is not None
+
+
+_UNSORTED = """
+profiles:
+- pluginConfig:
+  - name: NodeResourcesFit
+    args:
+      scoringStrategy:
+        type: RequestedToCapacityRatio
+        requestedToCapacityRatio: {shape: [{utilization: 10}, {utilization: 5}]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "until_1_33", "from_1_34_on"),
+    [
+        (
+            "leaderElection: {leaseDuration: 5s, renewDeadline: 5s}",
+            "Invalid value: 5s: LeaseDuration must be greater than RenewDeadline",
+            'Invalid value: "5s": must be greater than `RenewDeadline`',
+        ),
+        (
+            "leaderElection: {retryPeriod: -1s}",
+            "Invalid value: -1s: must be greater than zero",
+            'Invalid value: "-1s": must be greater than zero',
+        ),
+        (
+            _UNSORTED,
+            "Invalid value: 5: utilization values must be sorted in increasing order",
+            "Invalid value: 5: values must be sorted in increasing order",
+        ),
+        (
+            "profiles: [{schedulerName: a}, {schedulerName: b, plugins: {queueSort: {disabled: [{name: Other}]}}}]",
+            "queueSort must be the same for all profiles",
+            "}: must be the same for all profiles",
+        ),
+    ],
+    ids=["lease", "duration", "shape", "queue sort"],
+)
+def test_errors_are_worded_as_in_each_release(text: str, until_1_33: str, from_1_34_on: str) -> None:
+    for minor, expected in ((31, until_1_33), (33, until_1_33), (34, from_1_34_on), (37, from_1_34_on)):
+        [problem] = refused(TYPE + text, minor)
+        assert problem.message.endswith(expected), minor

@@ -96,14 +96,14 @@ def test_before_the_arguments_came_anything_may_stand_there() -> None:
 @pytest.mark.parametrize(
     ("minor", "gates", "args", "said"),
     [
-        (37, {}, "{filterTimeout: -1s}", "filterTimeout: Invalid value: -1s: must be zero or positive"),
+        (37, {}, "{filterTimeout: -1s}", 'filterTimeout: Invalid value: "-1s": must be zero or positive'),
         (
             37,
             {"DRASchedulerFilterTimeout": False},
             "{filterTimeout: 1s}",
             "filterTimeout: Forbidden: DRASchedulingFilterTimeout feature gate is disabled",
         ),
-        (37, {}, "{bindingTimeout: 999ms}", "bindingTimeout: Invalid value: 999ms: must be at least 1 second"),
+        (37, {}, "{bindingTimeout: 999ms}", 'bindingTimeout: Invalid value: "999ms": must be at least 1 second'),
         (34, {}, "{bindingTimeout: 5s}", "bindingTimeout: unknown field: 1.34 does not have it"),
         (
             35,
