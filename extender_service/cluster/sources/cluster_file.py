@@ -5,6 +5,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from extender_service.cluster.amounts.pod_level_defaults import default_pod_level_requests
 from extender_service.cluster.owners.owners import WORKLOADS
 from extender_service.cluster.sources.memory_api import MemoryApi
 from extender_service.cluster.state.cluster import Cluster
@@ -86,7 +87,7 @@ class ClusterFile(MemoryApi):
         for node in nodes.values():
             self.put(node)
         for pod in pods.values():
-            self.put(pod)
+            self.put(default_pod_level_requests(pod, self._cluster.rules))
         for item in gone:
             self.remove(item)
 

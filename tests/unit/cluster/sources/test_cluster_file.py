@@ -9,6 +9,7 @@ from msgspec import structs
 
 from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
+from extender_service.config.rules import rules_of
 from extender_service.kube.api_errors import ApiError
 from extender_service.kube.parsing.manifests import ManifestError
 from extender_service.kube.types.core import ObjectMeta
@@ -25,7 +26,9 @@ POD = """
 apiVersion: v1
 kind: Pod
 metadata: {{name: {name}}}
-spec: {{nodeName: "{node}", containers: [{{image: nginx}}]}}
+spec:
+  nodeName: "{node}"
+  containers: [{{image: nginx}}]
 """
 
 
@@ -85,6 +88,19 @@ def test_what_a_file_does_not_say_any_more_is_gone(files: Files) -> None:
     files.load(node("a"), node("b"), pod("web", "a"), pod("old", "b"))
     files.load(node("b"), pod("web", "b"))
     assert files.state == (["b"], [("web", "b")])
+
+
+@pytest.mark.parametrize(("minor", "cpu_milli"), [(33, 0), (34, 2000), (37, 2000)])
+def test_a_pod_requests_as_a_whole_what_it_is_limited_to(tmp_path: Path, minor: int, cpu_milli: int) -> None:
+    file = tmp_path / "pods.yaml"
+    file.write_text(pod("p", on="a") + '  resources: {limits: {cpu: "2"}}\n')
+    cluster = Cluster(rules_of(minor))
+    ClusterFile(cluster, [file]).load()
+    slot = cluster.slot_of(("default", "p"))
+    assert slot is not None
+    requests = cluster.pods.request_sets.values[cluster.pods[slot].requests]
+    assert requests is not None
+    assert dict(requests.amounts).get("cpu", 0) == cpu_milli
 
 
 def test_services_and_namespaces_are_those_of_the_files(files: Files) -> None:
