@@ -31,14 +31,10 @@ from extender_service.framework.cluster_event import ActionType, ClusterEvent
 from extender_service.framework.events import FORCE_ACTIVATE, UNSCHEDULABLE_TIMEOUT, reported_events
 from extender_service.framework.profile import Profile
 from extender_service.framework.queueing_hints import QueueingHints
-from extender_service.framework.runtime import run_pre_enqueue
-from extender_service.framework.status import Code
 from extender_service.kube.types.core import ObjectMeta, Pod, pod_name
 from extender_service.kube.types.pods import pod_uid
-from extender_service.queue.backoff_queue import BackoffQueue
 from extender_service.queue.in_flight_events import InFlightEvents
 from extender_service.queue.interested_plugins import InterestedPlugins, Requeueing
-from extender_service.queue.keyed_heap import KeyedHeap
 from extender_service.queue.nominator import Nominator
 from extender_service.queue.pod_backoff import DEFAULT_BACKOFF, PodBackoff
 from extender_service.queue.pod_update import is_pod_updated
@@ -46,23 +42,15 @@ from extender_service.queue.pre_checks import PreCheck
 from extender_service.queue.queue_metrics import QueueMetrics
 from extender_service.queue.queue_order import queue_order
 from extender_service.queue.queued_pod import NO_PLUGINS, QueuedPodInfo, QueueEntry
-from extender_service.queue.unschedulable_pods import UnschedulablePods, is_frozen
+from extender_service.queue.unschedulable_pods import is_frozen
+from extender_service.queue.waiting_queues import ACTIVE, BACKOFF, GATED, UNSCHEDULABLE, WaitingQueues
 from extender_service.seams import Clock
 
 log = logging.getLogger(__name__)
 
-# Queues, as metrics name them.
-ACTIVE: Final = "active"
-BACKOFF: Final = "backoff"
-UNSCHEDULABLE: Final = "unschedulable"
-GATED: Final = "gated"
-
 # What brings a pod to a queue besides events of the cluster.
-POD_ADD: Final = "PodAdd"
-POD_UPDATE: Final = "PodUpdate"
 SCHEDULE_ATTEMPT_FAILURE: Final = "ScheduleAttemptFailure"
 BACKOFF_COMPLETE: Final = "BackoffComplete"
-POP_FROM_BACKOFF: Final = "PopFromBackoffQ"
 
 MAX_IN_UNSCHEDULABLE_SECONDS: Final = 300.0
 
@@ -88,25 +76,23 @@ class SchedulingQueue:
         backoff: PodBackoff = DEFAULT_BACKOFF,
         max_in_unschedulable_seconds: float = MAX_IN_UNSCHEDULABLE_SECONDS,
     ) -> None:
-        self._profiles = profiles
         self._rules = rules
         self._events = reported_events(rules)
         self._interested = InterestedPlugins(hints, rules)
         self._clock = clock
-        self._metrics = metrics
         self._namespace_labels = namespace_labels
         self._uses_hints = rules.queueing_hints
         self._max_in_unschedulable_seconds = max_in_unschedulable_seconds
         order = queue_order(next(iter(profiles.values())).queue_sort[0])
-        self._active: KeyedHeap[QueuedPodInfo] = KeyedHeap(order)
-        self._backing_off = BackoffQueue(backoff, rules, clock, order)
-        self._unschedulable = UnschedulablePods(hints, rules)
+        self.nominator = Nominator(is_pending, keeps_empty=not rules.unknown_pods_added)
+        self._queues = WaitingQueues(
+            profiles, hints, rules, self.nominator, clock=clock, metrics=metrics, backoff=backoff, order=order
+        )
+        self._active = self._queues.active
+        self._backing_off = self._queues.backing_off
+        self._unschedulable = self._queues.unschedulable
         # The queues from which `pop` takes pods.
         self._popped = frozenset((ACTIVE, BACKOFF) if rules.leaves_backoff_early else (ACTIVE,))
-        # What brings a new pod, and an update of a pod, to a queue.
-        self._added, self._updated = POD_ADD, POD_UPDATE
-        if rules.events_named_by_action:
-            self._added, self._updated = self._events.unscheduled_pod_add, self._events.unscheduled_pod_update.label
         self._in_flight = InFlightEvents()
         self._held: set[str] = set()
         self._scheduling_cycle = 0
@@ -114,7 +100,6 @@ class SchedulingQueue:
         self._move_request_cycle = -1
         self._waiter: asyncio.Future[None] | None = None
         self._closed = False
-        self.nominator = Nominator(is_pending, keeps_empty=not rules.unknown_pods_added)
 
     # Pods of the watch.
 
@@ -122,7 +107,7 @@ class SchedulingQueue:
         """Add a pod that is new."""
         if self._rules.gated_nominees:
             self.nominator.add(pod)
-        if self._move_to_active(self._new(pod), self._added):
+        if self._queues.move_to_active(self._new(pod), self._queues.added):
             self._wake()
 
     def update(self, old: Pod, new: Pod) -> None:
@@ -166,7 +151,7 @@ class SchedulingQueue:
         key = pod_name(pod)
         queued = self._active.get(key) or self._backing_off.get(key)
         if queued is not None and self._rules.deleted_pods_uncounted:
-            self._count_rejected(queued, -1)
+            self._queues.count_rejected(queued, -1)
         if self._active.remove(key):
             return
         self._backing_off.remove(key)
@@ -174,7 +159,7 @@ class SchedulingQueue:
         if info is not None:
             self._unschedulable.remove(key, gated=info.gated)
             if self._rules.gates_counted_once:
-                self._count_rejected(info, -1)
+                self._queues.count_rejected(info, -1)
 
     # The scheduler's attempts.
 
@@ -188,9 +173,9 @@ class SchedulingQueue:
 
         The pod is in flight until it comes back (`add_unschedulable_if_not_present`) or `done` is called for it.
         """
-        info = self._next()
+        info = self._queues.pop()
         while info is not None and self._is_under_way(info):
-            info = self._next()
+            info = self._queues.pop()
         if info is None:
             return None
         info.attempts += 1
@@ -198,7 +183,7 @@ class SchedulingQueue:
         if self._uses_hints:
             self._in_flight.start(pod_uid(info.pod))
         if info.unschedulable_plugins or info.pending_plugins:
-            self._count_rejected(info, -1)
+            self._queues.count_rejected(info, -1)
             info.unschedulable_plugins = info.pending_plugins = NO_PLUGINS
         return info
 
@@ -238,13 +223,13 @@ class SchedulingQueue:
             if self._unschedulable.get(key) is not None or key in self._active or key in self._backing_off:
                 return False
             self._note_failure(info)
-            self._count_rejected(info, 1)
+            self._queues.count_rejected(info, 1)
             if self._uses_hints:
-                queue = self._requeue(info, self._requeueing_in_flight(info, uid), SCHEDULE_ATTEMPT_FAILURE)
+                queue = self._queues.requeue(info, self._requeueing_in_flight(info, uid), SCHEDULE_ATTEMPT_FAILURE)
             elif self._move_request_cycle >= cycle or not (info.unschedulable_plugins or info.pending_plugins):
-                queue = self._move_to_backoff(info, SCHEDULE_ATTEMPT_FAILURE)
+                queue = self._queues.move_to_backoff(info, SCHEDULE_ATTEMPT_FAILURE)
             else:
-                queue = self._requeue(info, Requeueing.SKIP, SCHEDULE_ATTEMPT_FAILURE)
+                queue = self._queues.requeue(info, Requeueing.SKIP, SCHEDULE_ATTEMPT_FAILURE)
             if queue in self._popped:
                 self._wake()
             return True
@@ -272,7 +257,7 @@ class SchedulingQueue:
         """
         activated = False
         for pod in pods:
-            if self._activate(pod_name(pod)):
+            if self._queues.activate(pod_name(pod)):
                 activated = True
             elif self._rules.own_changes_in_flight:
                 if not self._uses_hints:
@@ -324,7 +309,7 @@ class SchedulingQueue:
         """Make the pods active whose backoff is over."""
         activated = False
         for info in self._backing_off.pop_completed():
-            activated |= self._move_to_active(info, BACKOFF_COMPLETE, passed=self._rules.leaves_backoff_early)
+            activated |= self._queues.move_to_active(info, BACKOFF_COMPLETE, passed=self._rules.leaves_backoff_early)
         if activated:
             self._wake()
 
@@ -382,75 +367,6 @@ class SchedulingQueue:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    def _ask_pre_enqueue(self, info: QueuedPodInfo) -> None:
-        """Take in whether PreEnqueue lets a pod in, and which plugin does not."""
-        profile = self._profiles.get(info.pod.spec.scheduler_name)
-        first = info.gating_plugin if self._rules.gating_plugin_remembered else ""
-        status = None if profile is None else run_pre_enqueue(profile, info.pod, first)
-        if status is None:
-            info.gating_plugin = ""
-            return
-        plugin = info.gating_plugin = status.plugin
-        if status.code == Code.ERROR:
-            log.error(
-                "a PreEnqueue plugin failed, so the pod stays gated",
-                extra={"pod": info.key, "plugin": plugin, "error": status.message},
-            )
-        is_counted = plugin in info.unschedulable_plugins or plugin in info.pending_plugins
-        if not (is_counted and self._rules.gates_counted_once):
-            self._metrics.rejected(plugin, info.pod.spec.scheduler_name, 1)
-        info.unschedulable_plugins |= {plugin}
-
-    def _move_to_active(self, info: QueuedPodInfo, event: str, *, passed: bool = False) -> bool:
-        """Make a pod active if PreEnqueue lets it, or if it has `passed`, and return whether it did."""
-        gated_before = info.gated
-        if not passed:
-            self._ask_pre_enqueue(info)
-        key = info.key
-        if info.gated:
-            if key not in self._active and key not in self._backing_off:
-                self._keep_out(info, event, gated_before=gated_before)
-            return False
-        if info.first_attempt_at is None:
-            info.first_attempt_at = self._clock()
-        self._active.add(key, info)
-        self._unschedulable.remove(key, gated=gated_before)
-        self._backing_off.remove(key)
-        self._metrics.incoming(ACTIVE, event)
-        if event in (self._added, self._updated):
-            self.nominator.add(info.pod)
-        return True
-
-    def _move_to_backoff(self, info: QueuedPodInfo, event: str) -> str:
-        """Let a pod back off, if PreEnqueue lets it where it is asked before; return the queue."""
-        gated_before = info.gated
-        if self._rules.leaves_backoff_early:
-            self._ask_pre_enqueue(info)
-            if info.gated:
-                self._keep_out(info, event, gated_before=gated_before)
-                return UNSCHEDULABLE
-        self._unschedulable.remove(info.key, gated=gated_before)
-        self._backing_off.add(info)
-        self._metrics.incoming(BACKOFF, event)
-        return BACKOFF
-
-    def _keep_out(self, info: QueuedPodInfo, event: str, *, gated_before: bool) -> None:
-        """Put a pod that PreEnqueue rejects to the unschedulable pods."""
-        info.was_flushed = False
-        if self._unschedulable.add_or_update(info, gated_before=gated_before) and self._rules.gated_pods_come_in:
-            self._metrics.incoming(UNSCHEDULABLE, event)
-
-    def _requeue(self, info: QueuedPodInfo, requeueing: Requeueing, event: str) -> str:
-        """Put a pod where it belongs, and return the queue. It is not yet taken out of unschedulable."""
-        if requeueing is Requeueing.SKIP:
-            is_new = self._unschedulable.add_or_update(info, gated_before=info.gated)
-            if is_new or not self._rules.gated_pods_come_in:
-                self._metrics.incoming(UNSCHEDULABLE, event)
-            return UNSCHEDULABLE
-        if requeueing is Requeueing.AFTER_BACKOFF and self._backing_off.is_backing_off(info):
-            return self._move_to_backoff(info, event)
-        return ACTIVE if self._move_to_active(info, event) else UNSCHEDULABLE
-
     def _requeueing_in_flight(self, info: QueuedPodInfo, uid: str) -> Requeueing:
         """Return what the events since a pod was popped mean to it, now that it is known who rejected it."""
         if uid not in self._in_flight:
@@ -468,14 +384,6 @@ class SchedulingQueue:
                     return requeueing
                 found = requeueing
         return found
-
-    def _next(self) -> QueuedPodInfo | None:
-        info = self._active.pop()
-        if info is None:
-            info = self._backing_off.leave()
-            if info is not None:
-                self._metrics.incoming(ACTIVE, POP_FROM_BACKOFF)
-        return info
 
     def _is_under_way(self, info: QueuedPodInfo) -> bool:
         """Whether a pod is in flight already, so that this entry of it is to be dropped."""
@@ -507,22 +415,8 @@ class SchedulingQueue:
         """Add a pod that has changed and is in no queue."""
         if self._rules.unknown_pods_added:
             self.add(pod)
-        elif self._move_to_active(self._new(pod), self._updated):
+        elif self._queues.move_to_active(self._new(pod), self._queues.updated):
             self._wake()
-
-    def _activate(self, key: str) -> bool:
-        """Make a pod active that backs off or is unschedulable; return whether it is."""
-        info = self._unschedulable.get(key)
-        if info is not None:
-            return self._move_to_active(info, FORCE_ACTIVATE.label)
-        info = self._backing_off.get(key)
-        if info is None:
-            return False
-        rules = self._rules
-        if rules.backoff_includes_its_end:  # from then on, a pod that PreEnqueue rejects does not go on backing off
-            self._backing_off.remove(key)
-        passed = rules.leaves_backoff_early and rules.backing_off_is_ungated
-        return self._move_to_active(info, FORCE_ACTIVATE.label, passed=passed)
 
     def _waits_since(self, info: QueuedPodInfo) -> float:
         if info.flushed_at is None or not self._rules.leftovers_flushed_in_turn:
@@ -539,12 +433,12 @@ class SchedulingQueue:
         if not is_pod_updated(old, info.pod):
             self._unschedulable.add_or_update(info, gated_before=info.gated)
             return
-        event = self._updated if self._rules.gated_pods_come_in else BACKOFF_COMPLETE
+        event = self._queues.updated if self._rules.gated_pods_come_in else BACKOFF_COMPLETE
         if not self._backing_off.is_backing_off(info):
-            if self._move_to_active(info, event):
+            if self._queues.move_to_active(info, event):
                 self._wake()
         elif self._rules.gated_pods_come_in:
-            if self._move_to_backoff(info, event) in self._popped:
+            if self._queues.move_to_backoff(info, event) in self._popped:
                 self._wake()
         else:  # before v1.33, queue_incoming_pods_total does not count these
             self._backing_off.add(info)
@@ -557,7 +451,7 @@ class SchedulingQueue:
             if requeueing is Requeueing.SKIP and key in self._backing_off:
                 continue  # without early leaving, kube-scheduler has it in unschedulable as well: in two queues
             by = event if self._rules.own_changes_in_flight else self._events.unscheduled_pod_update
-            if self._requeue(info, requeueing, by.label) in self._popped:
+            if self._queues.requeue(info, requeueing, by.label) in self._popped:
                 self._wake()
                 return
 
@@ -574,7 +468,7 @@ class SchedulingQueue:
             requeueing = self._interested.requeueing(info, event, old, new)
             if requeueing is not Requeueing.SKIP:
                 self._unschedulable.remove(info.key, gated=info.gated)
-                activated |= self._requeue(info, requeueing, event.label) in self._popped
+                activated |= self._queues.requeue(info, requeueing, event.label) in self._popped
         self._move_request_cycle = self._scheduling_cycle
         if self._uses_hints and self._in_flight:
             self._in_flight.record(event, old, new)
@@ -590,11 +484,6 @@ class SchedulingQueue:
             return True
         interest = self._interested.of(event)
         return interest is not None and info.gating_plugin in interest.plugins
-
-    def _count_rejected(self, info: QueuedPodInfo, change: int) -> None:
-        profile = info.pod.spec.scheduler_name
-        for plugin in info.unschedulable_plugins | info.pending_plugins:
-            self._metrics.rejected(plugin, profile, change)
 
     def _nominated(self, key: str, uid: str) -> Pod:
         info = self._active.get(key) or self._unschedulable.get(key) or self._backing_off.get(key)

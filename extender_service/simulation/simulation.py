@@ -32,7 +32,8 @@ from extender_service.kube.writing.event_recorder import Occurrence
 from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
 from extender_service.queue.backoff_queue import FLUSH_BACKOFF_SECONDS
 from extender_service.queue.pod_backoff import PodBackoff
-from extender_service.queue.scheduling_queue import BACKOFF, SchedulingQueue
+from extender_service.queue.scheduling_queue import SchedulingQueue
+from extender_service.queue.waiting_queues import BACKOFF
 from extender_service.scheduler.attempt import SchedulingCycle
 from extender_service.scheduler.event_handlers import EventHandlers
 from extender_service.scheduler.extenders.extenders import NO_EXTENDERS

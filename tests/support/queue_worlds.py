@@ -8,12 +8,12 @@ import msgspec
 
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.config.rules import Rules, rules_of
-from extender_service.framework.cluster_event import ClusterEvent
+from extender_service.framework.cluster_event import NODE, ActionType, ClusterEvent, QueueingHint
 from extender_service.framework.interface import PreEnqueue
 from extender_service.framework.profile import Profile
 from extender_service.framework.queueing_hints import HintFunction, QueueingHints, RegisteredHint
-from extender_service.framework.status import Status
-from extender_service.kube.types.core import Pod
+from extender_service.framework.status import Status, unresolvable
+from extender_service.kube.types.core import Pod, PodSchedulingGate
 from extender_service.plugins.queue_sort import PrioritySort
 from extender_service.plugins.scheduling_gates import SchedulingGates
 from extender_service.queue.queued_pod import QueuedPodInfo
@@ -23,6 +23,15 @@ from tests.support.objects import make_pod
 from tests.support.stub_plugins import make_handle
 
 SCHEDULER = "default-scheduler"
+NODE_ADD = ClusterEvent(NODE, ActionType.ADD, "NodeAdd")
+GATE = (PodSchedulingGate("wait"),)
+
+
+def queues(event: object, pod: object, old: object, new: object) -> QueueingHint:
+    return QueueingHint.QUEUE
+
+
+NODE_HELPS_FIT = (NODE_ADD, "Fit", queues)
 
 
 class Holding(PreEnqueue):
@@ -122,3 +131,17 @@ def queue_pod(name: str, *, labels: Mapping[str, str] | None = None, version: st
         msgspec.structs.replace(pod.metadata, labels=dict(labels or {}), resource_version=version),
         msgspec.structs.replace(pod.spec, scheduler_name=SCHEDULER, **spec),
     )
+
+
+def changed(pod: Pod, *, labels: dict[str, str] | None = None, **spec: object) -> Pod:
+    metadata = msgspec.structs.replace(pod.metadata, resource_version=pod.metadata.resource_version + "1")
+    if labels is not None:
+        metadata = msgspec.structs.replace(metadata, labels=labels)
+    return msgspec.structs.replace(pod, metadata=metadata, spec=msgspec.structs.replace(pod.spec, **spec))
+
+
+def release(minor: int, *hints: tuple[ClusterEvent, str, HintFunction]) -> QueueWorld:
+    def holds(pod: Pod) -> Status | None:
+        return unresolvable("held") if pod.metadata.labels.get("hold") == "yes" else None
+
+    return QueueWorld(*hints, rules=rules_of(minor), hold=holds)

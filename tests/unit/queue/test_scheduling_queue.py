@@ -8,34 +8,26 @@ import pytest
 from extender_service.config.rules import rules_of
 from extender_service.framework.cluster_event import ASSIGNED_POD, NODE, POD, ActionType, ClusterEvent, QueueingHint
 from extender_service.framework.events import POD_LABEL_CHANGE, POD_REQUEST_SCALED_DOWN, UNSCHEDULED_POD_UPDATE
-from extender_service.framework.queueing_hints import HintFunction
 from extender_service.framework.status import Status, unresolvable
-from extender_service.kube.types.core import Pod, PodSchedulingGate, PodStatus
+from extender_service.kube.types.core import Pod, PodStatus
 from tests.support.event_loop import in_event_loop
 from tests.support.objects import make_container
-from tests.support.queue_worlds import QueueWorld, queue_pod
+from tests.support.queue_worlds import (
+    GATE,
+    NODE_ADD,
+    NODE_HELPS_FIT,
+    QueueWorld,
+    changed,
+    queue_pod,
+    queues,
+    release,
+)
 
-NODE_ADD = ClusterEvent(NODE, ActionType.ADD, "NodeAdd")
 NODE_DELETE = ClusterEvent(NODE, ActionType.DELETE, "NodeDelete")
-GATE = (PodSchedulingGate("wait"),)
-
-
-def queues(event: object, pod: object, old: object, new: object) -> QueueingHint:
-    return QueueingHint.QUEUE
 
 
 def skips(event: object, pod: object, old: object, new: object) -> QueueingHint:
     return QueueingHint.SKIP
-
-
-NODE_HELPS_FIT = (NODE_ADD, "Fit", queues)
-
-
-def changed(pod: Pod, *, labels: dict[str, str] | None = None, **spec: object) -> Pod:
-    metadata = msgspec.structs.replace(pod.metadata, resource_version=pod.metadata.resource_version + "1")
-    if labels is not None:
-        metadata = msgspec.structs.replace(metadata, labels=labels)
-    return msgspec.structs.replace(pod, metadata=metadata, spec=msgspec.structs.replace(pod.spec, **spec))
 
 
 def test_pods_come_by_priority_and_then_by_time() -> None:
@@ -119,38 +111,6 @@ def test_an_error_is_tried_again_after_backoff() -> None:
     world = QueueWorld()
     world.reject("a")
     assert world.summary == (0, 1, 0)
-
-
-def test_a_gated_pod_waits_until_an_update_opens_its_gates() -> None:
-    world = QueueWorld(NODE_HELPS_FIT)
-    pod = queue_pod("a", scheduling_gates=GATE)
-    world.queue.add(pod)
-    assert world.queue.pending_counts() == {"active": 0, "backoff": 0, "unschedulable": 0, "gated": 1}
-    world.clock.pass_seconds(1000)
-    world.queue.flush_unschedulable_leftover()
-    world.queue.move_all_to_active_or_backoff(NODE_ADD)
-    assert world.popped() == []
-    world.queue.update(pod, changed(pod, scheduling_gates=()))
-    assert world.popped() == ["a"]
-    assert world.queue.pending_counts() == {"active": 0, "backoff": 0, "unschedulable": 0, "gated": 0}
-
-
-def test_a_pre_enqueue_plugin_that_fails_keeps_a_pod_out_until_an_event_that_it_registered() -> None:
-    fails = True
-
-    def hold(pod: Pod) -> Status | None:
-        if fails:
-            raise RuntimeError("broken")
-        return None
-
-    world = QueueWorld((NODE_ADD, "Holding", queues), hold=hold)
-    world.queue.add(queue_pod("a"))
-    assert world.summary == (0, 0, 1)
-    assert world.rejections["Holding"] == 1
-    fails = False
-    world.queue.move_all_to_active_or_backoff(NODE_ADD)
-    assert world.popped() == ["a"]
-    assert world.rejections["Holding"] == 0
 
 
 def test_an_update_of_a_rejected_pod_ends_its_wait_if_more_than_its_status_changed() -> None:
@@ -286,13 +246,6 @@ def test_waiting_can_be_cancelled() -> None:
 # Later releases.
 
 
-def release(minor: int, *hints: tuple[ClusterEvent, str, HintFunction]) -> QueueWorld:
-    def holds(pod: Pod) -> Status | None:
-        return unresolvable("held") if pod.metadata.labels.get("hold") == "yes" else None
-
-    return QueueWorld(*hints, rules=rules_of(minor), hold=holds)
-
-
 @pytest.mark.parametrize(("minor", "popped"), [(32, []), (33, ["a"]), (37, ["a"])])
 def test_from_1_33_a_pod_leaves_backoff_when_no_other_waits(minor: int, popped: list[str]) -> None:
     world = release(minor, NODE_HELPS_FIT)
@@ -361,29 +314,6 @@ def test_from_1_34_a_gated_pod_is_moved_by_the_events_of_the_plugin_that_gates_i
     assert world.summary == summary
     world.queue.move_all_to_active_or_backoff(NODE_DELETE)
     assert world.summary == (1, 0, 0)
-
-
-@pytest.mark.parametrize(("minor", "counts"), [(35, (1, 0)), (36, (0, 1))])
-def test_from_1_36_pending_pods_follows_a_pod_that_becomes_gated(minor: int, counts: tuple[int, int]) -> None:
-    world = release(minor, (ClusterEvent(POD, ActionType.UPDATE), "Fit", queues))
-    pod = world.reject("a", "Fit")
-    world.queue.update(pod, changed(pod, labels={"hold": "yes"}))
-    pending = world.queue.pending_counts()
-    assert (pending["unschedulable"], pending["gated"]) == counts
-
-
-def test_from_1_36_a_rejection_is_counted_once_and_not_after_the_pod_is_gone() -> None:
-    counted = {}
-    for minor in (35, 36):
-        world = release(minor, (ClusterEvent(POD, ActionType.UPDATE), "Holding", queues))
-        pod = queue_pod("a", labels={"hold": "yes"})
-        world.queue.add(pod)
-        newer = changed(pod, labels={"hold": "yes", "other": "x"})
-        world.queue.update(pod, newer)
-        twice = world.rejections["Holding"]
-        world.queue.delete(newer)
-        counted[minor] = (twice, world.rejections["Holding"])
-    assert counted == {35: (2, 2), 36: (1, 0)}
 
 
 @pytest.mark.parametrize(("minor", "nominated"), [(36, []), (37, ["a"])])
