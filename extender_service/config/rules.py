@@ -40,6 +40,8 @@ class Rules:
 
     # Events are named by resource and action, and those of pods say whether the pod is on a node.
     events_named_by_action: bool = _since(32)
+    # The event of a toleration that is added has its name in singular, as those of other changes: UpdatePodToleration.
+    toleration_in_singular: bool = _since(33)
     # An update of a pod that is none of the known ones is for plugins that registered every update of pods.
     other_updates_for_all: bool = _since(34)
     # An update of a pod that waits is another event to this pod than to others (TargetPod, UnscheduledPod).

@@ -90,6 +90,7 @@ class NamedEvents(ReportedEvents):
         self.unscheduled_pod_add = event_named(waiting, ActionType.ADD).label
         self.unscheduled_pod_delete = event_named(waiting, ActionType.DELETE).label
         self._waiting = waiting
+        self._has_plural = not rules.toleration_in_singular
         self._any_update = ActionType.UPDATE if rules.other_updates_for_all else ActionType.UPDATE_POD_OTHER
         self._requests = request_rules(rules)
         self._reports_scale_up = rules.scale_up_reported
@@ -125,7 +126,13 @@ class NamedEvents(ReportedEvents):
             found.append(ActionType.UPDATE_POD_TOLERATION)
         if self._reports_claims and _claims(old.status) != _claims(new.status):
             found.append(ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM)
-        return [event_named(resource, action) for action in found or [self._any_update]]
+        return [self._event(resource, action) for action in found or [self._any_update]]
+
+    def _event(self, resource: str, action: ActionType) -> ClusterEvent:
+        event = event_named(resource, action)
+        if self._has_plural and action is ActionType.UPDATE_POD_TOLERATION:
+            return event._replace(label=f"{event.label}s")
+        return event
 
 
 def reported_events(rules: Rules) -> ReportedEvents:

@@ -142,6 +142,8 @@ def test_a_later_release_reports_tolerations_gates_and_declared_features() -> No
         "TargetPodUpdatePodSchedulingGatesEliminated",
         "TargetPodUpdatePodToleration",
     ]
+    in_plural = reported_events(rules_of(32)).own_changes(Pod(), tolerating)
+    assert labels(in_plural) == ["UnschedulablePodUpdatePodTolerations"]
     able = Node(status=NodeStatus(declared_features=("A",)))
     assert labels(later.node_changes(Node(), able)) == ["NodeUpdateNodeDeclaredFeature"]
     assert OLDEST.node_changes(Node(), able) == []
