@@ -18,6 +18,7 @@ from extender_service.plugins.node_resources.usages import (
     Usages,
     WeighedPod,
     WeightedResource,
+    requests_any,
     scored_requests,
     usages,
     weighed_pod,
@@ -47,7 +48,8 @@ class NodeResourcesBalancedAllocation(PreScore, Score):
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeView) -> Status | None:
         """Add up what the pod requests."""
         requests = scored_requests(state, self._resources, nonzero=False)
-        if self._skips_best_effort and _is_best_effort(requests):
+        # A pod that requests only what has no score, such as requests.example.com/x, is no best-effort pod.
+        if self._skips_best_effort and _requests_nothing(requests) and not requests_any(state, self._resources):
             return SKIP
         state[_REQUESTS] = requests
         return None
@@ -59,7 +61,7 @@ class NodeResourcesBalancedAllocation(PreScore, Score):
         return nodes.kept_by_room(self._score, weighed_pod(nodes, state[_REQUESTS], nonzero=False))
 
 
-def _is_best_effort(requests: Requests) -> bool:
+def _requests_nothing(requests: Requests) -> bool:
     return not any(amount for _, amount in requests)
 
 

@@ -79,6 +79,12 @@ def _scored_requests(shape: RequestShape, resources: tuple[WeightedResource, ...
     )
 
 
+def requests_any(state: CycleState, resources: tuple[WeightedResource, ...]) -> bool:
+    """Return whether the pod requests any of these resources, also one that takes no part in scores."""
+    totals = total_requests(state.request_shape, fill_missing=False)
+    return any(whole_amount(resource.name, totals.get(resource.name, 0)) for resource in resources)
+
+
 def _counts(name: str, amount: int) -> bool:
     return amount != 0 if is_scalar_resource(name) else name in (CPU, MEMORY, EPHEMERAL_STORAGE)
 

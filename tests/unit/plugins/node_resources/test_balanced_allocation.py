@@ -9,9 +9,11 @@ from extender_service.cluster.state.cluster import Cluster
 from extender_service.config.rules import rules_of
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
+from extender_service.framework.status import SKIP
 from extender_service.plugins.node_resources.args import NodeResourcesBalancedAllocationArgs, ResourceSpec
 from extender_service.plugins.node_resources.balanced_allocation import NodeResourcesBalancedAllocation
 from tests.support.go_integers import wrapped
+from tests.support.objects import make_pod
 from tests.support.plugin_worlds import (
     CPU,
     DISK,
@@ -105,3 +107,15 @@ def test_without_pre_score_a_pod_without_requests_is_scored_the_same_each_time(m
     pod = PlainPod("new", {}).to_pod()
     state, view = CycleState(pod, rules=cluster.request_rules), cluster.view(None)
     assert [plugin.score(state, pod, view).tolist() for _ in range(2)] == [[expected], [expected]]
+
+
+@pytest.mark.parametrize(("resource", "skips"), [("requests.example.com/slots", False), ("example.com/other", True)])
+def test_a_pod_that_requests_only_what_has_no_score_is_no_best_effort_pod(resource: str, skips: bool) -> None:
+    cluster = Cluster(rules_of(37))
+    cluster.apply_node(PlainNode("a", allocatable={CPU: 1000}).to_node())
+    args = NodeResourcesBalancedAllocationArgs(resources=(ResourceSpec(name="requests.example.com/slots"),))
+    plugin = NodeResourcesBalancedAllocation(args, Handle(cluster, ClusterFile(cluster, [])))
+    pod = make_pod("new", requests={resource: "1"})
+    state, view = CycleState(pod, rules=cluster.request_rules), cluster.view(None)
+    assert plugin.pre_score(state, pod, view) == (SKIP if skips else None)
+    assert plugin.score(state, pod, view).tolist() == [0 if skips else 75]
