@@ -16,6 +16,7 @@ import httpx
 import pytest
 
 from extender_service.command.serve import _serve
+from extender_service.config.release import NEWEST_MINOR
 from tests.support.http_server import Request, Response, http_server
 from tests.support.serve_options import serve_options
 
@@ -47,6 +48,8 @@ class ApiServer:
         elif "limit" in request.query:
             items = [NODE] if name == "nodes" else []
             await response.send_json(200, {"metadata": {"resourceVersion": "1"}, "items": items})
+        elif name == "version":
+            await response.send_json(200, {"major": "1", "minor": str(NEWEST_MINOR)})
         elif kind == "leases":
             await response.send_json(200, {"spec": {"holderIdentity": self.holder}})
         elif name == "binding":
