@@ -3,19 +3,24 @@
 Compares Filter and Score of the default profile with kube-scheduler's cycle (`kubecycle cycle`), both in process, on
 the same cluster, with all nodes scored. Each decision places its pod, so the next one runs on a changed cluster. Some
 decisions later, the pod is removed.
+
+The last tables are of a cluster in which no two nodes and no two pods are alike, beside the other. There, "in all" is
+the decision and what it takes to count the pod on its node. Only these: python -m bench.decision unlike.
 """
 
 import statistics
+import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from random import Random
+from typing import NamedTuple
 
 from msgspec import structs
 
-from bench import clusters, synthetic
-from bench.figures import Times, alternately, compared, over_rounds
+from bench import clusters, synthetic, unlike
+from bench.figures import Row, Times, alternately, at_least, compared, over_rounds, quantile
 from bench.programs import ClusterSize
 from bench.run import Run, main
 from extender_service.cluster.sources.cluster_file import ClusterFile
@@ -39,11 +44,23 @@ _TARGETS = {  # times faster than kube-scheduler, by number of nodes: for plain 
     5000: (10.0, 30.0),
 }
 _SPREAD_OR_AFFINITY = ("plain-rs", "spread", "anti-affinity", "pref-pod-affinity")
+# Times faster with 5,000 nodes, where no two pods are alike: for pods of these classes, and for others.
+_UNLIKE_TARGETS = 25.0, 14.0
 _IMAGES = 3  # kubecycle's own default
 
 
+class Cycle(NamedTuple):
+    """Milliseconds of one decision, and of that with counting the pod on its node."""
+
+    decision: float
+    in_all: float
+
+
+_Rounds = Sequence[Mapping[str, Cycle]]
+
+
 def run(the: Run) -> None:
-    """Print a table of classes for each size of the cluster, and one of plugins."""
+    """Print a table of classes for each size of the cluster, one of plugins, and those of pods that are unlike."""
     by_plugin: dict[str, dict[int, float]] = {}
     sizes = (100, 500) if the.quick else (100, 500, 1000, 5000)
     for nodes in sizes:
@@ -68,6 +85,75 @@ def run(the: Run) -> None:
             for name, of_sizes in sorted(by_plugin.items())
         ],
     )
+    run_unlike(the)
+
+
+def run_unlike(the: Run) -> None:
+    """Print a table of pods of which no two are alike, beside pods that are, for each size of the cluster."""
+    for nodes in (100, 500) if the.quick else (1000, 5000, 15000):
+        the.report.progress("decision", f"{nodes} nodes, unlike")
+        _compare_unlike(the, ClusterSize(nodes, images=_IMAGES))
+
+
+def _compare_unlike(the: Run, size: ClusterSize) -> None:
+    made = unlike.manifests(size.nodes, size.pods_per_node)
+    file = the.directory / f"unlike-{size.nodes}.json"
+    unlike.write(made, file)
+    unlike_engine, unlike_pods = default_engine(unlike.cluster(made)), unlike.pending_pods(made)
+    alike_engine = default_engine(synthetic.cluster(size.nodes, size.pods_per_node, images=size.images))
+    alike_pods = {name: [synthetic.pending_pod(name)] for name in synthetic.CLASSES}
+    del made
+    clusters.settle()
+    budget = 0.1 if the.quick else 0.5
+
+    def theirs(*options: str) -> dict[str, Cycle]:
+        if the.peers is None:
+            return {}
+        rows = the.peers.cycle(size, f"-classes={','.join(unlike_pods)}", f"-budget={budget}s", *options)
+        # Its cycle begins with taking in what was placed before.
+        return {row["class"]: Cycle(row["p50_ms"], row["p50_ms"]) for row in rows}
+
+    rounds = alternately(
+        the.rounds,
+        lambda: _medians(unlike_engine, unlike_pods, budget),
+        lambda: theirs(f"-input={file}"),
+        lambda: _medians(alike_engine, alike_pods, budget),
+        theirs,
+    )
+    title = f"{size.nodes} nodes, {size.nodes * size.pods_per_node} pods: no two alike, beside many alike"
+    rows = [_unlike_row(size.nodes, name, *rounds) for name in unlike_pods]
+    the.report.table("unlike", title, rows)
+
+
+def _medians(engine: Engine, pods: Mapping[str, Sequence[Pod]], budget: float) -> dict[str, Cycle]:
+    of_class = {name: cycles(engine, each, budget) for name, each in pods.items()}
+    return {
+        name: Cycle(*(quantile(times, 0.5) for times in zip(*measured, strict=True)))
+        for name, measured in of_class.items()
+    }
+
+
+def _unlike_row(
+    nodes: int, name: str, ours: _Rounds, theirs: _Rounds, ours_alike: _Rounds, theirs_alike: _Rounds
+) -> Row:
+    target = None if nodes != 5000 else _UNLIKE_TARGETS[name not in _SPREAD_OR_AFFINITY]
+    return {
+        "nodes": nodes,
+        "class": name,
+        "decision": statistics.median(of_class[name].decision for of_class in ours),
+        "in all": statistics.median(of_class[name].in_all for of_class in ours),
+        "peer": statistics.median(of_class[name].in_all for of_class in theirs) if theirs[0] else None,
+        "alike: in all": statistics.median(of_class[name].in_all for of_class in ours_alike),
+        "times faster": _times_faster(name, ours_alike, theirs_alike),
+        **at_least("unlike: times faster", _times_faster(name, ours, theirs), target),
+    }
+
+
+def _times_faster(name: str, ours: _Rounds, theirs: _Rounds) -> float | None:
+    """Return the median of the ratios of each round; None without Go."""
+    if not theirs[0]:
+        return None
+    return statistics.median(peer[name].in_all / own[name].in_all for own, peer in zip(ours, theirs, strict=True))
 
 
 def _compare(the: Run, size: ClusterSize, engine: Engine, pods: dict[str, Pod]) -> None:
@@ -130,22 +216,32 @@ def default_profile(cluster: Cluster, random: Random = RANDOM) -> Profile:
 
 
 def decisions(engine: Engine, pod: Pod, budget_seconds: float) -> list[float]:
-    """Decide repeatedly, and place the pod each time. Returns the milliseconds of each decision except the first three.
+    """Decide repeatedly about one pod, and place it each time; see `cycles`. Returns the milliseconds of decisions."""
+    return [cycle.decision for cycle in cycles(engine, [pod], budget_seconds)]
+
+
+def cycles(engine: Engine, pods: Sequence[Pod], budget_seconds: float) -> list[Cycle]:
+    """Decide about one pod after the other, and place each. Returns the times of each cycle except the first three.
 
     Makes 20 to 300 decisions within the budget, like `kubecycle`. Restores the cluster in the end.
     """
     cluster = engine.cluster
-    times: list[float] = []
+    times: list[Cycle] = []
     placed: deque[Pod] = deque()
     most_placed = min(20, cluster.node_count // 10 + 1)
     begun = time.perf_counter()
     while len(times) < 303 and (len(times) < 23 or time.perf_counter() - begun < budget_seconds):
+        pod = pods[len(times) % len(pods)]
         started = time.perf_counter()
         decision = engine.decide(Question(pod, engine.nodes.all()))
         chosen = decision.choose()
-        times.append((time.perf_counter() - started) * 1000)
+        decided = time.perf_counter()
         placed.append(_placed(pod, len(times), decision.verdicts.view.name_at(chosen)))
+        before = time.perf_counter()
         cluster.apply_pod(placed[-1])
+        engine.prepare()
+        decision_ms = (decided - started) * 1000
+        times.append(Cycle(decision_ms, decision_ms + (time.perf_counter() - before) * 1000))
         if len(placed) > most_placed:
             cluster.remove_pod(_key(placed.popleft()))
     for remaining in placed:
@@ -198,4 +294,8 @@ def _median(call: Callable[[], object], rounds: int = 30) -> float:
 
 
 if __name__ == "__main__":
-    main("python -m bench.decision", __doc__, [run])
+    if sys.argv[1:2] == ["unlike"]:
+        del sys.argv[1]
+        main("python -m bench.decision unlike", __doc__, [run_unlike])
+    else:
+        main("python -m bench.decision", __doc__, [run])

@@ -20,6 +20,7 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
@@ -102,9 +103,8 @@ func start(ctx context.Context, cs kubernetes.Interface, nodes int, opts ...sche
 
 // fakeClient serves the cluster without the tracker of the fake clientset, which would hold every object a
 // second time, and pretends that deletions, patches and evictions succeed, so that preemption has no effect.
-func fakeClient(o gen.Opts) *fake.Clientset {
+func fakeClient(nodes, pods kruntime.Object, replicaSets []*appsv1.ReplicaSet) *fake.Clientset {
 	cs := fake.NewSimpleClientset()
-	nodes, pods := stub.Nodes(o), stub.Pods(o)
 	cs.PrependReactor("list", "nodes", func(clienttesting.Action) (bool, kruntime.Object, error) {
 		l := nodes
 		nodes = nil
@@ -118,11 +118,18 @@ func fakeClient(o gen.Opts) *fake.Clientset {
 	for _, verb := range []string{"delete", "patch", "update"} {
 		cs.PrependReactor(verb, "pods", done)
 	}
-	for a := 0; a < gen.Apps; a++ {
-		_ = cs.Tracker().Add(gen.ReplicaSet(a))
+	for _, rs := range replicaSets {
+		_ = cs.Tracker().Add(rs)
 	}
 	_ = cs.Tracker().Add(&v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
 	return cs
+}
+
+func replicaSets() (all []*appsv1.ReplicaSet) {
+	for a := 0; a < gen.Apps; a++ {
+		all = append(all, gen.ReplicaSet(a))
+	}
+	return all
 }
 
 func cycle() error {
@@ -138,11 +145,19 @@ func cycle() error {
 	rounds := flag.Int("rounds", 1, "repeat all of it so many times")
 	ext := flag.String("extender", "", "address of an extender to configure (nodeCacheCapable, filter and prioritize, weight 1)")
 	replace := flag.Bool("replace", false, "with -extender: switch the in-tree Filter and Score plugins off")
+	inputPath := flag.String("input", "", "file with nodes, pods, replicaSets, and pending pods by class, in place of the synthetic cluster")
 	out := flag.String("out", "", "append JSON lines to this file (- for standard error)")
 	flag.Parse()
 	ns, err := stats.Ints(*sizes)
 	if err != nil {
 		return err
+	}
+	var in *input
+	if *inputPath != "" {
+		if in, err = readInput(*inputPath); err != nil {
+			return err
+		}
+		ns = []int{len(in.Nodes)}
 	}
 	ps, err := stats.Ints(*percents)
 	if err != nil {
@@ -156,7 +171,7 @@ func cycle() error {
 		for _, n := range ns {
 			for _, pct := range ps {
 				o.Nodes = n
-				if err := cycleAt(o, int32(pct), int32(*par), *ext, *replace, strings.Split(*classes, ","), *minReps, *maxReps, *budget, round, sink); err != nil {
+				if err := cycleAt(o, in, int32(pct), int32(*par), *ext, *replace, strings.Split(*classes, ","), *minReps, *maxReps, *budget, round, sink); err != nil {
 					return err
 				}
 			}
@@ -176,7 +191,7 @@ func bareProfile() schedulerapi.KubeSchedulerProfile {
 	}
 }
 
-func cycleAt(o gen.Opts, pct, par int32, ext string, replace bool, classes []string, minReps, maxReps int, budget time.Duration, round int, sink *stats.Sink) error {
+func cycleAt(o gen.Opts, in *input, pct, par int32, ext string, replace bool, classes []string, minReps, maxReps int, budget time.Duration, round int, sink *stats.Sink) error {
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Background()))
 	defer cancel()
 	logger := klog.FromContext(ctx)
@@ -189,11 +204,19 @@ func cycleAt(o gen.Opts, pct, par int32, ext string, replace bool, classes []str
 			opts = append(opts, scheduler.WithProfiles(bareProfile()))
 		}
 	}
-	sched, f, err := start(ctx, fakeClient(o), o.Nodes, opts...)
+	var cs *fake.Clientset
+	pods := o.Nodes * o.PodsPerNode
+	if in == nil {
+		cs = fakeClient(stub.Nodes(o), stub.Pods(o), replicaSets())
+	} else {
+		cs = fakeClient(in.nodeList(), in.podList(), in.ReplicaSets)
+		pods = len(in.Pods)
+	}
+	sched, f, err := start(ctx, cs, o.Nodes, opts...)
 	if err != nil {
 		return err
 	}
-	if c, err := sched.Cache.PodCount(); err != nil || c != o.Nodes*o.PodsPerNode {
+	if c, err := sched.Cache.PodCount(); err != nil || c != pods {
 		return fmt.Errorf("the cache has %d pods (%v)", c, err)
 	}
 	fwk := sched.Profiles["default-scheduler"]
@@ -207,7 +230,7 @@ func cycleAt(o gen.Opts, pct, par int32, ext string, replace bool, classes []str
 		window := min(20, o.Nodes/10+1)
 		begin := time.Now()
 		for r := -3; r < maxReps && (r < minReps || time.Since(begin) < budget); r++ {
-			pod := gen.PendingPod(class, r+3)
+			pod := in.pendingPod(class, r+3)
 			if class == "unsched" || class == "preempt" {
 				// Preemption looks the preemptor up in the informer's store.
 				if err := f.Core().V1().Pods().Informer().GetIndexer().Add(pod); err != nil {
@@ -259,7 +282,7 @@ func cycleAt(o gen.Opts, pct, par int32, ext string, replace bool, classes []str
 			return err
 		}
 		row := map[string]any{
-			"bench": "kubecycle", "round": round, "nodes": o.Nodes, "pods": o.Nodes * o.PodsPerNode, "percent": int(pct), "extender": ext, "replace": replace, "parallelism": int(par), "class": class, "reps": len(lat),
+			"bench": "kubecycle", "round": round, "nodes": o.Nodes, "pods": pods, "percent": int(pct), "extender": ext, "replace": replace, "parallelism": int(par), "class": class, "reps": len(lat),
 			"evaluated": last.EvaluatedNodes, "feasible": last.FeasibleNodes, "min_ms": lat.Q(0), "p50_ms": lat.Q(.5), "p90_ms": lat.Q(.9), "p99_ms": lat.Q(.99), "mean_ms": lat.Mean(),
 			"cpu_ms": stats.Ms(cpu / time.Duration(len(lat))),
 		}
