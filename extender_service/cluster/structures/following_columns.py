@@ -29,6 +29,10 @@ _MOST_KEYS_BYTES = 4 << 20
 
 # Rows that changed, up to which their states are looked up one by one; more are computed together in less time.
 _FEW_ROWS = 16
+# The last keys of which it is known that they were asked for once: those of a few dozen pods.
+_MOST_ASKED_ONCE = 256
+# Up to so many columns, one is kept from the first time on that it is asked for.
+_FEW_COLUMNS = 16
 # Of states whose values are kept, for each column.
 _MOST_STATES = 256
 _MOST_STATES_BYTES = 96 << 10
@@ -132,10 +136,25 @@ class RowColumns(FollowingColumns[Hashable, RowColumn]):
         self._bytes_besides = _MOST_KEYS_BYTES + (0 if state_of is None else _MOST_COLUMNS * _MOST_STATES_BYTES)
         super().__init__(name, changes, most_entries=most_entries, most_bytes=self._bytes_besides)
         self._state_of = state_of
+        # By hash, so that they take no room. Two keys may share one: then a column is kept a little early.
+        self._asked_once: dict[int, None] = {}
         self._caught_up_at = 0
         # What changed between two counts of changes: columns that were used together ask for the same.
         self._span = (0, 0)
         self._changed: _ChangedRows | None = None
+
+    def is_worth_keeping(self, key: Hashable) -> bool:
+        """Return whether a key is asked for again, or there are few columns; note that it is asked for.
+
+        A key with the requests of a pod is asked for by pods that are alike, or never again.
+        """
+        asked, asked_once = hash(key), self._asked_once
+        if asked in asked_once:
+            return True
+        if len(asked_once) >= _MOST_ASKED_ONCE:
+            del asked_once[next(iter(asked_once))]
+        asked_once[asked] = None
+        return len(self) < _FEW_COLUMNS
 
     def start(self, key: Hashable, size: int, compute: Compute) -> NDArray[Any]:
         """Compute the array of a key for `size` rows, keep it, and return it so that it cannot be written to.
@@ -154,7 +173,6 @@ class RowColumns(FollowingColumns[Hashable, RowColumn]):
             if self._state_of is not None:
                 size_bytes += by_state.most_bytes
             self.keep(key, RowColumn(key, values, shown, self.changes.count, by_state), size_bytes)
-            self._note_use((key, None, 0))
         return shown
 
     def catch_up(self, compute: Compute) -> None:

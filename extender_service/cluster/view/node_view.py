@@ -209,7 +209,9 @@ class NodeView:
     def at(self, positions: NDArray[np.intp]) -> "NodeView":
         """Return the nodes at some positions of this view."""
         if self._worlds is None:
-            return NodeView(self._memory, self._pods, self._memo.at(positions))
+            nodes = NodeView(self._memory, self._pods, self._memo.at(positions))
+            nodes._everywhere = self if self._rows is None else self._everywhere
+            return nodes
         rows = positions if self._rows is None else self._rows[positions]
         return NodeView(self._memory, self._pods, RowMemo(rows, len(rows)), self._worlds.at(positions))
 
@@ -280,7 +282,10 @@ class NodeView:
             # A few nodes are not worth computing the results of all of them.
             if 4 * self._size < self._table.size:
                 return function(self, *arguments)
-            values = kept.start(key, self._table.size, self._compute)
+            if kept.is_worth_keeping(key):
+                values = kept.start(key, self._table.size, self._compute)
+            else:  # of all nodes, since their columns need no copying
+                values = read_only(function(self.everywhere(), *arguments))
         rows = self._rows
         if rows is None:
             return values
@@ -291,6 +296,8 @@ class NodeView:
 
     def everywhere(self) -> "NodeView":
         """Return all rows of the table that these nodes are from, as they are without changes."""
+        if self._rows is None and self._worlds is None:
+            return self
         everywhere = self._everywhere
         if everywhere is None:
             everywhere = self._everywhere = NodeView(self._memory, self._pods, self._memory.memo())

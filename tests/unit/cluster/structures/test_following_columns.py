@@ -151,8 +151,9 @@ def test_what_is_kept_is_what_would_be_worked_out_now(steps: list[tuple[str, int
 
 def test_what_was_used_last_is_brought_up_to_date_ahead() -> None:
     kept, columns = Kept(), [Squares([1, 2, 3]) for _ in range(20)]
-    for number, squares in enumerate(columns):
-        kept.of(number, 3, squares)
+    for _ in range(2):  # computed, found again
+        for number, squares in enumerate(columns):
+            kept.of(number, 3, squares)
     kept.of(0, 3, columns[0])
     kept.changes.append(1)
     kept.catch_up(kept.compute)
@@ -165,7 +166,8 @@ def test_what_was_used_last_is_brought_up_to_date_ahead() -> None:
 
 def test_what_cannot_be_brought_up_to_date_is_forgotten() -> None:
     kept = Kept()
-    kept.of("squares", 2, Squares([1, 2]))
+    for _ in range(2):
+        kept.of("squares", 2, Squares([1, 2]))
     kept.changes.append(2)
     kept.catch_up(kept.compute)
     assert "squares" not in kept
@@ -178,7 +180,8 @@ def test_what_fails_ahead_fails_for_whoever_asks_next() -> None:
         return np.array([1 / numbers[row] for row in rows_of(asked)])
 
     numbers[1] = 2
-    kept.of("inverses", 2, inverses)
+    for _ in range(2):
+        kept.of("inverses", 2, inverses)
     numbers[1] = 0
     kept.changes.append(1)
     kept.catch_up(kept.compute)

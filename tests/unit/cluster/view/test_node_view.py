@@ -225,6 +225,19 @@ def test_what_was_worked_out_is_kept_until_its_nodes_change(many: Cluster) -> No
     assert left.asked[1:] == [["4"]]
 
 
+def test_what_is_asked_for_once_is_not_kept_beyond_a_few(many: Cluster) -> None:
+    view = many.view(None)
+    for number in range(1000):
+        assert view.kept_by_room(times, number)[3] == number * 3000
+        assert view.kept_by_facts(times, number)[3] == number * 3000
+    by_room = view._memory.by_room
+    assert len(by_room) == len(view._memory.by_facts) == 16
+    # Of the last ones, it is known that they were asked for.
+    view.kept_by_room(times, 999)
+    view.kept_by_room(times, 100)
+    assert [(times, (number,)) in by_room for number in (999, 100)] == [True, False]
+
+
 def test_what_goes_by_the_nodes_alone_is_kept_while_pods_come_and_go(many: Cluster) -> None:
     offers = CpuOffered()
     rows = many.nodes.rows_named(["9", "1", "4"])
@@ -459,8 +472,9 @@ def test_a_resource_that_only_a_waiting_pod_asks_for_is_known_and_nobody_has_it(
 
 def test_what_was_kept_is_brought_up_to_date_while_nobody_asks(many: Cluster) -> None:
     left = CpuLeft()
-    many.view(None).kept_by_room(left)
-    many.view(None).kept_by_facts(left)
+    for rows in (None, np.arange(9)):
+        many.view(rows).kept_by_room(left)
+        many.view(rows).kept_by_facts(left)
     many.apply_pod(make_pod("another", "4", requests={"cpu": "1"}))
     many.apply_node(make_node("5", {"cpu": "50"}))
     many.catch_up()
