@@ -12,6 +12,7 @@ class Change(enum.Flag):
     NODE_REMOVED = enum.auto()
     POD_ADDED = enum.auto()
     POD_REMOVED = enum.auto()
+    PENDING_POD_REMOVED = enum.auto()  # frees no room, but ends what is done for the pod
     VOLUME = enum.auto()
     CLAIM = enum.auto()
     STORAGE_CLASS = enum.auto()

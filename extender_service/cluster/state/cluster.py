@@ -159,6 +159,8 @@ class Cluster:
         placement = self.placements.drop(facts.uid)
         if facts.node_name or placement is not None:
             self.changes.notify(Change.POD_REMOVED)
+        if not facts.node_name:
+            self.changes.notify(Change.PENDING_POD_REMOVED)
 
     def pod_keys(self) -> list[PodKey]:
         """Namespace and name of all pods that the watch knows."""

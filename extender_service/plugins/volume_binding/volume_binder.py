@@ -27,7 +27,9 @@ from extender_service.plugins.volume_binding.reach import reach_volume
 from extender_service.plugins.volume_binding.verdicts import VolumeVerdicts
 
 # Events that can end the wait. Pod events are too many to wake up for: the poll notices a deleted pod soon enough.
-_PROGRESS = Change.VOLUME | Change.CLAIM | Change.CSI_NODE | Change.NODE | Change.NODE_REMOVED
+_PROGRESS = (
+    Change.VOLUME | Change.CLAIM | Change.CSI_NODE | Change.NODE | Change.NODE_REMOVED | Change.PENDING_POD_REMOVED
+)
 _POLL_SECONDS = 1.0
 
 

@@ -20,7 +20,7 @@ def reference(build_go: Callable[[Path], Path]) -> None:
 
 def test_fixed_scripts_agree_on_the_nodes_that_are_looked_at() -> None:
     seen = compare(generate(seed) for seed in FIXED)
-    assert seen["sampled"] > 1000
+    assert seen["sampled"] > 500
     assert seen["failed"] > 10
     assert seen["unfit"] > 10
 

@@ -300,7 +300,7 @@ class TestPlacements:
         cluster.seen = NOTHING
         cluster.remove_pod(("default", "web"))
         assert (requested(cluster, "a"), is_expected(cluster, WEB)) == (0, False)
-        assert cluster.seen == Change.POD_REMOVED
+        assert cluster.seen == Change.POD_REMOVED | Change.PENDING_POD_REMOVED
 
     def test_an_assumed_pod_that_has_ended_before_the_watch_showed_it_counts_no_more(self, cluster: Recorded) -> None:
         cluster.placements.place(WEB, "uid-of-web", "a").assumed = True
@@ -356,10 +356,11 @@ class TestEvents:
         assert cluster.events_of_pod(make_pod("web", "a", requests={"cpu": "1"}, phase="Running")) is NOTHING
         assert cluster.events_of_pod(make_pod("web", "a", phase="Succeeded")) == Change.POD_REMOVED
 
-    def test_a_pending_pod_that_goes_is_none(self, cluster: Recorded) -> None:
+    def test_a_pending_pod_that_goes_frees_no_room(self, cluster: Recorded) -> None:
         cluster.apply_pod(WEB)
         cluster.remove_pod(("default", "web"))
-        assert cluster.seen is NOTHING
+        assert cluster.seen == Change.PENDING_POD_REMOVED
+        assert not Change.PENDING_POD_REMOVED & Change.ANY
 
     def test_a_pod_made_again_leaves_room_where_the_old_one_was(self, cluster: Recorded) -> None:
         cluster.apply_pod(make_pod("web-0", "a", uid="old"))
