@@ -210,7 +210,7 @@ def _term(random: Random, app: int) -> Manifest:
 
 
 def _selector(random: Random, app: int) -> Manifest:
-    """Select most pods of an app, but for some release."""
+    """Select the pods of an app, except those of some release."""
     release = {"key": "release", "operator": "NotIn", "values": [f"release-{random.randrange(8)}"]}
     return {"matchLabels": {"app": _app(app)}, "matchExpressions": [release]}
 

@@ -49,6 +49,7 @@ async def answering_at_start(listeners: Listeners, limits: ConnectionLimits, hea
     if listeners.probes is None:
         verbs += probes
     async with (
+        background(listeners.follow()),
         answering_probes(listeners, probes, limits),
         _answering(listeners, listeners.calls, verbs, limits),
     ):

@@ -15,7 +15,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute
 
@@ -37,6 +36,7 @@ from extender_service.serving.browsers import BrowserGuard
 from extender_service.serving.cipher_suites import openssl_ciphers
 from extender_service.serving.connection_limits import ConnectionLimits, LimitedConnections
 from extender_service.serving.guarded_app import require_authorization
+from extender_service.serving.limited_server import server_config
 from extender_service.serving.peer_certificates import certificates_of
 from extender_service.serving.refusals import Refusals
 from extender_service.serving.secure_http import SecureServer
@@ -94,19 +94,7 @@ class SecureListener:
             authenticator, follow = await self._authenticator(clients)
             authorizer = await self._authorizer(clients)
             app = require_authorization(Starlette(routes=routes), authenticator, authorizer)
-            config = uvicorn.Config(
-                app,
-                interface="asgi3",
-                ws="none",
-                proxy_headers=False,
-                lifespan="off",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                timeout_graceful_shutdown=1,
-            )
-            config.load()
-            config.ssl = self._certificates.context
+            config = server_config(app, _LIMITS, self._certificates.context)
             connections = LimitedConnections(_LIMITS, self._refused)
             server = _SecureServer(config, connections, BrowserGuard(None))
             address = self._socket.getsockname()

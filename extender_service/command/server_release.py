@@ -19,7 +19,7 @@ from extender_service.observability.health import Health
 log = logging.getLogger(__name__)
 
 _LONGEST_PAUSE_SECONDS = 5.0
-# An API server that runs answers sooner: nobody is told of a wait.
+# An API server that runs answers sooner, so a usual start needs no server for probes.
 _USUAL_SECONDS = 1.0
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 

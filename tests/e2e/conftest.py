@@ -26,7 +26,7 @@ from tests.e2e.support.control_plane import PROGRAMS, ControlPlane
 
 @pytest.fixture(scope="session")
 def minor(request: pytest.FixtureRequest) -> int:
-    """Which release of Kubernetes a test runs with: 1.`minor`. What depends on it is made anew where it changes."""
+    """Which release of Kubernetes a test runs with: 1.`minor`. Fixtures that depend on it start again if it changes."""
     found: int = getattr(request, "param", OLDEST_MINOR)
     return found
 

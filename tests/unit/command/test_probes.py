@@ -19,18 +19,18 @@ def test_at_the_start_probes_are_answered_and_calls_hear_what_is_missing(ports: 
             assert (await client.get(f"{probes}/livez")).status_code == 200
             ready = await client.get(f"{probes}/readyz")
             assert ready.status_code == 500
-            assert "[-]api-server-release failed: nobody answers" in ready.text
+            assert "[-]api-server-release failed: no route" in ready.text
             filtered, bound, scored, preempted = [
                 await client.post(f"{calls}/{verb}", json={}) for verb in ("filter", "bind", "prioritize", "preempt")
             ]
-        error = "extender-service does not know the cluster well enough to decide: api-server-release nobody answers"
+        error = "extender-service does not know the cluster well enough to decide: api-server-release no route"
         for answer in (filtered, bound):
             assert (answer.status_code, answer.json()["Error"]) == (200, error)
         for answer in (scored, preempted):
             assert (answer.status_code, answer.json()["Error"]) == (400, error)
 
     async def main() -> None:
-        health = Health({"api-server-release": lambda: "nobody answers"})
+        health = Health({"api-server-release": lambda: "no route"})
         with Listeners(serve_options([], **ports)) as listeners:
             for _ in range(2):  # who comes next listens on the same sockets
                 async with answering_at_start(listeners, ConnectionLimits(), health):
