@@ -166,9 +166,10 @@ def resident_mib(pid: int) -> float:
 def service(
     directory: Path, *options: str, wait_ready: bool = True, program: Sequence[str | Path] = (PROGRAM,)
 ) -> Iterator[Server]:
-    """Run `extender-service serve` on a free port, with its log in `directory`."""
+    """Run `extender-service serve` on a free port, as Kubernetes 1.31 like the peers, with its log in `directory`."""
     log = directory / f"extender-service-{next(_numbers)}.log"
-    with running(Process([*program, "serve", "--port=0", *options], log)) as process:
+    command = [*program, "serve", "--port=0", "--emulated-version=1.31", *options]
+    with running(Process(command, log)) as process:
         server = Server(_url(process, r"(http://127\.0\.0\.1:\d+)"), process)
         if wait_ready:
             wait_until(server.is_ready, "the service's /readyz", _START_SECONDS)
