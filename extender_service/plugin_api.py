@@ -92,6 +92,7 @@ from extender_service.framework.interface import (
     PreScore,
     QueuedPod,
     QueueSort,
+    Reach,
     Reserve,
     Score,
 )
@@ -231,6 +232,7 @@ __all__ = [
     "QueueSort",
     "QueuedPod",
     "QueueingHint",
+    "Reach",
     "Rejections",
     "ReplicaSet",
     "ReplicationController",

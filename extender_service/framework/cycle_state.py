@@ -2,6 +2,7 @@
 
 import math
 import time
+from copy import copy
 from typing import Any
 
 from extender_service.cluster.amounts.requests import OLDEST_REQUEST_RULES, RequestRules, request_shape
@@ -40,6 +41,16 @@ class CycleState:
         self.skipped_filters: set[str] = set()
         self.skipped_scores: set[str] = set()
         self._by_key: dict[object, Any] = {}
+
+    def for_pod_alike(self, pod: Pod, deadline: float) -> "CycleState":
+        """Return the state of a decision about a pod alike that need not be made: with what plugins stored in this one.
+
+        Its plugins are not timed.
+        """
+        state = copy(self)
+        state.pod, state.deadline, state.recorder = pod, deadline, None
+        state._by_key = self._by_key.copy()  # noqa: SLF001  # of this class
+        return state
 
     def require_time(self) -> None:
         """Raise NoTimeLeftError after the deadline. Call it in long loops; between plugins, the framework does."""

@@ -7,6 +7,7 @@ The points and their contracts are those of k8s.io/kubernetes/pkg/scheduler/fram
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
+from enum import Enum
 from functools import cmp_to_key
 from typing import Any, ClassVar
 
@@ -27,6 +28,19 @@ MIN_NODE_SCORE = 0
 MAX_NODE_SCORE = 100
 
 
+class Reach(Enum):
+    """Which answers of a plugin may differ about the next pod alike, once a pod was placed on a node.
+
+    - `NONE`: none
+    - `NODE`: the verdict on that node, and its score before `normalize`
+    - `CLUSTER`: any
+    """
+
+    NONE = "none"
+    NODE = "node"
+    CLUSTER = "cluster"
+
+
 class Plugin(ABC):
     """Base of all plugins. `name` is the one used in configurations; `args` is an `args_type`, or None without one.
 
@@ -35,12 +49,14 @@ class Plugin(ABC):
     none for a pod that waits only for a change of its own. It is read once, when the plugin has been constructed.
     With `treats_alike`, the plugin's answer about a pod also holds for a pod that differs only in its name, UID, times
     and own volumes, as long as nothing else changes in the cluster. So it can be asked before that pod arrives.
+    `reach` is what may differ for the next such pod once only pods alike were placed: it is not asked about the rest.
     """
 
     name: ClassVar[str]
     args_type: ClassVar[type | None] = None
     reads: ClassVar[frozenset[type[Object]]] = frozenset()
     treats_alike: ClassVar[bool] = False
+    reach: ClassVar[Reach] = Reach.CLUSTER
     retry_on: Sequence[ClusterEvent] = EVERY_CHANGE
 
     def __init__(self, args: Any, handle: Handle) -> None:
@@ -61,6 +77,11 @@ class Plugin(ABC):
         """Return the kinds of objects that the plugin reads, besides nodes and pods, in a release of Kubernetes."""
         del rules
         return cls.reads
+
+    def reach_for(self, state: CycleState, pod: Pod) -> Reach:
+        """Return the reach for pods like this one; `state` is that of a decision about it."""
+        del state, pod
+        return self.reach
 
     def queueing_hint(self, event: ClusterEvent, pod: Pod, old: Any, new: Any) -> QueueingHint:
         """Return whether a change can help a pod that this plugin rejected (QueueingHintFn).

@@ -50,23 +50,27 @@ Search = Callable[[Profile, Verdicts, PreFilterOutcome], None]
 
 
 class Scores:
-    """Scores of the nodes of a view: an array with a row per plugin, and the weight of each plugin."""
+    """Scores of the nodes of a view: an array with a row per plugin, and the weight of each plugin.
+
+    `totals` are the sums of the weighted scores, one entry per node.
+    """
 
     def __init__(self, plugins: list[str], weights: list[int], scores: NDArray[np.int64]) -> None:
-        self._plugins = plugins
+        self.plugins = plugins
         self._weights = np.array(weights, np.int64)
         self._scores = scores
+        self.totals: NDArray[np.int64] = self._weights.dot(scores)
+
+    def change(self, node: int, rows: list[int], scores: NDArray[np.int64]) -> None:
+        """Replace the scores that the plugins in some rows give one node."""
+        of_node = self._scores[:, node]
+        of_node[rows] = scores
+        self.totals[node] = self._weights.dot(of_node)
 
     @property
     def weighted(self) -> dict[str, NDArray[np.int64]]:
         """What each plugin contributes, its score times its weight: arrays with one entry per node."""
-        return dict(zip(self._plugins, self._weights[:, None] * self._scores, strict=True))
-
-    @property
-    def totals(self) -> NDArray[np.int64]:
-        """The sums of the weighted scores, one entry per node."""
-        totals: NDArray[np.int64] = self._weights.dot(self._scores)
-        return totals
+        return dict(zip(self.plugins, self._weights[:, None] * self._scores, strict=True))
 
 
 def _pre_enqueue_code(status: Status | None) -> Code:
@@ -293,9 +297,7 @@ def run_score(profile: Profile, state: CycleState, pod: Pod, nodes: NodeView) ->
     for plugin, weight in profile.score:
         if plugin.name in state.skipped_scores:
             continue
-        raw = call(state, plugin, "Score", plugin.score, state, pod, nodes)
-        require_answer(plugin, "Score", wrong_scores(raw, len(nodes)))
-        normalized = raw
+        normalized = raw = raw_scores(plugin, state, pod, nodes)
         if type(plugin).normalize is not Score.normalize:
             normalized = call(state, plugin, "ScoreExtensionNormalize", plugin.normalize, state, pod, nodes, raw)
             require_answer(plugin, "ScoreExtensionNormalize", wrong_scores(normalized, len(nodes)))
@@ -306,6 +308,13 @@ def run_score(profile: Profile, state: CycleState, pod: Pod, nodes: NodeView) ->
     by_plugin = np.array(scores, np.int64).reshape(len(plugins), len(nodes))
     _require_range(plugins, by_plugin)
     return Scores(plugins, weights, by_plugin)
+
+
+def raw_scores(plugin: Score, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
+    """Run Score of one plugin, without NormalizeScore. Raises CycleError."""
+    raw = call(state, plugin, "Score", plugin.score, state, pod, nodes)
+    require_answer(plugin, "Score", wrong_scores(raw, len(nodes)))
+    return raw
 
 
 def _require_range(plugins: list[str], scores: NDArray[np.int64]) -> None:

@@ -18,7 +18,15 @@ from extender_service.config.problems import Problem, forbidden, invalid
 from extender_service.config.rules import Rules
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
-from extender_service.framework.interface import Filter, FilterAgain, PostFilter, PostFilterResult, PreFilter, Score
+from extender_service.framework.interface import (
+    Filter,
+    FilterAgain,
+    PostFilter,
+    PostFilterResult,
+    PreFilter,
+    Reach,
+    Score,
+)
 from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.status import SKIP, Code, Rejections, Status, unschedulable
 from extender_service.framework.verdicts import Verdicts
@@ -82,6 +90,7 @@ class DynamicResources(PreFilter, Filter, PostFilter, Score):
 
     name: ClassVar[str] = "DynamicResources"
     treats_alike: ClassVar[bool] = True
+    reach: ClassVar[Reach] = Reach.NONE
     args_type: ClassVar[type | None] = DynamicResourcesArgs
 
     def __init__(self, args: Any, handle: Handle) -> None:

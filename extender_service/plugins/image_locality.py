@@ -10,7 +10,7 @@ from extender_service.cluster.nodes.images import Image
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
-from extender_service.framework.interface import MAX_NODE_SCORE, Score
+from extender_service.framework.interface import MAX_NODE_SCORE, Reach, Score
 from extender_service.kube.types.core import Pod
 
 _MEBIBYTE = 1024 * 1024
@@ -26,6 +26,7 @@ class ImageLocality(Score):
 
     name: ClassVar[str] = "ImageLocality"
     treats_alike: ClassVar[bool] = True
+    reach: ClassVar[Reach] = Reach.NONE
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)

@@ -15,7 +15,7 @@ from extender_service.config.strict_objects import StrictObject
 from extender_service.framework.cluster_event import NODE, ActionType, ClusterEvent, QueueingHint
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
-from extender_service.framework.interface import Filter, PreFilter, PreScore, Score
+from extender_service.framework.interface import Filter, PreFilter, PreScore, Reach, Score
 from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.status import SKIP, Rejections, Status, unresolvable
 from extender_service.kube.parsing.field_errors import described
@@ -79,6 +79,7 @@ class NodeAffinity(PreFilter, Filter, PreScore, Score):
 
     name: ClassVar[str] = "NodeAffinity"
     treats_alike: ClassVar[bool] = True
+    reach: ClassVar[Reach] = Reach.NONE
     args_type: ClassVar[type | None] = NodeAffinityArgs
     retry_on = (ClusterEvent(NODE, ActionType.ADD | ActionType.UPDATE),)
 

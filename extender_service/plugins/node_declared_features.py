@@ -15,7 +15,7 @@ from extender_service.config.rules import Rules
 from extender_service.framework.cluster_event import NODE, ActionType, ClusterEvent, QueueingHint
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
-from extender_service.framework.interface import Filter, PreFilter
+from extender_service.framework.interface import Filter, PreFilter, Reach
 from extender_service.framework.status import SKIP, Rejections, Status, unresolvable
 from extender_service.kube.types.core import Node, Pod, PodSpec, VolumeMount
 from extender_service.plugins.shared.changed_pods import is_of_pod, own_pod
@@ -35,6 +35,7 @@ class NodeDeclaredFeatures(PreFilter, Filter):
 
     name: ClassVar[str] = "NodeDeclaredFeatures"
     treats_alike: ClassVar[bool] = True
+    reach: ClassVar[Reach] = Reach.NONE
     retry_on: Sequence[ClusterEvent] = (ClusterEvent(NODE, ActionType.ADD | ActionType.UPDATE),)
 
     def __init__(self, args: Any, handle: Handle) -> None:

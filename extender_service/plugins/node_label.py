@@ -18,7 +18,7 @@ from extender_service.config.problems import Problem, invalid
 from extender_service.config.rules import Rules
 from extender_service.framework.cluster_event import NODE, ActionType, ClusterEvent
 from extender_service.framework.cycle_state import CycleState
-from extender_service.framework.interface import MAX_NODE_SCORE, Filter, Score
+from extender_service.framework.interface import MAX_NODE_SCORE, Filter, Reach, Score
 from extender_service.framework.status import Rejections, unresolvable
 from extender_service.kube.types.core import Pod
 
@@ -58,6 +58,7 @@ class NodeLabel(Filter, Score):
 
     name: ClassVar[str] = "NodeLabel"
     treats_alike: ClassVar[bool] = True
+    reach: ClassVar[Reach] = Reach.NONE
     args_type: ClassVar[type | None] = NodeLabelArgs
     args: NodeLabelArgs
     retry_on = (ClusterEvent(NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL),)

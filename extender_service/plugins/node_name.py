@@ -8,7 +8,7 @@ from extender_service.config.rules import Rules
 from extender_service.framework.cluster_event import NODE, ActionType, ClusterEvent
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
-from extender_service.framework.interface import Filter, PreFilter
+from extender_service.framework.interface import Filter, PreFilter, Reach
 from extender_service.framework.status import Rejections, unresolvable
 from extender_service.kube.types.core import Pod
 
@@ -20,6 +20,7 @@ class NodeName(PreFilter, Filter):
 
     name: ClassVar[str] = "NodeName"
     treats_alike: ClassVar[bool] = True
+    reach: ClassVar[Reach] = Reach.NONE
     retry_on: Sequence[ClusterEvent] = (ClusterEvent(NODE, ActionType.ADD | ActionType.UPDATE),)
 
     def __init__(self, args: None, handle: Handle) -> None:

@@ -10,7 +10,7 @@ from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.cluster_event import NODE, POD, ActionType, ClusterEvent, QueueingHint
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
-from extender_service.framework.interface import Filter, PreFilter
+from extender_service.framework.interface import Filter, PreFilter, Reach
 from extender_service.framework.status import SKIP, Rejections, Status, unschedulable
 from extender_service.kube.types.core import Pod
 from extender_service.plugins.shared.changed_pods import pods_on_nodes, took_room
@@ -26,6 +26,7 @@ class NodePorts(PreFilter, Filter):
 
     name: ClassVar[str] = "NodePorts"
     treats_alike: ClassVar[bool] = True
+    reach: ClassVar[Reach] = Reach.NODE
     retry_on: Sequence[ClusterEvent] = (
         ClusterEvent(POD, ActionType.DELETE),
         ClusterEvent(NODE, ActionType.ADD | ActionType.UPDATE),

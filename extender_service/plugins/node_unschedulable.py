@@ -7,7 +7,7 @@ from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.cluster_event import NODE, ActionType, ClusterEvent, QueueingHint
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
-from extender_service.framework.interface import Filter
+from extender_service.framework.interface import Filter, Reach
 from extender_service.framework.status import Rejections, unresolvable
 from extender_service.kube.types.core import Node, Pod, Taint
 from extender_service.plugins.shared.changed_pods import is_of_pod, is_own, own_pod
@@ -24,6 +24,7 @@ class NodeUnschedulable(Filter):
 
     name: ClassVar[str] = "NodeUnschedulable"
     treats_alike: ClassVar[bool] = True
+    reach: ClassVar[Reach] = Reach.NONE
     retry_on: Sequence[ClusterEvent] = (ClusterEvent(NODE, ActionType.ADD | ActionType.UPDATE),)
 
     def __init__(self, args: None, handle: Handle) -> None:

@@ -23,7 +23,7 @@ from extender_service.framework.cluster_event import (
 )
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
-from extender_service.framework.interface import Filter, PreFilter
+from extender_service.framework.interface import Filter, PreFilter, Reach
 from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.status import SKIP, Code, Rejections, Status, unresolvable, unschedulable
 from extender_service.kube.parsing.csi_migration import (
@@ -62,6 +62,7 @@ class NodeVolumeLimits(PreFilter, Filter):
 
     name: ClassVar[str] = "NodeVolumeLimits"
     treats_alike: ClassVar[bool] = True
+    reach: ClassVar[Reach] = Reach.NONE
     reads: ClassVar[frozenset[type[Object]]] = frozenset(
         {PersistentVolume, PersistentVolumeClaim, StorageClass, CSINode}
     )

@@ -10,7 +10,7 @@ from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.cluster_event import NODE, POD, TARGET_POD, ActionType, ClusterEvent, QueueingHint
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
-from extender_service.framework.interface import Filter, PreScore, Score
+from extender_service.framework.interface import Filter, PreScore, Reach, Score
 from extender_service.framework.status import Rejections, Status, unresolvable
 from extender_service.kube.types.core import Node, Pod, Taint, Toleration
 from extender_service.plugins.shared.changed_pods import own_pod
@@ -35,6 +35,7 @@ class TaintToleration(Filter, PreScore, Score):
 
     name: ClassVar[str] = "TaintToleration"
     treats_alike: ClassVar[bool] = True
+    reach: ClassVar[Reach] = Reach.NONE
     retry_on: Sequence[ClusterEvent] = (ClusterEvent(NODE, ActionType.ADD | ActionType.UPDATE),)
 
     def __init__(self, args: None, handle: Handle) -> None:

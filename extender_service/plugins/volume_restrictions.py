@@ -18,7 +18,7 @@ from extender_service.framework.cluster_event import (
 )
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
-from extender_service.framework.interface import Filter, PreFilter
+from extender_service.framework.interface import Filter, PreFilter, Reach
 from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.status import SKIP, Rejections, Status, unresolvable, unschedulable
 from extender_service.kube.types.core import Object, Pod
@@ -55,6 +55,7 @@ class VolumeRestrictions(PreFilter, Filter):
 
     name: ClassVar[str] = "VolumeRestrictions"
     treats_alike: ClassVar[bool] = True
+    reach: ClassVar[Reach] = Reach.NONE
     reads: ClassVar[frozenset[type[Object]]] = frozenset({PersistentVolumeClaim})
     retry_on = (
         ClusterEvent(POD, ActionType.DELETE),

@@ -20,7 +20,7 @@ from extender_service.framework.cluster_event import (
 )
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
-from extender_service.framework.interface import Filter, PreFilter
+from extender_service.framework.interface import Filter, PreFilter, Reach
 from extender_service.framework.status import SKIP, Rejections, Status, unresolvable
 from extender_service.kube.parsing.csi_migration import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
 from extender_service.kube.types.core import Object, Pod
@@ -48,6 +48,7 @@ class VolumeZone(PreFilter, Filter):
 
     name: ClassVar[str] = "VolumeZone"
     treats_alike: ClassVar[bool] = True
+    reach: ClassVar[Reach] = Reach.NONE
     reads: ClassVar[frozenset[type[Object]]] = frozenset({PersistentVolume, PersistentVolumeClaim, StorageClass})
     retry_on: Sequence[ClusterEvent] = (
         ClusterEvent(STORAGE_CLASS, ActionType.ADD),

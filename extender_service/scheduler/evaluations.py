@@ -11,37 +11,46 @@ from extender_service.framework.runtime import PreFilterOutcome
 from extender_service.framework.status import Code
 from extender_service.scheduling.decision import Decision
 
+# By plugin, extension point and profile.
+_Counts = Counter[tuple[str, str, str]]
+
 
 class Evaluations(Collector):
     """Counts, from decisions that were made: once for PreFilter and PreScore unless the plugin skipped the pod, and for
     each node that was left in Filter and Score."""
 
     def __init__(self) -> None:
-        self._counts: Counter[tuple[str, str, str]] = Counter()
+        self._counts: _Counts = Counter()
+        # The decision that is repeated, what it adds each time, and how often it was.
+        self._repeated: Decision | None = None
+        self._added: _Counts = Counter()
+        self._times = 0
 
     def judged(self, decision: Decision) -> None:
         """Count a decision, with its scores if it has any."""
         if decision.is_final:
             return  # no plugin ran
-        self._count_pre_filter(decision)
-        if decision.pre_filter.rejection is None:
-            self._count_filter(decision)
-        self.scored(decision)
+        if decision.repeats is None:
+            _count(decision, self._counts)
+            return
+        if decision.repeats is not self._repeated:
+            self._add_repeated()
+            self._repeated, self._added = decision.repeats, Counter()
+            _count(decision, self._added)
+        self._times += 1
 
     def scored(self, decision: Decision) -> None:
         """Count the scores of a decision, if it has any."""
-        if decision.scores is None:
-            return
-        skipped, profile = decision.state.skipped_scores, decision.profile
-        for plugin in profile.pre_score:
-            if plugin.name not in skipped:
-                self._counts[plugin.name, "PreScore", profile.scheduler_name] += 1
-        for scoring, _ in profile.score:
-            if scoring.name not in skipped:
-                self._counts[scoring.name, "Score", profile.scheduler_name] += len(decision.feasible)
+        _count_scores(decision, self._counts)
+
+    def _add_repeated(self) -> None:
+        for key, count in self._added.items():
+            self._counts[key] += self._times * count
+        self._times = 0
 
     def collect(self) -> Iterator[Metric]:
         """Yield the counts."""
+        self._add_repeated()
         family = CounterMetricFamily(
             "scheduler_plugin_evaluation",
             "Pods that a plugin looked at in PreFilter and PreScore, and nodes in Filter and Score.",
@@ -51,25 +60,46 @@ class Evaluations(Collector):
             family.add_metric(labels, count)
         yield family
 
-    def _count_pre_filter(self, decision: Decision) -> None:
-        skipped, profile = decision.state.skipped_filters, decision.profile
-        last = _last_in_pre_filter(decision.pre_filter)
-        for plugin in profile.pre_filter:
-            if plugin.name not in skipped:
-                self._counts[plugin.name, "PreFilter", profile.scheduler_name] += 1
-            if plugin.name == last:
-                break
 
-    def _count_filter(self, decision: Decision) -> None:
-        skipped, profile = decision.state.skipped_filters, decision.profile
-        rejected: Counter[str] = Counter()
-        for by, _, positions, _ in decision.verdicts.settled():
-            rejected[by] += len(positions)
-        left = int(np.count_nonzero(decision.verdicts.passing)) + rejected.total() - rejected[""]
-        for plugin in profile.filter:
-            if plugin.name not in skipped and left > 0:
-                self._counts[plugin.name, "Filter", profile.scheduler_name] += left
-                left -= rejected[plugin.name]
+def _count(decision: Decision, counts: _Counts) -> None:
+    _count_pre_filter(decision, counts)
+    if decision.pre_filter.rejection is None:
+        _count_filter(decision, counts)
+    _count_scores(decision, counts)
+
+
+def _count_pre_filter(decision: Decision, counts: _Counts) -> None:
+    skipped, profile = decision.state.skipped_filters, decision.profile
+    last = _last_in_pre_filter(decision.pre_filter)
+    for plugin in profile.pre_filter:
+        if plugin.name not in skipped:
+            counts[plugin.name, "PreFilter", profile.scheduler_name] += 1
+        if plugin.name == last:
+            break
+
+
+def _count_filter(decision: Decision, counts: _Counts) -> None:
+    skipped, profile = decision.state.skipped_filters, decision.profile
+    rejected: Counter[str] = Counter()
+    for by, _, positions, _ in decision.verdicts.settled():
+        rejected[by] += len(positions)
+    left = int(np.count_nonzero(decision.verdicts.passing)) + rejected.total() - rejected[""]
+    for plugin in profile.filter:
+        if plugin.name not in skipped and left > 0:
+            counts[plugin.name, "Filter", profile.scheduler_name] += left
+            left -= rejected[plugin.name]
+
+
+def _count_scores(decision: Decision, counts: _Counts) -> None:
+    if decision.scores is None:
+        return
+    skipped, profile = decision.state.skipped_scores, decision.profile
+    for plugin in profile.pre_score:
+        if plugin.name not in skipped:
+            counts[plugin.name, "PreScore", profile.scheduler_name] += 1
+    for scoring, _ in profile.score:
+        if scoring.name not in skipped:
+            counts[scoring.name, "Score", profile.scheduler_name] += len(decision.feasible)
 
 
 def _last_in_pre_filter(found: PreFilterOutcome) -> str:

@@ -4,11 +4,8 @@ Callers ask about the pods of a ReplicaSet or a Job one after the other, and hav
 next question. A decision that was made in that time is used only if nothing has changed since.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from msgspec import structs
-
-from extender_service.cluster.pods.pod_volumes import NO_VOLUMES, pod_volumes
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.state.nominations import Nomination
 from extender_service.framework.guard import CycleError
@@ -18,15 +15,13 @@ from extender_service.kube.types.core import Pod
 from extender_service.kube.types.pods import pod_uid
 from extender_service.scheduling.asked_nodes import AskedNodes
 from extender_service.scheduling.decision import Decision, decide
+from extender_service.scheduling.pod_kinds import Kind, kind_of
 from extender_service.scheduling.question import Question
 
 # Seconds. A caller with another question waits no longer than this for a decision that may never be used.
 _MOST_SECONDS = 0.1
 # The most pods to place after an unused decision before the next attempt.
 _LONGEST_PAUSE = 64
-
-
-Kind = tuple[Any, ...]
 
 
 class _Ahead(NamedTuple):
@@ -113,23 +108,6 @@ class DecidingAhead:
     def _kind(self, pod: Pod) -> Kind | None:
         known, kind = self._known_kind
         if known is not pod:
-            kind = _kind_of(pod)
+            kind = kind_of(pod)
             self._known_kind = (pod, kind)
         return kind
-
-
-def _kind_of(pod: Pod) -> Kind | None:
-    """Return what plugins that treat pods alike may depend on; None for a pod with volumes, as most are its own."""
-    if pod_volumes(pod) != NO_VOLUMES:
-        return None
-    metadata = pod.metadata
-    return (
-        metadata.namespace,
-        metadata.labels,
-        metadata.annotations,
-        metadata.owner_references,
-        metadata.deletion_timestamp,
-        # A service account's token is mounted from a volume whose name differs for each pod.
-        structs.replace(pod.spec, volumes=()),
-        pod.status,
-    )

@@ -76,11 +76,12 @@ class AskedNodes:
 class AllNodes(AskedNodes):
     """All nodes of a view that exist, or those of them that are `asked`, in its order.
 
-    Names and positions are computed only when they are read.
+    Names and positions are computed only when they are read. `are_all`: no node is left out.
     """
 
     def __init__(self, view: NodeView, asked: NDArray[np.bool_] | None = None) -> None:
         self.view = view
+        self.are_all = asked is None
         self.asked = view.exists if asked is None else view.exists & asked
 
     @cached_property

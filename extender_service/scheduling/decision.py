@@ -31,6 +31,7 @@ class Decision:
     - `scores`: of the feasible nodes, in their order; None where no score was needed
     - `chosen`: the position that `choose` returned, None before
     - `is_ahead`: the decision was made before a caller asked for it
+    - `repeats`: the decision about a pod alike that this one follows from; what plugins said is the same
     - `is_final`: the pod is refused for a field of its own, and no change of the cluster can help
     """
 
@@ -55,6 +56,7 @@ class Decision:
         self.chosen: int | None = None
         self.is_ahead = False
         self.is_final = False
+        self.repeats: Decision | None = None
         self._best: NDArray[np.intp] | None = None
 
     @property
@@ -64,6 +66,13 @@ class Decision:
             self._best = self.feasible if self.totals is None else self.feasible[self.totals == self.totals.max()]
         return self._best
 
+    def repeated(self, question: Question, state: CycleState, best: NDArray[np.intp]) -> "Decision":
+        """Return the same decision about a pod alike, with the scores and the best nodes as they are now."""
+        again = Decision(self.profile, question, state, self.pre_filter, self.verdicts, self.feasible, self.scores)
+        again._best = best
+        again.repeats = self
+        return again
+
     def choose(self) -> int:
         """Return one of the best positions, each with the same chance."""
         best = self.best
@@ -71,15 +80,18 @@ class Decision:
         return self.chosen
 
 
-def decide(profile: Profile, question: Question, nominated: Sequence[Nomination] = ()) -> Decision:
+def decide(
+    profile: Profile, question: Question, nominated: Sequence[Nomination] = (), state: CycleState | None = None
+) -> Decision:
     """Decide about a pod: every asked node gets a verdict and, where there is a choice, every feasible one a score.
 
-    A node must be feasible with and without the `nominated` pods on it.
+    A node must be feasible with and without the `nominated` pods on it. The `state`, if given, is a new one.
 
     Raises CycleError if kube-scheduler would end the cycle with an error, OutOfTimeError after the deadline.
     """
     pod, nodes = question.pod, question.nodes.view
-    state = profile.new_state(pod, question.deadline)
+    if state is None:
+        state = profile.new_state(pod, question.deadline)
     found = run_pre_filter(profile, state, pod)
     if question.is_nominated and found.rejection is None:
         found = PreFilterOutcome(None, None, [])

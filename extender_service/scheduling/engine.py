@@ -31,6 +31,7 @@ from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.kube.types.core import Pod, pod_name
 from extender_service.kube.types.pods import pod_uid
 from extender_service.scheduling.ahead import DecidingAhead
+from extender_service.scheduling.alike_runs import AlikeRuns
 from extender_service.scheduling.asked_nodes import NodeFinder
 from extender_service.scheduling.binder import CONFIRM_SECONDS, Binder
 from extender_service.scheduling.binding_cycle import BindElsewhere, BindingCycle
@@ -71,6 +72,7 @@ class Engine:
         self.nodes = NodeFinder(cluster)
         self.binder = Binder(cluster, pods, may_bind=may_bind, confirm_seconds=confirm_seconds)
         self.ahead = DecidingAhead(cluster)
+        self.runs = AlikeRuns(cluster)
         self.unsupported = UnsupportedFields(cluster.rules)
         self._bind_elsewhere = bind_elsewhere
         self._last_placed: Decision | None = None
@@ -89,7 +91,7 @@ class Engine:
             return refuse(profile, question, refusal)
         nominated = self._nominated(question)
         decision = None if question.search is not None else self.ahead.take(profile, question, nominated)
-        return decide(profile, question, nominated) if decision is None else decision
+        return self.runs.decide(profile, question, nominated) if decision is None else decision
 
     def judge(self, question: Question) -> Decision:
         """Decide about a pod that no caller asks about now: what was decided ahead stays for the next caller.
@@ -175,12 +177,17 @@ class Engine:
                 raise ValueError(f"the decision is about pod {pod_name(decision.question.pod)}, not {pod_name(pod)}")
             profile, state = decision.profile, decision.state
         cycle = BindingCycle(profile, state, pod, node_name, self._bind_elsewhere, self.cluster.rules)
+        runs = self.runs
+        if runs.current is not None:
+            runs.before_placing(decision)
         cycle.reserve()
         try:
             placement = self.cluster.placements.place(pod, uid, node_name, cycle)
         except QuantityError:
             cycle.unreserve()
             raise
+        if runs.current is not None:
+            runs.placed(decision, placement)
         if decision is not None and not decision.question.chosen_elsewhere and decision.question.search is None:
             self._last_placed = decision
         return placement

@@ -101,10 +101,14 @@ NO_VOLUMES = PodVolumes()
 _SOURCES = len(Volume.__struct_fields__) - 1
 
 
+def volumes_that_matter(pod: AnyPod) -> list[Volume]:
+    """Return the volumes of a pod from sources that scheduling reads; nearly all are of others."""
+    return [volume for volume in pod.spec.volumes if structs.astuple(volume).count(None) != _SOURCES]
+
+
 def pod_volumes(pod: AnyPod) -> PodVolumes:
     """Take from a pod what it holds in volumes."""
-    # Nearly all volumes are of sources that scheduling does not read.
-    volumes = [volume for volume in pod.spec.volumes if structs.astuple(volume).count(None) != _SOURCES]
+    volumes = volumes_that_matter(pod)
     if not volumes:
         return NO_VOLUMES
     attachable = [use for volume in volumes if (use := _attachable(pod, volume)) is not None]

@@ -10,7 +10,7 @@ from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.cluster_event import NODE, POD, TARGET_POD, ActionType, ClusterEvent, QueueingHint
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
-from extender_service.framework.interface import MAX_NODE_SCORE, Filter, PreFilter, PreScore, Score
+from extender_service.framework.interface import MAX_NODE_SCORE, Filter, PreFilter, PreScore, Reach, Score
 from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.status import SKIP, Rejections, Status, unresolvable, unschedulable
 from extender_service.kube.parsing.pod_affinity import NO_TERMS, PodAffinityTerms, pod_affinity_terms
@@ -56,6 +56,11 @@ class InterPodAffinity(PreFilter, Filter, PreScore, Score):
             own = (ClusterEvent(TARGET_POD, ActionType.UPDATE_POD_LABEL),) if rules.own_changes_named else ()
             nodes = ClusterEvent(NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL)
             self.retry_on = (ClusterEvent(pods_on_nodes(rules), pods), *own, nodes)
+
+    def reach_for(self, state: CycleState, pod: Pod) -> Reach:
+        """Return that pods without terms of their own change nothing for each other."""
+        terms = pod_affinity_terms(pod.metadata.namespace, pod.spec.affinity)
+        return Reach.NONE if terms == NO_TERMS else Reach.CLUSTER
 
     def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:
         """Parse the pod's required terms, and find the running pods whose anti-affinity matches it."""

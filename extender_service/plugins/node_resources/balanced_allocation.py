@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
-from extender_service.framework.interface import MAX_NODE_SCORE, PreScore, Score
+from extender_service.framework.interface import MAX_NODE_SCORE, PreScore, Reach, Score
 from extender_service.framework.status import SKIP, Status
 from extender_service.kube.types.core import Pod
 from extender_service.plugins.node_resources.args import NodeResourcesBalancedAllocationArgs
@@ -37,6 +37,7 @@ class NodeResourcesBalancedAllocation(PreScore, Score):
 
     name: ClassVar[str] = "NodeResourcesBalancedAllocation"
     treats_alike: ClassVar[bool] = True
+    reach: ClassVar[Reach] = Reach.NODE
     args_type: ClassVar[type | None] = NodeResourcesBalancedAllocationArgs
 
     def __init__(self, args: NodeResourcesBalancedAllocationArgs, handle: Handle) -> None:

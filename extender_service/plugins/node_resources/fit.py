@@ -34,7 +34,7 @@ from extender_service.framework.cluster_event import (
 )
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
-from extender_service.framework.interface import MAX_NODE_SCORE, Filter, PreFilter, PreScore, Score
+from extender_service.framework.interface import MAX_NODE_SCORE, Filter, PreFilter, PreScore, Reach, Score
 from extender_service.framework.status import Code, Rejections, Status
 from extender_service.kube.parsing.resource_names import is_extended_resource, is_scalar_resource
 from extender_service.kube.types.core import Node, Pod
@@ -64,6 +64,7 @@ class NodeResourcesFit(PreFilter, Filter, PreScore, Score):
 
     name: ClassVar[str] = "NodeResourcesFit"
     treats_alike: ClassVar[bool] = True
+    reach: ClassVar[Reach] = Reach.NODE
     args_type: ClassVar[type | None] = NodeResourcesFitArgs
     retry_on: Sequence[ClusterEvent] = (
         ClusterEvent(POD, ActionType.DELETE),

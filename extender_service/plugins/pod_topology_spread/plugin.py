@@ -19,7 +19,7 @@ from extender_service.framework.cluster_event import (
 )
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
-from extender_service.framework.interface import MAX_NODE_SCORE, Filter, PreFilter, PreScore, Score
+from extender_service.framework.interface import MAX_NODE_SCORE, Filter, PreFilter, PreScore, Reach, Score
 from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.status import SKIP, Rejections, Status, unresolvable, unschedulable
 from extender_service.kube.parsing.selectors import SelectorError
@@ -89,6 +89,10 @@ class PodTopologySpread(PreFilter, Filter, PreScore, Score):
             self.retry_on = (*of_pods, *self.retry_on[1:])
         self._is_system_default = args.defaulting_type == SYSTEM_DEFAULTS
         self._defaults = _SYSTEM_DEFAULTS if self._is_system_default else args.default_constraints
+
+    def reach_for(self, state: CycleState, pod: Pod) -> Reach:
+        """Return that pods without constraints change nothing for each other."""
+        return Reach.CLUSTER if _REQUIRED in state or _PREFERRED in state else Reach.NONE
 
     def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:
         """Find the DoNotSchedule constraints; skip Filter if there are none."""

@@ -23,7 +23,16 @@ from extender_service.framework.cluster_event import (
 )
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
-from extender_service.framework.interface import MAX_NODE_SCORE, Filter, PreBind, PreFilter, PreScore, Reserve, Score
+from extender_service.framework.interface import (
+    MAX_NODE_SCORE,
+    Filter,
+    PreBind,
+    PreFilter,
+    PreScore,
+    Reach,
+    Reserve,
+    Score,
+)
 from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.status import SKIP, Rejections, Status, unresolvable
 from extender_service.kube.types.core import Object, Pod
@@ -127,6 +136,7 @@ class VolumeBinding(PreFilter, Filter, PreScore, Score, Reserve, PreBind):
 
     name: ClassVar[str] = "VolumeBinding"
     treats_alike: ClassVar[bool] = True
+    reach: ClassVar[Reach] = Reach.NONE
     args_type: ClassVar[type | None] = VolumeBindingArgs
     reads: ClassVar[frozenset[type[Object]]] = frozenset({*STORAGE} - {VolumeAttachment})
     retry_on: Sequence[ClusterEvent] = (

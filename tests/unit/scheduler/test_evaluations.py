@@ -78,3 +78,14 @@ def test_scores_that_follow_later_count_alone() -> None:
     decision = decided(Stub("First", scores={}))
     evaluations.scored(narrowed(decision, decision.feasible[:2], must_score=True))
     assert counts(evaluations) == {("First", "PreScore"): 1, ("First", "Score"): 2}
+
+
+def test_decisions_that_follow_from_another_count_like_it() -> None:
+    first = decided(Stub("First", rejects={"a": unschedulable("no")}, scores={}))
+    once, thrice = Evaluations(), Evaluations()
+    once.judged(first)
+    thrice.judged(first)
+    for _ in range(2):
+        thrice.judged(first.repeated(first.question, first.state, first.best))
+    assert counts(thrice) == {key: 3 * count for key, count in counts(once).items()}
+    assert counts(thrice) == {key: 3 * count for key, count in counts(once).items()}

@@ -64,7 +64,7 @@ class Placing:
         (self.profile,) = profiles.values()
         self.engine = Engine(self.cluster, Profiles({**profiles, "other": Profile("other", {})}), files)
         self.made = 0
-        for module in ("ahead", "engine"):
+        for module in ("ahead", "alike_runs"):
             monkeypatch.setattr(f"extender_service.scheduling.{module}.decide", self._counted)
 
     def _counted(self, *args: Any, **options: Any) -> Any:

@@ -1,0 +1,275 @@
+"""Runs of pods alike: a decision about the next one depends on the decision before it, and on the node taken since.
+
+kube-scheduler's cycle begins at the first plugin for each pod. But if the pod before was alike, and was placed, and
+nothing else has changed, then the only node that is judged differently is the one that it was placed on, as long as no
+plugin reaches further (Plugin.reach). What that node will be worth with one more such pod, with two and so on, is
+computed beforehand for all nodes that are likely to be chosen next, in one call of each plugin.
+
+A run ends when a pod of another kind comes, when the cluster changes in another way, and when a node has no more room.
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from extender_service.cluster.state.cluster import Cluster
+from extender_service.cluster.state.nominations import Nomination
+from extender_service.cluster.state.placements import Placement
+from extender_service.cluster.view.hypothetical import RowChanges
+from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.guard import CycleError
+from extender_service.framework.interface import MAX_NODE_SCORE, Reach, Score
+from extender_service.framework.profile import Profile
+from extender_service.framework.runtime import PreFilterOutcome, filter_nodes, raw_scores
+from extender_service.scheduling.asked_nodes import AllNodes
+from extender_service.scheduling.decision import Decision, decide
+from extender_service.scheduling.pod_kinds import Kind, kind_of
+from extender_service.scheduling.question import Question
+
+# Of how many nodes the next states are computed together, and at least how many states: a few hundred take hardly more
+# time than one.
+_NODES_AHEAD = 64
+_STATES_AHEAD = 512
+# Computing states ahead takes as long as so many decisions.
+_WORTHWHILE = 8
+# The most decisions after states were computed in vain before the next attempt.
+_LONGEST_PAUSE = 64
+
+_EVERYWHERE = PreFilterOutcome(None, None, [])
+_UNCHANGED = RowChanges([], [], [])
+
+
+class _StatesAhead:
+    """The scores of nodes with one more pod, two more and so on: for each position the states that are still to come.
+
+    `scores` are (plugin, state); a state that is not `feasible` has none.
+    """
+
+    def __init__(
+        self, positions: NDArray[np.intp], depth: int, size: int, feasible: NDArray[np.bool_], scores: NDArray[np.int64]
+    ) -> None:
+        self.feasible = feasible
+        self.scores = scores
+        self.used = 0
+        self._next = np.zeros(size, np.intp)
+        self._next[positions] = np.arange(len(positions)) * depth
+        self._left = np.zeros(size, np.intp)
+        self._left[positions] = depth
+
+    def take(self, position: int) -> int:
+        """Return the next state of the node at a position, -1 if it is not known."""
+        if not self._left[position]:
+            return -1
+        state = int(self._next[position])
+        self._next[position] += 1
+        self._left[position] -= 1
+        self.used += 1
+        return state
+
+
+class _Run:
+    """Decisions about pods alike, each placed where the last decision chose.
+
+    `version` is the cluster's, for which the decision holds. `taken` is the placement since, with its position.
+    """
+
+    def __init__(self, decision: Decision, version: tuple[int, ...]) -> None:
+        self.decision = decision
+        self.version = version
+        self.pod = decision.question.pod
+        self.taken: tuple[int, Placement] | None = None
+        self.best = decision.best
+        self.ahead: _StatesAhead | None = None
+
+    @cached_property
+    def kind(self) -> Kind | None:
+        """What its pods have in common; None if no other pod can belong to it."""
+        return kind_of(self.decision.question.pod)
+
+    @cached_property
+    def scorers(self) -> dict[int, Score]:
+        """The plugins whose score changes where a pod is placed, by the row of their scores."""
+        decision = self.decision
+        state, pod = decision.state, decision.question.pod
+        scoring = [plugin for plugin, _ in decision.profile.score if plugin.name not in state.skipped_scores]
+        return {row: plugin for row, plugin in enumerate(scoring) if plugin.reach_for(state, pod) is Reach.NODE}
+
+    @cached_property
+    def may_continue(self) -> bool:
+        """Whether a placed pod changes the decision about the next one only on its node."""
+        decision = self.decision
+        state, pod, profile = decision.state, decision.question.pod, decision.profile
+        scoring = [plugin for plugin, _ in profile.score]
+        deciding = {*profile.pre_filter, *profile.filter, *profile.pre_score, *scoring}
+        return (
+            self.kind is not None
+            and all(plugin.reach_for(state, pod) is not Reach.CLUSTER for plugin in deciding)
+            and all(type(plugin).normalize is Score.normalize for plugin in self.scorers.values())
+        )
+
+
+class AlikeRuns:
+    """Follows the `current` run of pods alike, if there is one.
+
+    `repeated` is the number of decisions that were not made from the beginning.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self.current: _Run | None = None
+        self._in_vain = 0  # in a row
+        self._pause = 0
+        self.repeated = 0
+
+    def decide(self, profile: Profile, question: Question, nominated: Sequence[Nomination]) -> Decision:
+        """Decide about a pod. Raises like `decide` of decision.py."""
+        run = self.current
+        if run is not None and self._continues(run, profile, question, nominated):
+            # The plugins of a sample of decisions are timed.
+            recorder = profile.sampled_recorder()
+            if recorder is None:
+                self.repeated += 1
+                run.pod = question.pod
+                state = run.decision.state.for_pod_alike(question.pod, question.deadline)
+                return run.decision.repeated(question, state, run.best)
+            state = CycleState(question.pod, recorder, question.deadline, profile.clock, profile.request_rules)
+            decision = decide(profile, question, nominated, state)
+            run.pod = question.pod
+            return decision
+        self._end()
+        decision = decide(profile, question, nominated)
+        if decision.totals is not None and not nominated and profile.treats_alike and _is_about_all(question):
+            self.current = _Run(decision, self._cluster.version)
+        return decision
+
+    def before_placing(self, decision: Decision | None) -> None:
+        """Note that a pod is about to be placed: the run ends if that is not the pod decided about last."""
+        run = self.current
+        if run is None:
+            return
+        is_next = decision is not None and decision.question.pod is run.pod and decision.chosen is not None
+        if not is_next or run.taken is not None or run.version != self._cluster.version:
+            self._end()
+
+    def placed(self, decision: Decision | None, placement: Placement) -> None:
+        """Note that a pod was placed; nothing else may have changed since `before_placing`."""
+        run = self.current
+        if run is None or decision is None or decision.chosen is None:
+            return
+        if decision.verdicts.view.name_at(decision.chosen) != placement.node_name:
+            self._end()
+            return
+        run.taken = decision.chosen, placement
+        run.version = self._cluster.version
+
+    def _continues(self, run: _Run, profile: Profile, question: Question, nominated: Sequence[Nomination]) -> bool:
+        """Return whether a question belongs to a run; then the run's scores are those after the last placement."""
+        if (
+            nominated
+            or run.taken is None
+            or run.decision.profile is not profile
+            or run.version != self._cluster.version
+            or not _is_about_all(question)
+        ):
+            return False
+        if kind_of(question.pod) != run.kind or not run.may_continue:
+            return False
+        position, placement = run.taken
+        run.taken = None
+        return self._follow(run, position, placement)
+
+    def _follow(self, run: _Run, position: int, placement: Placement) -> bool:
+        """Give a node the scores that it has now that a pod was placed on it; returns whether that is possible."""
+        ahead = run.ahead
+        state = -1 if ahead is None else ahead.take(position)
+        if state < 0:
+            ahead = self._look_ahead(run, position, placement)
+            if ahead is None:
+                return False
+            state = ahead.take(position)
+        assert ahead is not None
+        if not ahead.feasible[state]:
+            return False
+        _change(run, position, ahead.scores[:, state])
+        return True
+
+    def _look_ahead(self, run: _Run, position: int, placement: Placement) -> "_StatesAhead | None":
+        """Compute the next states of the nodes that are likely to be chosen, the one just taken among them."""
+        self._judge(run)
+        if self._pause:
+            self._pause -= 1
+            return None
+        likely = _likely(run, position)
+        depth = max(_STATES_AHEAD // len(likely), 1)
+        added = np.tile(np.arange(1, depth + 1), len(likely))
+        added[:depth] -= 1  # the node that was taken comes first, and has this pod already
+        positions = np.repeat(likely, depth)
+        states = np.arange(len(positions))
+        more = RowChanges(np.repeat(states, added), np.full(int(added.sum()), placement.slot), np.ones(added.sum()))
+        nodes = self._cluster.view(None).changed(_UNCHANGED).at(positions).changed(more)
+        pod, profile = run.pod, run.decision.profile
+        state = run.decision.state.for_pod_alike(pod, run.decision.question.deadline)
+        try:
+            verdicts = filter_nodes(profile, state, pod, nodes, np.ones(len(nodes), np.bool_), _EVERYWHERE)
+            scores = np.array([raw_scores(plugin, state, pod, nodes) for plugin in run.scorers.values()], np.int64)
+        except CycleError:
+            self._pause_longer()
+            return None
+        scores = scores.reshape(len(run.scorers), len(nodes))
+        # What is out of range is an error, which only a decision from the beginning can say.
+        feasible = verdicts.passing & (scores.view(np.uint64) <= MAX_NODE_SCORE).all(axis=0)
+        run.ahead = _StatesAhead(likely, depth, len(run.decision.question.nodes.view), feasible, scores)
+        return run.ahead
+
+    def _end(self) -> None:
+        run, self.current = self.current, None
+        if run is not None:
+            self._judge(run)
+
+    def _judge(self, run: _Run) -> None:
+        """Drop the states that were computed ahead, and note whether that was worthwhile."""
+        ahead, run.ahead = run.ahead, None
+        if ahead is not None and ahead.used >= _WORTHWHILE:
+            self._in_vain = 0
+        elif ahead is not None:
+            self._pause_longer()
+
+    def _pause_longer(self) -> None:
+        self._in_vain += 1
+        self._pause = min(1 << self._in_vain, _LONGEST_PAUSE) - 1
+
+
+def _is_about_all(question: Question) -> bool:
+    """Return whether a question is about all nodes, as kube-scheduler's own is."""
+    nodes = question.nodes
+    is_plain = question.must_score and question.search is None and not question.is_nominated
+    return is_plain and isinstance(nodes, AllNodes) and nodes.are_all
+
+
+def _likely(run: _Run, position: int) -> NDArray[np.intp]:
+    """Return the positions of the nodes that are likely to be chosen next, that at `position` first."""
+    best, feasible, totals = run.best, run.decision.feasible, run.decision.totals
+    assert totals is not None
+    if len(best) < _NODES_AHEAD < len(totals):
+        best = feasible[np.argpartition(totals, -_NODES_AHEAD)[-_NODES_AHEAD:]]
+    elif len(best) < _NODES_AHEAD:
+        best = feasible
+    return np.concatenate(([position], best[best != position]))
+
+
+def _change(run: _Run, position: int, scores: NDArray[np.int64]) -> None:
+    """Give a node other scores, and find the best nodes again."""
+    decision = run.decision
+    feasible, totals = decision.feasible, decision.totals
+    assert decision.scores is not None
+    assert totals is not None
+    index = int(np.searchsorted(feasible, position))
+    before = int(totals[index])
+    decision.scores.change(index, [*run.scorers], scores)
+    now = int(totals[index])
+    if now < before and len(run.best) > 1:  # it was among the best
+        run.best = run.best[run.best != position]
+    elif now != before:
+        run.best = feasible[totals == totals.max()]

@@ -1,0 +1,370 @@
+"""What is decided about pods alike in a row is what would be decided about each of them from the beginning."""
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
+from numpy.typing import NDArray
+
+from extender_service.cluster.sources.cluster_file import ClusterFile
+from extender_service.cluster.state.cluster import Cluster
+from extender_service.cluster.view.node_view import NodeView
+from extender_service.config.loading import default_config
+from extender_service.config.rules import rules_of
+from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.guard import CycleError
+from extender_service.framework.handle import Handle
+from extender_service.framework.interface import Plugin, Reach, Reserve, Score
+from extender_service.framework.profiles import Profiles
+from extender_service.framework.registry import Registry
+from extender_service.framework.runtime import filter_nodes
+from extender_service.framework.status import Status, unschedulable
+from extender_service.framework.verdicts import Verdicts
+from extender_service.kube.types.core import (
+    Affinity,
+    LabelSelector,
+    OwnerReference,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    Taint,
+    Toleration,
+)
+from extender_service.kube.types.workloads import ReplicaSet, ReplicaSetSpec
+from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
+from extender_service.scheduling.decision import Decision, decide
+from extender_service.scheduling.engine import Engine
+from extender_service.scheduling.question import Question
+from tests.support.objects import make_node, make_pod
+
+ZONE = "topology.kubernetes.io/zone"
+OWNER = OwnerReference(api_version="apps/v1", kind="ReplicaSet", name="web", uid="web", controller=True)
+
+
+class Loop:
+    """Pods are decided about and placed one after the other, each by a decision that is compared with a new one."""
+
+    def __init__(
+        self, nodes: int = 4, *, minor: int = 31, plugins: Sequence[Plugin] = (), random: Random | None = None
+    ):
+        rules = rules_of(minor)
+        self.cluster = Cluster(rules)
+        draw = random or Random(0)
+        for number in range(nodes):
+            self.cluster.apply_node(
+                make_node(
+                    f"n{number}",
+                    {"cpu": str(draw.choice([1, 2, 4])), "memory": f"{draw.choice([2, 4])}Gi", "pods": "20"},
+                    labels={ZONE: f"z{number % 3}", "kubernetes.io/hostname": f"n{number}"},
+                    taints=[Taint("soft", "", "PreferNoSchedule")] if draw.random() < 0.3 else (),
+                )
+            )
+        files = ClusterFile(self.cluster, [])
+        handle = Handle(self.cluster, files)
+        profiles = Registry(IN_TREE, rules=rules).profiles(default_config(ARGS_TYPES, rules), handle)
+        (self.profile,) = profiles.values()
+        self.profile.random = Random(1)
+        for plugin in plugins:
+            if isinstance(plugin, Score):
+                self.profile.score += ((plugin, 1),)
+            if isinstance(plugin, Reserve):
+                self.profile.reserve += (plugin,)
+        self.engine = Engine(self.cluster, Profiles(profiles), files)
+
+    @property
+    def repeated(self) -> int:
+        return self.engine.runs.repeated
+
+    def decide(self, pod: Pod) -> Decision:
+        """Return the decision, which is the same as one from the beginning."""
+        expected = decide(self.profile, self.question(pod), self.engine.cluster.nominated_for(pod, self.profile_names))
+        decision = self.engine.decide(self.question(pod))
+        assert portrait(decision) == portrait(expected)
+        return decision
+
+    def place(self, pod: Pod, node_name: str | None = None) -> str | None:
+        """Place a pod where the decision chooses, or elsewhere; return the node, None if the pod fits nowhere."""
+        decision = self.decide(pod)
+        if not len(decision.feasible):
+            return None
+        chosen = decision.question.nodes.view.name_at(decision.choose())
+        self.engine.place(pod, node_name or chosen, decision)
+        return node_name or chosen
+
+    def question(self, pod: Pod) -> Question:
+        return Question(pod, self.engine.nodes.all(), refuses_unsupported=True)
+
+    @property
+    def profile_names(self) -> tuple[str, ...]:
+        return (self.profile.scheduler_name,)
+
+
+def portrait(decision: Decision) -> Any:
+    scores = decision.scores
+    return (
+        decision.feasible.tolist(),
+        decision.best.tolist(),
+        None if decision.totals is None else decision.totals.tolist(),
+        None if scores is None else {plugin: of.tolist() for plugin, of in scores.weighted.items()},
+        sorted((str(status), positions.tolist()) for status, positions in decision.verdicts.groups()),
+        decision.state.skipped_filters,
+        decision.state.skipped_scores,
+    )
+
+
+def replica(number: int, cpu: str = "100m", **spec: Any) -> Pod:
+    pod = make_pod(f"web-{number}", requests={"cpu": cpu, "memory": "100Mi"})
+    metadata = structs.replace(
+        pod.metadata, labels={"app": "web"}, creation_timestamp=f"2026-01-01T00:00:{number % 60:02}Z"
+    )
+    return structs.replace(pod, metadata=metadata, spec=structs.replace(pod.spec, **spec))
+
+
+def test_the_next_of_two_pods_alike_is_not_decided_about_from_the_beginning() -> None:
+    loop = Loop()
+    for number in range(10):
+        assert loop.place(replica(number)) is not None
+    assert loop.repeated == 9
+
+
+def test_a_cluster_that_fills_up_is_filled_as_before() -> None:
+    loop = Loop(nodes=6)
+    placed = 0
+    while loop.place(replica(placed)) is not None:
+        placed += 1
+    offered = [node.status.allocatable for node in loop.cluster.nodes.objects if node is not None]
+    assert placed == sum(min(10 * int(node["cpu"]), 10 * int(str(node["memory"])[0]), 20) for node in offered)
+    assert loop.repeated > placed / 2
+
+
+PODS: dict[str, Callable[[int], Pod]] = {
+    "small": replica,
+    "large": lambda number: replica(number, "700m"),
+    "ports": lambda number: make_pod(f"web-{number}", requests={"cpu": "50m"}, ports=[80]),
+    "nothing": lambda number: make_pod(f"web-{number}"),
+    "tolerant": lambda number: replica(number, tolerations=(Toleration(operator="Exists"),)),
+}
+
+
+@given(
+    nodes=st.integers(1, 90),
+    minor=st.sampled_from([31, 34, 37]),
+    seed=st.integers(0, 1 << 20),
+    steps=st.lists(
+        st.sampled_from(
+            ["small", "small", "small", "large", "ports", "nothing", "tolerant", "node", "gone", "confirm"]
+        ),
+        min_size=5,
+        max_size=60,
+    ),
+)
+def test_decisions_are_those_from_the_beginning_whatever_happens_in_between(
+    nodes: int, minor: int, seed: int, steps: list[str]
+) -> None:
+    loop = Loop(nodes, minor=minor, random=Random(seed))
+    placed: list[tuple[Pod, str]] = []
+    for number, step in enumerate(steps):
+        if step == "node":
+            loop.cluster.apply_node(make_node(f"n{number % nodes}", {"cpu": "3", "memory": "3Gi", "pods": "9"}))
+        elif step == "gone":
+            if placed:
+                pod, _ = placed.pop()
+                loop.cluster.remove_pod((pod.metadata.namespace, pod.metadata.name))
+                loop.cluster.drop_placement(pod.metadata.uid)
+        elif step == "confirm":
+            for pod, node_name in placed:
+                loop.cluster.apply_pod(structs.replace(pod, spec=structs.replace(pod.spec, node_name=node_name)))
+        else:
+            pod = PODS[step](number)
+            chosen = loop.place(pod)
+            if chosen is not None:
+                placed.append((pod, chosen))
+
+
+def test_the_watch_that_shows_what_was_bound_ends_no_run() -> None:
+    loop = Loop()
+    for number in range(6):
+        pod = replica(number)
+        node_name = loop.place(pod)
+        assert node_name is not None
+        loop.cluster.apply_pod(structs.replace(pod, spec=structs.replace(pod.spec, node_name=node_name)))
+    assert loop.repeated == 5
+
+
+def test_a_pod_of_another_kind_ends_a_run() -> None:
+    loop = Loop()
+    for number in range(8):
+        loop.place(replica(number, "100m" if number % 2 else "200m"))
+    assert loop.repeated == 0
+
+
+def test_a_pod_that_is_placed_elsewhere_than_chosen_ends_a_run() -> None:
+    loop = Loop()
+    for number in range(6):
+        loop.place(replica(number), node_name=f"n{number % 4}")
+    loop.place(replica(6))
+    loop.place(replica(7))
+    assert loop.repeated >= 1
+
+
+def test_a_decision_that_was_not_followed_by_a_placement_is_made_again() -> None:
+    loop = Loop()
+    loop.place(replica(0))
+    loop.decide(replica(1))
+    before = loop.repeated
+    loop.decide(replica(2))
+    assert loop.repeated == before
+
+
+def test_an_older_decision_may_be_placed_later() -> None:
+    loop = Loop()
+    loop.place(replica(0))
+    early = loop.decide(replica(1))
+    early.choose()
+    loop.place(replica(2))
+    loop.engine.place(replica(1), early.question.nodes.view.name_at(early.choose()), early)
+    loop.place(replica(3))
+    loop.place(replica(4))
+
+
+ANTI = PodAffinity(required=(PodAffinityTerm("kubernetes.io/hostname", LabelSelector({"app": "web"})),))
+
+
+def test_pods_that_keep_apart_from_each_other_are_decided_about_from_the_beginning() -> None:
+    loop = Loop()
+    placed = [loop.place(replica(number, affinity=Affinity(pod_anti_affinity=ANTI))) for number in range(5)]
+    assert sorted(filter(None, placed)) == ["n0", "n1", "n2", "n3"]
+    assert placed[4] is None
+    assert loop.repeated == 0
+
+
+def test_pods_that_others_keep_apart_from_are_not_placed_there() -> None:
+    loop = Loop()
+    loop.place(replica(0, "300m", affinity=Affinity(pod_anti_affinity=ANTI)))
+    for number in range(1, 8):
+        loop.place(replica(number))
+    assert loop.repeated == 6
+
+
+def test_pods_of_a_replica_set_are_spread_as_before() -> None:
+    loop = Loop(nodes=9)
+    loop.cluster.workloads.apply(
+        ReplicaSet(structs.replace(make_pod("web").metadata, uid="web"), ReplicaSetSpec(LabelSelector({"app": "web"})))
+    )
+    for number in range(12):
+        pod = replica(number)
+        owned = structs.replace(pod.metadata, owner_references=(OWNER,))
+        loop.place(structs.replace(pod, metadata=owned))
+
+
+class Durations:
+    """Receives durations."""
+
+    def __init__(self) -> None:
+        self.plugins = 0
+
+    def record_point(self, profile: str, point: str, status: str, seconds: float) -> None:
+        pass
+
+    def record_plugin(self, plugin: str, point: str, status: str, seconds: float) -> None:
+        self.plugins += 1
+
+    def record_permit_wait(self, status: str, seconds: float) -> None:
+        pass
+
+
+def test_plugins_are_still_timed_for_a_sample_of_pods() -> None:
+    loop = Loop()
+    loop.profile.recorder = durations = Durations()
+    for number in range(100):
+        loop.place(replica(number, "1m"))
+    assert durations.plugins > 0
+    assert 60 < loop.repeated < 99
+
+
+class Alone(Score):
+    """Prefers nodes with few pods."""
+
+    name: ClassVar[str] = "Alone"
+    treats_alike: ClassVar[bool] = True
+    fails_on_changed = False
+
+    def score(self, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
+        if self.fails_on_changed and nodes.is_changed:
+            raise ValueError("no")
+        pods = nodes.requested(nodes.dimension("pods"))
+        return np.maximum(100 - 10 * pods, -1 if self.fails_on_changed else 0)
+
+
+class AloneOnItsNode(Alone):
+    reach: ClassVar[Reach] = Reach.NODE
+
+
+class Normalized(AloneOnItsNode):
+    def normalize(self, state: CycleState, pod: Pod, nodes: NodeView, scores: NDArray[np.int64]) -> NDArray[np.int64]:
+        return scores * 100 // max(int(scores.max()), 1)
+
+
+@pytest.mark.parametrize(("plugin", "repeated"), [(Alone, 0), (AloneOnItsNode, 19), (Normalized, 0)])
+def test_a_users_plugin_says_how_far_a_placed_pod_reaches(plugin: type[Score], repeated: int) -> None:
+    loop = Loop(nodes=5, plugins=[plugin(None, None)])  # type: ignore[arg-type]
+    for number in range(20):
+        loop.place(replica(number, "1m"))
+    assert loop.repeated == repeated
+
+
+def test_a_plugin_that_fails_about_states_to_come_costs_no_decision() -> None:
+    plugin = AloneOnItsNode(None, None)  # type: ignore[arg-type]
+    plugin.fails_on_changed = True
+    loop = Loop(nodes=5, plugins=[plugin])
+    for number in range(20):
+        loop.place(replica(number, "1m"))
+    assert loop.repeated == 0
+
+
+class Grumpy(Reserve):
+    """Refuses every third pod."""
+
+    name: ClassVar[str] = "Grumpy"
+    asked = 0
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        self.asked += 1
+        return unschedulable("not now") if self.asked % 3 == 0 else None
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        pass
+
+
+def test_a_pod_that_is_refused_after_the_decision_counts_nowhere() -> None:
+    loop = Loop(plugins=[Grumpy(None, None)])  # type: ignore[arg-type]
+    refused = 0
+    for number in range(30):
+        try:
+            loop.place(replica(number))
+        except CycleError:
+            refused += 1
+    assert refused == 10
+    assert loop.repeated > 0
+
+
+def test_states_are_seldom_computed_where_runs_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    computed = 0
+
+    def counted(*arguments: Any) -> Verdicts:
+        nonlocal computed
+        computed += 1
+        return filter_nodes(*arguments)
+
+    monkeypatch.setattr("extender_service.scheduling.alike_runs.filter_nodes", counted)
+    loop = Loop(nodes=30)
+    for number in range(300):
+        loop.place(replica(number, "1m"))
+        if number % 2:
+            loop.cluster.apply_node(make_node("n0", {"cpu": str(number + 1), "memory": "4Gi", "pods": "200"}))
+    assert 1 < computed < 10
