@@ -20,6 +20,7 @@ from extender_service.framework.interface import (
     FilterAgain,
     PostFilterResult,
     PreEnqueue,
+    PreScore,
     Score,
 )
 from extender_service.framework.profile import Profile
@@ -66,6 +67,12 @@ class Scores:
         of_node = self._scores[:, node]
         of_node[rows] = scores
         self.totals[node] = self._weights.dot(of_node)
+
+    def replace(self, row: int, scores: NDArray[np.int64]) -> None:
+        """Replace the scores that the plugin in a row gives all nodes. Raises CycleError if any is out of range."""
+        _require_range([self.plugins[row]], scores[None])
+        self.totals += self._weights[row] * (scores - self._scores[row])
+        self._scores[row] = scores
 
     @property
     def weighted(self) -> dict[str, NDArray[np.int64]]:
@@ -280,12 +287,19 @@ def run_post_filter(
 def run_pre_score(profile: Profile, state: CycleState, pod: Pod, nodes: NodeView) -> None:
     """Run PreScore on feasible nodes; a plugin that skips has its Score skipped (RunPreScorePlugins)."""
     for plugin in profile.pre_score:
-        status = call(state, plugin, "PreScore", plugin.pre_score, state, pod, nodes)
-        if status is not None:
-            require_answer(plugin, "PreScore", wrong_status(status))
-            if status.code != Code.SKIP:
-                raise CycleError(f"{running(plugin, 'PreScore')}: {status.message}")
+        if skips_score(plugin, state, pod, nodes):
             state.skipped_scores.add(plugin.name)
+
+
+def skips_score(plugin: PreScore, state: CycleState, pod: Pod, nodes: NodeView) -> bool:
+    """Run PreScore of one plugin; returns whether it skips its Score. Raises CycleError."""
+    status = call(state, plugin, "PreScore", plugin.pre_score, state, pod, nodes)
+    if status is None:
+        return False
+    require_answer(plugin, "PreScore", wrong_status(status))
+    if status.code != Code.SKIP:
+        raise CycleError(f"{running(plugin, 'PreScore')}: {status.message}")
+    return True
 
 
 @extension_point("Score")
@@ -297,13 +311,9 @@ def run_score(profile: Profile, state: CycleState, pod: Pod, nodes: NodeView) ->
     for plugin, weight in profile.score:
         if plugin.name in state.skipped_scores:
             continue
-        normalized = raw = raw_scores(plugin, state, pod, nodes)
-        if type(plugin).normalize is not Score.normalize:
-            normalized = call(state, plugin, "ScoreExtensionNormalize", plugin.normalize, state, pod, nodes, raw)
-            require_answer(plugin, "ScoreExtensionNormalize", wrong_scores(normalized, len(nodes)))
         plugins.append(plugin.name)
         weights.append(weight)
-        scores.append(normalized)
+        scores.append(normalized_scores(plugin, state, pod, nodes))
     # In one array, as the overhead of a NumPy call exceeds the time for a few hundred nodes.
     by_plugin = np.array(scores, np.int64).reshape(len(plugins), len(nodes))
     _require_range(plugins, by_plugin)
@@ -315,6 +325,16 @@ def raw_scores(plugin: Score, state: CycleState, pod: Pod, nodes: NodeView) -> N
     raw = call(state, plugin, "Score", plugin.score, state, pod, nodes)
     require_answer(plugin, "Score", wrong_scores(raw, len(nodes)))
     return raw
+
+
+def normalized_scores(plugin: Score, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
+    """Run Score and NormalizeScore of one plugin. Raises CycleError."""
+    raw = raw_scores(plugin, state, pod, nodes)
+    if type(plugin).normalize is Score.normalize:
+        return raw
+    normalized = call(state, plugin, "ScoreExtensionNormalize", plugin.normalize, state, pod, nodes, raw)
+    require_answer(plugin, "ScoreExtensionNormalize", wrong_scores(normalized, len(nodes)))
+    return normalized
 
 
 def _require_range(plugins: list[str], scores: NDArray[np.int64]) -> None:

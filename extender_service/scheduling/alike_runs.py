@@ -1,15 +1,17 @@
 """Runs of pods alike: a decision about the next one depends on the decision before it, and on the node taken since.
 
 kube-scheduler's cycle begins at the first plugin for each pod. But if the pod before was alike, and was placed, and
-nothing else has changed, then the only node that is judged differently is the one that it was placed on, as long as no
-plugin reaches further (Plugin.reach). What that node will be worth with one more such pod, with two and so on, is
-computed beforehand for all nodes that are likely to be chosen next, in one call of each plugin.
+nothing else has changed, then most plugins would answer differently only about the node that it was placed on, if at all
+(Plugin.reach). What that node will be worth with one more such pod, with two and so on, is computed beforehand for all
+nodes that are likely to be chosen next, in one call of each plugin. Plugins that reach further are asked again, each time
+about all nodes, if they only score; if they filter, all plugins are.
 
 A run ends when a pod of another kind comes, when the cluster changes in another way, and when a node has no more room.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,14 +21,23 @@ from extender_service.cluster.state.nominations import Nomination
 from extender_service.cluster.state.placements import Placement
 from extender_service.cluster.view.hypothetical import RowChanges
 from extender_service.framework.cycle_state import CycleState
-from extender_service.framework.guard import CycleError
-from extender_service.framework.interface import MAX_NODE_SCORE, Reach, Score
+from extender_service.framework.guard import CycleError, call
+from extender_service.framework.interface import MAX_NODE_SCORE, Plugin, PreFilter, PreScore, Reach, Score
 from extender_service.framework.profile import Profile
-from extender_service.framework.runtime import PreFilterOutcome, filter_nodes, raw_scores
+from extender_service.framework.runtime import (
+    PreFilterOutcome,
+    filter_nodes,
+    normalized_scores,
+    raw_scores,
+    skips_score,
+)
+from extender_service.framework.status import Code, Status
 from extender_service.scheduling.asked_nodes import AllNodes
 from extender_service.scheduling.decision import Decision, decide
 from extender_service.scheduling.pod_kinds import Kind, kind_of
 from extender_service.scheduling.question import Question
+
+P = TypeVar("P", bound=Plugin)
 
 # Of how many nodes the next states are computed together, and at least how many states: a few hundred take hardly more
 # time than one.
@@ -89,25 +100,49 @@ class _Run:
         return kind_of(self.decision.question.pod)
 
     @cached_property
-    def scorers(self) -> dict[int, Score]:
-        """The plugins whose score changes where a pod is placed, by the row of their scores."""
-        decision = self.decision
-        state, pod = decision.state, decision.question.pod
-        scoring = [plugin for plugin, _ in decision.profile.score if plugin.name not in state.skipped_scores]
-        return {row: plugin for row, plugin in enumerate(scoring) if plugin.reach_for(state, pod) is Reach.NODE}
+    def plugins(self) -> "_Plugins | None":
+        """How its plugins are asked about the next pod; None if all are asked about all of it."""
+        return None if self.kind is None else _Plugins.of(self.decision)
 
-    @cached_property
-    def may_continue(self) -> bool:
-        """Whether a placed pod changes the decision about the next one only on its node."""
-        decision = self.decision
-        state, pod, profile = decision.state, decision.question.pod, decision.profile
-        scoring = [plugin for plugin, _ in profile.score]
-        deciding = {*profile.pre_filter, *profile.filter, *profile.pre_score, *scoring}
-        return (
-            self.kind is not None
-            and all(plugin.reach_for(state, pod) is not Reach.CLUSTER for plugin in deciding)
-            and all(type(plugin).normalize is Score.normalize for plugin in self.scorers.values())
-        )
+
+class _Plugins(NamedTuple):
+    """How plugins are asked about the next pod of a run.
+
+    - `of_node`: the scores of a node change where a pod was placed on it; by the row of the scores
+    - `pre_filters`, `pre_scores`, `scores`: are asked again about all nodes, as far as they do not filter; by the row
+    """
+
+    of_node: dict[int, Score]
+    pre_filters: list[PreFilter]
+    pre_scores: list[PreScore]
+    scores: dict[int, Score]
+
+    @classmethod
+    def of(cls, decision: Decision) -> "_Plugins | None":
+        """Sort the plugins of a decision by their reach; None if a placed pod may change the verdict on any node."""
+        profile, state, pod = decision.profile, decision.state, decision.question.pod
+        scoring = [plugin for plugin, _ in profile.score if plugin.name not in state.skipped_scores]
+        # One instance of a plugin serves all of its extension points.
+        reaches: dict[Plugin, Reach] = {
+            plugin: plugin.reach_for(state, pod)
+            for plugin in (*profile.pre_filter, *profile.filter, *profile.pre_score, *scoring)
+        }
+
+        def reach_far(plugins: Iterable[P]) -> list[P]:
+            return [plugin for plugin in plugins if reaches[plugin] is Reach.CLUSTER]
+
+        filters = [plugin for plugin in reach_far(profile.filter) if plugin.name not in state.skipped_filters]
+        pre_filters = reach_far(profile.pre_filter)
+        by_row = dict(enumerate(scoring))
+        of_node = {row: plugin for row, plugin in by_row.items() if reaches[plugin] is Reach.NODE}
+        if (
+            filters
+            or any(plugin.name not in state.skipped_filters for plugin in pre_filters)
+            or any(type(plugin).normalize is not Score.normalize for plugin in of_node.values())
+        ):
+            return None
+        far = {row: plugin for row, plugin in by_row.items() if reaches[plugin] is Reach.CLUSTER}
+        return cls(of_node, pre_filters, reach_far(profile.pre_score), far)
 
 
 class AlikeRuns:
@@ -126,18 +161,16 @@ class AlikeRuns:
     def decide(self, profile: Profile, question: Question, nominated: Sequence[Nomination]) -> Decision:
         """Decide about a pod. Raises like `decide` of decision.py."""
         run = self.current
-        if run is not None and self._continues(run, profile, question, nominated):
+        state = None if run is None else self._next_state(run, profile, question, nominated)
+        if run is not None and state is not None:
+            run.pod = question.pod
             # The plugins of a sample of decisions are timed.
             recorder = profile.sampled_recorder()
             if recorder is None:
                 self.repeated += 1
-                run.pod = question.pod
-                state = run.decision.state.for_pod_alike(question.pod, question.deadline)
                 return run.decision.repeated(question, state, run.best)
             state = CycleState(question.pod, recorder, question.deadline, profile.clock, profile.request_rules)
-            decision = decide(profile, question, nominated, state)
-            run.pod = question.pod
-            return decision
+            return decide(profile, question, nominated, state)
         self._end()
         decision = decide(profile, question, nominated)
         if decision.totals is not None and not nominated and profile.treats_alike and _is_about_all(question):
@@ -164,8 +197,13 @@ class AlikeRuns:
         run.taken = decision.chosen, placement
         run.version = self._cluster.version
 
-    def _continues(self, run: _Run, profile: Profile, question: Question, nominated: Sequence[Nomination]) -> bool:
-        """Return whether a question belongs to a run; then the run's scores are those after the last placement."""
+    def _next_state(
+        self, run: _Run, profile: Profile, question: Question, nominated: Sequence[Nomination]
+    ) -> CycleState | None:
+        """Return the state of the decision about the next pod of a run; None if the question is not about such a pod.
+
+        Then the scores of the run are those after the last placement.
+        """
         if (
             nominated
             or run.taken is None
@@ -173,30 +211,42 @@ class AlikeRuns:
             or run.version != self._cluster.version
             or not _is_about_all(question)
         ):
-            return False
-        if kind_of(question.pod) != run.kind or not run.may_continue:
-            return False
+            return None
+        if kind_of(question.pod) != run.kind or run.plugins is None:
+            return None
         position, placement = run.taken
         run.taken = None
-        return self._follow(run, position, placement)
+        state = run.decision.state.for_pod_alike(question.pod, question.deadline)
+        try:
+            if self._follow(run, run.plugins, position, placement) and _ask_far(run, run.plugins, question, state):
+                return state
+        except CycleError:
+            self._pause_longer()  # a decision from the beginning meets the error, if it is one
+        return None
 
-    def _follow(self, run: _Run, position: int, placement: Placement) -> bool:
-        """Give a node the scores that it has now that a pod was placed on it; returns whether that is possible."""
+    def _follow(self, run: _Run, plugins: _Plugins, position: int, placement: Placement) -> bool:
+        """Give a node the scores that it has now that a pod was placed on it; returns whether that is possible.
+
+        Raises CycleError.
+        """
         ahead = run.ahead
         state = -1 if ahead is None else ahead.take(position)
         if state < 0:
-            ahead = self._look_ahead(run, position, placement)
+            ahead = self._look_ahead(run, plugins, position, placement)
             if ahead is None:
                 return False
             state = ahead.take(position)
         assert ahead is not None
         if not ahead.feasible[state]:
             return False
-        _change(run, position, ahead.scores[:, state])
+        _change(run, position, [*plugins.of_node], ahead.scores[:, state])
         return True
 
-    def _look_ahead(self, run: _Run, position: int, placement: Placement) -> "_StatesAhead | None":
-        """Compute the next states of the nodes that are likely to be chosen, the one just taken among them."""
+    def _look_ahead(self, run: _Run, plugins: _Plugins, position: int, placement: Placement) -> "_StatesAhead | None":
+        """Compute the next states of the nodes that are likely to be chosen, the one just taken among them.
+
+        Raises CycleError.
+        """
         self._judge(run)
         if self._pause:
             self._pause -= 1
@@ -211,13 +261,9 @@ class AlikeRuns:
         nodes = self._cluster.view(None).changed(_UNCHANGED).at(positions).changed(more)
         pod, profile = run.pod, run.decision.profile
         state = run.decision.state.for_pod_alike(pod, run.decision.question.deadline)
-        try:
-            verdicts = filter_nodes(profile, state, pod, nodes, np.ones(len(nodes), np.bool_), _EVERYWHERE)
-            scores = np.array([raw_scores(plugin, state, pod, nodes) for plugin in run.scorers.values()], np.int64)
-        except CycleError:
-            self._pause_longer()
-            return None
-        scores = scores.reshape(len(run.scorers), len(nodes))
+        verdicts = filter_nodes(profile, state, pod, nodes, np.ones(len(nodes), np.bool_), _EVERYWHERE)
+        scores = np.array([raw_scores(plugin, state, pod, nodes) for plugin in plugins.of_node.values()], np.int64)
+        scores = scores.reshape(len(plugins.of_node), len(nodes))
         # What is out of range is an error, which only a decision from the beginning can say.
         feasible = verdicts.passing & (scores.view(np.uint64) <= MAX_NODE_SCORE).all(axis=0)
         run.ahead = _StatesAhead(likely, depth, len(run.decision.question.nodes.view), feasible, scores)
@@ -259,15 +305,39 @@ def _likely(run: _Run, position: int) -> NDArray[np.intp]:
     return np.concatenate(([position], best[best != position]))
 
 
-def _change(run: _Run, position: int, scores: NDArray[np.int64]) -> None:
-    """Give a node other scores, and find the best nodes again."""
+def _ask_far(run: _Run, plugins: _Plugins, question: Question, state: CycleState) -> bool:
+    """Ask the plugins whose scores may change on any node; returns whether they have scores for the same nodes again.
+
+    Raises CycleError.
+    """
+    pod, decision, nodes = question.pod, run.decision, question.nodes.view
+    if len(decision.feasible) < len(nodes):
+        nodes = nodes.at(decision.feasible)
+    for pre_filter in plugins.pre_filters:
+        answer = call(state, pre_filter, "PreFilter", pre_filter.pre_filter, state, pod)
+        if not isinstance(answer, Status) or answer.code != Code.SKIP:
+            return False
+    for pre_score in plugins.pre_scores:
+        if skips_score(pre_score, state, pod, nodes) != (pre_score.name in state.skipped_scores):
+            return False
+    scores = decision.scores
+    assert scores is not None
+    for row, plugin in plugins.scores.items():
+        scores.replace(row, normalized_scores(plugin, state, pod, nodes))
+    if plugins.scores:
+        run.best = decision.feasible[scores.totals == scores.totals.max()]
+    return True
+
+
+def _change(run: _Run, position: int, rows: list[int], scores: NDArray[np.int64]) -> None:
+    """Give a node other scores from the plugins in some rows, and find the best nodes again."""
     decision = run.decision
     feasible, totals = decision.feasible, decision.totals
     assert decision.scores is not None
     assert totals is not None
-    index = int(np.searchsorted(feasible, position))
+    index = position if len(feasible) == len(decision.verdicts.passing) else int(feasible.searchsorted(position))
     before = int(totals[index])
-    decision.scores.change(index, [*run.scorers], scores)
+    decision.scores.change(index, rows, scores)
     now = int(totals[index])
     if now < before and len(run.best) > 1:  # it was among the best
         run.best = run.best[run.best != position]

@@ -19,11 +19,11 @@ from extender_service.config.rules import rules_of
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.guard import CycleError
 from extender_service.framework.handle import Handle
-from extender_service.framework.interface import Plugin, Reach, Reserve, Score
+from extender_service.framework.interface import Filter, Plugin, Reach, Reserve, Score
 from extender_service.framework.profiles import Profiles
 from extender_service.framework.registry import Registry
 from extender_service.framework.runtime import filter_nodes
-from extender_service.framework.status import Status, unschedulable
+from extender_service.framework.status import Rejections, Status, unschedulable
 from extender_service.framework.verdicts import Verdicts
 from extender_service.kube.types.core import (
     Affinity,
@@ -34,6 +34,8 @@ from extender_service.kube.types.core import (
     PodAffinityTerm,
     Taint,
     Toleration,
+    TopologySpreadConstraint,
+    WeightedPodAffinityTerm,
 )
 from extender_service.kube.types.workloads import ReplicaSet, ReplicaSetSpec
 from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
@@ -44,6 +46,9 @@ from tests.support.objects import make_node, make_pod
 
 ZONE = "topology.kubernetes.io/zone"
 OWNER = OwnerReference(api_version="apps/v1", kind="ReplicaSet", name="web", uid="web", controller=True)
+
+
+APP = {"app": "web"}
 
 
 class Loop:
@@ -64,12 +69,17 @@ class Loop:
                     taints=[Taint("soft", "", "PreferNoSchedule")] if draw.random() < 0.3 else (),
                 )
             )
+        self.cluster.workloads.apply(
+            ReplicaSet(structs.replace(make_pod("web").metadata, uid="web"), ReplicaSetSpec(LabelSelector(APP)))
+        )
         files = ClusterFile(self.cluster, [])
         handle = Handle(self.cluster, files)
         profiles = Registry(IN_TREE, rules=rules).profiles(default_config(ARGS_TYPES, rules), handle)
         (self.profile,) = profiles.values()
         self.profile.random = Random(1)
         for plugin in plugins:
+            if isinstance(plugin, Filter):
+                self.profile.filter += (plugin,)
             if isinstance(plugin, Score):
                 self.profile.score += ((plugin, 1),)
             if isinstance(plugin, Reserve):
@@ -119,9 +129,7 @@ def portrait(decision: Decision) -> Any:
 
 def replica(number: int, cpu: str = "100m", **spec: Any) -> Pod:
     pod = make_pod(f"web-{number}", requests={"cpu": cpu, "memory": "100Mi"})
-    metadata = structs.replace(
-        pod.metadata, labels={"app": "web"}, creation_timestamp=f"2026-01-01T00:00:{number % 60:02}Z"
-    )
+    metadata = structs.replace(pod.metadata, labels=APP, creation_timestamp=f"2026-01-01T00:00:{number % 60:02}Z")
     return structs.replace(pod, metadata=metadata, spec=structs.replace(pod.spec, **spec))
 
 
@@ -142,12 +150,27 @@ def test_a_cluster_that_fills_up_is_filled_as_before() -> None:
     assert loop.repeated > placed / 2
 
 
+WEB = LabelSelector(APP)
+ANTI = PodAffinity(required=(PodAffinityTerm("kubernetes.io/hostname", WEB),))
+NEAR = Affinity(pod_affinity=PodAffinity(preferred=(WeightedPodAffinityTerm(10, PodAffinityTerm(ZONE, WEB)),)))
+SPREAD = TopologySpreadConstraint(1, ZONE, "ScheduleAnyway", WEB)
+
+
+def owned(pod: Pod) -> Pod:
+    """The pod of a ReplicaSet, which is spread by default."""
+    return structs.replace(pod, metadata=structs.replace(pod.metadata, owner_references=(OWNER,)))
+
+
 PODS: dict[str, Callable[[int], Pod]] = {
     "small": replica,
     "large": lambda number: replica(number, "700m"),
     "ports": lambda number: make_pod(f"web-{number}", requests={"cpu": "50m"}, ports=[80]),
     "nothing": lambda number: make_pod(f"web-{number}"),
     "tolerant": lambda number: replica(number, tolerations=(Toleration(operator="Exists"),)),
+    "owned": lambda number: owned(replica(number)),
+    "near": lambda number: replica(number, affinity=NEAR),
+    "apart": lambda number: replica(number, affinity=Affinity(pod_anti_affinity=ANTI)),
+    "spread": lambda number: replica(number, topology_spread_constraints=(SPREAD,)),
 }
 
 
@@ -232,9 +255,6 @@ def test_an_older_decision_may_be_placed_later() -> None:
     loop.place(replica(4))
 
 
-ANTI = PodAffinity(required=(PodAffinityTerm("kubernetes.io/hostname", LabelSelector({"app": "web"})),))
-
-
 def test_pods_that_keep_apart_from_each_other_are_decided_about_from_the_beginning() -> None:
     loop = Loop()
     placed = [loop.place(replica(number, affinity=Affinity(pod_anti_affinity=ANTI))) for number in range(5)]
@@ -253,13 +273,17 @@ def test_pods_that_others_keep_apart_from_are_not_placed_there() -> None:
 
 def test_pods_of_a_replica_set_are_spread_as_before() -> None:
     loop = Loop(nodes=9)
-    loop.cluster.workloads.apply(
-        ReplicaSet(structs.replace(make_pod("web").metadata, uid="web"), ReplicaSetSpec(LabelSelector({"app": "web"})))
-    )
-    for number in range(12):
-        pod = replica(number)
-        owned = structs.replace(pod.metadata, owner_references=(OWNER,))
-        loop.place(structs.replace(pod, metadata=owned))
+    placed = {loop.place(owned(replica(number))) for number in range(12)}
+    assert len(placed) > 6
+    assert loop.repeated == 11
+
+
+def test_pods_that_prefer_to_be_together_are_placed_as_before() -> None:
+    loop = Loop(nodes=9)
+    for number in range(20):
+        assert loop.place(replica(number, affinity=NEAR)) is not None
+    # The first pod finds no other that it prefers, so the second one is decided about from the beginning.
+    assert 10 < loop.repeated < 19
 
 
 class Durations:
@@ -310,7 +334,15 @@ class Normalized(AloneOnItsNode):
         return scores * 100 // max(int(scores.max()), 1)
 
 
-@pytest.mark.parametrize(("plugin", "repeated"), [(Alone, 0), (AloneOnItsNode, 19), (Normalized, 0)])
+class Choosy(Alone, Filter):
+    """Rejects nodes with five pods."""
+
+    def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
+        full = nodes.requested(nodes.dimension("pods")) >= 5
+        return Rejections.where(full, unschedulable("full")) if full.any() else None
+
+
+@pytest.mark.parametrize(("plugin", "repeated"), [(Alone, 19), (AloneOnItsNode, 19), (Normalized, 0), (Choosy, 0)])
 def test_a_users_plugin_says_how_far_a_placed_pod_reaches(plugin: type[Score], repeated: int) -> None:
     loop = Loop(nodes=5, plugins=[plugin(None, None)])  # type: ignore[arg-type]
     for number in range(20):
