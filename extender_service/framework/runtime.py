@@ -313,23 +313,17 @@ def run_score(profile: Profile, state: CycleState, pod: Pod, nodes: NodeView) ->
             continue
         plugins.append(plugin.name)
         weights.append(weight)
-        scores.append(normalized_scores(plugin, state, pod, nodes))
+        scores.append(scores_of(plugin, state, pod, nodes))
     # In one array, as the overhead of a NumPy call exceeds the time for a few hundred nodes.
     by_plugin = np.array(scores, np.int64).reshape(len(plugins), len(nodes))
     _require_range(plugins, by_plugin)
     return Scores(plugins, weights, by_plugin)
 
 
-def raw_scores(plugin: Score, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
-    """Run Score of one plugin, without NormalizeScore. Raises CycleError."""
+def scores_of(plugin: Score, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
+    """Run Score and NormalizeScore of one plugin. Raises CycleError."""
     raw = call(state, plugin, "Score", plugin.score, state, pod, nodes)
     require_answer(plugin, "Score", wrong_scores(raw, len(nodes)))
-    return raw
-
-
-def normalized_scores(plugin: Score, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
-    """Run Score and NormalizeScore of one plugin. Raises CycleError."""
-    raw = raw_scores(plugin, state, pod, nodes)
     if type(plugin).normalize is Score.normalize:
         return raw
     normalized = call(state, plugin, "ScoreExtensionNormalize", plugin.normalize, state, pod, nodes, raw)

@@ -1,10 +1,10 @@
 """Runs of pods alike: a decision about the next one depends on the decision before it, and on the node taken since.
 
 kube-scheduler's cycle begins at the first plugin for each pod. But if the pod before was alike, and was placed, and
-nothing else has changed, then most plugins would answer differently only about the node that it was placed on, if at all
-(Plugin.reach). What that node will be worth with one more such pod, with two and so on, is computed beforehand for all
-nodes that are likely to be chosen next, in one call of each plugin. Plugins that reach further are asked again, each time
-about all nodes, if they only score; if they filter, all plugins are.
+nothing else has changed, then most plugins would answer differently only about the node that it was placed on, if at
+all (Plugin.reach). What that node will be worth with one more such pod, with two and so on, is computed beforehand for
+all nodes that are likely to be chosen next, in one call of each plugin. Plugins that reach further are asked again,
+each time about all nodes, if they only score; if they filter, all plugins are.
 
 A run ends when a pod of another kind comes, when the cluster changes in another way, and when a node has no more room.
 """
@@ -27,8 +27,7 @@ from extender_service.framework.profile import Profile
 from extender_service.framework.runtime import (
     PreFilterOutcome,
     filter_nodes,
-    normalized_scores,
-    raw_scores,
+    scores_of,
     skips_score,
 )
 from extender_service.framework.status import Code, Status
@@ -262,7 +261,7 @@ class AlikeRuns:
         pod, profile = run.pod, run.decision.profile
         state = run.decision.state.for_pod_alike(pod, run.decision.question.deadline)
         verdicts = filter_nodes(profile, state, pod, nodes, np.ones(len(nodes), np.bool_), _EVERYWHERE)
-        scores = np.array([raw_scores(plugin, state, pod, nodes) for plugin in plugins.of_node.values()], np.int64)
+        scores = np.array([scores_of(plugin, state, pod, nodes) for plugin in plugins.of_node.values()], np.int64)
         scores = scores.reshape(len(plugins.of_node), len(nodes))
         # What is out of range is an error, which only a decision from the beginning can say.
         feasible = verdicts.passing & (scores.view(np.uint64) <= MAX_NODE_SCORE).all(axis=0)
@@ -323,7 +322,7 @@ def _ask_far(run: _Run, plugins: _Plugins, question: Question, state: CycleState
     scores = decision.scores
     assert scores is not None
     for row, plugin in plugins.scores.items():
-        scores.replace(row, normalized_scores(plugin, state, pod, nodes))
+        scores.replace(row, scores_of(plugin, state, pod, nodes))
     if plugins.scores:
         run.best = decision.feasible[scores.totals == scores.totals.max()]
     return True
