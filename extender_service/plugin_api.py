@@ -37,8 +37,8 @@ constructors may change. Of these classes only what is listed here is stable:
 - Of `CycleState`: `state[key]`, `key in state`, `state.read`, `.require_time`, `.pod`, `.deadline`, and
   `.request_shape`, which is for `pod_requests`. A test may make one: `CycleState(pod)`.
 - Of `PodFacts`: `facts.namespace`, `.name`, `.uid`, `.node_name` and `.nominated_node_name`.
-- Of `Placement`: `placement.pod`, `.uid`, `.node_name` and `.assumed`, true once the pod is being bound, and false
-  while the service only expects kube-scheduler to bind it.
+- Of `Placement`: `placement.pod`, `.uid`, `.node_name` and `.assumed`, true once the pod is being bound, from right
+  before Permit on, and false while the service only expects kube-scheduler to bind it.
 
 API types have the fields that scheduling reads, in no stable order: pass them by keyword. Only `metadata`, `spec` and
 `status` of `Node` and `Pod` stay in this order.

@@ -7,6 +7,7 @@ import pytest
 from examples.plugins.conftest import Clock
 from examples.plugins.gang import GANG, SIZE, Gang, GangArgs
 from extender_service.plugin_api import Code, CycleState, Pod
+from extender_service.simulation import Simulation
 from extender_service.testing import CycleError, Trial, make_node, make_pod
 
 
@@ -166,3 +167,15 @@ def test_a_gang_that_gave_up_gives_way_for_a_while(trial: Trial, plugin: Gang, c
 def test_a_size_that_is_not_a_number_is_a_reason_to_refuse(trial: Trial, plugin: Gang) -> None:
     refusals = trial.refusals(plugin, pod("1", "pair", "two"))
     assert set(refusals.values()) == {"label example.com/gang-size is not a number"}
+
+
+def test_the_whole_scheduler_binds_a_gang_with_its_last_pod_and_none_of_a_gang_that_lacks_one() -> None:
+    """`extender-service schedule` runs Permit right after Reserve, for one pod after the other."""
+    pods = [pod("1", "ring", "3"), pod("alone", "pair"), pod("2", "ring", "3"), pod("3", "ring", "3")]
+
+    async def scenario() -> dict[str, str]:
+        async with Simulation([make_node("a", {"pods": 10}), *pods], plugins=[Gang]) as simulation:
+            await simulation.settle()
+            return {member.metadata.name: simulation.node_of(member) for member in pods}
+
+    assert asyncio.run(scenario()) == {"1": "a", "2": "a", "3": "a", "alone": ""}

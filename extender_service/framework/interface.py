@@ -222,7 +222,11 @@ class Permit(Plugin):
 
     @abstractmethod
     def permit(self, state: CycleState, pod: Pod, node_name: str) -> tuple[Status | None, float]:
-        """Return None or a refusal, or a WAIT status with the seconds to wait at most."""
+        """Return None or a refusal, or a WAIT status with the seconds to wait at most.
+
+        The pod counts on the node already, as one that is being bound (`Placement.assumed`); it is not among the
+        waiting pods yet.
+        """
 
 
 class PreBind(Plugin):

@@ -193,9 +193,10 @@ class Engine:
         return placement
 
     def permit(self, placement: Placement) -> None:
-        """Run Permit now, instead of in `bind`. Raises CycleError, and ends the placement then."""
+        """Run Permit now, instead of in `bind`: the binding begins. Raises CycleError, and ends the placement then."""
         reservation = placement.reservation
         assert reservation is not None, "a placement without a reservation cannot be bound"
+        placement.assumed = True  # as in `bind`, so that Permit plugins count this pod among those being bound
         try:
             reservation.permit()
         except CycleError:
@@ -229,7 +230,7 @@ class Engine:
             return
         if self.binder.under_way(placement.uid) is not None:
             self.binder.undo(placement.uid, why)
-        elif not placement.assumed:
+        elif placement.reservation is None or not placement.reservation.has_reached_bind:
             self.cluster.drop_placement(placement.uid)
 
     def preempt_in_pre_bind(self, uid: str, why: str) -> bool:

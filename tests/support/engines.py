@@ -1,6 +1,7 @@
 """An engine over nodes a and b, whose plugins hold up a binding where a test wants it."""
 
 import asyncio
+from collections.abc import Callable
 
 from extender_service.cluster.amounts.dimensions import CPU_MILLI
 from extender_service.cluster.state.cluster import Cluster
@@ -31,6 +32,7 @@ class Steps(Reserve, Permit, PreBind):
         super().__init__(args, handle)
         self.reserved: dict[str, str] = {}
         self.full: set[str] = set()
+        self.asked_to_permit: Callable[[], None] = lambda: None
         self.pre_binding = Hold()
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
@@ -42,6 +44,7 @@ class Steps(Reserve, Permit, PreBind):
             del self.reserved[pod_uid(pod)]
 
     def permit(self, state: CycleState, pod: Pod, node_name: str) -> tuple[Status | None, float]:
+        self.asked_to_permit()
         return (Status(Code.WAIT), 60.0) if pod.metadata.name == "permit" else (None, 0.0)
 
     async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:

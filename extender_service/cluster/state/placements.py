@@ -4,7 +4,7 @@ They are kept apart from the facts of the watch, so that dropping one leaves no 
 
                         place                      assume
     (Reserve succeeded) ──────▶ reserved ─────────────────────────▶ assumed
-                                   │    (its binding begins)         │   │
+                                   │ (its binding begins, by Permit) │   │
                                    │                                 │   └─ fulfil ──▶ (the watch shows it there)
                                    └──────────── drop ◀──────────────┘
                                 (Unreserve runs; the node's room is free again)
@@ -50,7 +50,7 @@ class Reservation(Protocol):
 
 
 class Placement(msgspec.Struct, eq=False, weakref=True):
-    """One pod that counts on a node ahead of the watch; `assumed` once its binding has begun."""
+    """One pod that counts on a node ahead of the watch; `assumed` once its binding has begun, with Permit."""
 
     pod: Pod
     uid: str

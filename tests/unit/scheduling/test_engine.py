@@ -249,6 +249,34 @@ def test_a_binding_is_undone_before_its_first_step() -> None:
     assert (world.api.bound, world.cpu_milli("a"), world.steps.reserved) == ([], 0, {})
 
 
+@pytest.mark.parametrize("name", ["web", "permit"])
+def test_a_pod_that_was_permitted_is_undone_before_its_binding_begins(name: str) -> None:
+    pod = make_pod(name, requests={"cpu": "1"})
+    world = EngineOnTwoNodes(pod)
+
+    async def undo() -> None:
+        placement = world.engine.place(pod, "a")
+        world.engine.permit(placement)
+        world.engine.undo(placement, "the pod is gone")
+
+    asyncio.run(undo())
+    assert (world.cpu_milli("a"), world.steps.reserved, len(world.waiting_pods)) == (0, {}, 0)
+
+
+def test_a_pod_counts_as_being_bound_when_permit_is_asked_about_it() -> None:
+    world = EngineOnTwoNodes(WEB)
+    assumed: list[str] = []
+    world.steps.asked_to_permit = lambda: assumed.extend(
+        each.node_name for each in world.cluster.placements if each.assumed
+    )
+    placement = world.engine.place(WEB, "a")
+    world.engine.permit(placement)
+    with pytest.raises(CycleError, match=r"^pod default/web is being bound to a$"):
+        world.engine.place(WEB, "b")
+    asyncio.run(world.engine.bind(placement))
+    assert assumed == ["a"]
+
+
 def test_what_has_reached_bind_cannot_be_undone() -> None:
     world = EngineOnTwoNodes(WEB)
     hold = world.api.hold = Hold()
