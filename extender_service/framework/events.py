@@ -23,8 +23,8 @@ from extender_service.framework.cluster_event import (
     ClusterEvent,
 )
 from extender_service.kube.parsing.quantities import milli_value, parse_quantity
-from extender_service.kube.types.core import Node, Pod, PodStatus, ResourceList
-from extender_service.kube.types.pending_pods import PendingPodStatus
+from extender_service.kube.types.core import Node, Pod, ResourceList
+from extender_service.kube.types.pending_pods import generated_claims
 
 ASSIGNED_POD_ADD: Final = ClusterEvent(POD, ActionType.ADD, "AssignedPodAdd")
 ASSIGNED_POD_UPDATE: Final = ClusterEvent(POD, ActionType.UPDATE, "AssignedPodUpdate")
@@ -124,7 +124,7 @@ class NamedEvents(ReportedEvents):
             found.append(ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
         if len(old.spec.tolerations) != len(new.spec.tolerations):  # the API server lets them only be added
             found.append(ActionType.UPDATE_POD_TOLERATION)
-        if self._reports_claims and _claims(old.status) != _claims(new.status):
+        if self._reports_claims and generated_claims(old.status) != generated_claims(new.status):
             found.append(ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM)
         return [self._event(resource, action) for action in found or [self._any_update]]
 
@@ -146,10 +146,6 @@ def event_named(resource: str, action: ActionType) -> ClusterEvent:
     assert action.name is not None
     name = "Update" if is_general else "".join(part.capitalize() for part in action.name.split("_"))
     return ClusterEvent(resource, action, resource + name)
-
-
-def _claims(status: PodStatus) -> object:
-    return status.resource_claim_statuses if isinstance(status, PendingPodStatus) else ()
 
 
 def _is_uncordoned(old: Node, new: Node) -> bool:

@@ -3,14 +3,14 @@
 import msgspec
 
 from extender_service.kube.types.core import ObjectMeta, Pod
-from extender_service.kube.types.pending_pods import PendingPodMeta, PendingPodStatus
+from extender_service.kube.types.pending_pods import PendingPodMeta, generated_claims
 
 
 def is_pod_updated(old: Pod, new: Pod) -> bool:
     """Return whether more than the status and the version differs. Of the status, only claims matter."""
     return (
         old.spec != new.spec
-        or _claims(old) != _claims(new)
+        or generated_claims(old.status) != generated_claims(new.status)
         or (old.metadata is not new.metadata and _lasting(old.metadata) != _lasting(new.metadata))
     )
 
@@ -20,7 +20,3 @@ def _lasting(metadata: ObjectMeta) -> ObjectMeta:
     if isinstance(metadata, PendingPodMeta):
         return msgspec.structs.replace(metadata, resource_version="", generation=0)
     return msgspec.structs.replace(metadata, resource_version="")
-
-
-def _claims(pod: Pod) -> object:
-    return pod.status.resource_claim_statuses if isinstance(pod.status, PendingPodStatus) else ()

@@ -108,4 +108,4 @@ NOT_JUDGED = {
 
 # By path: what lets plugins leave an extended resource to DynamicResources. Here, a pod that asks for such a resource
 # is judged by what nodes offer themselves, which is too strict (docs/plugins.md).
-EXTENDED_RESOURCES_OF_CLAIMS = {"DeviceClass", "Pod.status.extendedResourceClaimStatus"}
+EXTENDED_RESOURCES_OF_CLAIMS = {"DeviceClass"}

@@ -44,6 +44,21 @@ class PodResourceClaimStatus(Object):
     resource_claim_name: str | None = None
 
 
+class ContainerExtendedResourceRequest(Object):
+    """v1.ContainerExtendedResourceRequest."""
+
+    container_name: str = ""
+    resource_name: str = ""
+    request_name: str = ""
+
+
+class PodExtendedResourceClaimStatus(Object):
+    """v1.PodExtendedResourceClaimStatus."""
+
+    request_mappings: tuple[ContainerExtendedResourceRequest, ...] = ()
+    resource_claim_name: str = ""
+
+
 class PendingPodCondition(PodCondition):
     """v1.PodCondition."""
 
@@ -56,6 +71,14 @@ class PendingPodStatus(PodStatus):
 
     conditions: tuple[PendingPodCondition, ...] = ()
     resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
+    extended_resource_claim_status: PodExtendedResourceClaimStatus | None = None
+
+
+def generated_claims(status: PodStatus) -> object:
+    """Return what the status of a pod that waits has of claims that were made for it, to compare; none of others."""
+    if not isinstance(status, PendingPodStatus):
+        return (), None
+    return status.resource_claim_statuses, status.extended_resource_claim_status
 
 
 class PendingPod(Pod):

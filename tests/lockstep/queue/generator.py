@@ -210,7 +210,7 @@ class _Writer:
             elif what == "annotation":
                 pod["metadata"]["annotations"] = {"note": str(self.version)}
             elif what == "claim":
-                status["resourceClaimStatuses"] = [{"name": "gpu", "resourceClaimName": f"gpu-{self.version}"}]
+                status |= self.claim()
             elif what == "deadline":
                 spec["activeDeadlineSeconds"] = self.version
             elif "Hold" in self.pre_enqueue:
@@ -299,6 +299,10 @@ class _Writer:
         new = self.assigned[name] = self.keep(pod)
         self.step("watched", pod=new)
         self.report_change(old, new)
+
+    def claim(self) -> dict[str, Any]:
+        """What the status of a pod has of a claim that was made for it."""
+        return {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": f"gpu-{self.version}"}]}
 
     def report_change(self, old: int, new: int) -> None:
         random = self.random
@@ -413,6 +417,11 @@ class _LaterWriter(_Writer):
 
     def switches(self) -> dict[str, Any]:
         return {"earlyPop": self.leaves_early}
+
+    def claim(self) -> dict[str, Any]:
+        if self.version % 2:
+            return super().claim()
+        return {"extendedResourceClaimStatus": {"requestMappings": [], "resourceClaimName": f"gpu-{self.version}"}}
 
     def report_change(self, old: int, new: int) -> None:
         action, label = self.random.choice(

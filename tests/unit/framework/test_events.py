@@ -31,6 +31,12 @@ from extender_service.kube.types.core import (
     Taint,
     Toleration,
 )
+from extender_service.kube.types.pending_pods import (
+    PendingPod,
+    PendingPodStatus,
+    PodExtendedResourceClaimStatus,
+    PodResourceClaimStatus,
+)
 
 OLDEST = reported_events(DEFAULT_RULES)
 
@@ -147,6 +153,22 @@ def test_a_later_release_reports_tolerations_gates_and_declared_features() -> No
     able = Node(status=NodeStatus(declared_features=("A",)))
     assert labels(later.node_changes(Node(), able)) == ["NodeUpdateNodeDeclaredFeature"]
     assert OLDEST.node_changes(Node(), able) == []
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        PendingPodStatus(resource_claim_statuses=(PodResourceClaimStatus("gpu", "gpu-1"),)),
+        PendingPodStatus(extended_resource_claim_status=PodExtendedResourceClaimStatus(resource_claim_name="gpu-1")),
+    ],
+)
+def test_a_later_release_reports_that_a_claim_was_made_for_a_pod(status: PendingPodStatus) -> None:
+    later = reported_events(rules_of(37))
+    assert labels(later.own_changes(PendingPod(), PendingPod(status=status))) == [
+        "TargetPodUpdatePodGeneratedResourceClaim"
+    ]
+    assert labels(later.own_changes(PendingPod(status=status), PendingPod(status=status))) == ["TargetPodUpdate"]
+    assert labels(later.own_changes(Pod(), PendingPod())) == ["TargetPodUpdate"]
 
 
 def test_an_update_of_no_known_kind_is_for_plugins_of_every_update() -> None:

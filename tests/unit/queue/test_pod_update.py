@@ -31,6 +31,7 @@ def decoded(**parts: dict[str, Any]) -> PendingPod:
         {"spec": {"ephemeralContainers": [{"name": "debug"}]}},
         {"spec": {"tolerations": [{"operator": "Exists"}]}},
         {"status": {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "gpu-1"}]}},
+        {"status": {"extendedResourceClaimStatus": {"resourceClaimName": "gpu-1"}}},
     ],
 )
 def test_a_change_of_the_pod_itself_counts(change: dict[str, dict[str, Any]]) -> None:
