@@ -165,6 +165,8 @@ class Rules:
 
     # ImageLocality counts images that are mounted as volumes as those of containers (KEP-4639).
     image_volumes: bool = _since(36)
+    # They also raise the sum of sizes that scores 100, as each container does.
+    image_volumes_raise_most: bool = _since(37)
 
     # Pods with scheduling gates count on the node that they are nominated for (KEP-5278).
     gated_nominees: bool = _since(37)

@@ -31,14 +31,17 @@ class ImageLocality(Score):
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
         self._counts_volumes = handle.rules.image_volumes
+        self._volumes_raise_most = handle.rules.image_volumes_raise_most
 
     def score(self, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
         """Add up sizes, between the least that matters (0 points) and the most (100)."""
         wanted = tuple([container.image for container in (*pod.spec.init_containers, *pod.spec.containers)])
+        raising_most = len(wanted)
         if self._counts_volumes and pod.spec.volumes:
             wanted += tuple([volume.image.reference for volume in pod.spec.volumes if volume.image is not None])
+            raising_most = len(wanted) if self._volumes_raise_most else raising_most
         scaled = nodes.everywhere().remembered(_scaled, wanted)
-        return nodes.kept_by_facts(_scores, scaled, len(wanted)) if scaled else np.zeros(len(nodes), np.int64)
+        return nodes.kept_by_facts(_scores, scaled, raising_most) if scaled else np.zeros(len(nodes), np.int64)
 
 
 def _scaled(nodes: NodeView, wanted: Sequence[str]) -> tuple[tuple[str, int], ...]:

@@ -1,7 +1,8 @@
 """Compare releases of Kubernetes with their own plugins: python -m tests.conformance.compat [MINOR ...].
 
-Examples show the rules of config/rules.py: their verdicts differ with a rule and without it. Each release's own
-kube-scheduler judges all of them. So a rule that comes too early or too late makes a difference.
+Examples show the rules of config/rules.py: the verdict on one differs with and without each of the rules that it
+`shows`, in the release that brings the rule. Each release's own kube-scheduler judges all of them. So a rule that comes
+too early or too late makes a difference.
 """
 
 import argparse
@@ -10,18 +11,93 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import msgspec
+
+from extender_service.config.problems import ConfigError
 from extender_service.config.release import NEWEST_MINOR, OLDEST_MINOR, version_of
 from extender_service.config.rules import Rules, rules_of
 from tests.conformance import oracle
-from tests.conformance.cases import Case, read_cases, read_lines, read_verdicts
+from tests.conformance.cases import Case, Verdict, read_cases, read_lines, read_verdicts
 from tests.conformance.evaluation import evaluate
 from tests.conformance.judgement import judge
 
 MINORS = range(OLDEST_MINOR, NEWEST_MINOR + 1)
 EXAMPLES = Path(oracle.ORACLES[NEWEST_MINOR]) / "examples.jsonl"
 RULES = [each.name for each in dataclasses.fields(Rules) if each.name != "release"]
-# What oracles say of examples with fields or kinds that came later.
+# What oracles say of examples with fields or kinds that came later. In a configuration, that is a verdict, too.
 _NOT_KNOWN = ("unknown field", "no kind ")
+_OF_CONFIGURATION = "config: "
+
+# Why no example shows a rule, and what checks it instead.
+NO_EXAMPLE: Mapping[str, Sequence[str]] = {
+    "hints": (
+        "queueing_hints",
+        "events_named_by_action",
+        "toleration_in_singular",
+        "other_updates_for_all",
+        "own_changes_named",
+        "hints_replace_checks",
+        "hints_compare",
+        "tainted_nodes_shown",
+        "attachments_by_driver",
+        "node_deletions_reported",
+        "nominated_pods_free_room",
+        "scale_up_reported",
+        "raised_limits_wake",
+    ),
+    "queue": (
+        "one_attempt_at_a_time",
+        "own_changes_in_flight",
+        "backoff_follows_attempts",
+        "leaves_backoff_early",
+        "backoff_includes_its_end",
+        "gated_pods_come_in",
+        "errors_back_off_apart",
+        "gating_plugin_remembered",
+        "backing_off_is_ungated",
+        "gates_counted_once",
+        "deleted_pods_uncounted",
+        "leftovers_flushed_in_turn",
+        "unknown_pods_added",
+    ),
+    "schedule": (
+        "preemption_in_background",
+        "preemptors_gated",
+        "preemptors_wait_for_last_victim",
+        "terminating_victims_left_alone",
+        "victims_sent_back",
+        "preemptors_of_sent_back_tried",
+        "left_out_nodes_counted",
+        "last_refusal_counts",
+        "pre_bind_rejection_backs_off",
+        "nominated_before_waits",
+        "conditions_have_generation",
+        "deletion_frees_place",
+        "binding_ends_no_nomination",
+        "failure_takes_nomination_back",
+    ),
+    "metrics": (
+        "cache_size_renamed",
+        "old_cache_size_gone",
+        "in_flight_events_counted",
+        "bound_after_flush_counted",
+        "pod_changes_timed",
+        "pod_level_resources_shown",
+        "queued_entities_counted",
+    ),
+    "gate": (
+        "compared_tolerations",
+        "deferred_resizes",
+        "device_status_of_claims",
+        "drivers_ask_for_that",
+        "has_binding_timeout",
+        "has_storage_capacity_scoring",
+        "pod_groups",
+        "scores_volume_capacity",
+    ),
+    "refused": ("resource_claims", "first_pod_level_resources"),
+    "words": ("fields_named_once",),
+}
 
 
 def first_minor(rule: str) -> int | None:
@@ -29,14 +105,39 @@ def first_minor(rule: str) -> int | None:
     return next((minor for minor in MINORS if getattr(rules_of(minor), rule)), None)
 
 
-def shown_by(rule: str, cases: Sequence[Case]) -> list[str]:
-    """Return the names of the examples whose verdict depends on the rule, in the release that brings it."""
+class Example(Case):
+    """A small case, and the names of the rules that it shows."""
+
+    shows: tuple[str, ...] = ()
+
+
+def read_examples() -> list[Example]:
+    """Return all examples."""
+    decoder = msgspec.json.Decoder(Example)
+    return [decoder.decode(line) for line in read_lines(EXAMPLES)]
+
+
+def depends_on(case: Case, rule: str) -> bool:
+    """Return whether the verdict on a case depends on a rule, in the release that brings it."""
     minor = first_minor(rule)
     if minor is None:
-        return []
+        return False
     rules = rules_of(minor)
     without = Rules(**{**dataclasses.asdict(rules), rule: False})
-    return [case.name for case in cases if evaluate(case, rules) != evaluate(case, without)]
+    return _outcome(case, rules) != _outcome(case, without)
+
+
+def reason_for_no_example(rule: str) -> str:
+    """Return the word for the reason why no example shows a rule; empty if one does."""
+    return next((reason for reason, rules in NO_EXAMPLE.items() if rule in rules), "")
+
+
+def _outcome(case: Case, rules: Rules) -> Verdict | None:
+    """The verdict; None where the configuration of the case is refused."""
+    try:
+        return evaluate(case, rules)
+    except ConfigError:
+        return None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -52,9 +153,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for name, found in wrong.items():
             print(f"  {name}: {'; '.join(found[:3])}")
     print()
-    cases = read_cases(iter(lines))
+    examples = read_examples()
     for rule in RULES:
-        print(f"{rule}: {_evidence(rule, shown_by(rule, cases), results)}")
+        print(f"{rule}: {_evidence(rule, [each.name for each in examples if rule in each.shows], results)}")
     return 1 if any(any(differences.values()) for differences in results.values()) else 0
 
 
@@ -65,22 +166,30 @@ def _compare(lines: Sequence[bytes], minor: int) -> dict[str, list[str]]:
     known = [
         (case, verdict)
         for case, verdict in zip(read_cases(iter(lines)), verdicts, strict=True)
-        if not any(text in verdict.get("error", "") for text in _NOT_KNOWN)
+        if not _is_not_known(verdict.get("error", ""))
     ]
     cases, references = [case for case, _ in known], [verdict for _, verdict in known]
     judgements = judge(cases, references, (), reference.rules)
     return {each.name: [] if each.agrees else each.differences for each in judgements}
 
 
+def _is_not_known(error: str) -> bool:
+    return not error.startswith(_OF_CONFIGURATION) and any(text in error for text in _NOT_KNOWN)
+
+
 def _evidence(rule: str, examples: Sequence[str], results: Mapping[int, Mapping[str, Sequence[str]]]) -> str:
-    """What proves the release that brings a rule: examples on which it and the release before agree with theirs."""
+    """What proves the release that brings a rule: examples on which it and the release before agree with theirs.
+
+    A release that does not know the fields of an example cannot have the rule, either.
+    """
     minor = first_minor(rule)
     if minor is None:
         return "off by default"
     if not examples:
-        return f"from {version_of(minor)} on; no example shows it"
-    proving = [name for name in examples if all(results.get(each, {}).get(name) == [] for each in (minor - 1, minor))]
-    return f"from {version_of(minor)} on, shown by {', '.join(proving[:3]) or 'none that both releases judged alike'}"
+        return f"from {version_of(minor)} on; no example shows it ({reason_for_no_example(rule)})"
+    before, since = results.get(minor - 1), results.get(minor, {})
+    proving = [name for name in examples if before is not None and not before.get(name) and since.get(name) == []]
+    return f"from {version_of(minor)} on, shown by {', '.join(proving) or 'none that both releases judged alike'}"
 
 
 if __name__ == "__main__":

@@ -28,12 +28,12 @@ class Subject(Protocol):
 
 
 def preempted(subject: Subject, state: CycleState, verdicts: Verdicts) -> dict[str, Any] | None:
-    """Say what PostFilter does where no node fits; None if there is no plugin for it."""
-    if not subject.profile.post_filter:
-        return None
+    """Say what PostFilter does where no node fits; None if DefaultPreemption is not one of its plugins."""
     plugins = [plugin for plugin in subject.profile.post_filter if isinstance(plugin, DefaultPreemption)]
-    message = ineligible(subject.cluster, subject.pod, verdicts) if plugins else None
-    candidates = NO_CANDIDATES if message is not None or not plugins else _candidates(subject, state, verdicts)
+    if not plugins:
+        return None
+    message = ineligible(subject.cluster, subject.pod, verdicts)
+    candidates = NO_CANDIDATES if message is not None else _candidates(subject, state, verdicts)
     tied = sorted(best_candidates(subject.cluster.pods, candidates).names) if len(candidates) else []
     for plugin in plugins:
         plugin.args = DefaultPreemptionArgs(min_candidate_nodes_percentage=100)

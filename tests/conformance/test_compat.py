@@ -5,16 +5,23 @@ import re
 import pytest
 
 from tests.conformance import compat
-from tests.conformance.cases import read_cases, read_lines
 
 
-def test_a_rule_is_shown_by_examples_whose_verdict_depends_on_it() -> None:
-    cases = [case for case in read_cases(read_lines(compat.EXAMPLES)) if case.name in ("toosmall", "taint", "gated")]
-    shown = {rule: compat.shown_by(rule, cases) for rule in compat.RULES}
-    assert shown["too_large_is_unresolvable"] == ["toosmall"]
-    assert shown["unnamed_taints"] == ["taint"]
-    assert shown["gated_nominees"] == ["gated"]
-    assert shown["sidecar_ports"] == []
+def test_the_verdict_on_an_example_depends_on_each_rule_that_it_shows() -> None:
+    examples = compat.read_examples()
+    claimed = {(example.name, rule) for example in examples for rule in example.shows}
+    shown = {(example.name, rule) for example in examples for rule in example.shows if compat.depends_on(example, rule)}
+    assert claimed == shown
+    [too_small] = [example for example in examples if example.name == "toosmall"]
+    assert not compat.depends_on(too_small, "sidecar_ports")
+
+
+def test_each_rule_is_shown_by_an_example_or_there_is_a_reason_why_none_does() -> None:
+    shown = {rule for example in compat.read_examples() for rule in example.shows}
+    reasons = [rule for rules in compat.NO_EXAMPLE.values() for rule in rules]
+    assert len(set(reasons)) == len(reasons)
+    assert shown.isdisjoint(reasons)
+    assert shown | set(reasons) == set(compat.RULES)
 
 
 def test_a_rule_comes_with_one_release() -> None:

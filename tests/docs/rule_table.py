@@ -1,19 +1,20 @@
 """Write the table of rules in docs/compatibility.md from config/rules.py: python -m tests.docs.rule_table."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from extender_service.config import rules
 from extender_service.config.known_gates import known_gates
 from extender_service.config.release import NEWEST_MINOR, OLDEST_MINOR, version_of
 from extender_service.config.rules import followed_gates, rules_of
+from tests.conformance import compat
 
 PAGE = Path(__file__).parents[2] / "docs" / "compatibility.md"
 _MINORS = range(OLDEST_MINOR + 1, NEWEST_MINOR + 1)
 _HEAD = [
-    "| rule | " + " | ".join(map(version_of, _MINORS)) + " | what later releases do |",
-    "| --- |" + " --- |" * (len(_MINORS) + 1),
+    "| rule | " + " | ".join(map(version_of, _MINORS)) + " | what later releases do | example |",
+    "| --- |" + " --- |" * (len(_MINORS) + 2),
 ]
 _TABLE = re.compile(r"^\| rule \|.*\n(?:\|.*\n)*", re.MULTILINE)
 
@@ -36,17 +37,24 @@ def _rows() -> Iterator[str]:
     """
     comment: list[str] = []
     before = ""
+    examples = compat.read_examples()
     for line in Path(rules.__file__).read_text().partition("class Rules:")[2].partition("\ndef ")[0].splitlines():
         text = line.strip()
         if text.startswith("# "):
             comment.append(text.removeprefix("# "))
         elif found := re.match(r"(\w+): bool = ", text):
             described = " ".join(comment) or f"see `{before}`"
-            yield f"| `{found[1]}` | {' | '.join(_cells(found[1]))} | {described} |"
+            yield f"| `{found[1]}` | {' | '.join(_cells(found[1]))} | {described} | {_example(found[1], examples)} |"
             comment, before = [], found[1]
         elif comment and not text:
-            yield f"| **{' '.join(comment).removesuffix('.')}** |" + " |" * (len(_MINORS) + 1)
+            yield f"| **{' '.join(comment).removesuffix('.')}** |" + " |" * (len(_MINORS) + 2)
             comment = []
+
+
+def _example(rule: str, examples: Sequence[compat.Example]) -> str:
+    """The examples that show a rule, or the word for the reason why none does."""
+    names = [f"`{example.name}`" for example in examples if rule in example.shows]
+    return ", ".join(names) or compat.reason_for_no_example(rule)
 
 
 def _cells(rule: str) -> Iterator[str]:

@@ -56,7 +56,7 @@ def test_an_init_container_counts_as_much() -> None:
     assert scores(cluster, init=("web:1",)) == [48]
 
 
-@pytest.mark.parametrize(("minor", "expected"), [(35, [48]), (36, [74])])
+@pytest.mark.parametrize(("minor", "expected"), [(35, [48]), (36, [100]), (37, [74])])
 def test_an_image_that_is_mounted_as_a_volume_counts_as_much_since_1_36(minor: int, expected: list[int]) -> None:
     cluster = Cluster(rules_of(minor))
     cluster.apply_node(node("a", ("web:1", 500), ("models:latest", 1000)))
