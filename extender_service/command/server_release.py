@@ -37,7 +37,7 @@ async def rules_for_server(
     """
     if emulation.minor is not None:
         return emulation.rules()
-    problem = "not asked yet"
+    problem = "no answer yet"
 
     async def ask() -> int:
         nonlocal problem
@@ -63,11 +63,11 @@ async def rules_for_server(
                 async with answering_probes(Health({"api-server-release": lambda: problem})):
                     await asyncio.wait(work, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            is_known = asking.done()
             for task in work:
                 task.cancel()
             await asyncio.gather(*work, return_exceptions=True)
-    return emulation.rules(asking.result()) if is_known else None
+        # The signal may also have come after the answer, while the server for probes ended.
+        return None if told.is_set() else emulation.rules(asking.result())
 
 
 @contextmanager

@@ -171,7 +171,7 @@ def refusal(service: Service, check: str) -> str:
         assert answer.status_code == 500
         return next(line.removeprefix(head) for line in answer.text.splitlines() if line.startswith(head))
 
-    wait_until(lambda: reason() not in ("not synced yet", "not asked yet"), "the reason")
+    wait_until(lambda: reason() not in ("not synced yet", "no answer yet"), "the reason")
     return reason()
 
 

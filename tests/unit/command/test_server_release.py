@@ -46,6 +46,27 @@ def test_it_is_not_asked_if_the_options_say_which_release() -> None:
     assert followed.release == "1.33"
 
 
+def test_the_process_ends_if_it_is_told_so_while_the_probes_of_the_start_end() -> None:
+    asked = asyncio.Event()
+
+    async def handler(_: Request, response: Response) -> None:
+        await asked.wait()
+        await response.send_json(200, {"major": "1", "minor": "34"}, {})
+
+    @asynccontextmanager
+    async def probes(_: Health) -> AsyncIterator[None]:
+        asked.set()
+        yield
+        os.kill(os.getpid(), signal.SIGTERM)  # a client that is slow may hold the server up for a moment
+        await asyncio.sleep(0.1)
+
+    async def main() -> Rules | None:
+        async with http_server(handler) as url:
+            return await rules_for_server(EmulationOptions(), load_credentials(master=url), probes)
+
+    assert asyncio.run(main()) is None
+
+
 def test_probes_are_answered_while_the_api_server_says_nothing_until_the_process_is_told_to_end() -> None:
     found: list[Health] = []
 
@@ -67,5 +88,5 @@ def test_probes_are_answered_while_the_api_server_says_nothing_until_the_process
     health, after = found
     assert after is health
     assert first_problem(health.liveness) is None
-    assert first_problem(health.readiness) == "api-server-release not asked yet"
+    assert first_problem(health.readiness) == "api-server-release no answer yet"
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
