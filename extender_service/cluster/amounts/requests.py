@@ -13,7 +13,7 @@ from msgspec import structs
 
 from extender_service.caches import cached
 from extender_service.config.rules import Rules
-from extender_service.kube.parsing.quantities import milli_value, parse_quantity, whole_value
+from extender_service.kube.parsing.quantities import larger, milli_value, parse_quantity, whole_value
 from extender_service.kube.parsing.resource_names import is_scalar_resource
 from extender_service.kube.types.core import PodSpec, RawQuantity, ResourceList
 
@@ -260,8 +260,10 @@ def _add(totals: Nanos, more: Mapping[str, int]) -> None:
 
 def _raise_to(totals: Nanos, minimum: Mapping[str, int]) -> None:
     for name, nanos in minimum.items():
-        if name not in totals or totals[name] < nanos:
+        if name not in totals:
             totals[name] = nanos
+        elif totals[name] < nanos:
+            totals[name] = larger(nanos, totals[name])
 
 
 HostPort = tuple[str, str, int]

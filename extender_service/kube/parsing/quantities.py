@@ -82,6 +82,32 @@ def whole_value(nanos: int) -> int:
     return _rounded(nanos, _NANOS_PER_UNIT, scale=0)
 
 
+class BigAmount(int):
+    """An amount in nano units that Go holds as a big number, though few digits would do. So are sums with it."""
+
+    def __add__(self, other: int) -> "BigAmount":
+        return BigAmount(int(self) + int(other))
+
+    __radd__ = __add__
+
+
+def larger(amount: int, than: int) -> int:
+    """Return `amount`, of two the larger one, as Quantity.Cmp leaves it: as a big number if the other one is that."""
+    return BigAmount(amount) if _is_big(amount) or _is_big(than) else amount
+
+
+def _is_big(nanos: int) -> bool:
+    return isinstance(nanos, BigAmount) or _digits_and_power(nanos)[0] > _MAX_INT64
+
+
+def _digits_and_power(nanos: int) -> tuple[int, int]:
+    """Return an amount as digits and a power of a thousand (as one of ten), as the API server writes it."""
+    digits, power = abs(nanos), -9
+    while digits and digits % 1000 == 0:
+        digits, power = digits // 1000, power + 3
+    return digits, power
+
+
 def _decimal_exponent(suffix: str, text: str) -> int:
     if suffix in _DECIMAL_SUFFIXES:
         return _DECIMAL_SUFFIXES[suffix]
@@ -103,10 +129,9 @@ def _rounded(nanos: int, nanos_per_unit: int, *, scale: int) -> int:
         return amount
     # Go stores up to 18 digits and a power of a thousand, and multiplies them. For high powers it checks for overflow
     # and returns zero then. For low powers, or more digits, it uses plain 64-bit arithmetic, which wraps.
-    digits, power = abs(nanos), -9
-    while digits % 1000 == 0:
-        digits, power = digits // 1000, power + 3
-    return 0 if digits < 10**18 and power - scale > 9 else _wrapped(amount, bits=64)
+    digits, power = _digits_and_power(nanos)
+    is_checked = digits < 10**18 and power - scale > 9 and not isinstance(nanos, BigAmount)
+    return 0 if is_checked else _wrapped(amount, bits=64)
 
 
 def _wrapped(number: int, *, bits: int) -> int:

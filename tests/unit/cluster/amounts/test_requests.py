@@ -141,6 +141,20 @@ def test_in_scoring_weights_beyond_int64_wrap_as_go_does() -> None:
     assert requests_of(huge, overhead={"memory": "9E"}).nonzero_memory_bytes == 2 * 9 * 10**18 - 2**64
 
 
+@pytest.mark.parametrize(("overhead", "expected"), [({}, 19 * 10**18), ({"memory": "1E"}, 20 * 10**18)])
+def test_an_amount_beyond_int64_wraps_once_it_was_compared_with_one_of_many_digits(
+    overhead: dict[str, str], expected: int
+) -> None:
+    """Go takes 19E alone for zero. The container without requests makes it compare 10E and 200Mi with it."""
+    spec = PodSpec(
+        init_containers=(sidecar(memory="10E"), make_container({}), make_container({"memory": "9E"})),
+        overhead={**overhead},
+    )
+    requests = pod_requests(request_shape(spec, request_rules(rules_of(37))))
+    assert dict(requests.amounts) == {"memory": 0}
+    assert requests.nonzero_memory_bytes == expected - 2**64
+
+
 def test_with_missing_requests_filled_sums_hold_the_defaults_of_scoring() -> None:
     shape = request_shape(
         PodSpec(containers=(make_container({"cpu": "1"}), make_container({"memory": "0"})), overhead={"cpu": "1m"})
