@@ -39,8 +39,11 @@ run:
 	@$(UV) run --quiet --frozen --no-sync extender-service schedule --cluster-file examples/demo-cluster.yaml
 	@exec $(UV) run --quiet --frozen --no-sync extender-service serve --cluster-file examples/demo-cluster.yaml
 
+# In two processes, as tests/support/distribution.py deals out the tests.
+AT_ONCE := -n 2 --dist loadfile
 test:
-	$(UV) run --frozen pytest
+	$(UV) run --frozen pytest $(AT_ONCE) -m 'not alone'
+	$(UV) run --frozen pytest -m alone
 
 # The lowest versions have wheels for these Pythons. tests/counted is left out, since its budgets depend on the versions, and
 # so does the order within the API's description.
@@ -48,7 +51,7 @@ LOWEST := build/lowest
 test-lowest:
 	$(UV) venv --quiet --clear --python '>=3.11,<3.13' $(LOWEST)
 	$(UV) pip install --quiet --python $(LOWEST) --resolution lowest-direct --group dev --editable .
-	$(LOWEST)/bin/python -m pytest tests/unit tests/conformance/test_golden.py tests/conformance/test_pinned.py examples \
+	$(LOWEST)/bin/python -m pytest $(AT_ONCE) tests/unit tests/conformance/test_golden.py tests/conformance/test_pinned.py examples \
 		--deselect tests/unit/extender/wire/test_description.py::test_the_file_is_what_the_code_says
 
 check:

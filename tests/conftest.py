@@ -1,4 +1,7 @@
-"""What all tests share: Go programs. Without Go some tests are skipped; with CI=true in the environment they fail."""
+"""What all tests share: Go programs, and who runs which tests where two processes do.
+
+Without Go some tests are skipped; with CI=true in the environment they fail.
+"""
 
 import os
 from collections.abc import Callable
@@ -6,8 +9,10 @@ from pathlib import Path
 
 import pytest
 from hypothesis import Phase, settings
+from xdist.remote import Producer
 
 from tests.support import go_programs
+from tests.support.distribution import FewEndToEndTests
 
 # No test asserts how long something takes: a busy machine is no fault.
 settings.register_profile("any machine", deadline=None)
@@ -25,6 +30,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "build_go" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.timeout(300, func_only=True))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FewEndToEndTests | None:
+    """Deal out tests as `FewEndToEndTests` does where files are asked for (--dist loadfile)."""
+    return FewEndToEndTests(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

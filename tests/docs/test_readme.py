@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -15,6 +14,8 @@ from pathlib import Path
 import httpx
 import pytest
 import yaml
+
+from tests.support.free_ports import free_port
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -48,7 +49,7 @@ def test_the_commands_under_try_it_do_what_is_said(clone: Path, kubectl: Path) -
     section = README.partition("\n## Try it\n")[2].partition("\n## ")[0]
     make_run, ask, own_cluster = re.findall(r"^```sh\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
     [answer] = re.findall(r"^```json\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
-    port = free_port()
+    port = str(free_port())
     # The reader has not installed the service.
     path = [folder for folder in os.environ["PATH"].split(":") if not (Path(folder) / "extender-service").exists()]
     environment = {
@@ -98,12 +99,6 @@ def is_ready(shell: subprocess.Popen[str], port: str) -> bool:
             return httpx.get(f"http://127.0.0.1:{port}/readyz", trust_env=False).is_success
         time.sleep(0.1)
     return False
-
-
-def free_port() -> str:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return str(free.getsockname()[1])
 
 
 def test_how_many_times_faster_it_is_stands_in_two_places_alike() -> None:

@@ -10,12 +10,13 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
+
+from tests.support.free_ports import free_port
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "writing-plugins.md"
@@ -105,9 +106,3 @@ def readable(language: str, text: str) -> object:
 
 def works(program: str) -> bool:
     return shutil.which(program) is not None and subprocess.run(WORKS[program], capture_output=True).returncode == 0
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])

@@ -23,7 +23,6 @@ from tests.e2e.support.deployments import (
     DEPLOY,
     Base,
     edit,
-    free_port,
     scheduler_process,
     service_container,
     wait_for_probes,
@@ -34,6 +33,7 @@ from tests.e2e.support.releases import both_releases, deciding_as
 from tests.e2e.support.volume_controllers import volume_controllers
 from tests.e2e.support.waiting import wait_until
 from tests.support.certificates import issue, mount, pem_files
+from tests.support.free_ports import free_port
 
 BASES = ("scheduler", "second-scheduler", "beside", "beside-pair")
 

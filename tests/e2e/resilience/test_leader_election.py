@@ -22,6 +22,9 @@ from tests.e2e.support.placement_rules import violations
 from tests.e2e.support.pod_stream import being_created, bound
 from tests.e2e.support.waiting import wait_until
 
+# A leader has 1.5 s to renew its lease.
+pytestmark = pytest.mark.alone
+
 NAMESPACE = NAME = "extender-scheduler"
 LEASES = "coordination.k8s.io/v1"
 # Of kube-scheduler; the shortest that its client takes for whole seconds of duration.

@@ -6,6 +6,8 @@ from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.support import schedulers
 from tests.e2e.support.balancer import Balancer
 from tests.e2e.support.callers import Connection, Load, Question, load
@@ -15,6 +17,9 @@ from tests.e2e.support.objects import Object, node, pod
 from tests.e2e.support.pod_stream import being_created, more_are_bound
 from tests.e2e.support.service import Service
 from tests.e2e.support.waiting import wait_until
+
+# A service that is told to stop serves for one more second, until the balancer has noticed.
+pytestmark = pytest.mark.alone
 
 # Seconds between the calls of each caller: some are always in the middle of one, some have idle connections.
 PAUSES = (0.005, 0.01, 0.02, 0.02, 0.05, 0.2, 0.5)

@@ -19,6 +19,9 @@ from tests.e2e.support.waiting import wait_until
 from tests.e2e.support.whole_scheduler import start
 from tests.scheduler_faults.audit import POLICY, Audit
 
+# A standby leads within 5 s of a leader's stop.
+pytestmark = pytest.mark.alone
+
 LEASES = "coordination.k8s.io/v1"
 NODES = 4
 

@@ -3,8 +3,13 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.scheduler_faults.faults import freeze_the_leader, partition_the_leader
 from tests.scheduler_faults.run import Size, run
+
+# A leader has 5 s to renew its lease, and a standby 16 s to lead.
+pytestmark = pytest.mark.alone
 
 SAMPLE = Size(
     hundreds=1,

@@ -1,6 +1,5 @@
 """What the scheduler serves, and to whom: the API server knows who calls and what the caller may do."""
 
-import socket
 import ssl
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from tests.e2e.support.objects import Object, node, pod
 from tests.e2e.support.processes import Process
 from tests.e2e.support.waiting import wait_until
 from tests.e2e.support.whole_scheduler import start
+from tests.support.free_ports import free_port
 
 NO_HEADERS: Mapping[str, str] = {}
 RBAC = "rbac.authorization.k8s.io/v1"
@@ -80,8 +80,7 @@ def serving(shared_control_plane: ControlPlane) -> Iterator[Serving]:
         ),
     )
     user = shared_control_plane.user_kubeconfig("system:kube-scheduler")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     process = start(
         shared_control_plane,
         {"leaderElection": {"leaderElect": True}},

@@ -9,6 +9,9 @@ from extender_service.config.release import OLDEST_MINOR
 from tests.e2e.scheduler.side_by_side.running import Pair, pairs_of_clusters, run
 from tests.e2e.support.releases import both_releases
 
+# Six control planes of its own, and two schedulers that must see the same changes in the same order.
+pytestmark = pytest.mark.alone
+
 # Some of each kind, and those that once showed a difference; with the newest release, those that it changed.
 SAMPLE = (
     "a_node_comes_late",

@@ -81,12 +81,12 @@ class Balancer:
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Pass on what comes, and that nothing more does."""
+    """Pass on what comes, and that nothing more does, also where a process was killed and its connections are reset."""
     with suppress(OSError):
         while data := await reader.read(65536):
             writer.write(data)
             await writer.drain()
-        writer.close()
+    writer.close()
 
 
 async def _is_ready(target: str) -> bool:

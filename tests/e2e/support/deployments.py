@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import socket
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from tests.e2e.support.objects import Object
 from tests.e2e.support.processes import Process
 from tests.e2e.support.service import PROGRAM
 from tests.e2e.support.waiting import wait_until
+from tests.support.free_ports import free_port
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 # util-linux's; who is not root becomes root of a namespace of users.
@@ -98,13 +98,6 @@ def may_name_hosts() -> bool:
     if shutil.which(_UNSHARE[0]) is None:
         return False
     return subprocess.run([*_UNSHARE, "hostname", "other"], capture_output=True).returncode == 0
-
-
-def free_port() -> int:
-    """A port of 127.0.0.1 that nobody listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @contextmanager
