@@ -110,6 +110,7 @@ def test_the_connection_that_was_given_back_last_is_used_first_and_those_left_id
     run(test)
 
 
+@pytest.mark.alone  # beside others, answers are not quick
 def test_many_requests_that_are_answered_quickly_share_a_few_connections() -> None:
     async def test(world: World) -> None:
         async with asyncio.TaskGroup() as requests:
