@@ -97,9 +97,9 @@ class Memo(LruCache[Hashable, tuple[object, Any, int]]):
         except (OverflowError, UnicodeError, RecursionError):
             return size_of(arguments, self.most_bytes)
 
-    def _bytes_of(self, _result: object) -> int:
+    def _bytes_of(self, result: object) -> int:
         """Return how many bytes a result takes that is no array."""
-        return size_of(_result, self.most_bytes)
+        return size_of(result, self.most_bytes)
 
 
 class RowMemo(Memo):
@@ -144,7 +144,9 @@ class RowMemo(Memo):
         self._selections.keep(selection, memo, 2 * len(selection))
         return memo
 
-    def _bytes_of(self, _result: object) -> int:
+    def _bytes_of(self, result: object) -> int:
+        if isinstance(result, msgspec.Struct):
+            return size_of(result, self.most_bytes)
         # It may hold two arrays: rejections have a key for each node, and the positions of those rejected.
         return 2 * 8 * self.size
 

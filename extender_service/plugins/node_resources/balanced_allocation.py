@@ -75,10 +75,12 @@ def _gained_evenness(nodes: NodeView, pod: WeighedPod) -> NDArray[np.int64]:
 
 
 def _evenness(nodes: NodeView, pod: WeighedPod) -> NDArray[np.int64]:
-    scores = (1 - _deviation(usages(nodes, pod))) * MAX_NODE_SCORE
+    scores = _deviation(usages(nodes, pod))
+    np.subtract(1.0, scores, out=scores)
+    scores *= MAX_NODE_SCORE
     # Shares of amounts that overflow may be any number below 1. Go's conversion ends at the lowest int64, too.
-    found: NDArray[np.int64] = np.maximum(scores, _LOWEST_INT64).astype(np.int64)
-    return found
+    np.maximum(scores, _LOWEST_INT64, out=scores)
+    return scores.astype(np.int64)
 
 
 def _deviation(of_nodes: Usages) -> NDArray[np.float64]:
@@ -86,12 +88,19 @@ def _deviation(of_nodes: Usages) -> NDArray[np.float64]:
 
     Sums run in the order of the resources, so that every bit is the reference's.
     """
-    counts = of_nodes.counts
-    shares = np.minimum(of_nodes.requested / of_nodes.allocatable, 1.0)
+    offered = of_nodes.offered
+    counts = offered.counts
+    shares = of_nodes.requested.astype(np.float64)
+    shares /= offered.divisors
+    np.minimum(shares, 1.0, out=shares)
     if len(shares) < 2:
         return np.zeros(counts.shape[1])
     if len(shares) == 2:
-        of_two: NDArray[np.float64] = np.abs(shares[0] - shares[1]) / 2 * (counts[0] & counts[1])
+        of_two: NDArray[np.float64] = np.subtract(shares[0], shares[1])
+        np.abs(of_two, out=of_two)
+        of_two /= 2
+        if not offered.all_count:
+            of_two *= counts[0] & counts[1]
         return of_two
     shares[~counts] = 0.0
     number = counts.sum(axis=0)

@@ -1,6 +1,7 @@
 """Scoring by the share of each resource that would be in use (noderesources/resource_allocation.go)."""
 
 from operator import attrgetter
+from typing import Self
 
 import msgspec
 import numpy as np
@@ -20,6 +21,9 @@ from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.cycle_state import CycleState
 from extender_service.kube.parsing.resource_names import is_scalar_resource
 
+# The method `max` calls a function in Python first.
+_highest = np.maximum.reduce
+
 
 class WeightedResource(msgspec.Struct, frozen=True, cache_hash=True):
     """A resource and what it counts for beside the others."""
@@ -28,17 +32,44 @@ class WeightedResource(msgspec.Struct, frozen=True, cache_hash=True):
     weight: int
 
 
-class Usages(msgspec.Struct):
-    """Resources on the nodes of a view, as arrays of (resource, node); `counts`: where one takes part in scoring.
+class Offered(msgspec.Struct):
+    """What the nodes of a view offer of some resources, as arrays of (resource, node).
 
-    `requested` is what would be in use with the pod there, of `allocatable` (1 where that is 0); `weights` are by
-    resource. Amounts beyond int64 wrap, as in Go, and may be negative.
+    - `counts`: where a resource takes part in scoring, as the node offers any of it
+    - `all_count`: whether all do everywhere, and there is one
+    - `amounts`: what is offered, 1 where nothing is
+    - `highest`: the highest of the amounts; 0 if there is none
+    - `floats`: what is offered, 0 where nothing is, and `divisors`: the amounts, as float64
+    """
+
+    counts: NDArray[np.bool_]
+    all_count: bool
+    amounts: NDArray[np.int64]
+    highest: int
+    floats: NDArray[np.float64]
+    divisors: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, allocatable: NDArray[np.int64]) -> Self:
+        """Return this of what nodes have as allocatable."""
+        counts = allocatable != 0
+        all_count = 0 < np.count_nonzero(counts) == counts.size
+        amounts = allocatable if all_count else np.where(counts, allocatable, 1)
+        floats = allocatable.astype(np.float64)
+        divisors = floats if all_count else amounts.astype(np.float64)
+        return cls(counts, all_count, amounts, int(_highest(amounts, axis=None, initial=0)), floats, divisors)
+
+
+class Usages(msgspec.Struct):
+    """Resources on the nodes of a view; `weights` are by resource.
+
+    `requested` is what would be in use with the pod there, of what is `offered`, as (resource, node). Amounts beyond
+    int64 wrap, as in Go, and may be negative.
     """
 
     weights: NDArray[np.int64]
-    counts: NDArray[np.bool_]
     requested: NDArray[np.int64]
-    allocatable: NDArray[np.int64]
+    offered: Offered
 
 
 class WeighedPod(msgspec.Struct, frozen=True, cache_hash=True):
@@ -112,10 +143,12 @@ def _weighed(requests: Requests, dimensions: tuple[int, ...], nonzero: bool) -> 
 
 def usages(nodes: NodeView, pod: WeighedPod) -> Usages:
     """Return what would be in use on each node with the pod there."""
-    offered = nodes.allocatable_of(pod.offered)
     weights, amounts = _arrays(pod)
-    counts = offered != 0
-    return Usages(weights, counts, nodes.requested_of(pod.taken) + amounts, np.where(counts, offered, 1))
+    return Usages(weights, nodes.requested_of(pod.taken) + amounts, nodes.remembered(_offered, pod.offered))
+
+
+def _offered(nodes: NodeView, dimensions: tuple[int, ...]) -> Offered:
+    return Offered.of(nodes.allocatable_of(dimensions))
 
 
 @cached(

@@ -21,12 +21,13 @@ from extender_service.plugins.node_resources.args import (
     ScoringStrategy,
 )
 from extender_service.plugins.node_resources.fit import (
+    EXACT_SHARES,
     NodeResourcesFit,
     least_allocated,
     most_allocated,
     requested_to_capacity_ratio,
 )
-from extender_service.plugins.node_resources.usages import Usages
+from extender_service.plugins.node_resources.usages import Offered, Usages
 from extender_service.plugins.shared.shape import UtilizationShapePoint, broken_linear
 from tests.support.go_integers import quotient, wrapped
 from tests.support.plugin_worlds import (
@@ -211,7 +212,13 @@ def test_requested_to_capacity_ratio(
     assert_equal_on_nodes(world, scored(world, wanted, of_shape, pre_score=True), expected)
 
 
-int64s = st.integers(-(2**63), 2**63 - 1) | st.integers(2**56, 2**57) | st.integers(-9, 9)
+int64s = (
+    st.integers(-(2**63), 2**63 - 1)
+    | st.integers(2**56, 2**57)
+    | st.integers(-9, 9)
+    | st.sampled_from([2**46, 2**53]).flatmap(lambda edge: st.integers(edge - 9, edge + 9))
+    | st.integers(0, 2**46)
+)
 
 
 @given(
@@ -222,12 +229,23 @@ def test_amounts_whose_hundredfold_is_beyond_int64_score_as_in_go(
     used: list[tuple[int, int, int]], shape: list[tuple[int, int]]
 ) -> None:
     weights, requested, offered = (np.array(values) for values in zip(*used, strict=True))
-    counts = offered != 0
-    of_node = Usages(weights, counts[:, None], requested[:, None], np.where(counts, offered, 1)[:, None])
+    of_node = Usages(weights, requested[:, None], Offered.of(offered[:, None]))
     counting = [usage for usage in used if usage[2]]
     assert least_allocated(of_node).tolist() == [weighted_mean(least, counting)]
     assert most_allocated(of_node).tolist() == [weighted_mean(most, counting)]
     assert requested_to_capacity_ratio(broken_linear(shape), of_node).tolist() == [ratio(shape, counting)]
+
+
+@settings(max_examples=1000)
+@given(
+    offered=st.integers(1, EXACT_SHARES) | st.integers(EXACT_SHARES - 99, EXACT_SHARES + 99) | st.integers(1, 300),
+    share=st.integers(0, 100),
+    off_by=st.integers(-2, 2),
+)
+def test_a_share_next_to_a_whole_percentage_is_rounded_as_in_go(offered: int, share: int, off_by: int) -> None:
+    requested = max(0, offered - offered * share // 100 + off_by)
+    of_node = Usages(np.array([1]), np.array([[requested]]), Offered.of(np.array([[offered]])))
+    assert least_allocated(of_node).tolist() == [least(requested, offered)]
 
 
 def test_an_empty_node_of_84_pebibytes_keeps_the_score_of_its_cpu() -> None:

@@ -35,12 +35,12 @@ def test_what_the_pod_and_those_on_the_node_take_of_what_is_offered() -> None:
     pod = weighed_pod(world.view, scored_requests(state, RESOURCES, nonzero=False), nonzero=False)
     found = usages(world.view, pod)
     assert found.requested.tolist() == [[1500, 1000], [3, 3], [2, 1]]
-    assert found.counts.tolist() == [[True, True], [True, False], [True, False]]
-    assert found.allocatable.tolist() == [[4000, 1000], [8, 1], [2, 1]]
+    assert found.offered.counts.tolist() == [[True, True], [True, False], [True, False]]
+    assert found.offered.amounts.tolist() == [[4000, 1000], [8, 1], [2, 1]]
 
 
 def test_a_scalar_resource_that_the_pod_does_not_request_takes_no_part() -> None:
     world = world_of(PlainNode("a", allocatable={CPU: 1, GPU: 1}))
     state = CycleState(PlainPod("new", {CPU: 0, MEMORY: 0}).to_pod())
     pod = weighed_pod(world.view, scored_requests(state, RESOURCES, nonzero=True), nonzero=True)
-    assert usages(world.view, pod).counts.tolist() == [[True], [False]]
+    assert usages(world.view, pod).offered.counts.tolist() == [[True], [False]]
