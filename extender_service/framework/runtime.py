@@ -60,7 +60,8 @@ class Scores:
         self.plugins = plugins
         self._weights = np.array(weights, np.int64)
         self._scores = scores
-        self.totals: NDArray[np.int64] = self._weights.dot(scores)
+        # Of integers, in half the time that a product of matrices takes.
+        self.totals: NDArray[np.int64] = np.add.reduce(self._weights[:, None] * scores, axis=0)
 
     def change(self, node: int, rows: list[int], scores: NDArray[np.int64]) -> None:
         """Replace the scores that the plugins in some rows give one node."""
@@ -322,12 +323,15 @@ def run_score(profile: Profile, state: CycleState, pod: Pod, nodes: NodeView) ->
 
 def scores_of(plugin: Score, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
     """Run Score and NormalizeScore of one plugin. Raises CycleError."""
+    size = len(nodes)
     raw = call(state, plugin, "Score", plugin.score, state, pod, nodes)
-    require_answer(plugin, "Score", wrong_scores(raw, len(nodes)))
+    if (wrong := wrong_scores(raw, size)) is not None:
+        require_answer(plugin, "Score", wrong)
     if type(plugin).normalize is Score.normalize:
         return raw
     normalized = call(state, plugin, "ScoreExtensionNormalize", plugin.normalize, state, pod, nodes, raw)
-    require_answer(plugin, "ScoreExtensionNormalize", wrong_scores(normalized, len(nodes)))
+    if (wrong := wrong_scores(normalized, size)) is not None:
+        require_answer(plugin, "ScoreExtensionNormalize", wrong)
     return normalized
 
 

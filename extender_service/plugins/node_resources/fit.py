@@ -243,15 +243,17 @@ def _least_allocated_in_floats(of_nodes: Usages) -> NDArray[np.int64]:
     from the next whole number than a float64 is from the quotient, as both numbers together are below 2**53. What is
     used may be larger, and is above what is offered then, also when it is rounded.
     """
-    offered, weights = of_nodes.offered, of_nodes.weights.astype(np.float64)
+    offered, weights = of_nodes.offered, of_nodes.weights
     shares = of_nodes.requested.astype(np.float64)
     np.subtract(offered.floats, shares, out=shares)
     np.maximum(shares, 0.0, out=shares)
     shares *= MAX_NODE_SCORE
     shares /= offered.divisors
     np.floor(shares, out=shares)
-    mean: NDArray[np.float64] = weights.dot(shares)
-    mean /= weights.sum() if offered.all_count else np.maximum(weights.dot(offered.counts), 1.0)
+    shares *= weights[:, None]
+    # No product of matrices, which may wait for threads.
+    mean: NDArray[np.float64] = np.add.reduce(shares, axis=0)
+    mean /= weights.sum() if offered.all_count else np.maximum(weights.dot(offered.counts), 1)
     return mean.astype(np.int64)  # towards zero
 
 

@@ -236,6 +236,22 @@ def test_amounts_whose_hundredfold_is_beyond_int64_score_as_in_go(
     assert requested_to_capacity_ratio(broken_linear(shape), of_node).tolist() == [ratio(shape, counting)]
 
 
+@given(
+    weights=st.tuples(st.integers(1, 100), st.integers(1, 100)),
+    nodes=st.lists(st.tuples(st.tuples(int64s, int64s), st.tuples(int64s, int64s)), min_size=1, max_size=6),
+)
+def test_a_node_scores_the_same_whatever_the_others_have(
+    weights: tuple[int, int], nodes: list[tuple[tuple[int, int], tuple[int, int]]]
+) -> None:
+    amounts = np.array(nodes, np.int64)  # as (node, resource, requested or offered)
+    of_nodes = Usages(np.array(weights), amounts[:, :, 0].T, Offered.of(amounts[:, :, 1].T))
+    expected = [
+        weighted_mean(least, [(weight, *usage) for weight, usage in zip(weights, node, strict=True) if usage[1]])
+        for node in nodes
+    ]
+    assert least_allocated(of_nodes).tolist() == expected
+
+
 @settings(max_examples=1000)
 @given(
     offered=st.integers(1, EXACT_SHARES) | st.integers(EXACT_SHARES - 99, EXACT_SHARES + 99) | st.integers(1, 300),
