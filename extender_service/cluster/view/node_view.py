@@ -289,7 +289,7 @@ class NodeView:
         rows = self._rows
         if rows is None:
             return values
-        return values[rows] if values.ndim == 1 else values.take(rows, axis=1)
+        return values.take(rows, axis=-1)
 
     def _compute(self, key: Any, rows: NoMemo) -> NDArray[Any]:
         return compute(self._memory, self._pods, key, rows)
@@ -305,7 +305,7 @@ class NodeView:
 
     def of_rows(self, by_row: NDArray[V]) -> NDArray[V]:
         """Pick these nodes' entries of an array that has one for every row."""
-        return read_only(by_row[: self._size]) if self._rows is None else by_row[self._rows]
+        return read_only(by_row[: self._size]) if self._rows is None else by_row.take(self._rows, axis=0)
 
     def added(self, key: Hashable, measure: Measure) -> NDArray[np.int64]:
         """Return by how much the changes raise or lower the sum, on each node, of what `measure` returns for each pod.
@@ -350,7 +350,10 @@ class NodeView:
     def _amounts_of(self, matrix: NDArray[np.int64], dimensions: tuple[int, ...]) -> NDArray[np.int64]:
         rows, unknown = _rows_of(dimensions, len(matrix))
         amounts: NDArray[np.int64]
-        amounts = matrix[rows[:, 0], : self._size] if self._rows is None else matrix[rows, self._rows]
+        if isinstance(rows, slice):
+            beside = matrix[rows]
+            return read_only(beside[:, : self._size]) if self._rows is None else beside.take(self._rows, axis=1)
+        amounts = matrix[rows, : self._size] if self._rows is None else matrix[rows[:, None], self._rows]
         if unknown:
             amounts[unknown] = 0
         return amounts
@@ -364,7 +367,12 @@ def compute(memory: NodeMemory, pods: PodTable, key: Any, rows: NoMemo) -> NDArr
 
 
 @cached("rows of dimensions", most_entries=1024, most_entry_bytes=3 << 10, most_size=32)
-def _rows_of(dimensions: tuple[int, ...], size: int) -> tuple[NDArray[np.intp], list[int]]:
-    """Where a matrix of `size` dimensions has these, as (dimension, 1), and which of them it does not have."""
+def _rows_of(dimensions: tuple[int, ...], size: int) -> tuple[NDArray[np.intp] | slice, list[int]]:
+    """Where a matrix of `size` dimensions has these, and which of them it does not have.
+
+    Where they lie side by side it is a slice, which copies nothing.
+    """
     unknown = [at for at, dimension in enumerate(dimensions) if not 0 <= dimension < size]
-    return np.array(dimensions, np.intp).clip(0, size - 1)[:, None], unknown
+    if dimensions and not unknown and dimensions == tuple(range(dimensions[0], dimensions[0] + len(dimensions))):
+        return slice(dimensions[0], dimensions[-1] + 1), unknown
+    return np.array(dimensions, np.intp).clip(0, size - 1), unknown
