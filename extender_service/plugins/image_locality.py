@@ -1,7 +1,7 @@
 """ImageLocality: a pod starts sooner where its images are already."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,8 @@ _MEBIBYTE = 1024 * 1024
 _MIN_BYTES = 23 * _MEBIBYTE
 _MAX_BYTES_PER_IMAGE = 1000 * _MEBIBYTE
 _TOO_MANY_BYTES = 2**63
+
+Bytes = TypeVar("Bytes", np.int64, NDArray[np.int64])
 
 
 class ImageLocality(Score):
@@ -51,16 +53,23 @@ def _scaled(nodes: NodeView, wanted: Sequence[str]) -> tuple[tuple[str, int], ..
 
 
 def _scores(nodes: NodeView, scaled: Sequence[tuple[str, int]], images: int) -> NDArray[np.int64]:
+    having = [(nodes.has_image(image), size) for name, size in scaled if (image := nodes.image(name)) is not None]
+    if len(having) == 1:  # as for most pods: then a node has this, or nothing
+        has, size_bytes = having[0]
+        return np.where(has, _points(np.int64(size_bytes), images), _points(np.int64(0), images))
     present = np.zeros(len(nodes), np.int64)
-    for name, size_bytes in scaled:
-        image = nodes.image(name)
-        if image is not None:
-            present += nodes.has_image(image) * size_bytes
+    for has, size_bytes in having:
+        present += has * size_bytes
+    return _points(present, images)
+
+
+def _points(present: Bytes, images: int) -> Bytes:
+    """Return the score for so many bytes of so many images."""
     most = _MAX_BYTES_PER_IMAGE * images
     # In a fifth of the time that np.clip takes for a few hundred nodes.
     counted = np.minimum(np.maximum(present, _MIN_BYTES), most)
-    scores: NDArray[np.int64] = MAX_NODE_SCORE * (counted - _MIN_BYTES) // (most - _MIN_BYTES)
-    return scores
+    points: Bytes = MAX_NODE_SCORE * (counted - _MIN_BYTES) // (most - _MIN_BYTES)
+    return points
 
 
 def normalized(image: str) -> str:
