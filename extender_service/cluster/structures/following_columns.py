@@ -194,6 +194,9 @@ class RowColumns(FollowingColumns[Hashable, RowColumn]):
                 is_caught_up = False
             if not is_caught_up:
                 self.forget(key)
+        # What no decision uses any more is left out in the end. What each of them uses is noted each time.
+        if self._last_used.entries:
+            self._last_used.entries.popleft()
 
     def _changed_since(self, count: int) -> _ChangedRows | None:
         span = (count, self.changes.count)

@@ -164,6 +164,18 @@ def test_what_was_used_last_is_brought_up_to_date_ahead() -> None:
         assert squares.asked == [[0, 1, 2], [1]]
 
 
+def test_what_is_used_no_more_is_soon_brought_up_to_date_no_more() -> None:
+    kept, squares = Kept(), Squares([1, 2, 3])
+    for _ in range(20):
+        kept.of("squares", 3, squares)
+    for _ in range(20):
+        kept.changes.append(1)
+        kept.catch_up(kept.compute)
+    assert len(squares.asked) == 1 + 16
+    squares.numbers[1] = 5
+    assert kept.of("squares", 3, squares).tolist() == [1, 25, 9]
+
+
 def test_what_cannot_be_brought_up_to_date_is_forgotten() -> None:
     kept = Kept()
     for _ in range(2):
