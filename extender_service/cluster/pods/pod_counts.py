@@ -22,6 +22,8 @@ _MOST_BYTES_BESIDES = 8 << 20
 _BYTES_A_QUERY = 2 << 10
 # Of one query: a pod may be spread over zones and racks.
 _MOST_SUMS = 2
+# Counting all pods again costs less than applying more changes than this, and than one for so many pods.
+_FEW_CHANGES, _PODS_A_CHANGE = 64, 1 << 11
 # Each query may keep a label set alive that no pod has any more.
 _MOST_LAST_BYTES = 16 << 10
 
@@ -151,6 +153,8 @@ class PodCounts(FollowingColumns[PodQuery, _Counts]):
         return counts
 
     def _follow(self, column: _Counts, changes: Sequence[PodChange], _context: None) -> bool:
+        if len(changes) > _FEW_CHANGES and len(changes) > len(self._pods.facts) // _PODS_A_CHANGE:
+            return False
         for change in changes:
             if column.are_about(change):
                 column.follow(change.row, change.sign)
@@ -158,12 +162,12 @@ class PodCounts(FollowingColumns[PodQuery, _Counts]):
 
     def _count(self, query: PodQuery, size: int) -> NDArray[np.int64]:
         pods = self._pods
-        used = len(pods.facts)
-        rows = pods.row[:used]
-        counting = pods.label_sets.matching(query.selectors)[pods.label_set[:used]] & (rows != NO_ROW)
+        selected = pods.label_sets.matching(query.selectors)
+        slots = selected.take(pods.label_set[: len(pods.facts)]).nonzero()[0]
         if not query.with_terminating:
-            counting &= ~pods.terminating[:used]
-        return np.bincount(rows[counting], minlength=size).astype(np.int64, copy=False)
+            slots = slots[~pods.terminating[slots]]
+        rows = pods.row[slots]
+        return np.bincount(rows[rows != NO_ROW], minlength=size).astype(np.int64, copy=False)
 
 
 def _lengthened(by_row: NDArray[np.int64], size: int) -> NDArray[np.int64]:

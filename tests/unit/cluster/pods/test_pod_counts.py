@@ -107,10 +107,11 @@ def test_nodes_that_come_later_are_counted_on(cluster: Cluster) -> None:
     assert cluster.pod_counts.by_row(WEB, 200).sum() == 100
 
 
-def test_counts_are_right_after_more_changes_than_are_remembered(cluster: Cluster) -> None:
+@pytest.mark.parametrize("times", [20, 40, MOST_CHANGES])
+def test_counts_are_right_after_more_changes_than_are_applied_or_remembered(cluster: Cluster, times: int) -> None:
     cluster.apply_pod(make_pod("web-1", "a", labels={"app": "web"}))
     assert cluster.pod_counts.by_row(WEB, 2).tolist() == [1, 0]
-    for _ in range(MOST_CHANGES):
+    for _ in range(times):
         cluster.apply_pod(make_pod("web-1", "b", labels={"app": "web"}))
         cluster.apply_pod(make_pod("web-1", "a", labels={"app": "web"}))
     cluster.apply_pod(make_pod("web-1", "b", labels={"app": "web"}))
