@@ -76,6 +76,9 @@ class Constraints(msgspec.Struct, frozen=True):
         )
 
 
+NO_CONSTRAINTS = Constraints((), (), ())
+
+
 def own_constraints(label_set: LabelSet, constraints: tuple[TopologySpreadConstraint, ...], action: str) -> Constraints:
     """Parse the constraints that pods have themselves, those of one whenUnsatisfiable. Raises SelectorError."""
     labels = label_set.labels
@@ -101,16 +104,15 @@ def _own(encoded: bytes, action: str) -> Constraints:
 def default_constraints(
     workloads: Workloads,
     defaults: Iterable[TopologySpreadConstraint],
-    action: str,
     label_set: LabelSet,
     owners: Iterable[OwnerReference],
 ) -> Constraints:
     """Make constraints for pods that have none. They select the pods of the same Services and controller;
     without those there are no constraints."""
-    wanted = [constraint for constraint in defaults if constraint.when_unsatisfiable == action]
-    selector = default_selector(workloads, label_set, owners) if wanted else EVERYTHING
-    made = [] if selector == EVERYTHING else [_constraint(constraint, selector) for constraint in wanted]
-    return Constraints.of(label_set.namespace, made)
+    selector = default_selector(workloads, label_set, owners)
+    if selector == EVERYTHING:
+        return NO_CONSTRAINTS
+    return Constraints.of(label_set.namespace, [_constraint(constraint, selector) for constraint in defaults])
 
 
 def _constraint(constraint: TopologySpreadConstraint, selector: Selector) -> SpreadConstraint:

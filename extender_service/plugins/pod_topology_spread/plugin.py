@@ -28,6 +28,7 @@ from extender_service.kube.types.workloads import ReplicaSet, ReplicationControl
 from extender_service.plugins.pod_topology_spread.args import SYSTEM_DEFAULTS, PodTopologySpreadArgs
 from extender_service.plugins.pod_topology_spread.constraints import (
     DO_NOT_SCHEDULE,
+    NO_CONSTRAINTS,
     SCHEDULE_ANYWAY,
     Constraints,
     SpreadRules,
@@ -88,7 +89,11 @@ class PodTopologySpread(PreFilter, Filter, PreScore, Score):
                 of_pods = (ClusterEvent(POD, pods | own),)
             self.retry_on = (*of_pods, *self.retry_on[1:])
         self._is_system_default = args.defaulting_type == SYSTEM_DEFAULTS
-        self._defaults = _SYSTEM_DEFAULTS if self._is_system_default else args.default_constraints
+        defaults = _SYSTEM_DEFAULTS if self._is_system_default else args.default_constraints
+        self._defaults = {
+            action: tuple([each for each in defaults if each.when_unsatisfiable == action])
+            for action in (DO_NOT_SCHEDULE, SCHEDULE_ANYWAY)
+        }
 
     def reach_for(self, state: CycleState, pod: Pod) -> Reach:
         """Return that pods without constraints change nothing for each other."""
@@ -160,8 +165,13 @@ class PodTopologySpread(PreFilter, Filter, PreScore, Score):
     def _constraints(self, labelled: LabelSet, pod: Pod, action: str, doing: str, kind: str) -> Constraints:
         own = pod.spec.topology_spread_constraints
         if not own:
+            defaults = self._defaults[action]
+            if not defaults:
+                return NO_CONSTRAINTS
             workloads, owners = self.handle.cluster.workloads, pod.metadata.owner_references
-            return workloads.remembered(default_constraints, self._defaults, action, labelled, owners)
+            if not owners:  # such a pod is seldom like another
+                return default_constraints(workloads, defaults, labelled, owners)
+            return workloads.remembered(default_constraints, defaults, labelled, owners)
         try:
             return own_constraints(labelled, own, action)
         except SelectorError as error:
