@@ -8,6 +8,7 @@ The last tables are of a cluster in which no two nodes and no two pods are alike
 the decision and what it takes to count the pod on its node. Only these: python -m bench.decision unlike.
 """
 
+import itertools
 import statistics
 import sys
 import time
@@ -99,9 +100,11 @@ def _compare_unlike(the: Run, size: ClusterSize) -> None:
     made = unlike.manifests(size.nodes, size.pods_per_node)
     file = the.directory / f"unlike-{size.nodes}.json"
     unlike.write(made, file)
-    unlike_engine, unlike_pods = default_engine(unlike.cluster(made)), unlike.pending_pods(made)
+    unlike_engine = default_engine(unlike.cluster(made))
+    # Each round goes on with other pods: those of the round before would find columns that were kept for them.
+    unlike_pods = {name: itertools.cycle(pods) for name, pods in unlike.pending_pods(made).items()}
     alike_engine = default_engine(synthetic.cluster(size.nodes, size.pods_per_node, images=size.images))
-    alike_pods = {name: [synthetic.pending_pod(name)] for name in synthetic.CLASSES}
+    alike_pods = {name: itertools.repeat(synthetic.pending_pod(name)) for name in synthetic.CLASSES}
     del made
     clusters.settle()
     budget = 0.1 if the.quick else 0.5
@@ -125,7 +128,7 @@ def _compare_unlike(the: Run, size: ClusterSize) -> None:
     the.report.table("unlike", title, rows)
 
 
-def _medians(engine: Engine, pods: Mapping[str, Sequence[Pod]], budget: float) -> dict[str, Cycle]:
+def _medians(engine: Engine, pods: Mapping[str, Iterator[Pod]], budget: float) -> dict[str, Cycle]:
     of_class = {name: cycles(engine, each, budget) for name, each in pods.items()}
     return {
         name: Cycle(*(quantile(times, 0.5) for times in zip(*measured, strict=True)))
@@ -217,10 +220,10 @@ def default_profile(cluster: Cluster, random: Random = RANDOM) -> Profile:
 
 def decisions(engine: Engine, pod: Pod, budget_seconds: float) -> list[float]:
     """Decide repeatedly about one pod, and place it each time; see `cycles`. Returns the milliseconds of decisions."""
-    return [cycle.decision for cycle in cycles(engine, [pod], budget_seconds)]
+    return [cycle.decision for cycle in cycles(engine, itertools.repeat(pod), budget_seconds)]
 
 
-def cycles(engine: Engine, pods: Sequence[Pod], budget_seconds: float) -> list[Cycle]:
+def cycles(engine: Engine, pods: Iterator[Pod], budget_seconds: float) -> list[Cycle]:
     """Decide about one pod after the other, and place each. Returns the times of each cycle except the first three.
 
     Makes 20 to 300 decisions within the budget, like `kubecycle`. Restores the cluster in the end.
@@ -231,7 +234,7 @@ def cycles(engine: Engine, pods: Sequence[Pod], budget_seconds: float) -> list[C
     most_placed = min(20, cluster.node_count // 10 + 1)
     begun = time.perf_counter()
     while len(times) < 303 and (len(times) < 23 or time.perf_counter() - begun < budget_seconds):
-        pod = pods[len(times) % len(pods)]
+        pod = next(pods)
         started = time.perf_counter()
         decision = engine.decide(Question(pod, engine.nodes.all()))
         chosen = decision.choose()

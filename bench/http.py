@@ -2,11 +2,11 @@
 
 `extload` calls both with the same bytes (raw), and with kube-scheduler's client (kube), about all nodes of a cluster.
 The service runs the default profile for a pod of a ReplicaSet. For mode `replace`, only filter is compared: it makes
-the whole decision, and kube-scheduler calls no other verb.
+the whole decision, and kube-scheduler calls no other verb. The last table is of the service alone: calls about pods of
+which no two are alike, on nodes of which no two are, beside calls about one pod again and again.
 """
 
 import json
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -14,13 +14,15 @@ from functools import partial
 
 import msgspec
 
-from bench import synthetic
+from bench import synthetic, unlike
 from bench.caller import Caller
 from bench.figures import Row, Times, alternately, at_most, compared, over_rounds
 from bench.programs import ClusterSize, Peers, Server, service
 from bench.run import NEEDS_GO, Run, main
 
 MODES = ("replace", "beside")
+# A connection's first calls, which are not counted, and the fewest that are, however busy the machine is.
+_FIRST_CALLS, _LEAST_CALLS = 3, 20
 _VERBS = {"go": ("filter", "prioritize"), "replace": ("filter",), "beside": ("filter", "prioritize")}
 
 
@@ -45,6 +47,7 @@ def run(the: Run) -> None:
     if the.peers is None:
         the.report.note("http", f"the Go extender and kube-scheduler's client: {NEEDS_GO}")
         _without_peers(the)
+        _unlike(the)
         return
     measured: dict[Calls, dict[str, dict[str, Times]]] = {}
     for nodes in (100, 500) if the.quick else (100, 500, 5000, 15000):
@@ -52,6 +55,7 @@ def run(the: Run) -> None:
     title = "calls about all nodes of clusters with ten pods a node; the service, the Go extender"
     the.report.table("http", title, [row for calls, sides in measured.items() for row in _rows(calls, sides)])
     the.report.table("http", "raw, one connection: the slowest calls, and how calls grow", [*_limits(measured)])
+    _unlike(the)
 
 
 def _about_all_nodes(the: Run, peers: Peers, nodes: int) -> dict[Calls, dict[str, dict[str, Times]]]:
@@ -147,11 +151,50 @@ def _without_peers(the: Run) -> None:
                 names = [f"node-{index:05}" for index in range(asked)]
                 body = msgspec.json.encode({"Pod": pod, "NodeNames": names})
                 for verb in _VERBS[mode]:
-                    with Caller(server, body, verb) as caller:
-                        time.sleep(0.2 if the.quick else 2)
-                    times = Times.of(caller.milliseconds[3:])
+                    times = _called(server, [body], verb, 0.2 if the.quick else 2)
                     rows.append({"nodes": asked, "mode": mode, "verb": verb, **compared(times, None)})
     the.report.table("http", f"{nodes} nodes, {nodes * 10} pods, from a file; one connection", rows)
+
+
+def _called(server: Server, bodies: Sequence[bytes], verb: str, seconds: float) -> Times:
+    """Call a verb with each of some bodies in turn, and return the times of the calls except the first few."""
+    with Caller(server, bodies, verb) as caller:
+        caller.wait(seconds, _FIRST_CALLS + _LEAST_CALLS)
+    return Times.of(caller.milliseconds[_FIRST_CALLS:])
+
+
+def _unlike(the: Run) -> None:
+    """Measure filter in `replace` about all nodes of a file, for pods alike and unlike in turn."""
+    nodes = 500 if the.quick else 5000
+    made = unlike.manifests(nodes, 10)
+    files = {"unlike": unlike.as_list(made), "alike": synthetic.manifests(nodes, 10)}
+    pods = made["pending"]
+    names = [f"node-{index:05}" for index in range(nodes)]
+    with ExitStack() as stack:
+        servers: dict[str, Server] = {}
+        for kind, manifests in files.items():
+            file = the.directory / f"{kind}.json"
+            file.write_text(json.dumps(manifests))
+            servers[kind] = stack.enter_context(service(the.directory, f"--cluster-file={file}", "--mode=replace"))
+
+        def calls(kind: str) -> dict[str, Times]:
+            found = {}
+            for name in synthetic.CLASSES:
+                asked = pods[name] if kind == "unlike" else [synthetic.pending_manifest(name)]
+                bodies = [msgspec.json.encode({"Pod": pod, "NodeNames": names}) for pod in asked]
+                found[name] = _called(servers[kind], bodies, "filter", 0.2 if the.quick else 1)
+            return found
+
+        measured = alternately(the.rounds, *(partial(calls, kind) for kind in files))
+    of_unlike, of_alike = (over_rounds(rounds) for rounds in measured)
+    the.report.table(
+        "http unlike",
+        f"filter about {nodes} names in `replace`, one connection: no two pods alike, and always the same pod",
+        [
+            {"class": name, "unlike p50": times.p50, "unlike p99": times.p99, "alike p50": of_alike[name].p50}
+            for name, times in of_unlike.items()
+        ],
+    )
 
 
 if __name__ == "__main__":

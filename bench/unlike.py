@@ -47,6 +47,16 @@ def write(of: Manifest, file: Path) -> None:
     file.write_text(json.dumps(of))
 
 
+def as_list(of: Manifest) -> Manifest:
+    """Return nodes, running pods and ReplicaSets of manifests as a List for --cluster-file."""
+    kinds = {"v1 Node": of["nodes"], "v1 Pod": of["pods"], "apps/v1 ReplicaSet": of["replicaSets"]}
+    lists = [
+        {"apiVersion": name.split()[0], "kind": f"{name.split()[1]}List", "items": items}
+        for name, items in kinds.items()
+    ]
+    return {"apiVersion": "v1", "kind": "List", "items": lists}
+
+
 def cluster(of: Manifest) -> Cluster:
     """Return the cluster of manifests."""
     made = Cluster()

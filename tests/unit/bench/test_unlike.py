@@ -1,5 +1,7 @@
 """The cluster of pods and nodes of which no two are alike."""
 
+import itertools
+
 from bench import synthetic, unlike
 from bench.decision import cycles, default_engine
 
@@ -19,5 +21,5 @@ def test_each_pending_pod_finds_a_node() -> None:
 
     assert set(pending) == set(synthetic.CLASSES)
     for pods in pending.values():
-        assert len(cycles(engine, pods, 0)) == 20
+        assert len(cycles(engine, itertools.cycle(pods), 0)) == 20
     assert engine.cluster.pod_count == 500
