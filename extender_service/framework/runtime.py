@@ -3,7 +3,7 @@
 Statuses, their merging and their texts follow kube-scheduler (framework/runtime/framework.go, schedule_one.go).
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,8 +56,8 @@ class Scores:
     `totals` are the sums of the weighted scores, one entry per node.
     """
 
-    def __init__(self, plugins: list[str], weights: list[int], scores: NDArray[np.int64]) -> None:
-        self.plugins = plugins
+    def __init__(self, plugins: Sequence[Score], weights: Sequence[int], scores: NDArray[np.int64]) -> None:
+        self._plugins = plugins
         self._weights = np.array(weights, np.int64)
         self._scores = scores
         # Of integers, in half the time that a product of matrices takes.
@@ -71,14 +71,15 @@ class Scores:
 
     def replace(self, row: int, scores: NDArray[np.int64]) -> None:
         """Replace the scores that the plugin in a row gives all nodes. Raises CycleError if any is out of range."""
-        _require_range([self.plugins[row]], scores[None])
+        _require_range(self._plugins[row : row + 1], scores[None])
         self.totals += self._weights[row] * (scores - self._scores[row])
         self._scores[row] = scores
 
     @property
     def weighted(self) -> dict[str, NDArray[np.int64]]:
         """What each plugin contributes, its score times its weight: arrays with one entry per node."""
-        return dict(zip(self.plugins, self._weights[:, None] * self._scores, strict=True))
+        names = [plugin.name for plugin in self._plugins]
+        return dict(zip(names, self._weights[:, None] * self._scores, strict=True))
 
 
 def _pre_enqueue_code(status: Status | None) -> Code:
@@ -287,55 +288,51 @@ def run_post_filter(
 @extension_point("PreScore")
 def run_pre_score(profile: Profile, state: CycleState, pod: Pod, nodes: NodeView) -> None:
     """Run PreScore on feasible nodes; a plugin that skips has its Score skipped (RunPreScorePlugins)."""
-    for plugin in profile.pre_score:
-        if skips_score(plugin, state, pod, nodes):
-            state.skipped_scores.add(plugin.name)
+    state.skipped_scores.update(skipping_score(profile.pre_score, state, pod, nodes))
 
 
-def skips_score(plugin: PreScore, state: CycleState, pod: Pod, nodes: NodeView) -> bool:
-    """Run PreScore of one plugin; returns whether it skips its Score. Raises CycleError."""
-    status = call(state, plugin, "PreScore", plugin.pre_score, state, pod, nodes)
-    if status is None:
-        return False
-    require_answer(plugin, "PreScore", wrong_status(status))
-    if status.code != Code.SKIP:
-        raise CycleError(f"{running(plugin, 'PreScore')}: {status.message}")
-    return True
+def skipping_score(plugins: Iterable[PreScore], state: CycleState, pod: Pod, nodes: NodeView) -> list[str]:
+    """Run PreScore of some plugins; return the names of those that skip their Score. Raises CycleError."""
+    skipping = []
+    for plugin in plugins:
+        status = call(state, plugin, "PreScore", plugin.pre_score, state, pod, nodes)
+        if status is not None:
+            require_answer(plugin, "PreScore", wrong_status(status))
+            if status.code != Code.SKIP:
+                raise CycleError(f"{running(plugin, 'PreScore')}: {status.message}")
+            skipping.append(plugin.name)
+    return skipping
 
 
 @extension_point("Score")
 def run_score(profile: Profile, state: CycleState, pod: Pod, nodes: NodeView) -> Scores:
     """Run Score and NormalizeScore on feasible nodes, and weigh the scores (RunScorePlugins)."""
-    plugins: list[str] = []
-    weights: list[int] = []
-    scores: list[NDArray[np.int64]] = []
-    for plugin, weight in profile.score:
-        if plugin.name in state.skipped_scores:
-            continue
-        plugins.append(plugin.name)
-        weights.append(weight)
-        scores.append(scores_of(plugin, state, pod, nodes))
+    skipped = state.skipped_scores
+    scoring = [of_plugin for of_plugin in profile.score if of_plugin[0].name not in skipped]
+    plugins, weights = zip(*scoring, strict=True) if scoring else ((), ())
     # In one array, as the overhead of a NumPy call exceeds the time for a few hundred nodes.
-    by_plugin = np.array(scores, np.int64).reshape(len(plugins), len(nodes))
+    by_plugin = np.array(scores_of(plugins, state, pod, nodes), np.int64).reshape(len(plugins), len(nodes))
     _require_range(plugins, by_plugin)
     return Scores(plugins, weights, by_plugin)
 
 
-def scores_of(plugin: Score, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
-    """Run Score and NormalizeScore of one plugin. Raises CycleError."""
+def scores_of(plugins: Iterable[Score], state: CycleState, pod: Pod, nodes: NodeView) -> list[NDArray[np.int64]]:
+    """Run Score and NormalizeScore of some plugins. Raises CycleError."""
     size = len(nodes)
-    raw = call(state, plugin, "Score", plugin.score, state, pod, nodes)
-    if (wrong := wrong_scores(raw, size)) is not None:
-        require_answer(plugin, "Score", wrong)
-    if type(plugin).normalize is Score.normalize:
-        return raw
-    normalized = call(state, plugin, "ScoreExtensionNormalize", plugin.normalize, state, pod, nodes, raw)
-    if (wrong := wrong_scores(normalized, size)) is not None:
-        require_answer(plugin, "ScoreExtensionNormalize", wrong)
-    return normalized
+    scores = []
+    for plugin in plugins:
+        normalized = raw = call(state, plugin, "Score", plugin.score, state, pod, nodes)
+        if (wrong := wrong_scores(raw, size)) is not None:
+            require_answer(plugin, "Score", wrong)
+        if type(plugin).normalize is not Score.normalize:
+            normalized = call(state, plugin, "ScoreExtensionNormalize", plugin.normalize, state, pod, nodes, raw)
+            if (wrong := wrong_scores(normalized, size)) is not None:
+                require_answer(plugin, "ScoreExtensionNormalize", wrong)
+        scores.append(normalized)
+    return scores
 
 
-def _require_range(plugins: list[str], scores: NDArray[np.int64]) -> None:
+def _require_range(plugins: Sequence[Score], scores: NDArray[np.int64]) -> None:
     # Read as unsigned numbers, negative scores are above the maximum.
     if not scores.size or scores.view(np.uint64).max() <= MAX_NODE_SCORE:
         return
@@ -343,7 +340,7 @@ def _require_range(plugins: list[str], scores: NDArray[np.int64]) -> None:
     node = int(wrong.any(axis=0).argmax())
     plugin = int(wrong[:, node].argmax())
     raise CycleError(
-        f'applying score defaultWeights on Score plugins: plugin "{plugins[plugin]}" returns an invalid score '
+        f'applying score defaultWeights on Score plugins: plugin "{plugins[plugin].name}" returns an invalid score '
         f"{scores[plugin, node]}, "
         f"it should in the range of [{MIN_NODE_SCORE}, {MAX_NODE_SCORE}] after normalizing"
     )

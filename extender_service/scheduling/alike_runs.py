@@ -28,7 +28,7 @@ from extender_service.framework.runtime import (
     PreFilterOutcome,
     filter_nodes,
     scores_of,
-    skips_score,
+    skipping_score,
 )
 from extender_service.framework.status import Code, Status
 from extender_service.scheduling.asked_nodes import AllNodes
@@ -261,7 +261,7 @@ class AlikeRuns:
         pod, profile = run.pod, run.decision.profile
         state = run.decision.state.for_pod_alike(pod, run.decision.question.deadline)
         verdicts = filter_nodes(profile, state, pod, nodes, np.ones(len(nodes), np.bool_), _EVERYWHERE)
-        scores = np.array([scores_of(plugin, state, pod, nodes) for plugin in plugins.of_node.values()], np.int64)
+        scores = np.array(scores_of(plugins.of_node.values(), state, pod, nodes), np.int64)
         scores = scores.reshape(len(plugins.of_node), len(nodes))
         # What is out of range is an error, which only a decision from the beginning can say.
         feasible = verdicts.passing & (scores.view(np.uint64) <= MAX_NODE_SCORE).all(axis=0)
@@ -316,13 +316,13 @@ def _ask_far(run: _Run, plugins: _Plugins, question: Question, state: CycleState
         answer = call(state, pre_filter, "PreFilter", pre_filter.pre_filter, state, pod)
         if not isinstance(answer, Status) or answer.code != Code.SKIP:
             return False
-    for pre_score in plugins.pre_scores:
-        if skips_score(pre_score, state, pod, nodes) != (pre_score.name in state.skipped_scores):
-            return False
+    skipping = skipping_score(plugins.pre_scores, state, pod, nodes)
+    if any((plugin.name in skipping) != (plugin.name in state.skipped_scores) for plugin in plugins.pre_scores):
+        return False
     scores = decision.scores
     assert scores is not None
-    for row, plugin in plugins.scores.items():
-        scores.replace(row, scores_of(plugin, state, pod, nodes))
+    for row, of_plugin in zip(plugins.scores, scores_of(plugins.scores.values(), state, pod, nodes), strict=True):
+        scores.replace(row, of_plugin)
     if plugins.scores:
         run.best = decision.feasible[scores.totals == scores.totals.max()]
     return True
