@@ -56,6 +56,10 @@ class Response:
     def cut(self) -> None:
         self._writer.transport.abort()
 
+    def end(self) -> None:
+        """Close the connection once all is sent."""
+        self._writer.close()
+
 
 Handler = Callable[[Request, Response], Awaitable[None]]
 

@@ -2,16 +2,12 @@
 
 import asyncio
 import logging
-import os
-import socket
-import ssl
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from types import TracebackType
-from typing import Any, Generic, NamedTuple, Self, TypeVar
+from typing import Any, Final, Generic, NamedTuple, Self, TypeVar
 
-import httpx
 import msgspec
 
 from extender_service.kube.api_errors import (
@@ -23,10 +19,12 @@ from extender_service.kube.api_errors import (
     error_from_response,
 )
 from extender_service.kube.api_resources import PODS, Resource, T
-from extender_service.kube.connection.connector import RefuseWrites
 from extender_service.kube.connection.event_stream import EventStream
-from extender_service.kube.connection.pool import ConnectionPool
+from extender_service.kube.connection.http_connection import HttpConnection
+from extender_service.kube.connection.pool import ConnectionPool, Loan
 from extender_service.kube.connection.rate_limit import TokenBucket
+from extender_service.kube.connection.request_bytes import RequestBytes
+from extender_service.kube.credentials.identity import Identity
 from extender_service.kube.credentials.lookup import Credentials
 from extender_service.kube.parsing.decoder import DecodeError, Decoder
 
@@ -51,9 +49,15 @@ _PAGE_BYTES = 1 << 21
 _FIRST_PAGE = 100
 
 _WHOLE: Decoder[dict[str, Any]] = Decoder(dict[str, Any])
-_NO_STREAM = httpx.ByteStream(b"")
+# What may be sent again if the server closed the connection instead of answering: twice is as good as once. A binding
+# is a POST.
+_REPEATABLE: Final = frozenset({"GET", "PUT", "DELETE"})
+_PATCH_TYPE: Final = "application/strategic-merge-patch+json"
 
 _Answer = TypeVar("_Answer")
+
+RefuseWrites = Callable[[], str | None]
+"""Returns why no write may be sent now; None if writes may be sent."""
 
 
 class Page(NamedTuple, Generic[T]):
@@ -61,6 +65,24 @@ class Page(NamedTuple, Generic[T]):
 
     items: tuple[T, ...]
     resource_version: str
+
+
+class _Request(NamedTuple):
+    """A request, which may be sent several times: by other identities, and over other connections."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] | None = None
+    content: bytes = b""
+    content_type: str = "application/json"
+    answer_seconds: float | None = None  # for all until the body begins
+    silence_seconds: float = _ANSWER_SECONDS  # for each wait for a byte
+    at_once: bool = False  # behind no other request
+
+    def encode(self, requests: RequestBytes) -> bytes:
+        if self.method == "GET":
+            return requests.read(self.path, self.query)
+        return requests.write(self.method, self.path, self.content, self.content_type)
 
 
 class KubeClient:
@@ -93,7 +115,8 @@ class KubeClient:
         self._clock = clock
         self._sleep = sleep
         self._quiet_until = clock()
-        self._connections = ConnectionPool(credentials, refuse_writes=refuse_writes)
+        self._connections = ConnectionPool(credentials)
+        self._bytes: RequestBytes | None = None  # of the last identity
         most_reads = max(1, most_requests // 5)
         self._reads = asyncio.Semaphore(most_reads)
         self._writes = asyncio.Semaphore(max(1, most_requests - most_reads))
@@ -134,9 +157,9 @@ class KubeClient:
         # The query has no resource version: with one, the API server's watch cache would ignore the limit.
         query = {"limit": str(min(limit, _FIRST_PAGE))} | ({"fieldSelector": field_selector} if field_selector else {})
         while True:
-            answer = self._answer("GET", resource.path(), query=query, silence_seconds=silence_seconds, at_once=True)
-            async with answer as response:
-                body = await _read(response)
+            body = await self._ask(
+                _Request("GET", resource.path(), query, silence_seconds=silence_seconds, at_once=True)
+            )
             page = _decode(resource.list_decoder, body)
             if not page.metadata.resource_version:
                 # No API server answers `{}`. To read it as an empty list would empty the store.
@@ -176,15 +199,17 @@ class KubeClient:
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(timeout_seconds),
         } | ({"fieldSelector": field_selector} if field_selector else {})
-        async with self._answer(
+        request = _Request(
             "GET",
             resource.path(),
-            query=query,
+            query,
             answer_seconds=answer_seconds,
             silence_seconds=idle_seconds,
             at_once=True,
-        ) as response:
-            yield EventStream(_chunks(response), resource.frame_decoder, self._clock)
+        )
+        with await self._answer(request) as http:
+            async with aclosing(http.chunks("the watch")) as chunks:
+                yield EventStream(chunks, resource.frame_decoder, self._clock)
 
     async def get(self, resource: Resource[T], namespace: str, name: str) -> T:
         """Read one object, as it is now; the namespace of cluster-scoped objects is empty."""
@@ -196,20 +221,25 @@ class KubeClient:
 
     async def create(self, resource: Resource[T], namespace: str, manifest: Mapping[str, Any]) -> T:
         """Create an object from its manifest and return what the API server made of it."""
-        answer = await self._request("POST", resource.path(namespace), body=manifest)
-        return _decode(resource.decoder, answer)
+        return _decode(resource.decoder, await self.create_unread(resource, namespace, manifest))
+
+    async def create_unread(self, resource: Resource[T], namespace: str, manifest: Mapping[str, Any]) -> bytes:
+        """Create an object from its manifest and return the answer undecoded."""
+        return await self._request("POST", resource.path(namespace), body=manifest)
 
     async def patch(
         self, resource: Resource[T], namespace: str, name: str, patch: Mapping[str, Any], *, subresource: str = ""
     ) -> T:
         """Apply a strategic merge patch to an object or its subresource and return the object as it then is."""
-        answer = await self._request(
-            "PATCH",
-            resource.path(namespace, name, subresource),
-            body=patch,
-            content_type="application/strategic-merge-patch+json",
-        )
+        answer = await self.patch_unread(resource, namespace, name, patch, subresource=subresource)
         return _decode(resource.decoder, answer)
+
+    async def patch_unread(
+        self, resource: Resource[T], namespace: str, name: str, patch: Mapping[str, Any], *, subresource: str = ""
+    ) -> bytes:
+        """Apply a strategic merge patch to an object or its subresource and return the answer undecoded."""
+        path = resource.path(namespace, name, subresource)
+        return await self._request("PATCH", path, body=patch, content_type=_PATCH_TYPE)
 
     async def exchange(self, method: str, path: str, manifest: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Send a request and return the answer whole: for objects that are written back with all their fields."""
@@ -236,10 +266,11 @@ class KubeClient:
     async def _request(
         self, method: str, path: str, *, body: Mapping[str, Any] | None = None, content_type: str = "application/json"
     ) -> bytes:
-        content = None if body is None else msgspec.json.encode(body)
+        content = b"" if body is None else msgspec.json.encode(body)
+        request = _Request(method, path, None, content, content_type)
         for retries_left in range(_MOST_RETRIES, -1, -1):
             try:
-                return await self._try(method, path, content, content_type)
+                return await self._try(request)
             except ApiError as error:
                 if not error.asks_to_retry or not retries_left:
                     raise
@@ -248,30 +279,28 @@ class KubeClient:
             await self._sleep(seconds)  # which holds neither a turn nor a connection
         raise AssertionError("the last try returned or raised")
 
-    async def _try(self, method: str, path: str, content: bytes | None, content_type: str) -> bytes:
-        is_read = method == "GET"
+    async def _try(self, request: _Request) -> bytes:
         if self._limit is not None and (waited_seconds := await self._limit.take()) > _WAIT_SECONDS:
-            self._log_throttling(waited_seconds, method, path)
-        if is_read:
+            self._log_throttling(waited_seconds, request.method, request.path)
+        if request.method == "GET":
             async with self._reads:
-                return await self._ask(method, path, content, content_type)
+                return await self._ask(request)
         async with self._writes:
             if self._is_finishing:
                 await asyncio.Future()
-            if self._refuse_writes is not None and (why := self._refuse_writes()) is not None:
-                raise KubeError(f"not sent: {why}")
+            self._require_may_write()
             self._sent_writes += 1
             self._all_answered.clear()
             try:
-                return await self._ask(method, path, content, content_type)
+                return await self._ask(request)
             finally:
                 self._sent_writes -= 1
                 if not self._sent_writes:
                     self._all_answered.set()
 
-    async def _ask(self, method: str, path: str, content: bytes | None, content_type: str) -> bytes:
-        async with self._answer(method, path, content=content, content_type=content_type) as response:
-            return await _read(response)
+    def _require_may_write(self) -> None:
+        if self._refuse_writes is not None and (why := self._refuse_writes()) is not None:
+            raise KubeError(f"not sent: {why}")
 
     def _log_throttling(self, seconds: float, method: str, path: str) -> None:
         now, level = self._clock(), logging.DEBUG
@@ -282,103 +311,69 @@ class KubeClient:
         text = "Waited for %.3gs due to client-side throttling, not priority and fairness, request: %s:%s"
         logger.log(level, text, seconds, method, self._credentials.server + path)
 
-    @asynccontextmanager
-    async def _answer(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        content: bytes | None = None,
-        content_type: str = "application/json",
-        answer_seconds: float | None = None,
-        silence_seconds: float = _ANSWER_SECONDS,
-        at_once: bool = False,
-    ) -> AsyncIterator[httpx.Response]:
-        """Send a request and yield the response with its body unread; raises ApiError unless it is a success.
+    async def _ask(self, request: _Request) -> bytes:
+        """Send a request and return the body of the answer; raises ApiError unless it is a success."""
+        with await self._answer(request) as http:
+            return await http.body()
 
-        `answer_seconds` is for all until the body begins, `silence_seconds` for each wait for a byte. Lists and watches
-        are sent `at_once`, behind no other request.
-        """
+    async def _answer(self, request: _Request) -> Loan:
+        """Send a request and return its connection, with the body unread; raises ApiError unless it is a success."""
         identity = await self._credentials.identity.get()
-        for is_retry in (False, True):
-            async with self._connections.lend(identity, at_once=at_once) as http:
-                headers = {"Authorization": identity.authorization} if identity.authorization else {}
-                if content is not None:
-                    headers["Content-Type"] = content_type
-                # As in Go, names of users need not be ASCII.
-                encoded = httpx.Headers([*headers.items(), *self._credentials.headers], encoding="utf-8")
-                request = http.build_request(
-                    method,
-                    self._credentials.server + path,
-                    params=query,
-                    headers=encoded,
-                    content=content,
-                    timeout=httpx.Timeout(silence_seconds, connect=_CONNECT_SECONDS),
-                )
-                try:
-                    async with asyncio.timeout(answer_seconds):
-                        response = await http.send(request, stream=True)
-                except TimeoutError as error:
-                    seconds = answer_seconds or 0.0
-                    raise SilentError(f"{self._credentials.server}: nothing came for {seconds:g} s", seconds) from error
-                except httpx.HTTPError as error:
-                    raise _failure(self._credentials.server, request, error) from error
-                try:
-                    if response.is_success:
-                        yield response
-                        return
-                    refusal = error_from_response(response.status_code, response.headers, await _read(response))
-                finally:
-                    await response.aclose()
-                    # The stream refers to the response, too: both would wait for the garbage collector, and hold it up.
-                    response.stream = _NO_STREAM
-            try:
-                if refusal.status_code != 401 or is_retry:
-                    raise refusal
-                rejected, identity = identity, await self._credentials.identity.renew(identity)
-                if identity == rejected:
-                    raise refusal
-            finally:
-                del refusal  # its traceback refers to this frame: both would wait for the garbage collector, too
-        raise AssertionError("the retry returned or raised")
+        try:
+            return await self._answer_to(identity, request)
+        except ApiError as error:
+            if error.status_code != 401:
+                raise
+            renewed = await self._credentials.identity.renew(identity)
+            if renewed == identity:
+                raise
+        return await self._answer_to(renewed, request)
 
+    async def _answer_to(self, identity: Identity, request: _Request) -> Loan:
+        loan = await self._connections.lend(identity, at_once=request.at_once)
+        http = loan.connection
+        try:
+            if request.answer_seconds is None:
+                await self._send(http, identity, request)
+            else:
+                await self._send_within(request.answer_seconds, http, identity, request)
+            if 200 <= http.status < 300:
+                return loan
+            retry_after = http.headers.get(b"retry-after", b"").decode("latin-1")
+            raise error_from_response(http.status, {"Retry-After": retry_after}, await http.body())
+        except BaseException as error:
+            loan.end(error)
+            raise
 
-async def _read(response: httpx.Response) -> bytes:
-    try:
-        # Not `aread`: that keeps the body with the response, until the garbage collector finds it.
-        return b"".join([chunk async for chunk in response.aiter_bytes()])
-    except httpx.HTTPError as error:
-        raise _failure(str(response.url.copy_with(path=None, query=None)), response.request, error) from error
+    async def _send_within(self, seconds: float, http: HttpConnection, identity: Identity, request: _Request) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._send(http, identity, request)
+        except TimeoutError as error:
+            raise SilentError(f"{self._credentials.server}: nothing came for {seconds:g} s", seconds) from error
 
+    async def _send(self, http: HttpConnection, identity: Identity, request: _Request) -> None:
+        """Send a request, and wait for the head of the answer."""
+        await self._begin(http, identity, request)
+        try:
+            await http.head()
+        except UnreachableError:
+            if not http.may_be_stale or request.method not in _REPEATABLE:
+                raise
+        else:
+            return
+        await self._begin(http, identity, request)
+        await http.head()
 
-async def _chunks(response: httpx.Response) -> AsyncIterator[bytes]:
-    try:
-        async for chunk in response.aiter_raw():
-            yield chunk
-    except (httpx.HTTPError, httpx.StreamError) as error:
-        raise _failure("the watch", response.request, error) from error
-
-
-def _failure(what: str, request: httpx.Request, error: Exception) -> UnreachableError:
-    """Return the error with the system's own words, such as "Connection refused", which lie beneath the library's."""
-    if isinstance(error, httpx.ReadTimeout | httpx.WriteTimeout):
-        seconds = request.extensions["timeout"]["read"]
-        return SilentError(f"{what}: nothing came for {seconds:g} s", seconds)
-    text = str(error) or type(error).__name__
-    cause = error.__cause__ or error.__context__
-    while cause is not None:
-        if isinstance(cause, OSError) and str(cause):
-            text = _system_words(cause)
-        cause = cause.__cause__ or cause.__context__
-    return UnreachableError(f"{what}: {text}")
-
-
-def _system_words(error: OSError) -> str:
-    if not error.errno or isinstance(error, ssl.SSLError | socket.gaierror):  # their numbers are not the system's
-        return str(error)
-    # asyncio has other words, "Connect call failed".
-    return f"[Errno {error.errno}] {os.strerror(error.errno)}"
+    async def _begin(self, http: HttpConnection, identity: Identity, request: _Request) -> None:
+        if not http.is_open:
+            await http.open(_CONNECT_SECONDS)
+        if self._bytes is None or self._bytes.identity is not identity:
+            self._bytes = RequestBytes(self._credentials, identity)
+        encoded = request.encode(self._bytes)
+        if request.method != "GET":
+            self._require_may_write()  # after all waiting
+        http.send(encoded, request.silence_seconds)
 
 
 def _decode(decoder: Decoder[_Answer], body: bytes) -> _Answer:

@@ -1,11 +1,10 @@
-"""How one connection to the API server is made: TLS, proxies, and what the socket does where the peer is gone."""
+"""How connections are made: TLS, proxies, and what the socket does where the peer is gone."""
 
 import asyncio
 import math
 import socket
 import ssl
 import sys
-from collections.abc import Callable
 from functools import cached_property, partial
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from importlib.metadata import version
@@ -15,8 +14,8 @@ from urllib.parse import unquote, urlsplit
 import aiohttp
 import aiohttp_socks
 import httpx
-from aiohttp.abc import AbstractStreamWriter
 from aiohttp.client_proto import ResponseHandler
+from yarl import URL
 
 from extender_service.kube.connection.first_success import first_success
 from extender_service.kube.connection.transport import AiohttpTransport
@@ -42,27 +41,14 @@ if sys.platform == "linux":
         (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 5000),
     ]
 
-OnOpen = Callable[[asyncio.BaseTransport | None], None]
-"""Called for each request with the transport that carries it, once that is open."""
-
-
-RefuseWrites = Callable[[], str | None]
-"""Returns why no write may be sent now; None if writes may be sent."""
+USER_AGENT = f"extender-service/{version('extender-service')}"
 
 
 class Connector:
-    """Makes HTTP clients that have one connection each, as long as they send one request at a time."""
+    """Opens connections to one server, as themselves or for an HTTP client."""
 
-    def __init__(self, credentials: Credentials, refuse_writes: RefuseWrites | None = None) -> None:
-        """`refuse_writes` is called once more when a write is sent over its open connection: see KubeClient."""
+    def __init__(self, credentials: Credentials) -> None:
         self._credentials = credentials
-        self._request_class = aiohttp.ClientRequest if refuse_writes is None else _guarded(refuse_writes)
-        self._headers = {
-            "Accept": "application/json",
-            # Unzipping a page would block the event loop for longer than decoding it.
-            "Accept-Encoding": "identity",
-            "User-Agent": f"extender-service/{version('extender-service')}",
-        }
         self._tls: ssl.SSLContext | Literal[True] = True
 
     def show(self, identity: Identity) -> None:
@@ -71,33 +57,58 @@ class Connector:
         if not self._credentials.server.startswith("http:"):
             self._tls = self._credentials.ssl_context(identity)
 
-    def connect(self, on_open: OnOpen) -> httpx.AsyncClient:
-        """Return a client, which opens its connection with its first request."""
-        proxy = self._credentials.proxy
+    async def open(self) -> ResponseHandler:
+        """Open a connection, over which nothing is sent yet but to a proxy. Raises CONNECTION_ERRORS."""
+        proxy = URL(self._http_proxy) if self._http_proxy else None
+        request = aiohttp.ClientRequest(
+            "GET",
+            URL(self._credentials.server, encoded=True).with_user(None),
+            loop=asyncio.get_running_loop(),
+            proxy=proxy.with_user(None) if proxy else None,
+            proxy_auth=aiohttp.BasicAuth.from_url(proxy) if proxy else None,
+            ssl=self._tls,
+        )
+        connector = self._connector()
+        opened = None
+        try:
+            opened = await connector.open(request)
+        finally:
+            try:
+                await connector.close()
+            except asyncio.CancelledError:
+                if opened is not None:
+                    opened.close()
+                raise
+        return opened
+
+    def client(self) -> httpx.AsyncClient:
+        """Return a client, which opens connections for its requests."""
         session = aiohttp.ClientSession(
-            connector=self._connector(on_open),
-            request_class=self._request_class,
-            proxy=proxy if proxy.startswith("http:") else None,
+            connector=self._connector(),
+            proxy=self._http_proxy or None,
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,  # httpx does, where it must
             read_bufsize=_READ_BYTES,
         )
         return httpx.AsyncClient(
             transport=AiohttpTransport(session),
-            headers=self._headers,
+            headers={"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": USER_AGENT},
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
             trust_env=False,
         )
 
-    def _connector(self, on_open: OnOpen) -> aiohttp.TCPConnector:
+    @property
+    def _http_proxy(self) -> str:
+        return self._credentials.proxy if self._credentials.proxy.startswith("http:") else ""
+
+    def _connector(self) -> "_TCPConnector":
         url = urlsplit(self._credentials.proxy)
         if url.scheme in ("", "http"):
-            return _DirectConnector(on_open, ssl=self._tls, keepalive_timeout=IDLE_SECONDS, use_dns_cache=False)
+            return _DirectConnector(ssl=self._tls, keepalive_timeout=IDLE_SECONDS, use_dns_cache=False)
         # aiohttp treats a proxy that speaks TLS itself like the API server: it would present our certificate to it,
         # and trust it if the cluster's authority signed its certificate.
         is_socks = url.scheme == "socks5"
         return _ProxyConnector(
-            on_open,
             host=url.hostname or "",
             port=url.port or (1080 if is_socks else 443),
             proxy_type=aiohttp_socks.ProxyType.SOCKS5 if is_socks else aiohttp_socks.ProxyType.HTTP,
@@ -114,42 +125,12 @@ class Connector:
         return ssl.create_default_context()
 
 
-def _guarded(refuse_writes: RefuseWrites) -> type[aiohttp.ClientRequest]:
-    class GuardedRequest(aiohttp.ClientRequest):
-        """A request that is not sent if writes are refused by the time that its connection is open.
-
-        aiohttp holds its head back until there is a body, so no byte of it has been sent then.
-        """
-
-        async def write_bytes(
-            self, writer: AbstractStreamWriter, conn: aiohttp.connector.Connection, content_length: int | None = None
-        ) -> None:
-            why = refuse_writes() if self.method != "GET" else None
-            if why is None:
-                await super().write_bytes(writer, conn, content_length)
-            elif conn.protocol is not None:
-                conn.protocol.set_exception(aiohttp.ClientConnectionError(f"not sent: {why}"))
-
-    return GuardedRequest
-
-
 class _TCPConnector(aiohttp.TCPConnector):
-    """Reports the transport that each request goes over, and sets the options of each socket."""
+    """Opens connections, and sets the options of each socket."""
 
-    def __init__(self, on_open: OnOpen, **options: Any) -> None:
-        super().__init__(**options)
-        self._on_open = on_open
-
-    async def connect(
-        self,
-        req: aiohttp.ClientRequest,
-        traces: list[Any],
-        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 - is aiohttp's
-    ) -> aiohttp.connector.Connection:
-        """Connect, or take the connection that is open."""
-        connection = await super().connect(req, traces, timeout)
-        self._on_open(connection.transport)
-        return connection
+    async def open(self, request: aiohttp.ClientRequest) -> ResponseHandler:
+        """Open a connection, which belongs to the caller, for requests to the same server as this one."""
+        return await self._create_connection(request, [], aiohttp.ClientTimeout())
 
     async def _create_connection(
         self,

@@ -18,13 +18,12 @@ cut off the idle ones that have received nothing since, and each of them would c
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
+from types import TracebackType
 
-import httpx
-
-from extender_service.kube.api_errors import SilentError, UnreachableError
-from extender_service.kube.connection.connector import IDLE_SECONDS, Connector, RefuseWrites
+from extender_service.kube.api_errors import ApiError, SilentError, UnreachableError
+from extender_service.kube.connection.connector import IDLE_SECONDS, Connector
+from extender_service.kube.connection.http_connection import HttpConnection
 from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.credentials.identity import Identity
 from extender_service.kube.credentials.lookup import Credentials
@@ -40,15 +39,9 @@ _Certificate = tuple[bytes, bytes]
 class ConnectionPool:
     """Lends connections, and closes those that are no longer needed or trusted."""
 
-    def __init__(
-        self,
-        credentials: Credentials,
-        *,
-        refuse_writes: RefuseWrites | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, credentials: Credentials, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._credentials = credentials
-        self._connector = Connector(credentials, refuse_writes)
+        self._connector = Connector(credentials)
         self._clock = clock
         self._certificate: _Certificate | None = None
         self._idle: deque[_Connection] = deque()  # in the order in which they were given back
@@ -56,30 +49,35 @@ class ConnectionPool:
         self._opening = 0
         self._waiting: deque[asyncio.Future[_Connection]] = deque()
         self._closing: set[asyncio.Task[None]] = set()
+        self._is_closed = False
 
-    @asynccontextmanager
-    async def lend(self, identity: Identity, *, at_once: bool = False) -> AsyncIterator[httpx.AsyncClient]:
+    async def lend(self, identity: Identity, *, at_once: bool = False) -> "Loan":
         """Lend a connection that shows this identity's certificate, for one request. Raises CredentialsError.
 
-        `at_once` is for the few requests that must not wait behind others: if none is idle, one is opened out of turn.
-        A SilentError that leaves the context closes the idle connections that were silent for as long.
+        It may not be open yet. `at_once` is for the few requests that must not wait behind others: if no connection is
+        idle, one is opened out of turn.
         """
         self._show(identity)
         connection = self._take_idle()
         if connection is None:
             connection = self._open() if at_once or self._opening < _MOST_OPENING else await self._wait()
-        try:
-            yield connection.http
+        return Loan(self, connection)
+
+    def end(self, connection: "_Connection", error: BaseException | None) -> None:
+        """Take a connection back, after a request that ended with this error.
+
+        A SilentError closes the idle connections that were silent for as long.
+        """
+        if error is None or isinstance(error, ApiError):
             connection.heard_at = self._clock()
-        except SilentError as error:
-            connection.is_silent = True
+        elif isinstance(error, SilentError):
+            connection.close()
             self._distrust(self._clock() - error.seconds)
-            raise
-        finally:
-            self._give_back(connection)
+        self._give_back(connection)
 
     async def close(self) -> None:
         """Close all connections, also those of requests under way."""
+        self._is_closed = True
         while (waiting := self._next_waiting()) is not None:
             waiting.set_exception(UnreachableError("the connections were closed"))
         for connection in [*self._idle, *self._lent]:
@@ -112,7 +110,7 @@ class ConnectionPool:
     def _give_back(self, connection: "_Connection") -> None:
         self._lent.discard(connection)
         self._has_opened(connection)  # or could not be
-        if connection.is_silent or not connection.is_open or connection.certificate != self._certificate:
+        if not connection.is_open or connection.certificate != self._certificate or self._is_closed:
             self._close(connection)
         elif (waiting := self._next_waiting()) is not None:
             self._lent.add(connection)
@@ -122,7 +120,7 @@ class ConnectionPool:
             self._idle.append(connection)
 
     def _open(self) -> "_Connection":
-        connection = _Connection(self._certificate, self._connector, self._has_opened)
+        connection = _Connection(self._credentials.server, self._connector, self._has_opened, self._certificate)
         connection.opening = asyncio.get_running_loop().call_later(_OPENING_SECONDS, self._has_opened, connection)
         self._opening += 1
         self._lent.add(connection)
@@ -169,29 +167,56 @@ class ConnectionPool:
                 self._close(connection)
 
     def _close(self, connection: "_Connection") -> None:
-        task = asyncio.create_task(connection.http.aclose())
+        connection.close()
+        task = asyncio.create_task(connection.wait_closed())
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 
 
-class _Connection:
+class Loan:
+    """One request's use of a connection: a context, whose end gives the connection back. Or call `end`."""
+
+    __slots__ = ("_lent", "_pool")
+
+    def __init__(self, pool: ConnectionPool, lent: "_Connection") -> None:
+        self._pool = pool
+        self._lent = lent
+
+    @property
+    def connection(self) -> HttpConnection:
+        """The connection."""
+        return self._lent
+
+    def end(self, error: BaseException | None) -> None:
+        """Give the connection back; `error` is how the request ended."""
+        self._pool.end(self._lent, error)
+
+    def __enter__(self) -> HttpConnection:
+        return self._lent
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end(error)
+
+
+class _Connection(HttpConnection):
     """One connection. `heard_at`: when an answer last came over it, whole. `opening`: runs out while it is opened."""
 
     def __init__(
-        self, certificate: _Certificate | None, connector: Connector, on_open: Callable[["_Connection"], None]
+        self,
+        server: str,
+        connector: Connector,
+        on_open: Callable[["_Connection"], None],
+        certificate: _Certificate | None,
     ) -> None:
+        super().__init__(server, connector)
         self.certificate = certificate
-        self.http = connector.connect(self._has_opened)
         self.opening: asyncio.TimerHandle | None = None
         self.heard_at = self.idle_since = 0.0
-        self.is_silent = False
-        self._transport: asyncio.BaseTransport | None = None
         self._on_open = on_open
 
-    @property
-    def is_open(self) -> bool:
-        return self._transport is not None and not self._transport.is_closing()
-
-    def _has_opened(self, transport: asyncio.BaseTransport | None) -> None:
-        self._transport = transport
+    async def open(self, seconds: float) -> None:
+        """Open the connection, and report that it is open."""
+        await super().open(seconds)
         self._on_open(self)

@@ -31,7 +31,7 @@ class Posts:
 
     async def __aenter__(self) -> Self:
         self._connector.show(await self._credentials.identity.get())
-        self._client = self._connector.connect(lambda _: None)
+        self._client = self._connector.client()
         return self
 
     async def __aexit__(

@@ -1,4 +1,4 @@
-"""How httpx's requests get to the API server: over aiohttp's connections, for a third of httpcore's processor time.
+"""How httpx's requests get to an extender: over aiohttp's connections, for a third of httpcore's processor time.
 
 Written here because httpx-aiohttp, the library for that, sends two headers of one name (Impersonate-Group) as one, lets
 errors pass that are not httpx's, and gives out a list in pieces of 16 KiB.
@@ -12,6 +12,8 @@ import aiohttp_socks
 import httpx
 from multidict import CIMultiDict
 from yarl import URL
+
+from extender_service.kube.connection.connection_errors import own_words
 
 # What aiohttp raises and what that is to httpx; the first line that fits counts.
 _ERRORS: tuple[tuple[tuple[type[Exception], ...], type[httpx.TransportError]], ...] = (
@@ -78,12 +80,4 @@ def _errors_of_httpx() -> Iterator[None]:
     except _RAISED as error:
         kind = next(kind for raised, kind in _ERRORS if isinstance(error, raised))
         # The stream keeps the error, whose traceback keeps the stream, until the garbage collector finds them.
-        raise kind(_words(error)) from error.with_traceback(None)
-
-
-def _words(error: Exception) -> str:
-    if isinstance(error, aiohttp.ClientHttpProxyError):
-        return f"the proxy says no: {error.status} {error.message}"
-    if isinstance(error, aiohttp.ClientResponseError):  # what came is no HTTP
-        return " ".join(error.message.split())
-    return str(error)
+        raise kind(own_words(error)) from error.with_traceback(None)

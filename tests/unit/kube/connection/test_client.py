@@ -9,7 +9,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from extender_service.kube.api_errors import ApiError, InvalidAnswerError, KubeError, SilentError, UnreachableError
@@ -576,17 +575,23 @@ def test_a_request_leaves_nothing_for_the_garbage_collector() -> None:
         else:
             await response.send_json(200, POD)
 
-    async def main() -> list[httpx.Response]:
+    async def main() -> list[object]:
         async with client_of(handler) as client:
+            await client.get(PODS, "ns", "p")  # opens the connection
+            gc.collect()
             await client.get(PODS, "ns", "p")
             await client.bind("ns", "p", "u", "n")
             async with client.watch(PODS, "1") as events:
                 assert [event async for event in events] == []
-            return [item for item in gc.get_objects() if isinstance(item, httpx.Response)]
+            gc.set_debug(gc.DEBUG_SAVEALL)  # what it finds is in gc.garbage
+            gc.collect()
+            return [item for item in gc.garbage if type(item).__module__.startswith(("extender_service", "httptools"))]
 
     gc.collect()  # what other tests have left
     gc.disable()
     try:
         assert asyncio.run(main()) == []
     finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
         gc.enable()

@@ -11,12 +11,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 import uvloop
 
 from extender_service.kube.api_errors import UnreachableError
 from extender_service.kube.api_resources import PODS
 from extender_service.kube.connection.client import KubeClient
+from extender_service.kube.connection.connector import Connector
 from extender_service.kube.credentials.lookup import load_credentials
 from tests.support.http_server import Request, Response, http_server
 from tests.support.kubeconfig_files import write_kubeconfig
@@ -84,6 +86,35 @@ def test_no_object_keeps_the_number_of_a_connection_that_is_reset_before_tls_beg
         kubeconfig = write_kubeconfig(tmp_path / "config", cluster=cluster)
         uvloop.run(main())
     assert [kept for kept in made if kept.fileno() != -1] == []
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+def test_a_connection_that_is_open_just_when_its_request_is_cancelled_is_closed(
+    monkeypatch: pytest.MonkeyPatch, run: Callable[[Coroutine[Any, Any, None]], None]
+) -> None:
+    tidying = asyncio.Event()
+
+    async def tidy_for_long(_: object) -> None:
+        tidying.set()
+        await asyncio.sleep(3600)
+
+    async def main() -> None:
+        ended = asyncio.Event()
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read()
+            writer.close()
+            ended.set()
+
+        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+            url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            opening = asyncio.create_task(Connector(load_credentials(master=url)).open())
+            await tidying.wait()
+            opening.cancel()
+            await asyncio.wait_for(ended.wait(), 20)
+
+    monkeypatch.setattr(aiohttp.TCPConnector, "close", tidy_for_long)
+    run(main())
 
 
 @pytest.mark.parametrize("run", [asyncio.run, uvloop.run])

@@ -9,6 +9,7 @@ from extender_service.kube.api_errors import SilentError, UnreachableError
 from extender_service.kube.api_resources import PODS
 from extender_service.kube.connection import pool as connections_module
 from extender_service.kube.connection.client import KubeClient
+from extender_service.kube.connection.http_connection import HttpConnection
 from extender_service.kube.connection.pool import ConnectionPool
 from extender_service.kube.credentials.identity import Identity
 from extender_service.kube.credentials.lookup import load_credentials
@@ -34,18 +35,27 @@ class Server:
         await response.send_json(200, {"metadata": {"name": "p"}})
 
 
+async def answer_of(http: HttpConnection) -> int:
+    """Send a request and return the status of its answer."""
+    if not http.is_open:
+        await http.open(20.0)
+    http.send(b"GET / HTTP/1.1\r\nHost: server\r\n\r\n", 60.0)
+    status = await http.head()
+    await http.body()
+    return status
+
+
 class World:
     """A pool of connections to a server; time passes only as a test says, except for what is being opened."""
 
-    def __init__(self, server: Server, pool: ConnectionPool, url: str, clock: Clock) -> None:
+    def __init__(self, server: Server, pool: ConnectionPool, clock: Clock) -> None:
         self.server = server
         self.pool = pool
         self.clock = clock
-        self.url = url
 
     async def get(self, *, at_once: bool = False) -> None:
-        async with self.pool.lend(ANYONE, at_once=at_once) as http:
-            assert (await http.get(self.url)).status_code == 200
+        with await self.pool.lend(ANYONE, at_once=at_once) as http:
+            assert await answer_of(http) == 200
 
     async def get_together(self, count: int) -> None:
         """Send so many requests, and have them answered once all have come."""
@@ -64,7 +74,7 @@ async def pool_of(server: Server) -> AsyncIterator[World]:
     async with http_server(server) as url:
         pool = ConnectionPool(load_credentials(master=url), clock=clock)
         try:
-            yield World(server, pool, url, clock)
+            yield World(server, pool, clock)
         finally:
             await pool.close()
 
@@ -123,7 +133,7 @@ def test_many_requests_that_are_answered_quickly_share_a_few_connections() -> No
 
 
 @asynccontextmanager
-async def unanswered_handshakes(folder: Path) -> AsyncIterator[tuple[ConnectionPool, list[asyncio.StreamWriter], str]]:
+async def unanswered_handshakes(folder: Path) -> AsyncIterator[tuple[ConnectionPool, list[asyncio.StreamWriter]]]:
     """A pool of connections to a server that answers no TLS handshake, and the connections that it accepted."""
     accepted: list[asyncio.StreamWriter] = []
     server = await asyncio.start_server(lambda _, writer: accepted.append(writer), "127.0.0.1", 0)
@@ -131,7 +141,7 @@ async def unanswered_handshakes(folder: Path) -> AsyncIterator[tuple[ConnectionP
     cluster = {"server": url, "insecure-skip-tls-verify": True}
     pool = ConnectionPool(load_credentials(write_kubeconfig(folder / "config", cluster=cluster)))
     try:
-        yield pool, accepted, url
+        yield pool, accepted
     finally:
         await pool.close()
         server.close()
@@ -139,22 +149,22 @@ async def unanswered_handshakes(folder: Path) -> AsyncIterator[tuple[ConnectionP
             writer.transport.abort()
 
 
-async def get_over(pool: ConnectionPool, url: str, *, at_once: bool = False) -> None:
-    async with pool.lend(ANYONE, at_once=at_once) as http:
-        await http.get(url)
+async def get_over(pool: ConnectionPool, *, at_once: bool = False) -> None:
+    with await pool.lend(ANYONE, at_once=at_once) as http:
+        await answer_of(http)
 
 
 def test_few_connections_are_opened_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections_module, "_OPENING_SECONDS", 3600.0)
 
     async def main() -> None:
-        async with unanswered_handshakes(tmp_path) as (pool, accepted, url):
-            requests = [asyncio.create_task(get_over(pool, url)) for _ in range(20)]
+        async with unanswered_handshakes(tmp_path) as (pool, accepted):
+            requests = [asyncio.create_task(get_over(pool)) for _ in range(20)]
             await until(lambda: len(accepted) == 4)
             await asyncio.sleep(0.02)
             assert len(accepted) == 4
             # One that must not wait does not; one that fails makes room for another, and so does one that is cancelled.
-            requests.append(asyncio.create_task(get_over(pool, url, at_once=True)))
+            requests.append(asyncio.create_task(get_over(pool, at_once=True)))
             await until(lambda: len(accepted) == 5)
             accepted[4].transport.abort()
             accepted[0].transport.abort()
@@ -169,8 +179,8 @@ def test_few_connections_are_opened_at_once(tmp_path: Path, monkeypatch: pytest.
 
 def test_a_handshake_that_is_not_answered_holds_up_no_other_for_long(tmp_path: Path) -> None:
     async def main() -> None:
-        async with unanswered_handshakes(tmp_path) as (pool, accepted, url):
-            requests = [asyncio.create_task(get_over(pool, url)) for _ in range(13)]
+        async with unanswered_handshakes(tmp_path) as (pool, accepted):
+            requests = [asyncio.create_task(get_over(pool)) for _ in range(13)]
             await until(lambda: len(accepted) == 13)
             for request in requests:
                 request.cancel()
@@ -189,17 +199,17 @@ def test_requests_get_connections_in_their_order_and_one_that_is_cancelled_keeps
         came: list[int] = []
 
         async def take(number: int) -> None:
-            async with world.pool.lend(ANYONE):
+            with await world.pool.lend(ANYONE):
                 came.append(number)
 
-        async with world.pool.lend(ANYONE) as http:  # which is not opened before it is used
+        with await world.pool.lend(ANYONE) as http:  # which is not opened before it is used
             waiting = [asyncio.create_task(take(number)) for number in range(4)]
             await asyncio.sleep(0)
             waiting[1].cancel()
-            await http.get(world.url)
+            await answer_of(http)
         await waiting[0]
         # What it was given just before it is cancelled goes to the next.
-        async with world.pool.lend(ANYONE):
+        with await world.pool.lend(ANYONE):
             pass
         await asyncio.gather(waiting[2], waiting[3])
         assert came == [0, 2, 3]
@@ -212,7 +222,7 @@ def test_closing_fails_those_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections_module, "_OPENING_SECONDS", 3600.0)
 
     async def test(world: World) -> None:
-        async with world.pool.lend(ANYONE):
+        with await world.pool.lend(ANYONE):
             waiting = asyncio.create_task(world.get())
             await asyncio.sleep(0)
             await world.pool.close()
@@ -225,11 +235,10 @@ def test_closing_fails_those_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_after_one_has_fallen_silent_none_is_used_that_was_silent_for_as_long() -> None:
     async def test(world: World) -> None:
         await world.get_together(3)
-        with suppress(SilentError):
-            async with world.pool.lend(ANYONE):
-                world.clock.pass_seconds(10)
-                await world.get()
-                raise SilentError("nothing came", 5.0)
+        with suppress(SilentError), await world.pool.lend(ANYONE):
+            world.clock.pass_seconds(10)
+            await world.get()
+            raise SilentError("nothing came", 5.0)
         heard = world.server.connections[-1]
         await world.get_together(2)
         assert heard in world.server.connections[4:]
@@ -243,9 +252,8 @@ def test_what_is_under_way_when_another_falls_silent_may_end() -> None:
         world.server.may_answer.clear()
         under_way = asyncio.create_task(world.get())
         await until(lambda: len(world.server.connections) == 1)
-        with pytest.raises(SilentError):
-            async with world.pool.lend(ANYONE):
-                raise SilentError("nothing came", 60.0)
+        with pytest.raises(SilentError), await world.pool.lend(ANYONE):
+            raise SilentError("nothing came", 60.0)
         world.server.may_answer.set()
         await under_way
 
@@ -255,9 +263,8 @@ def test_what_is_under_way_when_another_falls_silent_may_end() -> None:
 def test_what_fails_in_other_ways_costs_no_connections() -> None:
     async def test(world: World) -> None:
         await world.get()
-        with suppress(UnreachableError):
-            async with world.pool.lend(ANYONE):
-                raise UnreachableError("cut")
+        with suppress(UnreachableError), await world.pool.lend(ANYONE):
+            raise UnreachableError("cut")
         await world.get()
         first, second = world.server.connections
         assert first is second

@@ -1,0 +1,46 @@
+"""The words for a connection that fails: the system's own where there are some, such as "Connection refused"."""
+
+import os
+import socket
+import ssl
+from typing import Final
+
+import aiohttp
+import aiohttp_socks
+
+CONNECTION_ERRORS: Final = (
+    aiohttp.ClientError,
+    aiohttp_socks.ProxyError,
+    aiohttp_socks.ProxyConnectionError,
+    aiohttp_socks.ProxyTimeoutError,
+    OSError,
+    ValueError,  # a name or a header that cannot be sent
+)
+"""What opening a connection raises."""
+
+
+def words_of(error: BaseException) -> str:
+    """Return what to report of an error. The system's words lie beneath the libraries' own."""
+    text = own_words(error) or type(error).__name__
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and str(cause):
+            text = _system_words(cause)
+        cause = cause.__cause__ or cause.__context__
+    return text
+
+
+def own_words(error: BaseException) -> str:
+    """Return the words of aiohttp's error itself, in one line."""
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        return f"the proxy says no: {error.status} {error.message}"
+    if isinstance(error, aiohttp.ClientResponseError):  # what came is no HTTP
+        return " ".join(error.message.split())
+    return str(error)
+
+
+def _system_words(error: OSError) -> str:
+    if not error.errno or isinstance(error, ssl.SSLError | socket.gaierror):  # their numbers are not the system's
+        return str(error)
+    # asyncio has other words, "Connect call failed".
+    return f"[Errno {error.errno}] {os.strerror(error.errno)}"
