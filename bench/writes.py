@@ -108,6 +108,7 @@ def _server(directory: Path) -> Iterator[Path]:
     ours, its = spawn.Pipe()
     process = spawn.Process(target=_serve, args=(its, directory / "server.pem"), daemon=True)
     process.start()
+    its.close()
     try:
         url = f"https://127.0.0.1:{ours.recv()}"
         cluster = {"server": url, "certificate-authority": str(directory / "ca.crt")}

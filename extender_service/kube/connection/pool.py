@@ -1,7 +1,7 @@
 """HTTP/1.1 connections to one API server, each lent to one request at a time.
 
-An answer that is still to come holds its connection, so there are as many connections as requests under way, and one
-that hangs holds up no other request. How the number of connections follows that of requests:
+An answer that is still to come holds its connection, so one that hangs must hold up no other request. How the number of
+connections follows that of requests:
 
 - A request takes the connection that was given back last. So those that are no longer needed stay idle, and are closed
   after a minute.
@@ -9,6 +9,9 @@ that hangs holds up no other request. How the number of connections follows that
   Only a few are opened at once. A thousand TLS handshakes that begin together take longer than any of them may, and
   hold up the event loop; and where answers are quick, a few connections serve a thousand requests before that many
   could be opened.
+- More than 32 whose answers may still come soon are of no use: a handshake costs as much as many writes, and an API
+  server that is at its limit answers no more requests because more are under way. So further ones are opened only for
+  requests that hang, and as many as there are requests if nothing is answered at all.
 
 Connections are closed early where they cannot be trusted: when another client certificate is to be shown, and when one
 has fallen silent. What cut that one off silently (a firewall that dropped its state, a host that is gone) may have
@@ -19,6 +22,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable
+from itertools import islice
 from types import TracebackType
 
 from extender_service.kube.api_errors import ApiError, SilentError, UnreachableError
@@ -33,6 +37,11 @@ from extender_service.kube.credentials.lookup import Credentials
 _MOST_OPENING = 4
 _OPENING_SECONDS = 0.05
 
+# So many requests keep an API server busy, if they are not older than this, and if one was answered lately.
+_ENOUGH = 32
+_HANGS_SECONDS = 0.25
+_LATELY_SECONDS = 0.05
+
 _Certificate = tuple[bytes, bytes]
 
 
@@ -45,7 +54,9 @@ class ConnectionPool:
         self._clock = clock
         self._certificate: _Certificate | None = None
         self._idle: deque[_Connection] = deque()  # in the order in which they were given back
-        self._lent: set[_Connection] = set()
+        self._lent: dict[_Connection, float] = {}  # since when, in the order in which they were lent
+        self._answered_at = clock()
+        self._next_look: asyncio.TimerHandle | None = None
         self._opening = 0
         self._waiting: deque[asyncio.Future[_Connection]] = deque()
         self._closing: set[asyncio.Task[None]] = set()
@@ -60,7 +71,7 @@ class ConnectionPool:
         self._show(identity)
         connection = self._take_idle()
         if connection is None:
-            connection = self._open() if at_once or self._opening < _MOST_OPENING else await self._wait()
+            connection = self._open() if at_once or self._may_open() else await self._wait()
         return Loan(self, connection)
 
     def end(self, connection: "_Connection", error: BaseException | None) -> None:
@@ -69,7 +80,7 @@ class ConnectionPool:
         A SilentError closes the idle connections that were silent for as long.
         """
         if error is None or isinstance(error, ApiError):
-            connection.heard_at = self._clock()
+            connection.heard_at = self._answered_at = self._clock()
         elif isinstance(error, SilentError):
             connection.close()
             self._distrust(self._clock() - error.seconds)
@@ -78,6 +89,9 @@ class ConnectionPool:
     async def close(self) -> None:
         """Close all connections, also those of requests under way."""
         self._is_closed = True
+        if self._next_look is not None:
+            self._next_look.cancel()
+            self._next_look = None
         while (waiting := self._next_waiting()) is not None:
             waiting.set_exception(UnreachableError("the connections were closed"))
         for connection in [*self._idle, *self._lent]:
@@ -91,7 +105,7 @@ class ConnectionPool:
         while self._idle:
             connection = self._idle.pop()
             if connection.is_open:
-                self._lent.add(connection)
+                self._lent[connection] = self._clock()
                 return connection
             self._close(connection)
         return None
@@ -100,6 +114,7 @@ class ConnectionPool:
         """Wait for a connection that is given back or may be opened, in turn."""
         waiting: asyncio.Future[_Connection] = asyncio.get_running_loop().create_future()
         self._waiting.append(waiting)
+        self._look_again()
         try:
             return await waiting
         except asyncio.CancelledError:
@@ -108,12 +123,12 @@ class ConnectionPool:
             raise
 
     def _give_back(self, connection: "_Connection") -> None:
-        self._lent.discard(connection)
+        self._lent.pop(connection, None)
         self._has_opened(connection)  # or could not be
         if not connection.is_open or connection.certificate != self._certificate or self._is_closed:
             self._close(connection)
         elif (waiting := self._next_waiting()) is not None:
-            self._lent.add(connection)
+            self._lent[connection] = self._clock()
             waiting.set_result(connection)
         else:
             connection.idle_since = self._clock()
@@ -123,8 +138,30 @@ class ConnectionPool:
         connection = _Connection(self._credentials.server, self._connector, self._has_opened, self._certificate)
         connection.opening = asyncio.get_running_loop().call_later(_OPENING_SECONDS, self._has_opened, connection)
         self._opening += 1
-        self._lent.add(connection)
+        self._lent[connection] = self._clock()
         return connection
+
+    def _may_open(self) -> bool:
+        """Return whether a request that finds no idle connection may open one."""
+        if self._opening >= _MOST_OPENING:
+            return False
+        if len(self._lent) < _ENOUGH:
+            return True
+        now = self._clock()
+        newest = islice(reversed(self._lent.values()), _ENOUGH - 1, None)
+        return now > next(newest) + _HANGS_SECONDS or now > self._answered_at + _LATELY_SECONDS
+
+    def _look_again(self) -> None:
+        """Let requests that wait open connections as soon as others hang."""
+        if self._next_look is None:
+            self._next_look = asyncio.get_running_loop().call_later(_LATELY_SECONDS, self._look)
+
+    def _look(self) -> None:
+        self._next_look = None
+        while self._may_open() and (waiting := self._next_waiting()) is not None:
+            waiting.set_result(self._open())
+        if self._waiting:
+            self._look_again()
 
     def _has_opened(self, connection: "_Connection") -> None:
         """Let another connection be opened in place of this one, if it counted among those."""
@@ -133,7 +170,7 @@ class ConnectionPool:
         connection.opening.cancel()
         connection.opening = None
         self._opening -= 1
-        if self._opening < _MOST_OPENING and (waiting := self._next_waiting()) is not None:
+        if self._may_open() and (waiting := self._next_waiting()) is not None:
             waiting.set_result(self._open())
 
     def _next_waiting(self) -> "asyncio.Future[_Connection] | None":

@@ -127,7 +127,46 @@ def test_many_requests_that_are_answered_quickly_share_a_few_connections() -> No
             for _ in range(500):
                 requests.create_task(world.get())
         assert len(world.server.connections) == 500
-        assert len(set(world.server.connections)) < 100
+        assert len(set(world.server.connections)) <= 32
+
+    run(test)
+
+
+def test_more_connections_than_keep_a_server_busy_are_opened_once_nothing_is_answered() -> None:
+    async def test(world: World) -> None:
+        world.server.may_answer.clear()
+        async with asyncio.TaskGroup() as requests:
+            for _ in range(50):
+                requests.create_task(world.get())
+            await until(lambda: len(world.server.connections) == 32)
+            await asyncio.sleep(0.1)
+            assert len(world.server.connections) == 32
+            world.clock.pass_seconds(0.06)
+            await until(lambda: len(world.server.connections) == 50)
+            world.server.may_answer.set()
+
+    run(test)
+
+
+@pytest.mark.parametrize(("seconds", "hang"), [(0.2, False), (0.3, True)])
+def test_requests_that_hang_hold_up_no_other_while_some_are_answered(seconds: float, hang: bool) -> None:
+    async def test(world: World) -> None:
+        async def hold() -> None:
+            with await world.pool.lend(ANYONE, at_once=True):
+                await asyncio.sleep(3600)
+
+        held = [asyncio.create_task(hold()) for _ in range(32)]
+        await asyncio.sleep(0)
+        world.clock.pass_seconds(seconds)
+        await world.get(at_once=True)  # is answered
+        held.append(asyncio.create_task(hold()))  # takes its connection
+        await asyncio.sleep(0)
+        get = asyncio.create_task(world.get())
+        await asyncio.wait([get], timeout=20 if hang else 0.2)
+        assert get.done() == hang
+        for task in (*held, get):
+            task.cancel()
+        await asyncio.gather(*held, get, return_exceptions=True)
 
     run(test)
 
