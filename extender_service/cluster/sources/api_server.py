@@ -226,7 +226,7 @@ class ApiServer:
     async def patch_pod_status(self, namespace: str, name: str, patch: Mapping[str, Any]) -> None:
         """Apply a strategic merge patch to a pod's status. Raises KubeError."""
         try:
-            await self._client.patch(PODS, namespace, name, patch, subresource="status")
+            await self._client.patch_unread(PODS, namespace, name, patch, subresource="status")
         except CredentialsError as error:
             raise KubeError(str(error)) from error
 
@@ -236,7 +236,7 @@ class ApiServer:
         at = datetime.fromtimestamp(self._wall_clock(), UTC).isoformat()
         metadata = {"uid": uid, "annotations": {ASKED_AGAIN: at}}
         try:
-            await self._client.patch(PODS, namespace, name, {"metadata": metadata})
+            await self._client.patch_unread(PODS, namespace, name, {"metadata": metadata})
         except CredentialsError as error:
             raise KubeError(str(error)) from error
 

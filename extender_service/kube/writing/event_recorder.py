@@ -29,7 +29,10 @@ log = logging.getLogger(__name__)
 FINISH_SECONDS = 6 * 60.0
 REFRESH_SECONDS = 30 * 60.0
 MAX_TRIES = 12
-MAX_QUEUED = 1000
+# client-go's queue holds 1,000, but it empties that into as many goroutines as there are events.
+MAX_QUEUED = 10_000
+# As a scheduler binds as many pods a second as an API server answers writes, events must not be written one by one.
+_WRITERS = 16
 
 # The API server's limits for a note (pkg/apis/core/validation/events.go) and for any object's name.
 _NOTE_BYTES = 1024
@@ -63,7 +66,7 @@ class Occurrence(msgspec.Struct, frozen=True):
 
 
 class StoredEvent(Object):
-    """The API server's answer to a write; we read only the metadata."""
+    """What the API server has. We read none of it."""
 
     metadata: ObjectMeta = ObjectMeta()
 
@@ -83,6 +86,7 @@ class _Event(msgspec.Struct, eq=False):
     written_count: int = 0
     is_stored: bool = False
     is_queued: bool = False
+    is_being_written: bool = False
 
     @property
     def has_unwritten_series(self) -> bool:
@@ -145,7 +149,8 @@ class EventRecorder:
     async def run(self) -> None:
         """Write recorded events, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._write_queued())
+            for _ in range(_WRITERS):
+                tasks.create_task(self._write_queued())
             tasks.create_task(_every(FINISH_SECONDS, self._finish))
             tasks.create_task(_every(REFRESH_SECONDS, self._refresh))
 
@@ -158,14 +163,17 @@ class EventRecorder:
             async with asyncio.timeout(seconds):
                 await self._queue.join()
         except TimeoutError:
-            log.warning("stopped before all events were written", extra={"queued": self._queue.qsize()})
+            left = sum(event.is_queued or event.is_being_written for event in self._known.values())
+            log.warning("stopped before all events were written", extra={"queued": left})
 
     def _enqueue(self, event: _Event) -> bool:
         if not event.is_queued:
-            try:
-                self._queue.put_nowait(event)
-            except asyncio.QueueFull:
-                return False
+            # One that is being written is queued after that: its writes must not overtake each other.
+            if not event.is_being_written:
+                try:
+                    self._queue.put_nowait(event)
+                except asyncio.QueueFull:
+                    return False
             event.is_queued = True
         return True
 
@@ -186,12 +194,18 @@ class EventRecorder:
         while True:
             event = await self._queue.get()
             event.is_queued = False
+            event.is_being_written = True
             try:
                 self.counts["written" if await self._write(event) else "failed"] += 1
             except Exception:
                 # A bug in writing an event must not end the service.
                 log.exception("writing an event failed")
                 self.counts["failed"] += 1
+            event.is_being_written = False
+            if event.is_queued:
+                event.is_queued = False
+                if not self._enqueue(event):
+                    self.counts["dropped"] += 1
             self._queue.task_done()
 
     async def _write(self, event: _Event) -> bool:
@@ -221,7 +235,7 @@ class EventRecorder:
 
     async def _create(self, event: _Event) -> None:
         try:
-            await self._client.create(EVENTS, event.first.regarding.namespace, self._manifest(event))
+            await self._client.create_unread(EVENTS, event.first.regarding.namespace, self._manifest(event))
         except ApiError as error:
             # On a conflict, an earlier try did create the event, and only its answer was lost.
             if error.status_code != 409 or (event.count > 1 and not await self._patch_series(event)):
@@ -231,7 +245,8 @@ class EventRecorder:
     async def _patch_series(self, event: _Event) -> bool:
         """Write the series of a stored event. Returns False if the API server no longer has the event."""
         try:
-            await self._client.patch(EVENTS, event.first.regarding.namespace, _name(event), {"series": _series(event)})
+            namespace = event.first.regarding.namespace
+            await self._client.patch_unread(EVENTS, namespace, _name(event), {"series": _series(event)})
         except ApiError as error:
             if error.status_code != 404:
                 raise
@@ -248,14 +263,14 @@ class EventRecorder:
             "eventTime": micro_time(event.first_ns),
             "reportingController": controller,
             "reportingInstance": f"{controller}-{self._host_name}",
-            "regarding": msgspec.to_builtins(first.regarding),
+            "regarding": first.regarding,
             "type": first.type,
             "reason": first.reason,
             "action": first.action,
             "note": _cut(first.note),
         }
         if first.related is not None:
-            manifest["related"] = msgspec.to_builtins(first.related)
+            manifest["related"] = first.related
         if event.count > 1:
             manifest["series"] = _series(event)
         return manifest

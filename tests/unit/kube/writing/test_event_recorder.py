@@ -203,6 +203,48 @@ def test_what_happens_again_before_it_is_written_is_written_once(events: Events)
     assert (events.methods, events.series) == (["POST"], [3])
 
 
+def test_many_events_are_written_at_once_but_the_writes_of_one_do_not_overtake_each_other(events: Events) -> None:
+    async def main() -> None:
+        events.hold = asyncio.Event()
+        async with recording(events):
+            for name in ("web", "db", "cache"):
+                events.recorder.record(failed(name))
+            await until(lambda: len(events.requests) == 3)
+            for _ in range(2):
+                events.recorder.record(failed())
+            await asyncio.sleep(0.05)
+            assert events.methods == ["POST"] * 3
+            events.hold.set()
+            await events.written()
+
+    asyncio.run(main())
+    assert (events.methods, events.counts) == (["POST", "POST", "POST", "PATCH"], (4, 0, 0))
+    assert events.stored[f"web.{NOW:x}"]["series"]["count"] == 3
+
+
+def test_what_happens_again_while_it_is_written_is_dropped_and_counted_if_there_is_no_room(
+    events: Events, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("extender_service.kube.writing.event_recorder.MAX_QUEUED", 1)
+    monkeypatch.setattr("extender_service.kube.writing.event_recorder._WRITERS", 1)
+
+    async def main() -> None:
+        events.hold = asyncio.Event()
+        async with recording(events):
+            events.recorder.record(failed())
+            await until(lambda: len(events.requests) == 1)
+            events.recorder.record(failed())
+            events.recorder.record(failed("db"))
+            events.hold.set()
+            await events.written()
+            assert (events.series, events.counts) == ([None, None], (2, 0, 1))
+            events.recorder._finish()  # too early to end it
+            await events.recorder.drain(20)
+            assert events.series == [2, None]
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("other", [failed("db"), failed(reason="Preempted")])
 def test_what_differs_is_another_event(events: Events, other: Occurrence) -> None:
     async def main() -> None:
@@ -414,7 +456,7 @@ def test_a_defect_costs_one_event_and_no_more(
     async def main() -> None:
         async with recording(events):
             with monkeypatch.context() as patched:
-                patched.setattr(KubeClient, "create", None)
+                patched.setattr(KubeClient, "create_unread", None)
                 await events.record(failed())
             await events.record(failed("db"))
 
