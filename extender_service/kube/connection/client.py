@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
@@ -33,6 +34,12 @@ logger = logging.getLogger(__name__)
 # A TCP and TLS handshake that takes longer will not succeed.
 _CONNECT_SECONDS = 5.0
 _ANSWER_SECONDS = 60.0  # the API server's own limit
+# For all of an answer, except a watch's: one of which a byte comes now and then must not hold its request for good.
+_WHOLE_SECONDS = 5 * 60.0
+# Of an answer that is no list. etcd takes objects of 1.5 MiB.
+_MOST_BYTES: Final = 16 << 20
+# Of a page of a list. Smaller than that are a hundred objects as large as can be.
+_MOST_PAGE_BYTES: Final = 512 << 20
 # Requests under way at once, except lists and watches, of which there are few. Each holds a connection, and so an open
 # file. Of these, a fifth is for reads, so that reads and writes wait for their own kind only.
 MOST_REQUESTS = 1250
@@ -77,6 +84,8 @@ class _Request(NamedTuple):
     content_type: str = "application/json"
     answer_seconds: float | None = None  # for all until the body begins
     silence_seconds: float = _ANSWER_SECONDS  # for each wait for a byte
+    whole_seconds: float = _WHOLE_SECONDS  # for all of the answer
+    most_bytes: int = _MOST_BYTES
     at_once: bool = False  # behind no other request
 
     def encode(self, requests: RequestBytes) -> bytes:
@@ -157,9 +166,15 @@ class KubeClient:
         # The query has no resource version: with one, the API server's watch cache would ignore the limit.
         query = {"limit": str(min(limit, _FIRST_PAGE))} | ({"fieldSelector": field_selector} if field_selector else {})
         while True:
-            body = await self._ask(
-                _Request("GET", resource.path(), query, silence_seconds=silence_seconds, at_once=True)
+            request = _Request(
+                "GET",
+                resource.path(),
+                query,
+                silence_seconds=silence_seconds,
+                most_bytes=_MOST_PAGE_BYTES,
+                at_once=True,
             )
+            body = await self._ask(request)
             page = _decode(resource.list_decoder, body)
             if not page.metadata.resource_version:
                 # No API server answers `{}`. To read it as an empty list would empty the store.
@@ -205,6 +220,7 @@ class KubeClient:
             query,
             answer_seconds=answer_seconds,
             silence_seconds=idle_seconds,
+            whole_seconds=math.inf,
             at_once=True,
         )
         with await self._answer(request) as http:
@@ -314,7 +330,7 @@ class KubeClient:
     async def _ask(self, request: _Request) -> bytes:
         """Send a request and return the body of the answer; raises ApiError unless it is a success."""
         with await self._answer(request) as http:
-            return await http.body()
+            return await http.body(request.most_bytes)
 
     async def _answer(self, request: _Request) -> Loan:
         """Send a request and return its connection, with the body unread; raises ApiError unless it is a success."""
@@ -334,36 +350,34 @@ class KubeClient:
         http = loan.connection
         try:
             if request.answer_seconds is None:
-                await self._send(http, identity, request)
+                status = await self._send(http, identity, request)
             else:
-                await self._send_within(request.answer_seconds, http, identity, request)
-            if 200 <= http.status < 300:
+                status = await self._send_within(request.answer_seconds, http, identity, request)
+            if 200 <= status < 300:
                 return loan
             retry_after = http.headers.get(b"retry-after", b"").decode("latin-1")
-            raise error_from_response(http.status, {"Retry-After": retry_after}, await http.body())
+            raise error_from_response(status, {"Retry-After": retry_after}, await http.body(_MOST_BYTES))
         except BaseException as error:
             loan.end(error)
             raise
 
-    async def _send_within(self, seconds: float, http: HttpConnection, identity: Identity, request: _Request) -> None:
+    async def _send_within(self, seconds: float, http: HttpConnection, identity: Identity, request: _Request) -> int:
         try:
             async with asyncio.timeout(seconds):
-                await self._send(http, identity, request)
+                return await self._send(http, identity, request)
         except TimeoutError as error:
             raise SilentError(f"{self._credentials.server}: nothing came for {seconds:g} s", seconds) from error
 
-    async def _send(self, http: HttpConnection, identity: Identity, request: _Request) -> None:
-        """Send a request, and wait for the head of the answer."""
+    async def _send(self, http: HttpConnection, identity: Identity, request: _Request) -> int:
+        """Send a request, and wait for the head of the answer; return its status."""
         await self._begin(http, identity, request)
         try:
-            await http.head()
+            return await http.head()
         except UnreachableError:
             if not http.may_be_stale or request.method not in _REPEATABLE:
                 raise
-        else:
-            return
         await self._begin(http, identity, request)
-        await http.head()
+        return await http.head()
 
     async def _begin(self, http: HttpConnection, identity: Identity, request: _Request) -> None:
         if not http.is_open:
@@ -373,7 +387,7 @@ class KubeClient:
         encoded = request.encode(self._bytes)
         if request.method != "GET":
             self._require_may_write()  # after all waiting
-        http.send(encoded, request.silence_seconds)
+        http.send(encoded, request.silence_seconds, request.whole_seconds)
 
 
 def _decode(decoder: Decoder[_Answer], body: bytes) -> _Answer:

@@ -6,7 +6,7 @@ A watch is one JSON object a line, `{"type": "ADDED", "object": {…}}` (metav1.
 import math
 import time
 from collections.abc import AsyncIterator, Callable
-from typing import Generic, Literal, NamedTuple
+from typing import Final, Generic, Literal, NamedTuple
 
 import msgspec
 
@@ -25,6 +25,10 @@ class Event(NamedTuple, Generic[T]):
 
     type: EventType
     object: T
+
+
+# etcd takes objects of 1.5 MiB.
+_MOST_LINE_BYTES: Final = 16 << 20
 
 
 class _ErrorFrame(msgspec.Struct, frozen=True, gc=False):
@@ -55,16 +59,24 @@ class EventStream(Generic[T]):
         Raises InvalidAnswerError for a line that is not a whole event, ApiError for an ERROR event, and what the
         source of the chunks raises.
         """
-        rest = b""
+        begun: list[bytes] = []  # the pieces of a line whose end is still to come
+        begun_bytes = 0
         async for chunk in self._chunks:
             arrived_at = self._clock()
-            lines = (rest + chunk).split(b"\n")
-            rest = lines.pop()
+            first, *lines = chunk.split(b"\n")
+            begun.append(first)
+            begun_bytes += len(first)
+            if begun_bytes > _MOST_LINE_BYTES:
+                raise InvalidAnswerError(f"an event of the watch is larger than {_MOST_LINE_BYTES >> 20} MiB")
+            if not lines:
+                continue
+            lines.insert(0, b"".join(begun))
+            begun = [lines.pop()]
+            begun_bytes = len(begun[0])
             for line in lines:
                 yield self._decode(line)
-            if lines:
-                self.current_at = arrived_at
-        if rest.strip():
+            self.current_at = arrived_at
+        if b"".join(begun).strip():
             raise InvalidAnswerError("the watch ended in the middle of an event")
 
     def _decode(self, line: bytes) -> Event[T]:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from extender_service.kube.api_errors import ApiError, InvalidAnswerError
 from extender_service.kube.api_resources import PODS
+from extender_service.kube.connection import event_stream
 from extender_service.kube.connection.event_stream import Event, EventStream
 from extender_service.kube.types.core import Pod
 
@@ -84,6 +85,27 @@ def test_what_is_not_a_whole_event_is_an_error(bad: bytes, says: str) -> None:
     with pytest.raises(InvalidAnswerError) as error:
         events(bad)
     assert str(error.value).startswith(says)
+
+
+def test_a_line_without_end_is_an_error_before_it_fills_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_stream, "_MOST_LINE_BYTES", 1 << 20)
+    taken = 0
+
+    async def without_end() -> AsyncIterator[bytes]:
+        nonlocal taken
+        yield line("ADDED", pod("a"))
+        while True:
+            taken += 1000
+            yield b" " * 1000
+
+    async def main() -> None:
+        events = aiter(EventStream(without_end(), PODS.frame_decoder))
+        assert (await anext(events)).object.metadata.name == "a"
+        with pytest.raises(InvalidAnswerError, match=r"^an event of the watch is larger than 1 MiB$"):
+            await anext(events)
+
+    asyncio.run(main())
+    assert taken < 2 << 20
 
 
 def test_it_is_as_current_as_the_last_line_that_made_sense() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import gzip
 import json
 import os
 import socket
@@ -418,8 +419,17 @@ def test_an_answer_without_a_length_ends_with_its_connection(call: Call) -> None
 
 @pytest.mark.parametrize(
     "flood",
-    [b"HTTP/1.1 100 Continue\r\n\r\n", OK + b"X: ", b"HTTP/1.1 200 ", OK + b"X: y\r\n", OK + CHUNKED[:-2]],
-    ids=["interim answers", "a header", "a reason", "headers", "trailers"],
+    [
+        b"HTTP/1.1 100 Continue\r\n\r\n",
+        OK + b"X: ",
+        b"HTTP/1.1 200 ",
+        OK + b"X: y\r\n",
+        OK + CHUNKED[:-2],
+        OK + CHUNKED[:-4],
+        OK + b"Transfer-Encoding: chunked\r\n\r\n5;",
+        b"\r\n",
+    ],
+    ids=["interim answers", "a header", "a reason", "headers", "trailers", "a trailer", "a chunk's extension", "lines"],
 )
 @pytest.mark.parametrize("call", [get, bind])
 def test_a_head_without_end_is_an_error_before_it_fills_the_memory(call: Call, flood: bytes) -> None:
@@ -428,7 +438,7 @@ def test_a_head_without_end_is_an_error_before_it_fills_the_memory(call: Call, f
     async def handler(request: Request, response: Response) -> None:
         nonlocal sent
         await response.send_raw(flood)
-        more = flood if b"100" in flood else b"x: y\r\n" if flood.endswith(b"\r\n") else b"x"
+        more = flood if flood.startswith((b"HTTP/1.1 100", b"\r")) else b"x: y\r\n" if flood.endswith(b"\r\n") else b"x"
         while True:
             await response.send_raw(more * (4096 // len(more)))
             sent += 4096
@@ -439,6 +449,125 @@ def test_a_head_without_end_is_an_error_before_it_fills_the_memory(call: Call, f
 
     run(handler, test)
     assert sent < 20 << 20  # what the kernel's buffers hold
+
+
+def test_an_answer_larger_than_it_may_be_ends_before_it_fills_the_memory() -> None:
+    sent = 0
+
+    async def handler(request: Request, response: Response) -> None:
+        nonlocal sent
+        await response.start_chunks()
+        while True:
+            await response.send_chunk(b"x" * 65_536)
+            sent += 65_536
+
+    async def main() -> None:
+        async with http_server(handler) as url:
+            http = HttpConnection(url, Connector(load_credentials(master=url)))
+            await http.open(5.0)
+            http.send(b"GET / HTTP/1.1\r\n\r\n", 60.0)
+            assert await http.head() == 200
+            with pytest.raises(UnreachableError, match=r"^http://127\.0\.0\.1:\d+: the answer is larger than 3 MiB$"):
+                await http.body(3 << 20)
+            assert not http.is_open
+            await http.wait_closed()
+
+    asyncio.run(main())
+    assert sent < 40 << 20  # what the kernel's buffers hold
+
+
+def test_an_answer_that_trickles_is_given_up_in_the_end() -> None:
+    async def handler(request: Request, response: Response) -> None:
+        for byte in cut_into_bytes(OK + b"X: y\r\n" * 20 + SIZED):
+            await response.send_raw(byte)
+            await asyncio.sleep(0.05)
+
+    async def main() -> None:
+        async with http_server(handler) as url:
+            http = HttpConnection(url, Connector(load_credentials(master=url)))
+            await http.open(5.0)
+            http.send(b"GET / HTTP/1.1\r\n\r\n", 0.5, 1.0)
+            with pytest.raises(UnreachableError, match=r": the answer was not whole after 1 s$") as error:
+                await http.head()
+            assert not isinstance(error.value, SilentError)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("call", [get, bind])
+def test_an_answer_that_is_compressed_unasked_is_an_error_that_says_so(call: Call) -> None:
+    async def handler(request: Request, response: Response) -> None:
+        body = gzip.compress(BODY)
+        await response.send_head(200, {"Content-Encoding": "GZip", "Content-Length": str(len(body))})
+        await response.send_raw(body)
+
+    async def test(client: KubeClient) -> None:
+        with pytest.raises(UnreachableError, match=r": the answer is encoded, which was not asked for: GZip$"):
+            await call(client)
+
+    run(handler, test)
+
+
+def test_an_answer_that_says_it_is_not_compressed_is_read() -> None:
+    async def handler(request: Request, response: Response) -> None:
+        await response.send_json(200, POD, {"Content-Encoding": "identity"})
+
+    run(handler, get)
+
+
+def test_what_was_not_read_of_an_answer_is_no_part_of_the_next() -> None:
+    connections: set[object] = set()
+
+    async def handler(request: Request, response: Response) -> None:
+        connections.add(asyncio.current_task())
+        await response.send_json(200, POD)
+
+    async def test(client: KubeClient) -> None:
+        async with client.watch(PODS, "1"):
+            await asyncio.sleep(0.05)  # all of it has come
+        assert (await client.get(PODS, "ns", "p")).metadata.name == "p"
+
+    run(handler, test)
+    assert len(connections) == 1
+
+
+def test_a_trailer_is_no_header() -> None:
+    async def handler(request: Request, response: Response) -> None:
+        await response.send_raw(b"HTTP/1.1 429 Busy\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nRetry-After: 1\r\n\r\n")
+
+    async def test(client: KubeClient) -> None:
+        with pytest.raises(ApiError) as error:
+            await get(client)
+        assert not error.value.asks_to_retry
+
+    run(handler, test)
+
+
+@pytest.mark.parametrize("runner", [asyncio.run, uvloop.run])
+def test_a_connection_whose_server_answers_before_it_has_read_the_request_is_not_used_again(
+    runner: Callable[[Coroutine[Any, Any, None]], None],
+) -> None:
+    connections = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 2\r\n\r\n{}")
+        await asyncio.sleep(0.5)  # and reads no more
+        writer.transport.abort()
+
+    async def main() -> None:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with server, KubeClient(load_credentials(master=url)) as client:
+            for _ in range(2):
+                with pytest.raises(ApiError, match="413"):
+                    await client.exchange("POST", "/large", {"large": "x" * (16 << 20)})
+            await asyncio.sleep(0.6)
+
+    runner(main())
+    assert connections == 2
 
 
 @pytest.mark.parametrize("answer", [b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n"])
@@ -589,7 +718,7 @@ def test_silence_counts_from_the_last_byte_and_for_each_request_on_its_own() -> 
             for path, silence_seconds in ((b"/", 60.0), (b"/slow", 1.5)):
                 http.send(b"GET %b HTTP/1.1\r\n\r\n" % path, silence_seconds)
                 assert await http.head() == 200
-                assert await http.body() == BODY
+                assert await http.body(len(BODY)) == BODY
             http.send(b"GET /api/v1/pods HTTP/1.1\r\n\r\n", 0.1)
             with pytest.raises(SilentError, match=r"nothing came for 0\.1 s$"):
                 await http.head()

@@ -41,7 +41,7 @@ async def answer_of(http: HttpConnection) -> int:
         await http.open(20.0)
     http.send(b"GET / HTTP/1.1\r\nHost: server\r\n\r\n", 60.0)
     status = await http.head()
-    await http.body()
+    await http.body(1000)
     return status
 
 
