@@ -10,7 +10,7 @@ import asyncio
 import logging
 import socket
 import time
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -31,6 +31,8 @@ REFRESH_SECONDS = 30 * 60.0
 MAX_TRIES = 12
 # client-go's queue holds 1,000, but it empties that into as many goroutines as there are events.
 MAX_QUEUED = 10_000
+# Of written events that may become series, 40 MB or so; client-go keeps any number of them for six minutes.
+MAX_KNOWN = 50_000
 # As a scheduler binds as many pods a second as an API server answers writes, events must not be written one by one.
 _WRITERS = 16
 
@@ -119,7 +121,7 @@ class EventRecorder:
         self._host_name = socket.gethostname()
         self._clock_ns = clock_ns
         self._backoff = backoff
-        self._known: dict[_Key, _Event] = {}
+        self._known: OrderedDict[_Key, _Event] = OrderedDict()  # the oldest first
         self._queue: asyncio.Queue[_Event] = asyncio.Queue(MAX_QUEUED)
 
     def record(self, occurrence: Occurrence) -> None:
@@ -138,6 +140,7 @@ class EventRecorder:
             event = _Event(occurrence, now, now)
             if self._enqueue(event):
                 self._known[key] = event
+                self._forget_oldest()
             else:
                 self.counts["dropped"] += 1
             return
@@ -176,6 +179,13 @@ class EventRecorder:
                     return False
             event.is_queued = True
         return True
+
+    def _forget_oldest(self) -> None:
+        """Forget events beyond MAX_KNOWN. A later occurrence of one starts a new event, as after its end."""
+        while len(self._known) > MAX_KNOWN:
+            _, event = self._known.popitem(last=False)
+            if event.has_unwritten_series:
+                self._enqueue(event)
 
     def _refresh(self) -> None:
         """Write all series again: the API server deletes an event an hour after its last write."""

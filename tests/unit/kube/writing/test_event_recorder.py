@@ -13,6 +13,7 @@ from extender_service.kube.connection.backoff import Backoff
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.connection.rate_limit import TokenBucket
 from extender_service.kube.credentials.lookup import load_credentials
+from extender_service.kube.writing import event_recorder
 from extender_service.kube.writing.event_recorder import MAX_TRIES, EventRecorder, ObjectReference, Occurrence
 from tests.support.fake_api_server import FORBIDDEN, INTERNAL, THROTTLED
 from tests.support.http_server import Request, Response, http_server
@@ -303,6 +304,28 @@ def test_what_happened_once_and_not_again_for_long_is_forgotten(events: Events) 
 
     asyncio.run(main())
     assert events.series == [2, None]
+
+
+def test_the_oldest_of_too_many_events_is_forgotten_once_its_series_is_written(
+    events: Events, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_recorder, "MAX_KNOWN", 3)
+
+    async def main() -> None:
+        async with recording(events):
+            for _ in range(3):
+                await events.record(failed("a"))
+            assert events.series == [2]
+            await events.record(*(failed(name) for name in "bcd"))
+            assert sorted(events.series, key=str) == [3, None, None, None]
+            events.now += SECOND
+            await events.record(failed("a"), failed("d"))
+
+    asyncio.run(main())
+    assert [(method, name[:1] or body["metadata"]["name"][:1]) for method, name, body in events.requests[-2:]] in (
+        [("POST", "a"), ("PATCH", "d")],
+        [("PATCH", "d"), ("POST", "a")],
+    )
 
 
 def test_an_event_that_was_deleted_is_made_anew(events: Events) -> None:
