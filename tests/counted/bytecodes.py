@@ -4,17 +4,17 @@ import gc
 import itertools
 import statistics
 import sys
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterable
 from types import FrameType
 from typing import Any
 
 # Each leaves something to the next one. From the fourth on they count the same, but for what comes up now and then.
-_WARM_UP, _COUNTED = 3, 5
+WARM_UP, COUNTED = 3, 5
 
 
-def typical(counts: Iterator[int]) -> int:
+def typical(counts: Iterable[int]) -> int:
     """Return the median of a few counts of the same thing, after some that warmed up what is kept in between."""
-    return statistics.median_high(itertools.islice(counts, _WARM_UP, _WARM_UP + _COUNTED))
+    return statistics.median_high(itertools.islice(counts, WARM_UP, WARM_UP + COUNTED))
 
 
 def executed(call: Callable[[], object]) -> int:

@@ -141,7 +141,7 @@ class SchedulerWorld:
             },
             rules,
             clock=self.clock,
-            metrics=_Metrics(),
+            metrics=UNCOUNTED_QUEUE,
             is_pending=self.pending.__contains__,
             namespace_labels=self.cluster.workloads.namespace_labels,
         )
@@ -252,6 +252,9 @@ class _Metrics:
 
     def rejected(self, plugin: str, profile: str, change: int) -> None:
         pass
+
+
+UNCOUNTED_QUEUE = _Metrics()
 
 
 def whole(pod: Pod) -> Pod:
