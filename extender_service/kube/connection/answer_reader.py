@@ -4,10 +4,9 @@ from typing import Final
 
 import httptools
 
-# All of one answer that is not its body: the heads of interim answers (1xx), its own, and what is between chunks and
-# after them. The API server sends 1 KB.
+# What may come without a part of a body: the heads of interim answers (1xx) and the answer's own, or what is between
+# chunks or after them. The API server sends 1 KB.
 _MOST_HEAD_BYTES: Final = 64 << 10
-_INTERIM_HEAD_BYTES: Final = 16  # counted for each interim answer, even without a header
 _LARGE_HEAD: Final = f"the head of the answer is larger than {_MOST_HEAD_BYTES >> 10} KiB"
 
 
@@ -28,28 +27,31 @@ class AnswerReader:
         self._unread: list[bytes] = []
         self._flaw: str | None = None
         self._is_interim = False
-        self._head_bytes = 0  # of headers
-        self._unclear_bytes = 0  # that came since the last header or part of the body
+        self._head_bytes = 0  # that have come since the last part of a body
+        self._fields: dict[bytes, bytes] = {}  # headers and trailers, by name as sent
+        # The parser calls this for each, and this way it executes no Python.
+        self.on_header = self._fields.__setitem__
         self._parser: httptools.HttpResponseParser | None = None
 
     @property
     def has_begun(self) -> bool:
         """Whether a part of the answer has come."""
-        return self.has_head or self._head_bytes + self._unclear_bytes > 0
+        return self.has_head or self._head_bytes > 0
 
     def expect(self) -> None:
         """Begin with the next answer."""
-        self.headers = {}
         self.has_head = self.is_whole = self._is_interim = False
-        self._head_bytes = self._unclear_bytes = 0
-        self.take()  # what was not read of the last one
+        self._head_bytes = 0
+        self._fields.clear()
+        if self._unread:
+            self.take()  # what was not read of the last one
         if self._parser is None:
             self._parser = httptools.HttpResponseParser(self)
 
     def feed(self, data: bytes) -> str | None:
         """Take in what comes next. Returns why the answer cannot be read, None if it can so far; feed no more then."""
         assert self._parser is not None, "nothing is expected"
-        self._unclear_bytes += len(data)
+        self._head_bytes += len(data)
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
@@ -57,7 +59,7 @@ class AnswerReader:
             if not self.is_whole:  # what comes after the answer makes no difference to it
                 is_upgrade = isinstance(error, httptools.HttpParserUpgrade)
                 self._flaw = self._flaw or f"what came is no HTTP: {'another protocol' if is_upgrade else error}"
-        if self._head_bytes + self._unclear_bytes > _MOST_HEAD_BYTES and not self.is_whole:
+        if self._head_bytes > _MOST_HEAD_BYTES and not self.is_whole:
             self._flaw = self._flaw or _LARGE_HEAD
         return self._flaw
 
@@ -86,29 +88,23 @@ class AnswerReader:
         if self.is_whole:
             self.is_last = True
 
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep a header, but no trailer."""
-        self._unclear_bytes = 0
-        if self.is_whole:
-            return
-        self._head_bytes += len(name) + len(value)
-        if self._head_bytes > _MOST_HEAD_BYTES:
-            self._flaw = _LARGE_HEAD
-        elif not self.has_head:
-            self.headers[name.lower()] = value
-
     def on_headers_complete(self) -> None:
         """Begin the body, except of an interim answer (1xx)."""
-        self._unclear_bytes = 0
         if self.is_whole:
             return
         assert self._parser is not None
+        fields = self._fields
+        self.headers = dict(zip(map(bytes.lower, fields), fields.values(), strict=True))
+        fields.clear()
         status: int = self._parser.get_status_code()
         self._is_interim = status < 200
         if self._is_interim:
-            self._head_bytes += _INTERIM_HEAD_BYTES
-            self.headers.clear()
             return
+        # Without a count of the bytes that are of the body: so many are rarely read in one piece.
+        if self._head_bytes > _MOST_HEAD_BYTES and _size(self.headers) > _MOST_HEAD_BYTES:
+            self._flaw = _LARGE_HEAD
+            return
+        self._head_bytes = 0
         encoding = self.headers.get(b"content-encoding")
         if encoding and encoding.lower() != b"identity":
             self._flaw = f"the answer is encoded, which was not asked for: {encoding.decode('latin-1')}"
@@ -118,7 +114,7 @@ class AnswerReader:
 
     def on_body(self, data: bytes) -> None:
         """Keep a part of the body until it is taken."""
-        self._unclear_bytes = 0
+        self._head_bytes = 0
         if not self.is_whole:
             self._unread.append(data)
             self.unread_bytes += len(data)
@@ -131,3 +127,7 @@ class AnswerReader:
         self.is_whole = True
         if not self._parser.should_keep_alive():
             self.is_last = True
+
+
+def _size(headers: dict[bytes, bytes]) -> int:
+    return sum(map(len, headers)) + sum(map(len, headers.values()))
