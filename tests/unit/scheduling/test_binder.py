@@ -36,6 +36,18 @@ def test_a_binding_may_be_a_part_of_a_longer_way() -> None:
     assert [bound[1:] for bound in world.api.bound] == [("web", UID, "a")]
 
 
+def test_a_pod_that_is_bound_leaves_no_task_until_the_watch_shows_it() -> None:
+    world = EngineOnTwoNodes(WEB)
+
+    async def bind() -> None:
+        await world.engine.bind(world.engine.place(WEB, "a"))
+        await asyncio.sleep(0)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        await world.engine.binder.close(0)
+
+    asyncio.run(bind())
+
+
 def test_settling_waits_for_what_is_under_way() -> None:
     world = EngineOnTwoNodes(WEB)
     hold = world.api.hold = Hold()
