@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -27,6 +27,8 @@ class _Glance(Object):
 _glance = Decoder(_Glance)
 _whole = Decoder(PendingPod)
 _small = Decoder(WatchedPod)
+# What the API server writes of a pod that is on a node, and sometimes of others, in a field of that name elsewhere.
+_ON_A_NODE: Final = b'"nodeName":"'
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,10 @@ class PodsByNeed(Resource[Any]):
         return LineDecoder(self._pod)
 
     def _pod(self, raw: msgspec.Raw) -> AnyPod:
+        if _ON_A_NODE in bytes(raw):  # most are, and then there is no need for a glance
+            small = _small.decode(raw)
+            if small.spec.node_name:
+                return small
         spec = _glance.decode(raw).spec
         is_ours = not spec.node_name and spec.scheduler_name in self.scheduler_names
         if not is_ours:

@@ -7,5 +7,5 @@ def test_a_pod_takes_two_requests_and_no_answer_to_them_is_decoded() -> None:
     for loop in loops(100):
         assert loop.requests == 2  # the binding and its event
         assert loop.sent_bytes < 1300
-        # Each line of the watch: for the kind of the event, at a glance, and the pod.
-        assert loop.decoded_bytes <= 3 * loop.seen_bytes
+        # A line of the watch is read for the kind of the event, then for the pod. One on no node is glanced at first.
+        assert loop.decoded_bytes < 2.6 * loop.seen_bytes

@@ -38,6 +38,16 @@ def test_a_pod_is_decoded_as_far_as_it_is_needed(node_name: str, scheduler_name:
     assert [type(item) for item in page.items] == [kind]
 
 
+def test_a_pod_on_no_node_may_have_another_field_of_that_name() -> None:
+    shown: dict[str, Any] = pod("", "default-scheduler")
+    del shown["spec"]["nodeName"]
+    shown["metadata"]["labels"] = {"nodeName": "n"}
+    for scheduler_name, kind in (("default-scheduler", PendingPod), ("other", WatchedPod)):
+        shown["spec"]["schedulerName"] = scheduler_name
+        found = RESOURCE.frame_decoder.decode(msgspec.json.encode({"type": "ADDED", "object": shown})).object
+        assert (type(found), found.spec.node_name) == (kind, "")
+
+
 def test_nulls_are_read_as_elsewhere() -> None:
     line = b'{"type":"ADDED","object":{"metadata":{"name":"p","labels":null},"spec":{"nodeName":null,'
     line += b'"schedulerName":"default-scheduler","tolerations":null}}}'
