@@ -1,0 +1,54 @@
+"""/version, /api, /apis and the lists of resources, of the kinds that the model has."""
+
+from typing import Any
+
+from tests.worlds.api_server.kinds import BY_PATH, PODS
+
+Object = dict[str, Any]
+
+_VERBS = ["create", "delete", "get", "list", "patch", "update", "watch"]
+_PATCH_LEVELS = {31: 1, 37: 2}
+
+
+def discover(path: str, minor: int) -> Object | None:
+    """Return what a path of the discovery says; None if it is another path."""
+    parts = path.strip("/").split("/")
+    groups = {group: version for group, version, _ in BY_PATH}
+    match parts:
+        case ["version"]:
+            return {"major": "1", "minor": str(minor), "gitVersion": f"v1.{minor}.{_PATCH_LEVELS.get(minor, 0)}"}
+        case ["api"]:
+            return {"kind": "APIVersions", "versions": ["v1"]}
+        case ["apis"]:
+            found = [_group(group, version) for group, version in groups.items() if group]
+            return {"kind": "APIGroupList", "apiVersion": "v1", "groups": found}
+        case ["api", version]:
+            return _resources("", version) if version == "v1" else None
+        case ["apis", group] if group and group in groups:
+            return {"kind": "APIGroup", "apiVersion": "v1", **_group(group, groups[group])}
+        case ["apis", group, version] if group and groups.get(group) == version:
+            return _resources(group, version)
+        case _:
+            return None
+
+
+def _group(group: str, version: str) -> Object:
+    served = {"groupVersion": f"{group}/{version}", "version": version}
+    return {"name": group, "versions": [served], "preferredVersion": served}
+
+
+def _resources(group: str, version: str) -> Object:
+    found: list[Object] = []
+    for kind in BY_PATH.values():
+        if (kind.group, kind.version) == (group, version):
+            entry = {"name": kind.plural, "singularName": kind.name.lower(), "namespaced": kind.is_namespaced}
+            found.append({**entry, "kind": kind.name, "verbs": _VERBS})
+            if kind.has_status:
+                status = {**entry, "name": f"{kind.plural}/status", "singularName": ""}
+                found.append({**status, "kind": kind.name, "verbs": ["get", "patch", "update"]})
+            if kind is PODS:
+                for name, of in (("binding", "Binding"), ("eviction", "Eviction")):
+                    part = {"name": f"pods/{name}", "singularName": "", "namespaced": True, "kind": of}
+                    found.append({**part, "verbs": ["create"]})
+    group_version = f"{group}/{version}" if group else version
+    return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": found}

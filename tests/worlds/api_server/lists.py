@@ -1,0 +1,108 @@
+"""Lists: which version they show, pages, and continue tokens (etcd3's store.GetList, the cacher's GetList)."""
+
+import base64
+import binascii
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from tests.worlds.api_server import errors
+from tests.worlds.api_server.etcd import Etcd, Item
+from tests.worlds.api_server.kinds import Kind
+from tests.worlds.api_server.query import EXACT, ListOptions
+from tests.worlds.api_server.selectors import field_selector, label_selector, parse_fields
+
+_TOO_OLD = "The resourceVersion for the provided list is too old."
+_TOKEN_TOO_OLD = (
+    "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
+    "the continue parameter, or use the continue token in this response to retrieve the remainder of the results. "
+    "Continuing with the provided token results in an inconsistent list - objects that were created, modified, or "
+    "deleted between the time the first chunk was returned and now may show up in the list."
+)
+
+
+def matcher(kind: Kind, options: ListOptions) -> Callable[[Item], bool]:
+    """Return whether an object is among those that a query asks for."""
+    if not options.labels and not options.fields:
+        return lambda _: True
+    labels_match = label_selector(options.labels)
+    fields_match = field_selector(kind, options.fields)
+    return lambda item: labels_match(item.value["metadata"].get("labels") or {}) and fields_match(item.value)
+
+
+def read(etcd: Etcd, kind: Kind, namespace: str, options: ListOptions, cached_revision: int) -> bytes:
+    """Return the body of a list's answer.
+
+    `cached_revision` is how far the watch cache of this server is; what asks for no certain version gets that one.
+    Raises RefusedError: 410 for a version or token that is too old.
+    """
+    prefix = f"{namespace}/" if namespace else ""
+    matches = matcher(kind, options)
+    start, revision = "", etcd.revision
+    # A limit makes a version exact, except where one object is asked for by its name.
+    is_single = any(field == "metadata.name" and equal for field, _, equal in parse_fields(options.fields))
+    is_legacy_exact = options.limit > 0 and not options.match and options.version not in ("", "0") and not is_single
+    limit = options.limit
+    if options.token:
+        if options.version and options.version != "0":
+            raise errors.bad_request("specifying resource version is not allowed when using continue")
+        start, revision = _decode(options.token, prefix)
+        if revision < 0:
+            revision = etcd.revision
+        elif revision < etcd.compacted:
+            raise errors.expired(_TOKEN_TOO_OLD, next_token=_encode(start, prefix, -1))
+    elif options.match == EXACT or is_legacy_exact:
+        revision = int(options.version)
+        if revision < etcd.compacted:
+            raise errors.expired(_TOO_OLD)
+    elif options.version:
+        revision = cached_revision
+        limit = 0 if options.version == "0" else limit
+    items = etcd.at(kind, revision)
+    if prefix or start:
+        items = [item for item in items if item.key.startswith(prefix) and item.key >= start]
+    return _page(kind, items, matches, limit, prefix, revision, has_selector=bool(options.labels or options.fields))
+
+
+def _page(
+    kind: Kind,
+    items: Sequence[Item],
+    matches: Callable[[Item], bool],
+    limit: int,
+    prefix: str,
+    revision: int,
+    *,
+    has_selector: bool,
+) -> bytes:
+    taken: list[Item] = []
+    metadata: dict[str, Any] = {"resourceVersion": str(revision)}
+    for index, item in enumerate(items):
+        if limit and len(taken) >= limit:
+            metadata["continue"] = _encode(items[index - 1].key + "\0", prefix, revision)
+            if not has_selector:
+                metadata["remainingItemCount"] = len(items) - limit
+            break
+        if matches(item):
+            taken.append(item)
+    head = msgspec.json.encode({"kind": f"{kind.name}List", "apiVersion": kind.api_version, "metadata": metadata})
+    return head[:-1] + b',"items":[' + b",".join(item.body for item in taken) + b"]}"
+
+
+def _encode(start: str, prefix: str, revision: int) -> str:
+    token = {"v": "meta.k8s.io/v1", "rv": revision, "start": start.removeprefix(prefix)}
+    return base64.urlsafe_b64encode(msgspec.json.encode(token)).rstrip(b"=").decode()
+
+
+def _decode(token: str, prefix: str) -> tuple[str, int]:
+    wrong = re.search(r"[^A-Za-z0-9_-]", token)
+    if wrong or len(token) % 4 == 1:
+        place = wrong.start() if wrong else len(token) - 1
+        text = f"invalid continue token: continue key is not valid: illegal base64 data at input byte {place}"
+        raise errors.bad_request(text)
+    try:
+        decoded = msgspec.json.decode(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
+        return prefix + decoded["start"], decoded["rv"]
+    except (binascii.Error, ValueError, KeyError, TypeError) as error:
+        raise errors.bad_request("invalid continue token: continue key is not valid") from error

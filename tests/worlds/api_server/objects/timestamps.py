@@ -1,0 +1,13 @@
+"""Times as they stand in objects: metav1.Time, whole seconds in UTC."""
+
+from datetime import UTC, datetime
+
+
+def rfc3339(seconds: float) -> str:
+    """Return seconds since 1970 as metav1.Time."""
+    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def parse(text: str) -> float:
+    """Return metav1.Time as seconds since 1970."""
+    return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC).timestamp()

@@ -1,0 +1,53 @@
+"""Paths of the API: which resource, object and subresource they name."""
+
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from tests.worlds.api_server import errors
+from tests.worlds.api_server.registry import key_of
+from tests.worlds.api_server.reviews import GROUPS
+
+_OBJECT_PARTS = 2
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a path names. `review` is the kind of a review, which is not stored."""
+
+    group: str
+    version: str
+    namespace: str
+    plural: str
+    name: str
+    subresource: str
+    review: str
+
+    @property
+    def key(self) -> str:
+        """The key under which the object is stored, within its kind."""
+        return key_of(self.namespace, self.name)
+
+
+def route(path: str) -> Target:
+    """Return what a path names. Raises RefusedError (404)."""
+    parts = [unquote(part) for part in path.strip("/").split("/")]
+    match parts:
+        case ["api", version, *rest]:
+            group = ""
+        case ["apis", group, version, *rest]:
+            pass
+        case _:
+            raise errors.path_not_found()
+    namespace = ""
+    if len(rest) > _OBJECT_PARTS and rest[0] == "namespaces" and rest[2] not in ("status", "finalize"):
+        namespace, rest = rest[1], rest[2:]
+    match rest:
+        case [plural]:
+            name = subresource = ""
+        case [plural, name]:
+            subresource = ""
+        case [plural, name, subresource]:
+            pass
+        case _:
+            raise errors.path_not_found()
+    return Target(group, version, namespace, plural, name, subresource, GROUPS.get((group, plural), ""))

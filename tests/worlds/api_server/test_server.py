@@ -1,0 +1,189 @@
+"""The model as a whole: what differs between worlds, and that nothing but its inputs decides."""
+
+import json
+from random import Random
+from typing import Any
+
+import pytest
+
+from extender_service.kube.api_resources import PODS as PODS_RESOURCE
+from tests.worlds.api_server.fairness import Fairness
+from tests.worlds.api_server.kinds import EVENTS
+from tests.worlds.api_server.messages import Answer, Delayed, NotModelledError, Request, Response
+from tests.worlds.api_server.server import ApiServer
+from tests.worlds.api_server.webhooks import Verdict, Webhook
+
+Object = dict[str, Any]
+PODS = "/api/v1/namespaces/default/pods"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_700_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def post(path: str, body: Object) -> Request:
+    return Request("POST", path, {}, {"content-type": "application/json"}, json.dumps(body).encode())
+
+
+def pod(name: str) -> Object:
+    return {"metadata": {"name": name}, "spec": {"containers": [{"name": "main", "image": "i"}]}}
+
+
+def whole(answer: Answer) -> Response:
+    assert isinstance(answer, Response)
+    return answer
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def server(clock: Clock) -> ApiServer:
+    return ApiServer(clock, Random(1))
+
+
+def test_one_seed_gives_one_history() -> None:
+    def history(seed: int) -> list[bytes]:
+        server = ApiServer(Clock(), Random(seed))
+        return [whole(server.handle(request)).body for request in (post(PODS, pod("a")), Request("GET", PODS))]
+
+    assert history(1) == history(1)
+    assert history(1) != history(2)
+
+
+def test_the_products_types_read_what_the_model_answers(server: ApiServer) -> None:
+    server.handle(post(PODS, pod("a")))
+    page = PODS_RESOURCE.list_decoder.decode(whole(server.handle(Request("GET", PODS))).body)
+    assert [item.metadata.name for item in page.items] == ["a"]
+    assert page.metadata.resource_version == str(server.etcd.revision)
+
+
+def test_a_continue_token_expires_and_another_one_goes_on(clock: Clock, server: ApiServer) -> None:
+    for name in "abc":
+        server.handle(post(PODS, pod(name)))
+    first = whole(server.handle(Request("GET", PODS, {"limit": "1"}))).json()
+    for _ in range(3):
+        server.handle(post(PODS, pod(f"later-{clock.now:.0f}")))
+        clock.now += 300.0
+        server.step()
+    expired = whole(server.handle(Request("GET", PODS, {"limit": "1", "continue": first["metadata"]["continue"]})))
+    assert expired.status == 410
+    assert expired.json()["reason"] == "Expired"
+    token = expired.json()["metadata"]["continue"]
+    rest = whole(server.handle(Request("GET", PODS, {"continue": token}))).json()
+    assert [item["metadata"]["name"] for item in rest["items"]][:2] == ["b", "c"]
+
+
+def test_a_list_at_a_compacted_version_has_expired(server: ApiServer) -> None:
+    version = str(server.etcd.revision)
+    server.handle(post(PODS, pod("a")))
+    server.etcd.compact(server.etcd.revision)
+    answer = whole(server.handle(Request("GET", PODS, {"resourceVersion": version, "resourceVersionMatch": "Exact"})))
+    assert (answer.status, answer.json()["reason"]) == (410, "Expired")
+
+
+def test_a_full_queue_refuses_with_retry_after(server: ApiServer) -> None:
+    server.fairness = Fairness(seats=1, seat_seconds=0.5, queue_length=1)
+    assert whole(server.handle(Request("GET", PODS))).status == 200
+    waiting = server.handle(Request("GET", PODS))
+    assert isinstance(waiting, Delayed)
+    assert waiting.seconds == pytest.approx(0.5)
+    refused = whole(server.handle(Request("GET", PODS)))
+    assert refused.status == 429
+    assert refused.headers["retry-after"] == "1"
+    assert whole(waiting.proceed()).status == 200
+
+
+def test_a_seat_becomes_free(clock: Clock, server: ApiServer) -> None:
+    server.fairness = Fairness(seats=1, seat_seconds=0.5, queue_length=0)
+    assert whole(server.handle(Request("GET", PODS))).status == 200
+    assert whole(server.handle(Request("GET", PODS))).status == 429
+    clock.now += 0.5
+    assert whole(server.handle(Request("GET", PODS))).status == 200
+
+
+def test_a_slow_webhook_delays_a_write_and_no_read(server: ApiServer) -> None:
+    server.webhooks = [Webhook("slow.example.com", lambda _: Verdict(seconds=2.0))]
+    answer = server.handle(post(PODS, pod("a")))
+    assert isinstance(answer, Delayed)
+    assert answer.seconds == 2.0
+    assert whole(server.handle(Request("GET", PODS))).json()["items"] == []
+    assert whole(answer.proceed()).status == 201
+
+
+def test_a_webhook_refuses(server: ApiServer) -> None:
+    server.webhooks = [Webhook("strict.example.com", lambda _: Verdict(refusal="not today"))]
+    answer = whole(server.handle(post(PODS, pod("a"))))
+    assert answer.status == 403
+    assert answer.json()["message"] == 'admission webhook "strict.example.com" denied the request: not today'
+
+
+def test_a_webhook_that_hangs_fails_the_write(server: ApiServer) -> None:
+    server.webhooks = [Webhook("hung.example.com", lambda _: Verdict(seconds=60.0))]
+    answer = server.handle(post(PODS, pod("a")))
+    assert isinstance(answer, Delayed)
+    assert answer.seconds == 10.0
+    found = whole(answer.proceed())
+    assert (found.status, found.json()["reason"]) == (500, "InternalError")
+
+
+def test_an_event_goes_an_hour_after_its_last_write(clock: Clock, server: ApiServer) -> None:
+    path = "/apis/events.k8s.io/v1/namespaces/default/events"
+    server.handle(post(path, {"metadata": {"name": "e"}, "reason": "Scheduled"}))
+    clock.now += 3000.0
+    patch = Request("PATCH", f"{path}/e", {}, {"content-type": "application/merge-patch+json"}, b'{"reason":"Other"}')
+    assert whole(server.handle(patch)).status == 200
+    clock.now += 3599.0
+    server.step()
+    assert [*server.etcd.all(EVENTS)]
+    clock.now += 1.0
+    server.step()
+    assert not [*server.etcd.all(EVENTS)]
+
+
+def test_reviews_are_answered_as_the_world_says(server: ApiServer) -> None:
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    review = {"spec": {"resourceAttributes": {"verb": "create", "resource": "pods", "subresource": "binding"}}}
+    assert whole(server.handle(post(path, review))).json()["status"]["allowed"] is True
+    server.allows = lambda attributes: attributes.get("subresource") != "binding"
+    assert whole(server.handle(post(path, review))).json()["status"]["allowed"] is False
+
+
+def test_tokens_belong_to_the_users_of_the_world(server: ApiServer) -> None:
+    server.users = {"secret": {"username": "prometheus", "groups": ["monitoring"]}}
+    path = "/apis/authentication.k8s.io/v1/tokenreviews"
+    found = whole(server.handle(post(path, {"spec": {"token": "secret"}}))).json()["status"]
+    assert (found["authenticated"], found["user"]["username"]) == (True, "prometheus")
+    unknown = whole(server.handle(post(path, {"spec": {"token": "other"}}))).json()["status"]
+    assert not unknown.get("authenticated")
+
+
+def test_it_says_its_release_and_what_it_serves(server: ApiServer) -> None:
+    assert whole(server.handle(Request("GET", "/version"))).json()["minor"] == "31"
+    found = whole(server.handle(Request("GET", "/api/v1"))).json()["resources"]
+    assert {"pods", "pods/status", "pods/binding", "pods/eviction", "nodes"} <= {entry["name"] for entry in found}
+    groups = whole(server.handle(Request("GET", "/apis"))).json()["groups"]
+    assert "policy" in {group["name"] for group in groups}
+
+
+def test_what_the_model_lacks_is_an_error_of_the_test(server: ApiServer) -> None:
+    server.handle(post(PODS, pod("a")))
+    patch = Request("PATCH", f"{PODS}/a", {}, {"content-type": "application/json-patch+json"}, b"[]")
+    with pytest.raises(NotModelledError, match="json-patch"):
+        server.handle(patch)
+
+
+def test_tolerations_that_admission_puts_back_change_no_pod(clock: Clock) -> None:
+    server = ApiServer(clock, Random(1), minor=37)
+    server.handle(post(PODS, pod("a")))
+    body = b'{"spec":{"tolerations":[{"key":"b","operator":"Exists"}]}}'
+    patch = Request("PATCH", f"{PODS}/a", {}, {"content-type": "application/merge-patch+json"}, body)
+    first = whole(server.handle(patch)).json()
+    assert [entry["key"] for entry in first["spec"]["tolerations"]][:1] == ["b"]
+    assert whole(server.handle(patch)).json() == first

@@ -1,0 +1,217 @@
+"""Watches of one API server, from its watch cache: events in order, bookmarks, and windows that end.
+
+The cache may lag behind etcd. Its window holds the latest changes of each kind: those of the last 75 seconds, and at
+least the last hundred (apiserver/pkg/storage/cacher).
+"""
+
+from collections import deque
+from collections.abc import Callable
+from random import Random
+
+import msgspec
+
+from tests.worlds.api_server import errors
+from tests.worlds.api_server.etcd import Change, Etcd, Item
+from tests.worlds.api_server.kinds import Kind
+from tests.worlds.api_server.lists import matcher
+from tests.worlds.api_server.messages import Watch
+from tests.worlds.api_server.query import ListOptions
+
+FRESH_SECONDS = 75.0
+LEAST_CHANGES = 100
+# The API server ends a watch that names no time-out after 30 to 60 minutes.
+_LEAST_WATCH_SECONDS = 1800.0
+_BOOKMARK_SECONDS = 60.0
+# A watch that ends gets a bookmark so long before.
+_BEFORE_END_SECONDS = 2.0
+# How often the windows are shortened.
+_SHORTEN_SECONDS = 10.0
+_INITIAL_EVENTS_END = {"k8s.io/initial-events-end": "true"}
+
+
+class _Watcher:
+    """One watch: what it wants, how far it is, and when something is due."""
+
+    def __init__(
+        self, watch: Watch, kind: Kind, prefix: str, options: ListOptions, position: int, now: float, ends_at: float
+    ) -> None:
+        self.watch = watch
+        self.kind = kind
+        self.prefix = prefix
+        self.allows_bookmarks = options.allows_bookmarks
+        self.position = position
+        self.ends_at = ends_at
+        self._opened_at = now
+        self.bookmark_at = self._next_bookmark(now)
+        self._matches = matcher(kind, options)
+
+    def wants(self, item: Item) -> bool:
+        return item.key.startswith(self.prefix) and self._matches(item)
+
+    def deliver(self, change: Change) -> None:
+        """Send the event that a change is for this watch, if any."""
+        if change.revision <= self.position:
+            return
+        self.position = change.revision
+        before = change.before is not None and self.wants(change.before)
+        after = change.after is not None and self.wants(change.after)
+        if after and change.after is not None:
+            self.watch.send(line(self.kind, "MODIFIED" if before else "ADDED", change.after))
+        elif before and change.before is not None:
+            last = change.item if change.after is None else _at_revision(change.before, change.revision)
+            self.watch.send(line(self.kind, "DELETED", last))
+
+    def send_bookmark(self, revision: int | None, now: float) -> None:
+        """Say how far the watch is, if that is known, and set the time of the next bookmark."""
+        self.bookmark_at = self._next_bookmark(now)
+        if revision is not None:
+            self.watch.send(bookmark(self.kind, max(revision, self.position)))
+
+    def _next_bookmark(self, now: float) -> float:
+        """Return when the next one is due: each minute, and shortly before the end."""
+        before_end = self.ends_at - _BEFORE_END_SECONDS
+        return min(now + _BOOKMARK_SECONDS, before_end) if now < before_end else now + _BOOKMARK_SECONDS
+
+
+class WatchCache:
+    """The watches of one API server on an Etcd. `lag_seconds` is how far it is behind; it may change at any time.
+
+    Without lag, events come as the change is made. `step` delivers what is due, `due_at` says when.
+    """
+
+    def __init__(self, etcd: Etcd, clock: Callable[[], float], random: Random) -> None:
+        self.lag_seconds = 0.0
+        self.revision = etcd.revision
+        self._etcd = etcd
+        self._clock = clock
+        self._random = random
+        self._pending: deque[tuple[Kind, Change]] = deque()
+        self._watchers: dict[Watch, _Watcher] = {}
+        self._by_kind: dict[Kind, dict[Watch, _Watcher]] = {}
+        self._oldest: dict[Kind, int] = {}
+        self._listed_at = etcd.revision
+        self._has_seen: set[Kind] = set()
+        self._shortens_at = clock()
+        etcd.listeners.append(self._record)
+        etcd.needs.append(lambda kind: min(self.oldest(kind), self.revision))
+        etcd.on_restore.append(self.restart)
+
+    def restart(self) -> None:
+        """Begin again, as after a restart of the server: its watches end, and older versions are unknown."""
+        for watcher in tuple(self._watchers.values()):
+            watcher.watch.end()
+        self._pending.clear()
+        self._oldest.clear()
+        self._has_seen.clear()
+        self.revision = self._listed_at = self._etcd.revision
+
+    def open(self, kind: Kind, namespace: str, options: ListOptions) -> Watch:
+        """Open a watch. It may begin with an error, as the API server answers with the status 200 by then."""
+        now = self._clock()
+        position = int(options.version or "0")
+        seconds = float(options.timeout_seconds or _LEAST_WATCH_SECONDS * (1 + self._random.random()))
+        watch = Watch(self._close)
+        wants_state = options.sends_initial_events or (options.sends_initial_events is None and position == 0)
+        if not wants_state and position and position < self.oldest(kind):
+            text = f"too old resource version: {position} ({self.oldest(kind)})"
+            watch.send(error_line(errors.expired(text)))
+            watch.end()
+            return watch
+        prefix = f"{namespace}/" if namespace else ""
+        start = self.revision if wants_state or not position else position
+        watcher = _Watcher(watch, kind, prefix, options, start, now, now + seconds)
+        self._watchers[watch] = self._by_kind.setdefault(kind, {})[watch] = watcher
+        if wants_state:
+            for item in self._etcd.at(kind, self.revision):
+                if watcher.wants(item):
+                    watch.send(line(kind, "ADDED", item))
+            if options.sends_initial_events and options.allows_bookmarks:
+                watch.send(bookmark(kind, self.revision, _INITIAL_EVENTS_END))
+        else:
+            for change in self._etcd.changes(kind, position):
+                if change.revision <= self.revision:
+                    watcher.deliver(change)
+        return watch
+
+    def oldest(self, kind: Kind) -> int:
+        """Return the oldest version from which a watch can go on."""
+        return self._oldest.get(kind, self._listed_at)
+
+    def step(self) -> None:
+        """Deliver the changes that are due, bookmarks and ends of watches, and shorten the windows."""
+        now = self._clock()
+        while self._pending and self._pending[0][1].at + self.lag_seconds <= now:
+            self._deliver(*self._pending.popleft())
+        for watcher in tuple(self._watchers.values()):
+            if watcher.allows_bookmarks and watcher.bookmark_at <= now:
+                # The API server sends none before it has seen a change of the kind.
+                watcher.send_bookmark(self.revision if watcher.kind in self._has_seen else None, now)
+            if watcher.ends_at <= now:
+                watcher.watch.end()
+        if now >= self._shortens_at:
+            self._shortens_at = now + _SHORTEN_SECONDS
+            for kind in self._has_seen:
+                self._shorten(kind, now)
+
+    def _shorten(self, kind: Kind, now: float) -> None:
+        known = self._etcd.changes(kind, self.oldest(kind))
+        gone = [change for change in known[:-LEAST_CHANGES] if change.at < now - FRESH_SECONDS]
+        if gone and gone[-1].revision <= self.revision:
+            self._oldest[kind] = gone[-1].revision
+
+    def due_at(self) -> float:
+        """Return when `step` has something to do for watches."""
+        times = [watcher.ends_at for watcher in self._watchers.values()]
+        times += [watcher.bookmark_at for watcher in self._watchers.values() if watcher.allows_bookmarks]
+        if self._pending:
+            times.append(self._pending[0][1].at + self.lag_seconds)
+        return min(times, default=float("inf"))
+
+    def reaches_at(self, revision: int) -> float:
+        """Return when this cache will have a revision that etcd has; infinite for one that is yet to come."""
+        if revision <= self.revision:
+            return self._clock()
+        for _, change in self._pending:
+            if change.revision >= revision:
+                return change.at + self.lag_seconds
+        return float("inf")
+
+    def _record(self, kind: Kind, change: Change) -> None:
+        if self.lag_seconds or self._pending:
+            self._pending.append((kind, change))
+        else:
+            self._deliver(kind, change)
+
+    def _deliver(self, kind: Kind, change: Change) -> None:
+        self.revision = change.revision
+        self._has_seen.add(kind)
+        for watcher in tuple(self._by_kind.get(kind, {}).values()):
+            watcher.deliver(change)
+
+    def _close(self, watch: Watch) -> None:
+        watcher = self._watchers.pop(watch, None)
+        if watcher is not None:
+            del self._by_kind[watcher.kind][watch]
+
+
+def line(kind: Kind, event: str, item: Item) -> bytes:
+    """Return an event as a line of a watch."""
+    head = f'{{"type":"{event}","object":{{"kind":"{kind.name}","apiVersion":"{kind.api_version}",'
+    return head.encode() + item.body[1:] + b"}\n"
+
+
+def bookmark(kind: Kind, revision: int, annotations: dict[str, str] | None = None) -> bytes:
+    """Return a bookmark as a line of a watch."""
+    metadata = {"resourceVersion": str(revision), **({"annotations": annotations} if annotations else {})}
+    value = {"kind": kind.name, "apiVersion": kind.api_version, "metadata": metadata}
+    return msgspec.json.encode({"type": "BOOKMARK", "object": value}) + b"\n"
+
+
+def error_line(refusal: errors.RefusedError) -> bytes:
+    """Return an error as a line of a watch."""
+    return msgspec.json.encode({"type": "ERROR", "object": refusal.status}) + b"\n"
+
+
+def _at_revision(item: Item, revision: int) -> Item:
+    value = {**item.value, "metadata": {**item.value["metadata"], "resourceVersion": str(revision)}}
+    return Item(item.key, value, revision)
