@@ -20,6 +20,7 @@
 # make beside   run all scenarios with kube-scheduler and with `schedule`, and compare what users see: some minutes (VERSION=1.37)
 # make scheduler-faults  let replicas of `schedule` and the API server fail while they place 5,600 pods on 1,000 nodes: a quarter of an hour (ROUNDS=N)
 # make scheduler-soak  let a cluster churn with kube-scheduler and with `schedule`, and compare what they count: half an hour (MINUTES=N, HINTS=1)
+# make model-check  compare the model of the API server with the real one on 5,000 random scripts: some minutes (SCRIPTS=N, SEED=N, VERSION=1.37)
 # make soak     let a cluster churn: ten minutes (MINUTES=N)
 # make mutants  change the code bit by bit and list the changes that no test notices: an hour or more (CHILDREN=N cores)
 # make audit    ask OSV for known vulnerabilities of the locked packages
@@ -29,7 +30,7 @@ UV := scripts/uv
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-lowest check audit sbom mutants conformance compat faults restarts lag lag-churn fuzz hints hostile queue \
-	api-fields sampling beside scheduler-faults scheduler-soak soak fix openapi bench
+	api-fields sampling beside scheduler-faults scheduler-soak model-check soak fix openapi bench
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -120,6 +121,10 @@ scheduler-faults:
 
 scheduler-soak:
 	$(UV) run --frozen python -m tests.scheduler_soak --minutes $(or $(MINUTES),30) $(if $(HINTS),--hints)
+
+model-check:
+	$(UV) run --frozen python -m tests.worlds.model_check --version $(or $(VERSION),1.31) --scripts $(or $(SCRIPTS),5000) \
+		$(if $(SEED),--seed $(SEED))
 
 soak:
 	$(UV) run --frozen python -m tests.soak --minutes $(or $(MINUTES),10)

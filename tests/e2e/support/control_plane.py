@@ -47,6 +47,7 @@ class ControlPlane:
 
     - `url`: the API server's, https. It stays the same when the API server is started anew.
     - `kubeconfig`: an administrator's, by token.
+    - `token`: that administrator's.
     - `api`: a client for many objects at once, as that administrator.
     - `authority`: who signs the certificates of servers and users.
     - `etcd`, `api_server`: their processes, with `log`, `kill()` and `stop()`. Stopping an API server that has watchers
@@ -78,7 +79,7 @@ class ControlPlane:
         self._port_reservations: list[socket.socket] = []
         self._port = self._reserve_port()
 
-        self._token = token = secrets.token_urlsafe()
+        self.token = token = secrets.token_urlsafe()
         self.url = f"https://127.0.0.1:{self._port}"
         self.kubeconfig = self._write_kubeconfig("admin", kubeconfigs.token_user(token))
         self.api = API(self.url, self.authority.cert_pem.bytes().decode(), token)
@@ -111,7 +112,7 @@ class ControlPlane:
         port = self._reserve_port()
         process = self._start(f"kube-apiserver-{port}", "kube-apiserver", *self._api_server_options(port))
         url = f"https://127.0.0.1:{port}"
-        with API(url, self.authority.cert_pem.bytes().decode(), self._token) as api:
+        with API(url, self.authority.cert_pem.bytes().decode(), self.token) as api:
             self._wait_ready(process, api)
         return url
 
