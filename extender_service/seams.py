@@ -1,12 +1,14 @@
 """Where time and randomness enter: what decides with them takes a clock or a random source at construction.
 
 No other module reads `time` or `random`, except as the default of such a parameter. So a test passes a clock that it
-moves, and a simulation that passes one clock and one seed to all parts has one history. tests/unit/test_seams.py checks
-that.
+moves, and a simulation that passes one machine and one seed to all parts has one history. tests/unit/test_seams.py and
+tests/worlds check that.
 """
 
+import socket
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from functools import partial
 from random import Random
 
@@ -29,3 +31,22 @@ elsewhere, such as a lease."""
 
 RANDOM = Random()  # noqa: S311 - it balances load and takes samples; no secret depends on it
 """The random source of a program that passes no other."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The machine that a program runs on: its clocks, a random source, and its name. By default, that of this process.
+
+    A program gets one, and passes to each of its parts what it needs of it. Connections, timers, signals and threads
+    are the event loop's.
+    """
+
+    clock: Clock = time.monotonic
+    wall_clock: WallClock = time.time
+    wall_clock_ns: Callable[[], int] = time.time_ns
+    boot_clock: Clock = BOOT_CLOCK
+    random: Random = RANDOM
+    host_name: Callable[[], str] = socket.gethostname
+
+
+THIS_MACHINE = Machine()

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import socket
 import uuid
 from collections.abc import Coroutine
 from contextlib import suppress
@@ -16,7 +15,7 @@ from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.writing.leases import LeaseLock
 from extender_service.scheduler.leader_election import JITTER_FACTOR, ElectionTimes, LeaderElector
-from extender_service.seams import BOOT_CLOCK, RANDOM
+from extender_service.seams import Machine
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +27,9 @@ class LeaseLostError(Exception):
 class Candidacy:
     """This process as a candidate. Without an election (`election` None) it leads from the start."""
 
-    def __init__(self, election: LeaderElectionConfiguration | None, client: KubeClient, component: str) -> None:
+    def __init__(
+        self, election: LeaderElectionConfiguration | None, client: KubeClient, component: str, machine: Machine
+    ) -> None:
         """`client` must be the election's own. `component` is the source of the lease's events.
 
         Raises StartError if the times do not fit each other.
@@ -43,11 +44,14 @@ class Candidacy:
             client,
             election.resource_namespace,
             election.resource_name,
-            f"{socket.gethostname()}_{uuid.uuid4()}",
+            f"{machine.host_name()}_{uuid.UUID(int=machine.random.getrandbits(128), version=4)}",
             answer_seconds=max(1.0, times.renew_seconds / 2),  # one request that hangs does not lose the lease
             component=component,
+            clock_ns=machine.wall_clock_ns,
         )
-        self.elector = LeaderElector(self._lock, times, clock=BOOT_CLOCK, sleep=asyncio.sleep, draw=RANDOM.random)
+        self.elector = LeaderElector(
+            self._lock, times, clock=machine.boot_clock, sleep=asyncio.sleep, draw=machine.random.random
+        )
 
     @property
     def is_leading(self) -> bool:

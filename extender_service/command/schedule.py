@@ -7,7 +7,6 @@ caches synced ──▶ lead ──▶ schedule ──SIGTERM──▶ finish wr
 import asyncio
 import logging
 import signal
-import time
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
 from functools import partial
@@ -35,7 +34,7 @@ from extender_service.framework.queueing_hints import queueing_hints
 from extender_service.framework.recording import Recorder
 from extender_service.kube.any_kind import any_kind
 from extender_service.kube.api_resources import NODES
-from extender_service.kube.connection.client import KubeClient
+from extender_service.kube.connection.client import KubeClient, RefuseWrites
 from extender_service.kube.connection.posts import Posts
 from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.credentials.lookup import Credentials, load_credentials
@@ -64,6 +63,7 @@ from extender_service.scheduler.registered_kinds import RegisteredKind, register
 from extender_service.scheduler.scheduler import Scheduler, nominations
 from extender_service.scheduler.scheduler_metrics import SchedulerMetrics, SchedulerState
 from extender_service.scheduling.engine import Engine
+from extender_service.seams import THIS_MACHINE, Machine
 
 log = logging.getLogger(__name__)
 
@@ -81,14 +81,13 @@ def schedule(options: ScheduleOptions) -> int:
     Raises StartError.
     """
     configure_logging(options.log_level, options.log_format)
-    change = partial(options.flags.change, has_file=options.config is not None)
     if options.write_config_to is not None:
-        setup = Setup(options.config, options.plugins, rules=options.emulation.rules(), change=change)
+        setup = Setup(options.config, options.plugins, rules=options.emulation.rules(), change=_change(options))
         _write_config(setup, options.write_config_to)
         return 0
     status = 0
     try:
-        uvloop.run(_schedule(options, change))
+        uvloop.run(run_scheduler(options))
     except* LeaseLostError:
         log.error("ending, as the leader lease is lost")  # noqa: TRY400 - the reason is logged already
         status = 1
@@ -102,14 +101,25 @@ def _write_config(setup: Setup, file: Path) -> None:
         raise StartError(f"--write-config-to: {file}: {error.strerror}") from error
 
 
-async def _schedule(options: ScheduleOptions, change: Change) -> None:
+async def run_scheduler(options: ScheduleOptions, machine: Machine = THIS_MACHINE) -> None:
+    """Run the scheduler in this event loop until SIGTERM or SIGINT.
+
+    Raises StartError, and an ExceptionGroup with LeaseLostError.
+    """
+    change = _change(options)
     some = setup_of_some_release(options.emulation, options.config, options.plugins, change)
-    credentials = _credentials(options, some.config)
-    with SecureListener(options) if options.serving.port else nullcontext() as listener:
-        rules = await rules_for_server(options.emulation, credentials, partial(_answering_at_start, listener))
+    credentials = _credentials(options, some.config, machine)
+    with SecureListener(options, machine) if options.serving.port else nullcontext() as listener:
+        answering_probes = partial(_answering_at_start, listener)
+        rules = await rules_for_server(options.emulation, credentials, answering_probes, machine)
         if rules is not None:
             setup = Setup(options.config, options.plugins, rules=rules, change=change)
-            await _schedule_with(options, setup, credentials, listener)
+            await _schedule_with(options, setup, credentials, listener, machine)
+
+
+def _change(options: ScheduleOptions) -> Change:
+    """Return what the command line changes in a configuration."""
+    return partial(options.flags.change, has_file=options.config is not None)
 
 
 @asynccontextmanager
@@ -119,17 +129,26 @@ async def _answering_at_start(listener: SecureListener | None, health: Health) -
 
 
 async def _schedule_with(
-    options: ScheduleOptions, setup: Setup, credentials: Credentials, listener: SecureListener | None
+    options: ScheduleOptions,
+    setup: Setup,
+    credentials: Credentials,
+    listener: SecureListener | None,
+    machine: Machine,
 ) -> None:
     for option in options.without_effect:
         log.warning("an option has no effect", extra={"option": option})
     names = [profile.scheduler_name for profile in setup.config.profiles]
     election = setup.config.leader_election
+
     # Three clients, each with a rate of its own: nothing else holds up the lease, and no binding waits for an event.
-    lease_client = KubeClient(credentials, limit=setup.client_limit())
-    candidacy = Candidacy(election if election.leader_elect else None, lease_client, names[0])
-    client = KubeClient(credentials, limit=setup.client_limit(), refuse_writes=candidacy.write_problem)
-    events_client = KubeClient(credentials, limit=setup.client_limit(), refuse_writes=candidacy.write_problem)
+    def client_of_its_own(refuse_writes: RefuseWrites | None = None) -> KubeClient:
+        limit = setup.client_limit(machine.clock)
+        return KubeClient(credentials, limit=limit, refuse_writes=refuse_writes, clock=machine.clock)
+
+    lease_client = client_of_its_own()
+    candidacy = Candidacy(election if election.leader_elect else None, lease_client, names[0], machine)
+    client = client_of_its_own(candidacy.write_problem)
+    events_client = client_of_its_own(candidacy.write_problem)
     extenders = setup.config.extenders
     async with lease_client, client, events_client, AsyncExitStack() as connections:
         log.info(
@@ -147,6 +166,9 @@ async def _schedule_with(
             setup.reads,
             pods=pods_by_need(names, keeps_json=bool(extenders)),
             nodes=NODES if all(extender.node_cache_capable for extender in extenders) else NODES_WITH_JSON,
+            clock=machine.clock,
+            wall_clock=machine.wall_clock,
+            random=machine.random,
         )
         clients = [
             ExtenderClient(
@@ -154,18 +176,19 @@ async def _schedule_with(
             )
             for extender, to_it in zip(extenders, _posts(extenders), strict=True)
         ]
-        events = EventRecorder(events_client, names[0])
+        events = EventRecorder(events_client, names[0], machine=machine)
         asked = Extenders(clients, setup.rules)
-        program = _Program(options, setup, cluster, client, api_server, events, candidacy, listener, asked)
+        program = _Program(options, setup, cluster, client, api_server, events, candidacy, listener, asked, machine)
         await program.run()
     log.info("stopped")
 
 
-def _credentials(options: ScheduleOptions, config: KubeSchedulerConfiguration) -> Credentials:
+def _credentials(options: ScheduleOptions, config: KubeSchedulerConfiguration, machine: Machine) -> Credentials:
     """Return how to reach the API server, which a configuration says in the same way in all releases."""
     kubeconfig = config.client_connection.kubeconfig
     try:
-        return load_credentials(Path(kubeconfig) if kubeconfig else None, options.master)
+        file = Path(kubeconfig) if kubeconfig else None
+        return load_credentials(file, options.master, wall_clock=machine.wall_clock)
     except CredentialsError as error:
         raise StartError(str(error)) from error
 
@@ -184,8 +207,10 @@ class _Program:
         candidacy: Candidacy,
         listener: SecureListener | None,
         extenders: Extenders,
+        machine: Machine,
     ) -> None:
         self._setup = setup
+        self._clock = machine.clock
         self._client = client
         self._extenders = extenders
         self._cluster = cluster
@@ -198,6 +223,7 @@ class _Program:
             api_server.states,
             events=events.counts,
             refusals={} if listener is None else listener.refusals,
+            clock=machine.clock,
         )
         registry = self._metrics.prometheus
         self._queue, self._scheduler, handlers, engine, self._resources = _scheduler(
@@ -207,9 +233,10 @@ class _Program:
             api_server,
             events,
             candidacy,
-            SchedulerMetrics(registry, time.monotonic, setup.rules),
+            SchedulerMetrics(registry, machine.clock, setup.rules),
             self._metrics.framework,
             extenders,
+            machine,
         )
         elector = candidacy.elector
         slow_paths = None if elector is None else lambda: elector.slow_paths
@@ -281,11 +308,11 @@ class _Program:
             await self._follow(tasks)
 
     async def _follow(self, tasks: asyncio.TaskGroup) -> None:
-        checks = watch_checks(self._api_server.states)
+        checks = watch_checks(self._api_server.states, clock=self._clock)
         for work in (
             self._api_server.follow(),
             log_sync(self._cluster, self._api_server, checks),
-            debug_on_signal(self._cluster, self._api_server, lambda: queue_dump(self._queue, time.monotonic())),
+            debug_on_signal(self._cluster, self._api_server, lambda: queue_dump(self._queue, self._clock())),
         ):
             self._following.append(tasks.create_task(work))
         await self._api_server.wait_synced()
@@ -331,8 +358,9 @@ def _scheduler(
     metrics: SchedulerMetrics,
     recorder: Recorder,
     extenders: Extenders,
+    machine: Machine,
 ) -> tuple[SchedulingQueue, Scheduler, EventHandlers, Engine, PodResourceMetrics]:
-    handle = Handle(cluster, api_server)
+    handle = Handle(cluster, api_server, clock=machine.clock, random=machine.random)
     by_name = setup.profiles(handle)
     for profile in by_name.values():
         profile.recorder = recorder
@@ -347,7 +375,7 @@ def _scheduler(
         by_name,
         hints,
         setup.rules,
-        clock=time.monotonic,
+        clock=machine.clock,
         metrics=metrics,
         is_pending=pending.__contains__,
         namespace_labels=cluster.workloads.namespace_labels,
@@ -383,7 +411,7 @@ def _scheduler(
         events.record,
         handle.preemptions,
         sleep=asyncio.sleep,
-        wall_clock=time.time,
+        wall_clock=machine.wall_clock,
         metrics=metrics,
     )
     api_server.also_read(storage_kinds(hints.values()))

@@ -7,7 +7,6 @@ import os
 import socket
 import ssl
 import tempfile
-import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
@@ -30,6 +29,7 @@ from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.credentials.lookup import is_in_cluster, load_credentials
 from extender_service.kube.writing.delegated_reviews import client_authorities, review_path, review_token
+from extender_service.seams import Machine, WallClock
 from extender_service.serving.authentication import Authenticator, ClientAuthorities, ProxyHeaders
 from extender_service.serving.authorization import Access, Authorizer, ReviewError
 from extender_service.serving.browsers import BrowserGuard
@@ -67,13 +67,14 @@ class SecureListener:
     `refusals` counts refused connections by reason.
     """
 
-    def __init__(self, options: ScheduleOptions) -> None:
+    def __init__(self, options: ScheduleOptions, machine: Machine) -> None:
         """Open the socket and read the certificates. Raises StartError."""
         self._options = options
         _require_authorities("--client-ca-file", options.authentication.client_ca_file)
         _require_authorities("--requestheader-client-ca-file", options.authentication.request_header_ca_file)
-        self._refused = Refusals()
-        self._certificates = _certificates(options.serving, self._refused)
+        self._machine = machine
+        self._refused = Refusals(machine.clock)
+        self._certificates = _certificates(options.serving, self._refused, machine)
         self._socket = _listen(options.serving)
 
     def __enter__(self) -> Self:
@@ -95,7 +96,7 @@ class SecureListener:
             authorizer = await self._authorizer(clients)
             app = require_authorization(Starlette(routes=routes), authenticator, authorizer)
             config = server_config(app, _LIMITS, self._certificates.context)
-            connections = LimitedConnections(_LIMITS, self._refused)
+            connections = LimitedConnections(_LIMITS, self._refused, self._machine.clock)
             server = _SecureServer(config, connections, BrowserGuard(None))
             address = self._socket.getsockname()
             log.info("serving", extra={"address": address[0], "port": address[1]})
@@ -113,11 +114,11 @@ class SecureListener:
     async def _authenticator(self, clients: AsyncExitStack) -> tuple[Authenticator, Any]:
         """Return the authenticator, and the coroutine that keeps its authorities as the API server says."""
         options = self._options.authentication
-        client = await _client(clients, options.kubeconfig, "--authentication-kubeconfig")
+        client = await _client(clients, options.kubeconfig, "--authentication-kubeconfig", self._machine)
         authenticator = Authenticator(
             None if client is None else partial(_review_token, client),
             cache_seconds=options.cache_seconds,
-            clock=time.monotonic,
+            clock=self._machine.clock,
         )
         lookup = None if options.skips_lookup else client
         known = _KnownAuthorities(options, authenticator, self._certificates)
@@ -130,13 +131,13 @@ class SecureListener:
 
     async def _authorizer(self, clients: AsyncExitStack) -> Authorizer:
         options: AuthorizationOptions = self._options.authorization
-        client = await _client(clients, options.kubeconfig, "--authorization-kubeconfig")
+        client = await _client(clients, options.kubeconfig, "--authorization-kubeconfig", self._machine)
         return Authorizer(
             None if client is None else partial(_review_access, client),
             open_paths=options.always_allowed_paths,
             allowed_seconds=options.allowed_cache_seconds,
             denied_seconds=options.denied_cache_seconds,
-            clock=time.monotonic,
+            clock=self._machine.clock,
         )
 
 
@@ -233,7 +234,7 @@ def _list(published: Mapping[str, str], key: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-async def _client(clients: AsyncExitStack, kubeconfig: Path | None, option: str) -> KubeClient | None:
+async def _client(clients: AsyncExitStack, kubeconfig: Path | None, option: str, machine: Machine) -> KubeClient | None:
     """Return a client for reviews; None without a kubeconfig outside of a pod, as in kube-scheduler."""
     if kubeconfig is None and not is_in_cluster():
         log.warning(
@@ -241,10 +242,10 @@ async def _client(clients: AsyncExitStack, kubeconfig: Path | None, option: str)
         )
         return None
     try:
-        credentials = load_credentials(kubeconfig)
+        credentials = load_credentials(kubeconfig, wall_clock=machine.wall_clock)
     except CredentialsError as error:
         raise StartError(f"{option}: {error}") from error
-    return await clients.enter_async_context(KubeClient(credentials))
+    return await clients.enter_async_context(KubeClient(credentials, clock=machine.clock))
 
 
 async def _review_token(client: KubeClient, token: str) -> UserInfo | None:
@@ -267,13 +268,13 @@ async def _review_access(client: KubeClient, user: UserInfo, verb: str, path: st
     return Access(status.allowed and not status.denied, status.reason)
 
 
-def _certificates(options: SecureServingOptions, refused: Refusals) -> ServingCertificates:
+def _certificates(options: SecureServingOptions, refused: Refusals, machine: Machine) -> ServingCertificates:
     certificate, key = options.cert_file, options.key_file
     if (certificate is None) != (key is None):
         raise StartError("--tls-cert-file, --tls-private-key-file: give both, or neither")
     try:
         if certificate is None or key is None:
-            certificate, key = _self_signed(options.cert_dir)
+            certificate, key = _self_signed(options.cert_dir, machine.wall_clock)
         files = TLSFiles(
             certificate,
             key,
@@ -287,13 +288,13 @@ def _certificates(options: SecureServingOptions, refused: Refusals) -> ServingCe
         raise StartError(f"--cert-dir: {error.filename}: {error.strerror}") from error
 
 
-def _self_signed(folder: Path | None) -> tuple[Path, Path]:
+def _self_signed(folder: Path | None, wall_clock: WallClock) -> tuple[Path, Path]:
     """Return the files of a self-signed certificate: those of the folder, which are made where they do not exist."""
     if folder is not None:
         certificate, key = folder / f"{_PAIR_NAME}.crt", folder / f"{_PAIR_NAME}.key"
         if certificate.exists() and key.exists():
             return certificate, key
-    pair = self_signed("localhost", "127.0.0.1", random_bytes=os.urandom, now_seconds=time.time())
+    pair = self_signed("localhost", "127.0.0.1", random_bytes=os.urandom, now_seconds=wall_clock())
     if folder is None:
         return _in_memory(pair.certificate), _in_memory(pair.key)
     folder.mkdir(parents=True, exist_ok=True)

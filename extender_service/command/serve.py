@@ -57,6 +57,7 @@ from extender_service.observability.logs import configure_logging
 from extender_service.observability.metrics_registry import MetricsRegistry
 from extender_service.observability.operations import operations_routes
 from extender_service.scheduling.engine import Engine
+from extender_service.seams import THIS_MACHINE
 from extender_service.serving import open_files
 from extender_service.serving.connection_limits import ConnectionLimits
 from extender_service.serving.graceful_server import GracefulServer
@@ -125,7 +126,7 @@ async def _rules_for_server(options: ServeOptions, listeners: Listeners) -> Rule
     credentials = _credentials(options)
     log.info("listening", extra={**listeners.urls, "mode": options.mode, "api_server": credentials.server})
     at_start = partial(answering_at_start, listeners, _within_open_files(options.connections))
-    return await rules_for_server(options.emulation, credentials, at_start)
+    return await rules_for_server(options.emulation, credentials, at_start, THIS_MACHINE)
 
 
 def _delay_seconds(options: ServeOptions, listeners: Listeners) -> float:

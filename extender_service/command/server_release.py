@@ -15,6 +15,7 @@ from extender_service.kube.connection.server_version import server_minor
 from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.credentials.lookup import Credentials
 from extender_service.observability.health import Health
+from extender_service.seams import Machine
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +29,7 @@ AnsweringProbes = Callable[[Health], AbstractAsyncContextManager[None]]
 
 
 async def rules_for_server(
-    emulation: EmulationOptions, credentials: Credentials, answering_probes: AnsweringProbes
+    emulation: EmulationOptions, credentials: Credentials, answering_probes: AnsweringProbes, machine: Machine
 ) -> Rules | None:
     """Return the rules; ask the API server for its release until it answers, unless the options say which to follow.
 
@@ -41,8 +42,8 @@ async def rules_for_server(
 
     async def ask() -> int:
         nonlocal problem
-        backoff = Backoff(limit_seconds=_LONGEST_PAUSE_SECONDS)
-        async with KubeClient(credentials) as client:
+        backoff = Backoff(limit_seconds=_LONGEST_PAUSE_SECONDS, clock=machine.clock, uniform=machine.random.uniform)
+        async with KubeClient(credentials, clock=machine.clock) as client:
             while True:
                 try:
                     return await server_minor(client)

@@ -19,6 +19,7 @@ from extender_service.kube.connection.rate_limit import TokenBucket
 from extender_service.kube.types.core import Object
 from extender_service.kube.types.policy import PodDisruptionBudget
 from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
+from extender_service.seams import THIS_MACHINE, Clock
 
 log = logging.getLogger(__name__)
 
@@ -76,21 +77,21 @@ class Setup:
         """The types of objects, besides nodes and pods, that the enabled plugins and preemption read."""
         return self._registry.reads(self.config) | {PodDisruptionBudget}
 
-    def request_limit(self) -> TokenBucket | None:
+    def request_limit(self, clock: Clock = THIS_MACHINE.clock) -> TokenBucket | None:
         """Make what limits requests to the API server, for one client; None where the configuration sets no rate.
 
         kube-scheduler's defaults, 50 a second and 100 at once, count only beside a value that is set.
         """
         connection = self.config.client_connection
-        return self.client_limit() if connection.model_fields_set & {"qps", "burst"} else None
+        return self.client_limit(clock) if connection.model_fields_set & {"qps", "burst"} else None
 
-    def client_limit(self) -> TokenBucket | None:
+    def client_limit(self, clock: Clock = THIS_MACHINE.clock) -> TokenBucket | None:
         """Make what limits requests to the API server, for one client, None if qps is negative."""
         connection = self.config.client_connection
         if connection.qps < 0:
             return None
         # 0, which only flags can set, stands for client-go's own defaults (client-go's rest/config.go).
-        return TokenBucket(connection.qps or 5.0, connection.burst or 10)
+        return TokenBucket(connection.qps or 5.0, connection.burst or 10, clock=clock)
 
     def profiles(self, handle: Handle) -> dict[str, Profile]:
         """Return the profiles by scheduler name, whose plugins share the handle. Raises StartError.

@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from random import Random
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -45,7 +46,7 @@ from extender_service.kube.types.storage import ClaimReference, PersistentVolume
 from extender_service.kube.types.watched_pods import AnyPod
 from extender_service.kube.watching.reflector import Limits, Reflector, Store
 from extender_service.kube.watching.watch_state import ServerWatches, WatchState
-from extender_service.seams import WallClock
+from extender_service.seams import RANDOM, WallClock
 
 log = logging.getLogger(__name__)
 
@@ -104,6 +105,7 @@ class ApiServer:
         stale_limit_seconds: float = 30.0,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: WallClock = time.time,
+        random: Random = RANDOM,
     ) -> None:
         """`pods` and `nodes` decode these objects.
 
@@ -116,6 +118,7 @@ class ApiServer:
         self._reads: set[type[Object]] = set()
         self._stale_limit_seconds = stale_limit_seconds
         self._clock = clock
+        self._random = random
         self._server = ServerWatches(clock)
         self._reflectors: dict[str, Reflector[Any]] = {}
         self._registered: dict[str, Reflector[Any]] = {}
@@ -155,6 +158,7 @@ class ApiServer:
             limits=_limits(resource, self._stale_limit_seconds),
             server=self._server,
             clock=self._clock,
+            random=self._random,
         )
         self._states[name] = reflector.state
         return reflector

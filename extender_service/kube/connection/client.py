@@ -124,7 +124,7 @@ class KubeClient:
         self._clock = clock
         self._sleep = sleep
         self._quiet_until = clock()
-        self._connections = ConnectionPool(credentials)
+        self._connections = ConnectionPool(credentials, clock=clock)
         self._bytes: RequestBytes | None = None  # of the last identity
         most_reads = max(1, most_requests // 5)
         self._reads = asyncio.Semaphore(most_reads)

@@ -7,6 +7,7 @@ also takes most of the time in which this service must become ready.
 
 import os
 import ssl
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, urlsplit
@@ -21,6 +22,7 @@ from extender_service.kube.credentials.header_values import require_header_value
 from extender_service.kube.credentials.identity import CurrentIdentity, ExecUser, Identity, KubeconfigUser, read_file
 from extender_service.kube.credentials.kubeconfig import KubeconfigCluster, Selection, User, load_kubeconfig
 from extender_service.kube.credentials.proxy import environment_proxy
+from extender_service.seams import WallClock
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
@@ -46,7 +48,11 @@ class Credentials:
 
 
 def load_credentials(
-    kubeconfig: Path | None = None, master: str = "", *, service_account: Path = SERVICE_ACCOUNT
+    kubeconfig: Path | None = None,
+    master: str = "",
+    *,
+    service_account: Path = SERVICE_ACCOUNT,
+    wall_clock: WallClock = time.time,
 ) -> Credentials:
     """Find the API server and our credentials. Raises CredentialsError.
 
@@ -54,7 +60,7 @@ def load_credentials(
     service account; the files in KUBECONFIG; ~/.kube/config. With both arguments, `master` replaces the file's server
     URL and tls-server-name, as in kube-scheduler.
     """
-    return _credentials(_select(kubeconfig, master, service_account))
+    return _credentials(_select(kubeconfig, master, service_account), wall_clock)
 
 
 def is_in_cluster(service_account: Path = SERVICE_ACCOUNT) -> bool:
@@ -104,7 +110,7 @@ def _in_cluster(service_account: Path) -> Selection | None:
     )
 
 
-def _credentials(selection: Selection) -> Credentials:
+def _credentials(selection: Selection, wall_clock: WallClock) -> Credentials:
     cluster, user, origin = selection.cluster, selection.user, selection.cluster_origin
     server = _checked_url(cluster.server, ("https", "http"), f"{origin}: server").rstrip("/")
     proxy = cluster.proxy_url or environment_proxy(server)
@@ -118,7 +124,7 @@ def _credentials(selection: Selection) -> Credentials:
     if not server.startswith("https:"):
         user = _without_secrets(user)
     trust = ServerTrust(authority, cluster.tls_server_name, cluster.insecure_skip_tls_verify, origin)
-    source = _identity_source(user, selection.user_origin, cluster, authority)
+    source = _identity_source(user, selection.user_origin, cluster, authority, wall_clock)
     # Report unusable certificates at the start, not with the first request.
     known = source.last if isinstance(source, KubeconfigUser) else Identity()
     client_context(trust, known.certificate_pem, known.key_pem, selection.user_origin)
@@ -126,7 +132,7 @@ def _credentials(selection: Selection) -> Credentials:
         server=server,
         proxy=proxy,
         headers=_impersonation(user, selection.user_origin),
-        identity=CurrentIdentity(source),
+        identity=CurrentIdentity(source, wall_clock),
         trust=trust,
         user_origin=selection.user_origin,
     )
@@ -158,13 +164,13 @@ def _without_secrets(user: User) -> User:
 
 
 def _identity_source(
-    user: User, origin: str, cluster: KubeconfigCluster, authority: bytes
+    user: User, origin: str, cluster: KubeconfigCluster, authority: bytes, wall_clock: WallClock
 ) -> KubeconfigUser | ExecUser:
     if user.auth_provider:
         raise CredentialsError(
             f'{origin}: auth-provider "{user.auth_provider.name}" is gone since Kubernetes 1.26; use an exec plugin'
         )
-    fields = KubeconfigUser(user, origin)
+    fields = KubeconfigUser(user, origin, wall_clock)
     if user.exec and fields.last == Identity():
         return ExecUser(ExecPlugin(user.exec, cluster, authority, origin))
     return fields

@@ -21,10 +21,10 @@ The rules are those of client-go's reflector (tools/cache/reflector.go), with th
 import asyncio
 import logging
 import math
-import random
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
+from random import Random
 from typing import Generic, Protocol, TypeVar
 
 from extender_service.kube.api_errors import (
@@ -44,6 +44,7 @@ from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.types.keys import Key, key_of
 from extender_service.kube.watching.interruption import Interruption
 from extender_service.kube.watching.watch_state import ServerWatches, WatchState
+from extender_service.seams import RANDOM
 
 logger = logging.getLogger(__name__)
 
@@ -118,15 +119,19 @@ class Reflector(Generic[T]):
         backoff: Backoff | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        random: Random = RANDOM,
     ) -> None:
         self._client = client
         self.resource = resource
         self.store = store
         self._field_selector = field_selector
         self._limits = limits
-        self._backoff = backoff or Backoff(initial_seconds=0.5, limit_seconds=limits.wait_seconds)
+        self._backoff = backoff or Backoff(
+            initial_seconds=0.5, limit_seconds=limits.wait_seconds, clock=clock, uniform=random.uniform
+        )
         self._clock = clock
         self._sleep = sleep
+        self._random = random
         self._synced = asyncio.Event()
         self._tried = asyncio.Event()
         self._must_list = True
@@ -406,7 +411,8 @@ class Reflector(Generic[T]):
         if self._has_bookmarks and self._missed_bookmarks < _MISSED_BOOKMARKS:
             most = limits.long_watch_seconds
         most = int(min(most, self._most_quiet_seconds))
-        return random.randint(most * 5 // 6, most)  # noqa: S311  # spreads load, no secret
+        # Each ends at a moment of its own, so that those of many kinds do not start again all at once.
+        return self._random.randint(most * 5 // 6, most)
 
     def _answer_seconds(self) -> float:
         """Return the seconds within which an answer must begin: more after two tries, for a server that is slow."""

@@ -8,10 +8,9 @@ failed write affects no other code.
 
 import asyncio
 import logging
-import socket
-import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal
 
 import msgspec
@@ -23,6 +22,7 @@ from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.types.core import Object, ObjectMeta
 from extender_service.kube.writing.timestamps import micro_time
+from extender_service.seams import THIS_MACHINE, Machine
 
 log = logging.getLogger(__name__)
 
@@ -100,7 +100,7 @@ class EventRecorder:
     """Writes events in the background, while `run` runs.
 
     `counts` has the number of events by outcome: written; failed, if the API server refused or could not be reached
-    after MAX_TRIES; dropped, if the queue was full. `clock_ns` returns nanoseconds since 1970.
+    after MAX_TRIES; dropped, if the queue was full.
     """
 
     def __init__(
@@ -108,8 +108,8 @@ class EventRecorder:
         client: KubeClient,
         controller: str,
         *,
-        clock_ns: Callable[[], int] = time.time_ns,
-        backoff: Callable[[], Backoff] = Backoff,
+        machine: Machine = THIS_MACHINE,
+        backoff: Callable[[], Backoff] | None = None,
     ) -> None:
         """`controller` is the reportingController of events whose occurrences name none.
 
@@ -118,9 +118,9 @@ class EventRecorder:
         self.counts: Counter[str] = Counter(written=0, failed=0, dropped=0)
         self._client = client
         self._controller = controller
-        self._host_name = socket.gethostname()
-        self._clock_ns = clock_ns
-        self._backoff = backoff
+        self._host_name = machine.host_name()
+        self._clock_ns = machine.wall_clock_ns
+        self._backoff = backoff or partial(Backoff, clock=machine.clock, uniform=machine.random.uniform)
         self._known: OrderedDict[_Key, _Event] = OrderedDict()  # the oldest first
         self._queue: asyncio.Queue[_Event] = asyncio.Queue(MAX_QUEUED)
 

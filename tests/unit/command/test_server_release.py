@@ -12,6 +12,7 @@ from extender_service.command.server_release import rules_for_server
 from extender_service.config.rules import Rules
 from extender_service.kube.credentials.lookup import load_credentials
 from extender_service.observability.health import Health, first_problem
+from extender_service.seams import THIS_MACHINE
 from tests.support.http_server import Request, Response, http_server
 
 
@@ -26,7 +27,7 @@ def rules(options: EmulationOptions, statuses: list[int]) -> Rules | None:
 
     async def main() -> Rules | None:
         async with http_server(handler) as url:
-            return await rules_for_server(options, load_credentials(master=url), without_probes)
+            return await rules_for_server(options, load_credentials(master=url), without_probes, THIS_MACHINE)
 
     return asyncio.run(main())
 
@@ -62,7 +63,7 @@ def test_the_process_ends_if_it_is_told_so_while_the_probes_of_the_start_end() -
 
     async def main() -> Rules | None:
         async with http_server(handler) as url:
-            return await rules_for_server(EmulationOptions(), load_credentials(master=url), probes)
+            return await rules_for_server(EmulationOptions(), load_credentials(master=url), probes, THIS_MACHINE)
 
     assert asyncio.run(main()) is None
 
@@ -82,7 +83,7 @@ def test_probes_are_answered_while_the_api_server_says_nothing_until_the_process
 
     async def main() -> Rules | None:
         async with http_server(silence) as url:
-            return await rules_for_server(EmulationOptions(), load_credentials(master=url), probes)
+            return await rules_for_server(EmulationOptions(), load_credentials(master=url), probes, THIS_MACHINE)
 
     assert asyncio.run(main()) is None
     health, after = found

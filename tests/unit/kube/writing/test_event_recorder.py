@@ -4,6 +4,7 @@ import logging
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -15,6 +16,7 @@ from extender_service.kube.connection.rate_limit import TokenBucket
 from extender_service.kube.credentials.lookup import load_credentials
 from extender_service.kube.writing import event_recorder
 from extender_service.kube.writing.event_recorder import MAX_TRIES, EventRecorder, ObjectReference, Occurrence
+from extender_service.seams import THIS_MACHINE
 from tests.support.fake_api_server import FORBIDDEN, INTERNAL, THROTTLED
 from tests.support.http_server import Request, Response, http_server
 
@@ -114,7 +116,7 @@ async def recording(events: Events, limit: TokenBucket | None = None) -> AsyncIt
         events.recorder = EventRecorder(
             client,
             "extender-service",
-            clock_ns=lambda: events.now,
+            machine=replace(THIS_MACHINE, wall_clock_ns=lambda: events.now),
             backoff=lambda: Backoff(uniform=lambda _low, _high: 0.0),
         )
         running = asyncio.create_task(events.recorder.run())
