@@ -1,0 +1,55 @@
+"""The clocks of one simulated machine, over the world's time."""
+
+from tests.worlds.simulation.timeline import Timeline
+
+# 2026-01-01T00:00:00Z, when each world begins.
+_WORLD_BEGINS = 1_767_225_600
+
+
+class MachineClocks:
+    """What the clocks of a machine show. They may be skewed, drift, and jump.
+
+    The clock that never goes back (CLOCK_MONOTONIC) has a rate of its own, stops while the machine sleeps, and is
+    never set. The wall clock follows it, apart from `set_wall`. CLOCK_BOOTTIME counts sleep, too.
+    """
+
+    def __init__(
+        self, timeline: Timeline, *, uptime: float = 1000.0, skew_seconds: float = 0.0, rate: float = 1.0
+    ) -> None:
+        """`uptime` is for how long the machine has run; `skew_seconds` by how much its wall clock is ahead."""
+        self._timeline = timeline
+        self._counted_at = timeline.now
+        self._uptime = uptime
+        self._rate = rate
+        self._slept_seconds = 0.0
+        self._wall_ahead = _WORLD_BEGINS + self._counted_at + skew_seconds - uptime
+
+    def monotonic(self) -> float:
+        """Return seconds that never go back, and do not count sleep."""
+        return self._uptime + (self._timeline.now - self._counted_at) * self._rate
+
+    def boot(self) -> float:
+        """Return seconds that never go back, and count sleep."""
+        return self.monotonic() + self._slept_seconds
+
+    def wall(self) -> float:
+        """Return seconds since 1970."""
+        return self.boot() + self._wall_ahead
+
+    def world_time_of(self, monotonic: float) -> float:
+        """Return the world's time at which `monotonic` will return this value, if the rate stays as it is."""
+        return self._counted_at + (monotonic - self._uptime) / self._rate
+
+    def set_rate(self, rate: float) -> None:
+        """Drift: from now on, this clock runs `rate` times as fast as the world's."""
+        self._uptime, self._counted_at, self._rate = self.monotonic(), self._timeline.now, rate
+
+    def set_wall(self, seconds: float) -> None:
+        """Jump: set the wall clock ahead, or back if `seconds` is negative."""
+        self._wall_ahead += seconds
+
+    def wake(self, slept_seconds: float) -> None:
+        """Take note that the machine was asleep for so long, until now."""
+        self._uptime = self.monotonic() - slept_seconds * self._rate
+        self._counted_at = self._timeline.now
+        self._slept_seconds += slept_seconds * self._rate

@@ -1,0 +1,112 @@
+"""A program that runs in a world, as one process after the other on the same machine."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+from extender_service.seams import Machine
+from tests.worlds.simulation.clocks import MachineClocks
+from tests.worlds.simulation.simulated_loop import SimulatedLoop
+
+if TYPE_CHECKING:
+    from tests.worlds.simulation.world import World
+
+log = logging.getLogger(__name__)
+
+
+class Process:
+    """A program on a machine, with faults of both. `outcome` says how its last process ended; None while it runs."""
+
+    def __init__(
+        self,
+        world: "World",
+        name: str,
+        main: Callable[[Machine], Coroutine[Any, Any, object]],
+        clocks: MachineClocks | None = None,
+    ) -> None:
+        """`main` is the program, given its machine. It begins with `start`."""
+        self.name = name
+        self.clocks = clocks or MachineClocks(world.timeline)
+        self.outcome: str | None = "not started"
+        self._world = world
+        self._main = main
+        self._starts = 0
+        self._loop: SimulatedLoop | None = None
+
+    @property
+    def loop(self) -> SimulatedLoop:
+        """The event loop of the process that runs, or ran last."""
+        assert self._loop is not None, "never started"
+        return self._loop
+
+    def start(self) -> None:
+        """Start a new process."""
+        assert self.outcome is not None, "it runs"
+        self._starts += 1
+        self.outcome = None
+        self._loop = loop = self._world.loop(self.name, self.clocks)
+        random = self._world.random(f"random of {self.name}, start {self._starts}")
+        machine = Machine(
+            clock=loop.look,
+            wall_clock=loop.look_at_wall,
+            wall_clock_ns=lambda: round(loop.look_at_wall() * 1e9),
+            boot_clock=loop.look_at_boot_clock,
+            random=random,
+            host_name=lambda: self.name,
+        )
+        self._world.trace.write(self.name, "starts")
+        loop.call_soon(self._begin, loop, machine)
+
+    def freeze(self) -> None:
+        """Stop the process where it stands, as SIGSTOP does; its clocks go on."""
+        self._world.trace.write(self.name, "freezes")
+        self.loop.is_frozen = True
+
+    def thaw(self) -> None:
+        """Let it go on, as SIGCONT does."""
+        self._world.trace.write(self.name, "thaws")
+        self.loop.is_frozen = False
+
+    def kill(self) -> None:
+        """End the process at once, as SIGKILL does."""
+        self._end("was killed")
+
+    def signal(self, number: int) -> None:
+        """Send it a signal, which ends it if it has no handler."""
+        self._world.trace.write(self.name, f"gets signal {number}")
+        if not self.loop.signal(number):
+            self._end(f"ended by signal {number}")
+
+    def _begin(self, loop: SimulatedLoop, machine: Machine) -> None:
+        main = loop.create_task(self._main(machine), name="main")
+        main.add_done_callback(self._finish)
+
+    def _finish(self, main: asyncio.Task[object]) -> None:
+        """End what is left, as asyncio.run does."""
+        left = [task for task in asyncio.all_tasks(self.loop) if task is not main]
+        for task in left:
+            task.cancel()
+        error = None if main.cancelled() else main.exception()
+        outcome = "exits" if error is None else f"fails: {_shown(error)}"
+
+        def end(_: object = None) -> None:
+            if self.outcome is None:
+                self._end(outcome)
+
+        if left:
+            asyncio.gather(*left, return_exceptions=True).add_done_callback(end)
+        else:
+            self.loop.call_soon(end)
+
+    def _end(self, outcome: str) -> None:
+        if self.outcome is None:
+            self.outcome = outcome
+            self._world.trace.write(self.name, outcome)
+            self.loop.kill()
+
+
+def _shown(error: BaseException) -> str:
+    if isinstance(error, BaseExceptionGroup):
+        return f"{type(error).__name__}({', '.join(map(_shown, error.exceptions))})"
+    return repr(error)

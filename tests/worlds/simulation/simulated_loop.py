@@ -1,0 +1,284 @@
+"""An event loop in simulated time: that of one process on one machine of a world.
+
+It runs one callback at a time, when the world says so. Nothing in it touches the system: connections and servers are
+the network's, and what would run in a thread runs here.
+"""
+
+import asyncio
+import contextvars
+import heapq
+import itertools
+import logging
+import sys
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from random import Random
+from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
+
+from tests.worlds.simulation.clocks import MachineClocks
+from tests.worlds.simulation.timeline import NEVER, Timeline
+
+if TYPE_CHECKING:
+    from tests.worlds.simulation.network import Network
+
+log = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
+_Ts = TypeVarTuple("_Ts")
+# Times are sums of floats; a timer that is due to within this is due.
+_RESOLUTION_SECONDS = 1e-9
+
+# A callback takes so long at least, and up to so much more, most of them little of it.
+_LEAST_SECONDS = 10e-6
+_MORE_SECONDS = 400e-6
+# Each look at the clock is a moment later than the one before, within one callback, too.
+_LOOK_SECONDS = 5e-6
+
+_numbers = itertools.count()
+
+
+class NumberedFuture(asyncio.Future[_T]):
+    """A future whose hash is a number of its own, and not its address: sets of them have an order that repeats."""
+
+    def __init__(self, *, loop: asyncio.AbstractEventLoop) -> None:
+        self._number = next(_numbers)
+        super().__init__(loop=loop)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
+class NumberedTask(asyncio.Task[_T]):
+    """The same for tasks, which asyncio.TaskGroup cancels in the order of a set."""
+
+    def __init__(
+        self,
+        coroutine: Generator[Any, None, _T] | Coroutine[Any, Any, _T],
+        *,
+        loop: asyncio.AbstractEventLoop,
+        name: str | None = None,
+        context: contextvars.Context | None = None,
+    ) -> None:
+        self._number = next(_numbers)
+        super().__init__(coroutine, loop=loop, name=name or f"task-{self._number}", context=context)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
+class SimulatedLoop(asyncio.AbstractEventLoop):
+    """The loop of one process. The world calls `step` at `next_at`, in seconds of its own time.
+
+    - `name`: the process's, in the trace
+    - `failures`: the contexts that callbacks failed with, as the exception handler got them
+    - `is_frozen`: the process is stopped; all that comes for it waits
+    """
+
+    def __init__(self, name: str, timeline: Timeline, clocks: MachineClocks, network: "Network", pace: Random) -> None:
+        """`pace` is how much time computing takes."""
+        self.name = name
+        self.clocks = clocks
+        self.network = network
+        self.failures: list[dict[str, Any]] = []
+        self.is_frozen = False
+        self._timeline = timeline
+        self._pace = pace
+        self._ready: deque[asyncio.Handle] = deque()
+        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._arrivals: list[tuple[float, int, asyncio.Handle]] = []
+        self._order = itertools.count()
+        self._busy_until = 0.0
+        self._looks_seconds = 0.0
+        self._signals: dict[int, asyncio.Handle] = {}
+        self._is_closed = False
+
+    # What the world calls:
+
+    def next_at(self) -> float:
+        """Return when the next callback runs, in the world's time; infinity if there is none."""
+        if self.is_frozen:
+            return NEVER
+        if self._ready:
+            return self._busy_until
+        at = NEVER
+        while self._timers and self._timers[0][2].cancelled():
+            heapq.heappop(self._timers)
+        if self._timers:
+            at = self.clocks.world_time_of(self._timers[0][0])
+        if self._arrivals:
+            at = min(at, self._arrivals[0][0])
+        return max(at, self._busy_until)
+
+    def step(self) -> None:
+        """Run the next callback, and take some time for it."""
+        self._take_what_is_due()
+        if not self._ready:  # a timer was cancelled, or its clock drifts
+            return
+        handle = self._ready.popleft()
+        if handle.cancelled():
+            return
+        self._looks_seconds = 0.0
+        asyncio._set_running_loop(self)
+        hooks = sys.get_asyncgen_hooks()
+        sys.set_asyncgen_hooks(finalizer=self._close_generator)
+        try:
+            handle._run()
+        finally:
+            sys.set_asyncgen_hooks(*hooks)
+            asyncio._set_running_loop(None)
+        drawn = self._pace.random()
+        computing = _LEAST_SECONDS + _MORE_SECONDS * drawn**4 + self._looks_seconds
+        self._looks_seconds = 0.0
+        self._busy_until = self._timeline.now + computing
+
+    def call_at_world(self, at: float, callback: Callable[..., object], *args: Any) -> None:
+        """Call something at a time of the world's: what comes from outside, such as bytes."""
+        if not self._is_closed:
+            heapq.heappush(self._arrivals, (at, next(self._order), asyncio.Handle(callback, args, self)))
+
+    def stall(self, seconds: float) -> None:
+        """Keep the process from running for so long, from now on."""
+        self._busy_until = max(self._busy_until, self._timeline.now + seconds)
+
+    def signal(self, number: int) -> bool:
+        """Send a signal; return False if no handler is there, so that it ends the process."""
+        handle = self._signals.get(number)
+        if handle is not None:
+            self._ready.append(handle)
+        return handle is not None
+
+    def kill(self) -> None:
+        """End the process where it stands: nothing runs in it any more. The system closes its connections."""
+        self._is_closed = True
+        self.network.hang_up(self)
+
+    def _take_what_is_due(self) -> None:
+        now = self._timeline.now + _RESOLUTION_SECONDS
+        while self._arrivals and self._arrivals[0][0] <= now:
+            self._ready.append(heapq.heappop(self._arrivals)[2])
+        due = self.clocks.monotonic() + _RESOLUTION_SECONDS
+        while self._timers and self._timers[0][0] <= due:
+            timer = heapq.heappop(self._timers)[2]
+            if not timer.cancelled():
+                self._ready.append(timer)
+
+    def _close_generator(self, generator: AsyncGenerator[Any, Any]) -> None:
+        if not self._is_closed:
+            self.call_soon(self.create_task, generator.aclose())
+
+    # Time:
+
+    def time(self) -> float:
+        """Return what the machine's monotonic clock shows."""
+        return self.clocks.monotonic() + self._looks_seconds
+
+    def look(self) -> float:
+        """Return the same for a program that reads its clock, which takes a moment."""
+        self._looks_seconds += _LOOK_SECONDS
+        return self.clocks.monotonic() + self._looks_seconds
+
+    def look_at_boot_clock(self) -> float:
+        """Return what the clock shows that counts sleep."""
+        self._looks_seconds += _LOOK_SECONDS
+        return self.clocks.boot() + self._looks_seconds
+
+    def look_at_wall(self) -> float:
+        """Return seconds since 1970."""
+        self._looks_seconds += _LOOK_SECONDS
+        return self.clocks.wall() + self._looks_seconds
+
+    # What asyncio and the programs call:
+
+    def call_soon(
+        self, callback: Callable[[*_Ts], object], *args: *_Ts, context: contextvars.Context | None = None
+    ) -> asyncio.Handle:
+        handle = asyncio.Handle(callback, args, self, context)
+        if not self._is_closed:
+            self._ready.append(handle)
+        return handle
+
+    def call_soon_threadsafe(
+        self, callback: Callable[[*_Ts], object], *args: *_Ts, context: contextvars.Context | None = None
+    ) -> asyncio.Handle:
+        return self.call_soon(callback, *args, context=context)
+
+    def call_later(
+        self,
+        delay: float,
+        callback: Callable[[*_Ts], object],
+        *args: *_Ts,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self.time() + delay, callback, *args, context=context)
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[*_Ts], object],
+        *args: *_Ts,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.TimerHandle:
+        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        if not self._is_closed:
+            heapq.heappush(self._timers, (when, next(self._order), timer))
+        return timer
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """Called by a handle; it is dropped when its turn comes."""
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return NumberedFuture(loop=self)
+
+    def create_task(
+        self,
+        coro: Generator[Any, None, _T] | Coroutine[Any, Any, _T],
+        *,
+        name: str | None = None,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.Task[_T]:
+        return NumberedTask(coro, loop=self, name=name, context=context)
+
+    def run_in_executor(  # type: ignore[override]
+        self, executor: object, func: Callable[..., _T], *args: Any
+    ) -> asyncio.Future[_T]:
+        """Run a job that belongs into a thread here, in one of the next callbacks."""
+        done: asyncio.Future[_T] = self.create_future()
+
+        def run() -> None:
+            if done.cancelled():
+                return
+            try:
+                done.set_result(func(*args))
+            except Exception as error:
+                done.set_exception(error)
+
+        self.call_soon(run)
+        return done
+
+    async def create_connection(  # type: ignore[override]
+        self, protocol_factory: Callable[[], asyncio.Protocol], host: str, port: int, **options: Any
+    ) -> tuple[asyncio.Transport, asyncio.Protocol]:
+        assert not options.get("ssl"), "TLS is outside of this world"
+        return await self.network.connect(self, protocol_factory, host, port)
+
+    def add_signal_handler(self, sig: int, callback: Callable[[*_Ts], object], *args: *_Ts) -> None:
+        self._signals[sig] = asyncio.Handle(callback, args, self)
+
+    def remove_signal_handler(self, sig: int) -> bool:
+        return self._signals.pop(sig, None) is not None
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        self.failures.append(context)
+        log.error("%s", context.get("message"), exc_info=context.get("exception"))
+
+    def default_exception_handler(self, context: dict[str, Any]) -> None:
+        self.call_exception_handler(context)
+
+    def get_debug(self) -> bool:
+        return False
+
+    def is_running(self) -> bool:
+        return not self._is_closed
+
+    def is_closed(self) -> bool:
+        return self._is_closed
