@@ -21,6 +21,7 @@
 # make scheduler-faults  let replicas of `schedule` and the API server fail while they place 5,600 pods on 1,000 nodes: a quarter of an hour (ROUNDS=N)
 # make scheduler-soak  let a cluster churn with kube-scheduler and with `schedule`, and compare what they count: half an hour (MINUTES=N, HINTS=1)
 # make model-check  compare the model of the API server with the real one on 5,000 random scripts: some minutes (SCRIPTS=N, SEED=N, VERSION=1.37)
+# make worlds   run `schedule` in simulated worlds with faults, on all cores: 100 of ten minutes (SEEDS=N, MINUTES=N, SEED=N the first)
 # make soak     let a cluster churn: ten minutes (MINUTES=N)
 # make mutants  change the code bit by bit and list the changes that no test notices: an hour or more (CHILDREN=N cores)
 # make audit    ask OSV for known vulnerabilities of the locked packages
@@ -30,7 +31,7 @@ UV := scripts/uv
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-lowest check audit sbom mutants conformance compat faults restarts lag lag-churn fuzz hints hostile queue \
-	api-fields sampling beside scheduler-faults scheduler-soak model-check soak fix openapi bench
+	api-fields sampling beside scheduler-faults scheduler-soak model-check worlds soak fix openapi bench
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -125,6 +126,10 @@ scheduler-soak:
 model-check:
 	$(UV) run --frozen python -m tests.worlds.model_check --version $(or $(VERSION),1.31) --scripts $(or $(SCRIPTS),5000) \
 		$(if $(SEED),--seed $(SEED))
+
+worlds:
+	PYTHONHASHSEED=0 $(UV) run --frozen python -m tests.worlds --seed $(or $(SEED),1) --seeds $(or $(SEEDS),100) \
+		--minutes $(or $(MINUTES),10) --replicas 2 --faults
 
 soak:
 	$(UV) run --frozen python -m tests.soak --minutes $(or $(MINUTES),10)

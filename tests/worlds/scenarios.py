@@ -1,0 +1,182 @@
+"""Worlds to run: a cluster, its pods, and replicas of `schedule`, with faults or without."""
+
+import signal
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from random import Random
+from typing import Any
+
+import msgspec
+
+from tests.worlds.api_server.messages import Request, Response
+from tests.worlds.simulation.clocks import MachineClocks
+from tests.worlds.simulation.placeholder_api_server import PlaceholderApiServer
+from tests.worlds.simulation.process import Process
+from tests.worlds.simulation.programs import scheduler
+from tests.worlds.simulation.served_model import ServedModel
+from tests.worlds.simulation.world import World
+
+Object = dict[str, Any]
+
+_API_SERVER = "api-server"
+# Pods come during this part of the time, and so do faults; then all must settle.
+_BUSY_PART = 0.6
+# What a replica logs that has lost its lease, as it does while it is frozen.
+_EXPECTED_ERRORS = ("lost the leader lease", "error=not sent: the lease")
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What is run: one seed has one history."""
+
+    seed: int
+    minutes: float = 5.0
+    replicas: int = 1
+    nodes: int = 5
+    pods: int = 60
+    has_faults: bool = False
+
+
+class ScheduledCluster:
+    """A cluster that replicas of `schedule` schedule. `run` runs it to its end."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario = scenario
+        self.world = World(scenario.seed)
+        self._random = self.world.random("scenario")
+        clocks = MachineClocks(self.world.timeline)
+        self.model = PlaceholderApiServer(clocks.wall)
+        self.api_server = ServedModel(self.world, self.model, _API_SERVER, "10.0.0.1", clocks)
+        self.replicas = [self._replica(number) for number in range(scenario.replicas)]
+
+    def run(self) -> None:
+        """Run it, from an empty cluster."""
+        scenario, timeline = self.scenario, self.world.timeline
+        self._create("namespaces", {"metadata": {"name": "default"}})
+        for number in range(scenario.nodes):
+            self._create("nodes", _node(f"node-{number}"))
+        busy_seconds = 60.0 * scenario.minutes * _BUSY_PART
+        for number in range(scenario.pods):
+            at = self._random.uniform(0.0, busy_seconds)
+            timeline.call_at(at, partial(self._create, "pods", _pod(f"pod-{number}", self._random)))
+        for replica in self.replicas:
+            timeline.call_at(self._random.uniform(0.0, 1.0), replica.start)
+        if scenario.has_faults:
+            _Faults(self.world, self.replicas).plan(busy_seconds)
+        self.world.run(60.0 * scenario.minutes)
+
+    def pods(self) -> list[Object]:
+        """Return the pods as they are now."""
+        return list(self.model.objects["pods"].values())
+
+    def problems(self) -> list[str]:
+        """Return what should not be, once all has ended: pods bound twice or not at all, and unexpected errors."""
+        lines = self.world.trace.lines
+        bindings = Counter(line.split()[5] for line in lines if " 201 POST " in line and "/binding of " in line)
+        return [
+            *(f"bound {count} times: {path}" for path, count in bindings.items() if count > 1),
+            *(f"not bound: {pod['metadata']['name']}" for pod in self.pods() if not pod["spec"].get("nodeName")),
+            *(line for line in lines if " ERROR " in line and not any(text in line for text in _EXPECTED_ERRORS)),
+        ]
+
+    def _replica(self, number: int) -> Process:
+        clocks = MachineClocks(
+            self.world.timeline,
+            uptime=self._random.uniform(100.0, 1e6),
+            skew_seconds=self._random.uniform(-30.0, 30.0),
+            rate=self._random.uniform(0.999, 1.001),
+        )
+        elects = "true" if self.scenario.replicas > 1 else "false"
+        return scheduler(self.world, f"replica-{number}", self.api_server.url, "--leader-elect", elects, clocks=clocks)
+
+    def _create(self, plural: str, thing: Object) -> None:
+        namespace = "/namespaces/default" if plural == "pods" else ""
+        path = f"/api/v1{namespace}/{plural}"
+        self._ask("POST", path, thing)
+        if "status" in thing:
+            self._ask("PATCH", f"{path}/{thing['metadata']['name']}/status", {"status": thing["status"]})
+
+    def _ask(self, method: str, path: str, body: Mapping[str, Any]) -> None:
+        headers = {
+            "content-type": "application/strategic-merge-patch+json" if method == "PATCH" else "application/json"
+        }
+        answer = self.api_server.ask(Request(method, path, {}, headers, msgspec.json.encode(body)))
+        assert isinstance(answer, Response)
+        assert answer.status < 300, answer
+        self.world.trace.write("cluster", f"{method} {path} {body.get('metadata', {}).get('name', '')}")
+
+
+class _Faults:
+    """What happens to replicas, their machines and their connections, drawn by seed."""
+
+    def __init__(self, world: World, replicas: list[Process]) -> None:
+        self._world = world
+        self._replicas = replicas
+        self._random = world.random("faults")
+
+    def plan(self, until: float) -> None:
+        """Let faults happen, each of which ends, until a time."""
+        at = self._random.expovariate(1 / 20.0)
+        while at < until:
+            self._world.timeline.call_at(at, self._happen)
+            at += self._random.expovariate(1 / 20.0)
+
+    def _happen(self) -> None:
+        replica, later = self._random.choice(self._replicas), self._world.timeline.call_later
+        seconds = self._random.choice((0.5, 3.0, 12.0, 25.0)) * self._random.uniform(0.5, 1.5)
+        if replica.outcome is not None:
+            return
+        match self._random.randrange(6):
+            case 0:
+                replica.kill()
+                later(seconds, lambda: self._restart(replica))
+            case 1:
+                replica.signal(signal.SIGTERM)
+                later(seconds + 30.0, lambda: self._restart(replica))
+            case 2:
+                replica.freeze()
+                later(seconds, replica.thaw)
+            case 3:
+                self._world.trace.write(replica.name, "is cut off")
+                self._world.network.cut(replica.name, _API_SERVER)
+                later(seconds, lambda: self._mend(replica))
+            case 4:
+                self._world.trace.write(replica.name, "stalls")
+                replica.loop.stall(seconds / 4)
+            case _:
+                ahead = self._random.uniform(-60.0, 60.0)
+                self._world.trace.write(replica.name, f"has its wall clock set by {ahead:.3f} s")
+                replica.clocks.set_wall(ahead)
+
+    def _restart(self, replica: Process) -> None:
+        if replica.outcome is not None:
+            replica.start()
+
+    def _mend(self, replica: Process) -> None:
+        self._world.trace.write(replica.name, "is connected again")
+        self._world.network.mend(replica.name, _API_SERVER)
+
+
+def _node(name: str) -> Object:
+    amounts = {"cpu": "4", "memory": "8Gi", "pods": "110"}
+    ready = {"type": "Ready", "status": "True"}
+    return {
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+        "spec": {},
+        "status": {"allocatable": amounts, "capacity": amounts, "conditions": [ready]},
+    }
+
+
+def _pod(name: str, random: Random) -> Object:
+    requests = {"cpu": f"{random.choice((100, 200, 300))}m", "memory": "64Mi"}
+    return {
+        "metadata": {"name": name, "labels": {"app": f"app-{random.randrange(3)}"}},
+        "spec": {
+            "schedulerName": "default-scheduler",
+            "priority": random.choice((0, 0, 0, 10)),
+            "containers": [{"name": "main", "image": "image", "resources": {"requests": requests}}],
+        },
+        "status": {"phase": "Pending"},
+    }

@@ -1,0 +1,19 @@
+"""The product's programs in a world, as their command lines start them."""
+
+from functools import partial
+
+from extender_service.command.cli import parser
+from extender_service.command.schedule import run_scheduler
+from extender_service.command.schedule_options import schedule_options
+from tests.worlds.simulation.clocks import MachineClocks
+from tests.worlds.simulation.process import Process
+from tests.worlds.simulation.world import World
+
+
+def scheduler(
+    world: World, name: str, api_server: str, *arguments: str, clocks: MachineClocks | None = None
+) -> Process:
+    """Return `schedule` on a machine, with more arguments. Nothing is served: TLS is outside of the world."""
+    usual = ("schedule", "--master", api_server, "--secure-port", "0")
+    options = schedule_options(parser().parse_args([*usual, *arguments]))
+    return Process(world, name, partial(run_scheduler, options), clocks)
