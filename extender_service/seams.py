@@ -5,12 +5,15 @@ moves, and a simulation that passes one machine and one seed to all parts has on
 tests/worlds check that.
 """
 
+import signal
 import socket
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from random import Random
+from types import FrameType
+from typing import Protocol
 
 Clock = Callable[[], float]
 """Returns seconds since some moment, which never go back, like time.monotonic. A program has one: deadlines are in its
@@ -21,6 +24,9 @@ WallClock = Callable[[], float]
 
 Sleep = Callable[[float], Awaitable[None]]
 """Waits for some seconds, like asyncio.sleep."""
+
+SignalHandler = Callable[[int, FrameType | None], object] | int | None
+"""What a signal does: call something, or signal.SIG_DFL and the like."""
 
 Draw = Callable[[], float]
 """Returns a random number from 0 up to, not including, 1, like random.random."""
@@ -33,12 +39,24 @@ RANDOM = Random()  # noqa: S311 - it balances load and takes samples; no secret 
 """The random source of a program that passes no other."""
 
 
+class Listen(Protocol):
+    """Opens a socket that listens, like socket.create_server."""
+
+    def __call__(self, address: tuple[str, int], *, family: int, backlog: int) -> socket.socket:
+        """Raise OSError if the address cannot be had."""
+
+
+SetSignalHandler = Callable[[int, SignalHandler], SignalHandler]
+"""Sets what a signal does, and returns what it did before, like signal.signal."""
+
+
 @dataclass(frozen=True)
 class Machine:
-    """The machine that a program runs on: its clocks, a random source, and its name. By default, that of this process.
+    """The machine that a program runs on, and its process. By default, those that this code runs in.
 
-    A program gets one, and passes to each of its parts what it needs of it. Connections, timers, signals and threads
-    are the event loop's.
+    A program gets one, and passes to each of its parts what it needs of it: clocks, a random source, the name of the
+    host, sockets that listen, and signals that are handled also while the event loop is stuck. Connections, timers,
+    other signals and threads are the event loop's.
     """
 
     clock: Clock = time.monotonic
@@ -47,6 +65,8 @@ class Machine:
     boot_clock: Clock = BOOT_CLOCK
     random: Random = RANDOM
     host_name: Callable[[], str] = socket.gethostname
+    listen: Listen = socket.create_server
+    set_signal_handler: SetSignalHandler = signal.signal
 
 
 THIS_MACHINE = Machine()

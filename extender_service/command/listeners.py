@@ -12,6 +12,7 @@ from typing import Self
 
 from extender_service.command.options import ServeOptions
 from extender_service.command.start_error import StartError
+from extender_service.seams import THIS_MACHINE, Listen, Machine
 from extender_service.serving.browsers import BrowserGuard
 from extender_service.serving.connection_limits import ConnectionLimits, LimitedConnections
 from extender_service.serving.refusals import Refusals
@@ -32,12 +33,13 @@ class Listeners:
     - `urls`: the URLs of both sockets, as fields of a log line
     """
 
-    def __init__(self, options: ServeOptions) -> None:
+    def __init__(self, options: ServeOptions, machine: Machine = THIS_MACHINE) -> None:
         """Open the sockets. Raises StartError, also if clients of other hosts could call without authentication."""
-        self._refused = Refusals()
+        self._clock = machine.clock
+        self._refused = Refusals(machine.clock)
         self.certificates = _certificates(options, self._refused)
         with ExitStack() as opening:
-            self.calls = opening.enter_context(_listen(options.bind_address, options.port, "--port"))
+            self.calls = opening.enter_context(_listen(machine.listen, options.bind_address, options.port, "--port"))
             _require_protection(options, self.calls)
             self.probes: socket.socket | None = None
             probes_address = options.healthz_bind_address or options.bind_address
@@ -46,7 +48,7 @@ class Listeners:
                 port = DEFAULT_HEALTHZ_PORT
             if port is not None:
                 self.probes = opening.enter_context(
-                    _listen(probes_address, port, "--healthz-port", "--healthz-bind-address")
+                    _listen(machine.listen, probes_address, port, "--healthz-port", "--healthz-bind-address")
                 )
             self._open = opening.pop_all()
         self._addresses = {self.calls: options.bind_address}
@@ -75,7 +77,7 @@ class Listeners:
 
     def connections(self, limits: ConnectionLimits) -> LimitedConnections:
         """Return a new table of connections that enforces the limits for one server."""
-        return LimitedConnections(limits, self._refused)
+        return LimitedConnections(limits, self._refused, self._clock)
 
     def guard(self, listener: socket.socket) -> BrowserGuard:
         """Return what looks at the requests that come to `calls` or `probes`."""
@@ -127,11 +129,13 @@ def _is_loopback(listener: socket.socket) -> bool:
     return ipaddress.ip_address(listener.getsockname()[0]).is_loopback
 
 
-def _listen(address: str, port: int, option: str, address_option: str = "--bind-address") -> socket.socket:
+def _listen(
+    listen: Listen, address: str, port: int, option: str, address_option: str = "--bind-address"
+) -> socket.socket:
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     where = f"{_host(address)}:{port}"
     try:
-        return socket.create_server((address, port), family=family, backlog=1024)
+        return listen((address, port), family=family, backlog=1024)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise StartError(

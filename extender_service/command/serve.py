@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import logging
-import socket
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -57,7 +56,7 @@ from extender_service.observability.logs import configure_logging
 from extender_service.observability.metrics_registry import MetricsRegistry
 from extender_service.observability.operations import operations_routes
 from extender_service.scheduling.engine import Engine
-from extender_service.seams import THIS_MACHINE
+from extender_service.seams import THIS_MACHINE, Machine
 from extender_service.serving import open_files
 from extender_service.serving.connection_limits import ConnectionLimits
 from extender_service.serving.graceful_server import GracefulServer
@@ -74,7 +73,7 @@ RESERVED_FILES = 300
 def serve(options: ServeOptions) -> None:
     """Run the service until SIGTERM or SIGINT. Raises StartError."""
     configure_logging(options.log_level, options.log_format)
-    uvloop.run(_serve(options))
+    uvloop.run(run_service(options))
 
 
 _Work = Callable[[], Coroutine[Any, Any, None]]
@@ -107,26 +106,28 @@ class _Source:
         return "" if state is None else state.last_resource_version
 
 
-async def _serve(options: ServeOptions) -> None:
+async def run_service(options: ServeOptions, machine: Machine = THIS_MACHINE) -> None:
+    """Run the service in this event loop until SIGTERM or SIGINT. Raises StartError."""
     setup_of_some_release(options.emulation, options.config, options.plugins)
-    with Listeners(options) as listeners:
-        shutdown = Shutdown(_delay_seconds(options, listeners), options.shutdown_grace_seconds)
+    with Listeners(options, machine) as listeners:
+        delay_seconds = _delay_seconds(options, listeners)
+        shutdown = Shutdown(delay_seconds, options.shutdown_grace_seconds, machine.clock, machine.set_signal_handler)
         is_file = bool(options.cluster_files)
-        rules = options.emulation.rules() if is_file else await _rules_for_server(options, listeners)
+        rules = options.emulation.rules() if is_file else await _rules_for_server(options, listeners, machine)
         if rules is None:
             return
         setup = Setup(options.config, options.plugins, rules=rules)
         cluster = Cluster(setup.rules)
-        opened = _files(options, cluster, listeners) if is_file else _api_server(options, cluster, setup)
+        opened = _files(options, cluster, listeners) if is_file else _api_server(options, cluster, setup, machine)
         async with opened as source:
-            await _serve_from(source, options, cluster, setup, listeners, shutdown)
+            await _serve_from(source, options, cluster, setup, listeners, shutdown, machine)
 
 
-async def _rules_for_server(options: ServeOptions, listeners: Listeners) -> Rules | None:
-    credentials = _credentials(options)
+async def _rules_for_server(options: ServeOptions, listeners: Listeners, machine: Machine) -> Rules | None:
+    credentials = _credentials(options, machine)
     log.info("listening", extra={**listeners.urls, "mode": options.mode, "api_server": credentials.server})
     at_start = partial(answering_at_start, listeners, _within_open_files(options.connections))
-    return await rules_for_server(options.emulation, credentials, at_start, THIS_MACHINE)
+    return await rules_for_server(options.emulation, credentials, at_start, machine)
 
 
 def _delay_seconds(options: ServeOptions, listeners: Listeners) -> float:
@@ -159,9 +160,12 @@ async def _files(options: ServeOptions, cluster: Cluster, listeners: Listeners) 
 
 
 @asynccontextmanager
-async def _api_server(options: ServeOptions, cluster: Cluster, setup: Setup) -> AsyncIterator[_Source]:
+async def _api_server(
+    options: ServeOptions, cluster: Cluster, setup: Setup, machine: Machine
+) -> AsyncIterator[_Source]:
     """Connect to the API server until the context ends. Raises StartError."""
-    credentials = _credentials(options)
+    credentials = _credentials(options, machine)
+    clock = machine.clock
     log.info("following the cluster", extra={"emulated_version": cluster.rules.release})
     if options.mode == "beside" and options.config is None:
         log.warning(
@@ -169,16 +173,19 @@ async def _api_server(options: ServeOptions, cluster: Cluster, setup: Setup) -> 
             "based on slightly older state: enable only plugins that kube-scheduler lacks"
         )
     # Three clients: the lease must be read whatever else is under way, and no binding waits for an event.
-    lease_client = KubeClient(credentials)
-    events_client = KubeClient(credentials, limit=TokenBucket(REQUESTS_PER_SECOND, REQUESTS_AT_ONCE))
+    lease_client = KubeClient(credentials, clock=clock)
+    events_limit = TokenBucket(REQUESTS_PER_SECOND, REQUESTS_AT_ONCE, clock=clock)
+    events_client = KubeClient(credentials, limit=events_limit, clock=clock)
     leadership = None
     if options.leader_lease is not None:
-        leadership = Leadership(partial(lease_holder, lease_client, *options.leader_lease), socket.gethostname())
+        read_holder = partial(lease_holder, lease_client, *options.leader_lease)
+        leadership = Leadership(read_holder, machine.host_name(), clock=clock)
     client = KubeClient(
         credentials,
         most_requests=_most_requests(),
-        limit=setup.request_limit(),
+        limit=setup.request_limit(clock),
         refuse_writes=leadership.problem if leadership is not None else None,
+        clock=clock,
     )
     async with lease_client, events_client, client:
         binding_right = None
@@ -191,9 +198,12 @@ async def _api_server(options: ServeOptions, cluster: Cluster, setup: Setup) -> 
             setup.reads,
             binding_right=binding_right,
             stale_limit_seconds=options.stale_limit_seconds,
+            clock=clock,
+            wall_clock=machine.wall_clock,
+            random=machine.random,
         )
-        checks = watch_checks(api_server.states, stale_limit_seconds=options.stale_limit_seconds)
-        events = EventRecorder(events_client, "extender-service")
+        checks = watch_checks(api_server.states, stale_limit_seconds=options.stale_limit_seconds, clock=clock)
+        events = EventRecorder(events_client, "extender-service", machine=machine)
         work: list[_Work] = [
             api_server.follow,
             partial(log_sync, cluster, api_server, checks),
@@ -206,9 +216,9 @@ async def _api_server(options: ServeOptions, cluster: Cluster, setup: Setup) -> 
         log.info("stopped")
 
 
-def _credentials(options: ServeOptions) -> Credentials:
+def _credentials(options: ServeOptions, machine: Machine) -> Credentials:
     try:
-        return load_credentials(options.kubeconfig, options.master)
+        return load_credentials(options.kubeconfig, options.master, wall_clock=machine.wall_clock)
     except CredentialsError as error:
         raise StartError(str(error)) from error
 
@@ -220,10 +230,13 @@ async def _serve_from(
     setup: Setup,
     listeners: Listeners,
     shutdown: Shutdown,
+    machine: Machine,
 ) -> None:
     """Answer calls about the cluster of a source, until SIGTERM. Raises StartError."""
-    trust = Trust(trust_check(source.watches, stale_limit_seconds=options.stale_limit_seconds), source.leadership)
-    profiles = Profiles(setup.profiles(Handle(cluster, source.api)))
+    is_trusted = trust_check(source.watches, stale_limit_seconds=options.stale_limit_seconds, clock=machine.clock)
+    trust = Trust(is_trusted, source.leadership)
+    handle = Handle(cluster, source.api, clock=machine.clock, random=machine.random)
+    profiles = Profiles(setup.profiles(handle))
     engine = Engine(cluster, profiles, source.api, may_bind=trust.require_lead)
     record = discard if source.events is None else source.events.record
     extender = ExtenderService(
@@ -233,6 +246,7 @@ async def _serve_from(
         trust=trust,
         record=record,
         pods_version=source.pods_version,
+        clock=machine.clock,
     )
     load = Load(options.calls)
     work = [*source.work]
@@ -250,9 +264,10 @@ async def _serve_from(
         decisions_ahead=engine.ahead.counts,
         asked_again=asked_again,
         own_tables=extender.expectations.table_sizes,
+        clock=machine.clock,
     )
     metrics.show_not_judged(engine.unsupported.counts)
-    checks = watch_checks(source.watches, stale_limit_seconds=options.stale_limit_seconds)
+    checks = watch_checks(source.watches, stale_limit_seconds=options.stale_limit_seconds, clock=machine.clock)
     health = Health(
         {**checks, **source.checks, **release_check(setup.rules.release)}, not_judged=engine.unsupported.counts.keys
     )
@@ -264,7 +279,7 @@ async def _serve_from(
     with shutdown.signals(health.drain):
         async with asyncio.TaskGroup() as tasks:
             running = [tasks.create_task(each()) for each in work]
-            await _answer(options, extender, load, metrics, health, listeners, shutdown)
+            await _answer(options, extender, load, metrics, health, listeners, shutdown, machine)
             if source.events is not None:
                 await source.events.drain(shutdown.events_left)
             for task in running:
@@ -279,12 +294,13 @@ async def _answer(
     health: Health,
     listeners: Listeners,
     shutdown: Shutdown,
+    machine: Machine,
 ) -> None:
     """Answer calls until SIGTERM. Then finish the calls and bindings under way, or undo them."""
     for profile in extender.engine.profiles:
         profile.recorder = metrics.framework
     observe = CallObserver(metrics)
-    app = create_app(extender, observe, load)
+    app = create_app(extender, observe, load, wall_clock=machine.wall_clock)
     operations = operations_routes(health, observe.exposition)
     if listeners.probes is None:
         app.router.routes.extend(operations)

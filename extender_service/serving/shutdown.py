@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from extender_service.seams import Clock
+from extender_service.seams import Clock, SetSignalHandler
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 # The last fifth of the time is for undoing what did not finish, and for answers and events about it.
@@ -28,10 +28,12 @@ class Shutdown:
         delay_seconds: float,
         grace_seconds: float,
         clock: Clock = time.monotonic,
+        set_signal_handler: SetSignalHandler = signal.signal,
     ) -> None:
         self._delay_seconds = delay_seconds
         self._grace_seconds = grace_seconds
         self._clock = clock
+        self._set_signal_handler = set_signal_handler
         self._told_at: float | None = None
 
     @contextmanager
@@ -41,16 +43,16 @@ class Shutdown:
         def take(_number: int, _frame: FrameType | None) -> None:
             # From now on the kernel's default applies: it ends the process even if its code is stuck.
             for number in _SIGNALS:
-                signal.signal(number, signal.SIG_DFL)
+                self._set_signal_handler(number, signal.SIG_DFL)
             self._told_at = self._clock()
             on_told()
 
-        before = {number: signal.signal(number, take) for number in _SIGNALS}
+        before = {number: self._set_signal_handler(number, take) for number in _SIGNALS}
         try:
             yield
         finally:
             for number, handler in before.items():
-                signal.signal(number, handler)
+                self._set_signal_handler(number, handler)
 
     @property
     def is_told(self) -> bool:

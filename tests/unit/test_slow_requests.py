@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from extender_service.command.serve import _serve
+from extender_service.command.serve import run_service
 from extender_service.config.release import NEWEST_MINOR
 from tests.support.http_server import Request, Response, http_server
 from tests.support.serve_options import serve_options
@@ -94,7 +94,7 @@ async def serving(
     api_server: ApiServer, caplog: pytest.LogCaptureFixture, leader_lease: tuple[str, str] | None = None
 ) -> AsyncIterator[Service]:
     async with asyncio.timeout(60), http_server(api_server) as master, httpx.AsyncClient(trust_env=False) as http:
-        task = asyncio.create_task(_serve(serve_options([], master=master, leader_lease=leader_lease)))
+        task = asyncio.create_task(run_service(serve_options([], master=master, leader_lease=leader_lease)))
         while not (url := next((vars(each)["url"] for each in caplog.records if "url" in vars(each)), "")):
             await asyncio.sleep(0.01)
         service = Service(http, url)

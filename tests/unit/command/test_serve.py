@@ -11,7 +11,7 @@ import pytest
 import trustme
 
 from extender_service.command.emulation import EmulationOptions
-from extender_service.command.serve import _serve
+from extender_service.command.serve import run_service
 from extender_service.command.start_error import StartError
 from tests.support.certificates import client_context, issue, overwrite, pem_files
 from tests.support.serve_options import mutual_tls, serve_options
@@ -36,7 +36,7 @@ def test_a_cluster_file_is_served_until_the_process_is_told_to_stop(
     cluster_file: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def call() -> None:
-        serving = asyncio.create_task(_serve(serve_options([cluster_file])))
+        serving = asyncio.create_task(run_service(serve_options([cluster_file])))
         async with asyncio.timeout(20), httpx.AsyncClient(trust_env=False) as client:
             while not (url := next((vars(each)["url"] for each in caplog.records if "url" in vars(each)), "")):
                 await asyncio.sleep(0.01)
@@ -76,7 +76,7 @@ def test_what_is_not_judged_is_shown_wherever_an_operator_looks(
     reason = "pod has spec.resourceClaims, which kube-scheduler 1.37 judges and extender-service does not"
 
     async def call() -> None:
-        serving = asyncio.create_task(_serve(serve_options([cluster_file], emulation=EmulationOptions(minor))))
+        serving = asyncio.create_task(run_service(serve_options([cluster_file], emulation=EmulationOptions(minor))))
         async with asyncio.timeout(20), httpx.AsyncClient(trust_env=False) as client:
             while not (url := next((vars(each)["url"] for each in caplog.records if "url" in vars(each)), "")):
                 await asyncio.sleep(0.01)
@@ -109,7 +109,7 @@ def test_with_mutual_tls_only_probes_are_for_everybody(
     strangers = [client_context(authority), client_context(authority, issue(authority, "b.test"))]
 
     async def call() -> None:
-        serving = asyncio.create_task(_serve(options))
+        serving = asyncio.create_task(run_service(options))
         async with asyncio.timeout(60):
             while not any("url" in vars(each) for each in caplog.records):
                 await asyncio.sleep(0.01)
@@ -164,4 +164,4 @@ def test_what_cannot_work_is_told_before_anything_runs(
     if "kubeconfig" in options:
         options["cluster_files"] = []
     with pytest.raises(StartError, match=says):
-        asyncio.run(_serve(serve_options(**options)))
+        asyncio.run(run_service(serve_options(**options)))
