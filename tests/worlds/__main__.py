@@ -22,6 +22,7 @@ def main() -> int:
     arguments.add_argument("--nodes", type=int, default=5)
     arguments.add_argument("--pods", type=int, default=60)
     arguments.add_argument("--faults", action="store_true")
+    arguments.add_argument("--mode", choices=("beside", "replace"), help="let the replicas ask `serve` in this mode")
     arguments.add_argument("--ballast", type=int, default=0, help="objects to make first, which move all others")
     options = arguments.parse_args()
     gc.disable()  # a world collects garbage at set steps
@@ -71,7 +72,9 @@ def _run(options: argparse.Namespace, seed: int) -> tuple[list[str], bool]:
     from tests.worlds.simulation.trace import traced_logs
 
     has_faults: bool = options.faults
-    scenario = Scenario(seed, options.minutes, options.replicas, options.nodes, options.pods, has_faults=has_faults)
+    scenario = Scenario(
+        seed, options.minutes, options.replicas, options.nodes, options.pods, has_faults=has_faults, mode=options.mode
+    )
     started = time.perf_counter()
     cluster = ScheduledCluster(scenario)
     with traced_logs(cluster.world.trace, cluster.world.who):

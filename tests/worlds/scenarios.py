@@ -5,8 +5,9 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -14,17 +15,19 @@ from tests.worlds.api_server.messages import Request, Response
 from tests.worlds.simulation.clocks import MachineClocks
 from tests.worlds.simulation.placeholder_api_server import PlaceholderApiServer
 from tests.worlds.simulation.process import Process
-from tests.worlds.simulation.programs import scheduler
+from tests.worlds.simulation.programs import scheduler, service
 from tests.worlds.simulation.served_model import ServedModel
 from tests.worlds.simulation.world import World
 
 Object = dict[str, Any]
+Mode = Literal["beside", "replace"]
 
 _API_SERVER = "api-server"
+_SERVICE_ADDRESS = "10.0.0.2"  # as the configurations beside this file have it
 # Pods come during this part of the time, and so do faults; then all must settle.
 _BUSY_PART = 0.6
 # What a replica logs that has lost its lease, as it does while it is frozen.
-_EXPECTED_ERRORS = ("lost the leader lease", "error=not sent: the lease")
+_EXPECTED_ERRORS = ("lost the leader lease", "error=not sent: ")
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,7 @@ class Scenario:
     nodes: int = 5
     pods: int = 60
     has_faults: bool = False
+    mode: Mode | None = None  # of `serve`, which the replicas then ask as an extender
 
 
 class ScheduledCluster:
@@ -49,6 +53,12 @@ class ScheduledCluster:
         clocks = MachineClocks(self.world.timeline)
         self.model = PlaceholderApiServer(clocks.wall)
         self.api_server = ServedModel(self.world, self.model, _API_SERVER, "10.0.0.1", clocks)
+        self.service: Process | None = None
+        self._config: tuple[str, ...] = ()
+        if scenario.mode is not None:
+            arguments = ("--mode", scenario.mode)
+            self.service = service(self.world, "service", self.api_server.url, _SERVICE_ADDRESS, *arguments)
+            self._config = ("--config", str(Path(__file__).parent / f"extended-{scenario.mode}.yaml"))
         self.replicas = [self._replica(number) for number in range(scenario.replicas)]
 
     def run(self) -> None:
@@ -61,7 +71,10 @@ class ScheduledCluster:
         for number in range(scenario.pods):
             at = self._random.uniform(0.0, busy_seconds)
             timeline.call_at(at, partial(self._create, "pods", _pod(f"pod-{number}", self._random)))
+        if self.service is not None:
+            self.service.start()
         for replica in self.replicas:
+            replica.on_end = partial(self._restart_later, replica)
             timeline.call_at(self._random.uniform(0.0, 1.0), replica.start)
         if scenario.has_faults:
             _Faults(self.world, self.replicas).plan(busy_seconds)
@@ -81,6 +94,10 @@ class ScheduledCluster:
             *(line for line in lines if " ERROR " in line and not any(text in line for text in _EXPECTED_ERRORS)),
         ]
 
+    def _restart_later(self, replica: Process) -> None:
+        """Do what the kubelet does."""
+        self.world.timeline.call_later(self._random.uniform(1.0, 20.0), replica.start)
+
     def _replica(self, number: int) -> Process:
         clocks = MachineClocks(
             self.world.timeline,
@@ -89,7 +106,8 @@ class ScheduledCluster:
             rate=self._random.uniform(0.999, 1.001),
         )
         elects = "true" if self.scenario.replicas > 1 else "false"
-        return scheduler(self.world, f"replica-{number}", self.api_server.url, "--leader-elect", elects, clocks=clocks)
+        arguments = ("--leader-elect", elects, *self._config)
+        return scheduler(self.world, f"replica-{number}", self.api_server.url, *arguments, clocks=clocks)
 
     def _create(self, plural: str, thing: Object) -> None:
         namespace = "/namespaces/default" if plural == "pods" else ""
@@ -131,10 +149,8 @@ class _Faults:
         match self._random.randrange(6):
             case 0:
                 replica.kill()
-                later(seconds, lambda: self._restart(replica))
             case 1:
                 replica.signal(signal.SIGTERM)
-                later(seconds + 30.0, lambda: self._restart(replica))
             case 2:
                 replica.freeze()
                 later(seconds, replica.thaw)
@@ -149,10 +165,6 @@ class _Faults:
                 ahead = self._random.uniform(-60.0, 60.0)
                 self._world.trace.write(replica.name, f"has its wall clock set by {ahead:.3f} s")
                 replica.clocks.set_wall(ahead)
-
-    def _restart(self, replica: Process) -> None:
-        if replica.outcome is not None:
-            replica.start()
 
     def _mend(self, replica: Process) -> None:
         self._world.trace.write(replica.name, "is connected again")

@@ -13,6 +13,7 @@ from functools import partial
 from random import Random
 from typing import Any, Final
 
+from tests.worlds.simulation.memory_sockets import AcceptedSocket, Arrivals, ListeningSocket
 from tests.worlds.simulation.simulated_loop import SimulatedLoop
 from tests.worlds.simulation.timeline import Timeline
 
@@ -36,18 +37,51 @@ class Network:
     def __init__(self, timeline: Timeline, random: Random) -> None:
         self.timeline = timeline
         self._random = random
-        self._listeners: dict[tuple[str, int], tuple[SimulatedLoop, ProtocolFactory]] = {}
+        self._listeners: dict[tuple[str, int], tuple[SimulatedLoop, Callable[[MemoryTransport], None]]] = {}
+        self._sockets: dict[tuple[str, int], list[ListeningSocket]] = {}
+        self._numbers = 0
         self._transports: list[MemoryTransport] = []
         self._cut: dict[frozenset[str], list[Callable[[], None]]] = {}
 
     def listen(self, loop: SimulatedLoop, address: str, port: int, factory: ProtocolFactory) -> None:
         """Let a process accept connections at an address of its host."""
-        self._listeners[address, port] = loop, factory
+        self._listeners[address, port] = loop, lambda theirs: theirs.call(lambda: theirs.begin(factory()))
+
+    def listening_socket(self, loop: SimulatedLoop, address: tuple[str, int]) -> ListeningSocket:
+        """Return a socket on which a process accepts connections itself. Raises OSError if the address is taken."""
+        held = self._listeners.get(address)
+        if held is not None and not held[0].is_closed():
+            raise _error(errno.EADDRINUSE)
+        self._sockets[address] = []
+        opened = ListeningSocket(self, address)
+
+        def accept(theirs: MemoryTransport) -> None:
+            opened.waiting.append(theirs)
+            loop.call_at_world(self.timeline.now, loop.read_ready, [each.fileno() for each in self._sockets[address]])
+
+        self._listeners[address] = loop, accept
+        return opened
+
+    def open_listener(self, address: tuple[str, int], listener: ListeningSocket, first_number: int) -> int:
+        """Count a socket that listens at an address; return a number for it."""
+        self._sockets[address].append(listener)
+        self._numbers += 1
+        return first_number + self._numbers
+
+    def close_listener(self, address: tuple[str, int], listener: ListeningSocket) -> None:
+        """Count it no more. Without any, connections are refused, and those that wait are reset."""
+        listeners = self._sockets[address]
+        if listener in listeners:
+            listeners.remove(listener)
+            if not listeners:
+                self._listeners.pop(address, None)
+                while listener.waiting:
+                    listener.waiting.popleft().reset()
 
     async def connect(self, loop: SimulatedLoop, factory: ProtocolFactory, address: str, port: int) -> _Opened:
         """Connect a process to the one that listens. Raises ConnectionRefusedError."""
-        server, make = self._listeners.get((address, port), (None, None))
-        if server is None or make is None or server.is_closed():
+        server, take = self._listeners.get((address, port), (None, None))
+        if server is None or take is None or server.is_closed():
             await asyncio.sleep(self.latency_seconds())
             raise _error(errno.ECONNREFUSED)
         opened: asyncio.Future[_Opened] = loop.create_future()
@@ -74,10 +108,10 @@ class Network:
         def accept() -> None:
             if ours.is_gone:
                 theirs.is_gone = True
-            elif server.is_closed():
+            elif server.is_closed() or (address, port) not in self._listeners:
                 theirs.to_peer(partial(ours.call, refuse))
             else:
-                theirs.call(lambda: theirs.begin(make()))
+                take(theirs)
                 theirs.to_peer(partial(ours.call, begin))
 
         ours.to_peer(accept)
@@ -110,7 +144,8 @@ class Network:
             action()
 
     def hang_up(self, loop: SimulatedLoop) -> None:
-        """Close all connections of a process that has ended, as its system does."""
+        """Close all sockets of a process that has ended, as its system does."""
+        self._listeners = {address: held for address, held in self._listeners.items() if held[0] is not loop}
         for transport in self._transports:
             if transport.loop is loop:
                 transport.hang_up()
@@ -137,7 +172,8 @@ class MemoryTransport(asyncio.Transport):
     peer: "MemoryTransport"
 
     def __init__(self, network: Network, loop: SimulatedLoop, own: tuple[str, int], other: tuple[str, int]) -> None:
-        super().__init__({"sockname": own, "peername": other, "socket": None})
+        self._accepted: AcceptedSocket | None = None
+        self._names = {"sockname": own, "peername": other}
         self.loop = loop
         self.is_gone = False  # the system has closed it
         self._network = network
@@ -151,6 +187,7 @@ class MemoryTransport(asyncio.Transport):
         self._is_writer_paused = False
         self._is_reader_paused = False
         self._unread: deque[bytes | None] = deque()  # None is the end
+        self.arrivals = Arrivals()
 
     def call(self, action: Callable[..., object], *args: Any) -> None:
         """Have this end's process do something, when it gets to it."""
@@ -161,8 +198,18 @@ class MemoryTransport(asyncio.Transport):
         if not self.is_gone:
             self._protocol = protocol
             protocol.connection_made(self)
+            self._read()
+
+    def begin_accepted(self, protocol: asyncio.BaseProtocol, accepted: AcceptedSocket) -> None:
+        """The same for a connection that its process has accepted by itself."""
+        self._accepted = accepted
+        self.begin(protocol)
 
     # What its process calls:
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """Return an address; the socket of a connection that its process has accepted itself."""
+        return self._accepted if name == "socket" else self._names.get(name, default)
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Send bytes."""
@@ -247,6 +294,7 @@ class MemoryTransport(asyncio.Transport):
         """End the connection on this side with one of the system's errors."""
         if not self.is_gone:
             self.is_gone = self._is_closing = True
+            self.arrivals.end()
             self.call(self._lose, _error(number))
 
     def _send(self) -> None:
@@ -278,14 +326,19 @@ class MemoryTransport(asyncio.Transport):
                 self.to_peer(lambda: self.peer.fail(errno.ECONNRESET))
             return
         self._unread.append(piece)
+        if piece is None:
+            self.arrivals.end()
+        else:
+            self.arrivals.add()
         self.call(self._read)
 
     def _read(self) -> None:
         """Give the process what has arrived."""
-        while self._unread and not self._is_reader_paused and not self.is_gone:
+        while self._unread and self._protocol is not None and not self._is_reader_paused and not self.is_gone:
             assert isinstance(self._protocol, asyncio.Protocol)
             piece = self._unread.popleft()
             if piece is not None:
+                self.arrivals.take()
                 self.to_peer(partial(self.peer.acknowledge, len(piece)))
                 self._protocol.data_received(piece)
             elif not self._protocol.eof_received():
@@ -301,3 +354,4 @@ class MemoryTransport(asyncio.Transport):
         if self._protocol is not None:
             self._protocol.connection_lost(error)
         self._protocol = None
+        self.arrivals.close()

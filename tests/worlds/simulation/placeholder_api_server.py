@@ -82,6 +82,8 @@ class PlaceholderApiServer:
     def _collection(self, request: Request, plural: str, namespace: str) -> Answer:
         if request.method == "POST":
             made = msgspec.json.decode(request.body)
+            if plural.endswith("reviews"):
+                return _json(201, {**made, "status": {"allowed": True}})
             if namespace:
                 made["metadata"]["namespace"] = namespace
             if f"{namespace}/{made['metadata']['name']}" in self.objects.get(plural, {}):

@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
+import socket
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from extender_service.seams import Machine
 from tests.worlds.simulation.clocks import MachineClocks
@@ -16,7 +17,10 @@ log = logging.getLogger(__name__)
 
 
 class Process:
-    """A program on a machine, with faults of both. `outcome` says how its last process ended; None while it runs."""
+    """A program on a machine, with faults of both.
+
+    `outcome` says how its last process ended; None while it runs. `on_end` is called then.
+    """
 
     def __init__(
         self,
@@ -29,6 +33,7 @@ class Process:
         self.name = name
         self.clocks = clocks or MachineClocks(world.timeline)
         self.outcome: str | None = "not started"
+        self.on_end: Callable[[], None] = lambda: None
         self._world = world
         self._main = main
         self._starts = 0
@@ -54,6 +59,10 @@ class Process:
             boot_clock=loop.look_at_boot_clock,
             random=random,
             host_name=lambda: self.name,
+            listen=lambda address, *, family, backlog: cast(
+                socket.socket, self._world.network.listening_socket(loop, address)
+            ),
+            set_signal_handler=loop.set_signal_handler,
         )
         self._world.trace.write(self.name, "starts")
         loop.call_soon(self._begin, loop, machine)
@@ -104,6 +113,7 @@ class Process:
             self.outcome = outcome
             self._world.trace.write(self.name, outcome)
             self.loop.kill()
+            self.on_end()
 
 
 def _shown(error: BaseException) -> str:

@@ -2,9 +2,10 @@
 
 from functools import partial
 
-from extender_service.command.cli import parser
+from extender_service.command.cli import _serve_options, parser
 from extender_service.command.schedule import run_scheduler
 from extender_service.command.schedule_options import schedule_options
+from extender_service.command.serve import run_service
 from tests.worlds.simulation.clocks import MachineClocks
 from tests.worlds.simulation.process import Process
 from tests.worlds.simulation.world import World
@@ -17,3 +18,21 @@ def scheduler(
     usual = ("schedule", "--master", api_server, "--secure-port", "0")
     options = schedule_options(parser().parse_args([*usual, *arguments]))
     return Process(world, name, partial(run_scheduler, options), clocks)
+
+
+def service(
+    world: World, name: str, api_server: str, address: str, *arguments: str, clocks: MachineClocks | None = None
+) -> Process:
+    """Return `serve` on a machine, with more arguments, at the usual port of this address. No thread watches it."""
+    usual = (
+        "serve",
+        "--master",
+        api_server,
+        "--bind-address",
+        address,
+        "--insecure-serving",
+        "--watchdog-timeout",
+        "0",
+    )
+    options = _serve_options(parser().parse_args([*usual, *arguments]))
+    return Process(world, name, partial(run_service, options), clocks)

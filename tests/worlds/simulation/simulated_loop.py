@@ -12,13 +12,17 @@ import logging
 import sys
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from functools import partial
 from random import Random
+from signal import SIG_DFL
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 
+from extender_service.seams import SignalHandler
 from tests.worlds.simulation.clocks import MachineClocks
 from tests.worlds.simulation.timeline import NEVER, Timeline
 
 if TYPE_CHECKING:
+    from tests.worlds.simulation.memory_sockets import AcceptedSocket
     from tests.worlds.simulation.network import Network
 
 log = logging.getLogger(__name__)
@@ -90,6 +94,8 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self._busy_until = 0.0
         self._looks_seconds = 0.0
         self._signals: dict[int, asyncio.Handle] = {}
+        self._system_signals: dict[int, SignalHandler] = {}
+        self._readers: dict[int, Callable[[], object]] = {}
         self._is_closed = False
 
     # What the world calls:
@@ -136,6 +142,12 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         if not self._is_closed:
             heapq.heappush(self._arrivals, (at, next(self._order), asyncio.Handle(callback, args, self)))
 
+    def read_ready(self, numbers: list[int]) -> None:
+        """Call what waits for files with these numbers to become readable."""
+        for number in numbers:
+            if number in self._readers:
+                self._readers[number]()
+
     def stall(self, seconds: float) -> None:
         """Keep the process from running for so long, from now on."""
         self._busy_until = max(self._busy_until, self._timeline.now + seconds)
@@ -145,7 +157,11 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         handle = self._signals.get(number)
         if handle is not None:
             self._ready.append(handle)
-        return handle is not None
+            return True
+        handler = self._system_signals.get(number, SIG_DFL)
+        if callable(handler):
+            self.call_soon(handler, number, None)
+        return handler is not SIG_DFL
 
     def kill(self) -> None:
         """End the process where it stands: nothing runs in it any more. The system closes its connections."""
@@ -188,6 +204,28 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         return self.clocks.wall() + self._looks_seconds
 
     # What asyncio and the programs call:
+
+    def set_signal_handler(self, number: int, handler: SignalHandler) -> SignalHandler:
+        """Set what a signal does, as signal.signal; return what it did before."""
+        before = self._system_signals.get(number, SIG_DFL)
+        self._system_signals[number] = handler
+        return before
+
+    def add_reader(self, fd: Any, callback: Callable[[*_Ts], object], *args: *_Ts) -> None:
+        """Call something when a connection arrives at a socket that listens."""
+        self._readers[fd] = partial(callback, *args)
+        self.call_soon(self.read_ready, [fd])
+
+    def remove_reader(self, fd: Any) -> bool:
+        return self._readers.pop(fd, None) is not None
+
+    async def connect_accepted_socket(  # type: ignore[override]
+        self, protocol_factory: Callable[[], asyncio.Protocol], sock: "AcceptedSocket", **options: Any
+    ) -> tuple[asyncio.Transport, asyncio.Protocol]:
+        assert not options.get("ssl"), "TLS is outside of this world"
+        protocol = protocol_factory()
+        sock.transport.begin_accepted(protocol, sock)
+        return sock.transport, protocol
 
     def call_soon(
         self, callback: Callable[[*_Ts], object], *args: *_Ts, context: contextvars.Context | None = None

@@ -31,7 +31,9 @@ class _TracedLogs(logging.Handler):
         self._who = who
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a record, with its traceback's last line, and the fields that the log has beside the text."""
+        """Write a record, with its error, and the fields that the log has beside the text; of libraries, warnings."""
+        if record.levelno < logging.WARNING and not record.name.startswith("extender_service"):
+            return
         text = f"{record.levelname} {record.getMessage()}"
         fields = sorted((name, value) for name, value in vars(record).items() if name not in _USUAL)
         text += "".join(f" {name}={value}" for name, value in fields)
