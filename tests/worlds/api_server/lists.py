@@ -14,6 +14,9 @@ from tests.worlds.api_server.kinds import Kind
 from tests.worlds.api_server.query import EXACT, ListOptions
 from tests.worlds.api_server.selectors import field_selector, label_selector, parse_fields
 
+# The first minor release that answers lists with a limit from the watch cache (ListFromCacheSnapshot).
+PAGES_FROM_CACHE_SINCE = 34
+
 _TOO_OLD = "The resourceVersion for the provided list is too old."
 _TOKEN_TOO_OLD = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
@@ -32,7 +35,7 @@ def matcher(kind: Kind, options: ListOptions) -> Callable[[Item], bool]:
     return lambda item: labels_match(item.value["metadata"].get("labels") or {}) and fields_match(item.value)
 
 
-def read(etcd: Etcd, kind: Kind, namespace: str, options: ListOptions, cached_revision: int) -> bytes:
+def read(etcd: Etcd, kind: Kind, namespace: str, options: ListOptions, cached_revision: int, minor: int) -> bytes:
     """Return the body of a list's answer.
 
     `cached_revision` is how far the watch cache of this server is; what asks for no certain version gets that one.
@@ -44,6 +47,7 @@ def read(etcd: Etcd, kind: Kind, namespace: str, options: ListOptions, cached_re
     # A limit makes a version exact, except where one object is asked for by its name.
     is_single = any(field == "metadata.name" and equal for field, _, equal in parse_fields(options.fields))
     is_legacy_exact = options.limit > 0 and not options.match and options.version not in ("", "0") and not is_single
+    exact = options.match == EXACT or is_legacy_exact
     limit = options.limit
     if options.token:
         if options.version and options.version != "0":
@@ -53,17 +57,27 @@ def read(etcd: Etcd, kind: Kind, namespace: str, options: ListOptions, cached_re
             revision = etcd.revision
         elif revision < etcd.compacted:
             raise errors.expired(_TOKEN_TOO_OLD, next_token=_encode(start, prefix, -1))
-    elif options.match == EXACT or is_legacy_exact:
+    elif exact:
         revision = int(options.version)
         if revision < etcd.compacted:
             raise errors.expired(_TOO_OLD)
     elif options.version:
         revision = cached_revision
         limit = 0 if options.version == "0" else limit
-    items = etcd.at(kind, revision)
+    items: Sequence[Item] = etcd.at(kind, revision)
     if prefix or start:
         items = [item for item in items if item.key.startswith(prefix) and item.key >= start]
+    if minor >= PAGES_FROM_CACHE_SINCE and kind.name == "Pod" and not (options.token or exact):
+        items = _in_index(items, options)
     return _page(kind, items, matches, limit, prefix, revision, has_selector=bool(options.labels or options.fields))
+
+
+def _in_index(items: Sequence[Item], options: ListOptions) -> Sequence[Item]:
+    """Return the pods of a node if only they are asked for: with its index, the watch cache looks at no others."""
+    for field, node_name, equal in parse_fields(options.fields):
+        if field == "spec.nodeName" and equal:
+            return [item for item in items if (item.value["spec"].get("nodeName") or "") == node_name]
+    return items
 
 
 def _page(
