@@ -288,20 +288,20 @@ def run_post_filter(
 @extension_point("PreScore")
 def run_pre_score(profile: Profile, state: CycleState, pod: Pod, nodes: NodeView) -> None:
     """Run PreScore on feasible nodes; a plugin that skips has its Score skipped (RunPreScorePlugins)."""
-    state.skipped_scores.update(skipping_score(profile.pre_score, state, pod, nodes))
+    run_pre_scores(profile.pre_score, state, pod, nodes, state.skipped_scores)
 
 
-def skipping_score(plugins: Iterable[PreScore], state: CycleState, pod: Pod, nodes: NodeView) -> list[str]:
-    """Run PreScore of some plugins; return the names of those that skip their Score. Raises CycleError."""
-    skipping = []
+def run_pre_scores(
+    plugins: Iterable[PreScore], state: CycleState, pod: Pod, nodes: NodeView, skipping: set[str]
+) -> None:
+    """Run PreScore of some plugins, and add the names of those that skip their Score to a set. Raises CycleError."""
     for plugin in plugins:
         status = call(state, plugin, "PreScore", plugin.pre_score, state, pod, nodes)
         if status is not None:
             require_answer(plugin, "PreScore", wrong_status(status))
             if status.code != Code.SKIP:
                 raise CycleError(f"{running(plugin, 'PreScore')}: {status.message}")
-            skipping.append(plugin.name)
-    return skipping
+            skipping.add(plugin.name)
 
 
 @extension_point("Score")

@@ -27,8 +27,8 @@ from extender_service.framework.profile import Profile
 from extender_service.framework.runtime import (
     PreFilterOutcome,
     filter_nodes,
+    run_pre_scores,
     scores_of,
-    skipping_score,
 )
 from extender_service.framework.status import Code, Status
 from extender_service.scheduling.asked_nodes import AllNodes
@@ -316,7 +316,8 @@ def _ask_far(run: _Run, plugins: _Plugins, question: Question, state: CycleState
         answer = call(state, pre_filter, "PreFilter", pre_filter.pre_filter, state, pod)
         if not isinstance(answer, Status) or answer.code != Code.SKIP:
             return False
-    skipping = skipping_score(plugins.pre_scores, state, pod, nodes)
+    skipping: set[str] = set()
+    run_pre_scores(plugins.pre_scores, state, pod, nodes, skipping)
     if any((plugin.name in skipping) != (plugin.name in state.skipped_scores) for plugin in plugins.pre_scores):
         return False
     scores = decision.scores

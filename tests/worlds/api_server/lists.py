@@ -14,9 +14,6 @@ from tests.worlds.api_server.kinds import Kind
 from tests.worlds.api_server.query import EXACT, ListOptions
 from tests.worlds.api_server.selectors import field_selector, label_selector, parse_fields
 
-# The first minor release that answers lists with a limit from the watch cache (ListFromCacheSnapshot).
-PAGES_FROM_CACHE_SINCE = 34
-
 _TOO_OLD = "The resourceVersion for the provided list is too old."
 _TOKEN_TOO_OLD = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
@@ -35,7 +32,7 @@ def matcher(kind: Kind, options: ListOptions) -> Callable[[Item], bool]:
     return lambda item: labels_match(item.value["metadata"].get("labels") or {}) and fields_match(item.value)
 
 
-def read(etcd: Etcd, kind: Kind, namespace: str, options: ListOptions, cached_revision: int, minor: int) -> bytes:
+def read(etcd: Etcd, kind: Kind, namespace: str, options: ListOptions, cached_revision: int) -> bytes:
     """Return the body of a list's answer.
 
     `cached_revision` is how far the watch cache of this server is; what asks for no certain version gets that one.
@@ -67,7 +64,7 @@ def read(etcd: Etcd, kind: Kind, namespace: str, options: ListOptions, cached_re
     items: Sequence[Item] = etcd.at(kind, revision)
     if prefix or start:
         items = [item for item in items if item.key.startswith(prefix) and item.key >= start]
-    if minor >= PAGES_FROM_CACHE_SINCE and kind.name == "Pod" and not (options.token or exact):
+    if kind.name == "Pod" and not (options.token or exact):
         items = _in_index(items, options)
     return _page(kind, items, matches, limit, prefix, revision, has_selector=bool(options.labels or options.fields))
 

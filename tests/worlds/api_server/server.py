@@ -131,7 +131,7 @@ class ApiServer:
             return self.watches.open(kind, target.namespace, options)
         if options.match != EXACT and not options.token and (delay := self._wait(options.version, request, wait_until)):
             return delay
-        return _response(200, lists.read(self.etcd, kind, target.namespace, options, self.watches.revision, self.minor))
+        return _response(200, lists.read(self.etcd, kind, target.namespace, options, self.watches.revision))
 
     def _get(self, kind: Kind, target: Target, request: Request, wait_until: float) -> Answer:
         version = request.query.get("resourceVersion", "")

@@ -13,7 +13,7 @@ def test_a_dump_shows_nodes_placements_and_table_sizes() -> None:
     cluster.placements.place(make_pod("job", requests={"cpu": "0", "memory": "0"}), "uid-of-job", "a").assumed = True
     lines = list(dump(cluster))
     assert lines[:5] == [
-        "node a: cpu_milli 2500/4000, pods 3/0, nonzero_cpu_milli 2500/0, nonzero_memory_bytes 209715200/0, x/gpu 0/1",
+        "node a: pods 3/0, cpu_milli 2500/4000, nonzero_cpu_milli 2500/0, nonzero_memory_bytes 209715200/0, x/gpu 0/1",
         "node idle: nothing",
         "node gone (not known): pods 1/0, nonzero_cpu_milli 100/0, nonzero_memory_bytes 209715200/0",
         "pod default/web (uid-of-web) is expected on a",

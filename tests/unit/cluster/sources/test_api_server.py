@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 import pytest
 
+from extender_service.cluster.amounts.dimensions import CPU_MILLI
 from extender_service.cluster.sources.api_server import (
     ASKED_AGAIN,
     NOT_ENDED,
@@ -366,7 +367,7 @@ def test_a_malformed_quantity_leaves_an_object_as_it_was(caplog: pytest.LogCaptu
     NodeStore(cluster).apply(make_node("a", {"cpu": "many"}))
     PodStore(cluster).apply(make_pod("web", requests={"cpu": "many"}))
     assert (cluster.node_count, cluster.pod_count) == (1, 0)
-    assert cluster.view(None).allocatable(0).tolist() == [4000]
+    assert cluster.view(None).allocatable(CPU_MILLI).tolist() == [4000]
     assert [(record.levelno, vars(record)["object"]) for record in caplog.records] == [
         (logging.WARNING, "a"),
         (logging.WARNING, "default/web"),

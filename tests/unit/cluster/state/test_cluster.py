@@ -3,6 +3,7 @@ import asyncio
 import pytest
 from msgspec import structs
 
+from extender_service.cluster.amounts.dimensions import CPU_MILLI
 from extender_service.cluster.pods.pod_counts import PodQuery
 from extender_service.cluster.selection.label_sets import PodSelector
 from extender_service.cluster.state.changes import Change
@@ -179,7 +180,7 @@ def test_malformed_quantities_change_nothing(cluster: Cluster) -> None:
     with pytest.raises(QuantityError):
         cluster.apply_node(make_node("a", {"cpu": "lots"}))
     assert (requested(cluster, "a"), cluster.pod_count, cluster.node_count) == (1000, 1, 1)
-    assert cluster.view(None).allocatable(0).tolist() == [4000]
+    assert cluster.view(None).allocatable(CPU_MILLI).tolist() == [4000]
 
 
 def test_pods_of_a_query_are_counted_where_they_run_and_where_they_are_expected(cluster: Recorded) -> None:

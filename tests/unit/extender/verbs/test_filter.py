@@ -488,7 +488,7 @@ class Wakes:
             self.decisions += 1
             return decide(*args, **options)
 
-        monkeypatch.setattr("extender_service.scheduling.engine.decide", counting)
+        monkeypatch.setattr("extender_service.scheduling.alike_runs.decide", counting)
 
 
 @pytest.mark.usefixtures("patient")
