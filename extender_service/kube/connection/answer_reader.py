@@ -94,7 +94,8 @@ class AnswerReader:
             return
         assert self._parser is not None
         fields = self._fields
-        self.headers = dict(zip(map(bytes.lower, fields), fields.values(), strict=True))
+        # The parser leaves the white space after a value.
+        self.headers = dict(zip(map(bytes.lower, fields), map(bytes.strip, fields.values()), strict=True))
         fields.clear()
         status: int = self._parser.get_status_code()
         self._is_interim = status < 200

@@ -59,7 +59,7 @@ bodies = st.binary(max_size=300)
 
 
 def lines_of(headers: list[tuple[str, str]]) -> bytes:
-    return "".join(f"{name}: {value}\r\n" for name, value in headers).encode()
+    return "".join(f"{name}: \t{value}  \r\n" for name, value in headers).encode()
 
 
 def in_chunks(body: bytes, sizes: list[int], trailers: list[tuple[str, str]]) -> bytes:
