@@ -356,7 +356,8 @@ class KubeClient:
             if 200 <= status < 300:
                 return loan
             retry_after = http.headers.get(b"retry-after", b"").decode("latin-1")
-            raise error_from_response(status, {"Retry-After": retry_after}, await http.body(_MOST_BYTES))
+            body = await self._refusal(http, request)
+            raise error_from_response(status, {"Retry-After": retry_after}, body)
         except BaseException as error:
             loan.end(error)
             raise
@@ -367,6 +368,15 @@ class KubeClient:
                 return await self._send(http, identity, request)
         except TimeoutError as error:
             raise SilentError(f"{self._credentials.server}: nothing came for {seconds:g} s", seconds) from error
+
+    async def _refusal(self, http: HttpConnection, request: _Request) -> bytes:
+        """Return the body of an answer that is no success. A watch may take its time, but its refusal may not."""
+        try:
+            async with asyncio.timeout(request.answer_seconds):
+                return await http.body(_MOST_BYTES)
+        except TimeoutError as error:
+            seconds = request.answer_seconds or 0.0
+            raise SilentError(f"{self._credentials.server}: no whole answer came for {seconds:g} s", seconds) from error
 
     async def _send(self, http: HttpConnection, identity: Identity, request: _Request) -> int:
         """Send a request, and wait for the head of the answer; return its status."""

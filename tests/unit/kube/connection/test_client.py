@@ -187,6 +187,22 @@ def test_a_silent_watch_ends() -> None:
     asyncio.run(main())
 
 
+def test_a_watch_whose_refusal_has_no_end_is_given_up() -> None:
+    async def handler(request: Request, response: Response) -> None:
+        await response.send_raw(b"HTTP/1.1 503 Service Unavailable\r\n\r\n")
+        while True:
+            await response.send_raw(b" ")
+            await asyncio.sleep(0.01)
+
+    async def main() -> None:
+        async with asyncio.timeout(30.0), client_of(handler) as client:
+            with pytest.raises(SilentError, match=r"no whole answer came for 0\.2 s$"):
+                async with client.watch(PODS, "42", answer_seconds=0.2):
+                    raise AssertionError("it was refused")
+
+    asyncio.run(main())
+
+
 def test_an_error_of_the_api_is_told_as_it_is() -> None:
     status = {
         "kind": "Status",
@@ -244,7 +260,7 @@ CALLS: dict[str, Callable[[KubeClient], Awaitable[Any]]] = {
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_a_request_that_is_put_off_is_repeated_when_the_server_says(call: Callable[[KubeClient], Any]) -> None:
-    server = PuttingOff((429, "7"), (503, "0"), (500, "1"))
+    server = PuttingOff((429, "7"), (503, "0"), (500, " 1 "))
     server.call(call)
     assert server.waits == [7.0, 0.0, 1.0]
     assert len(server.requests) == 4
