@@ -24,7 +24,9 @@ def words_of(error: BaseException) -> str:
     text = own_words(error) or type(error).__name__
     cause: BaseException | None = error
     while cause is not None:
-        if isinstance(cause, OSError) and str(cause):
+        if isinstance(cause, ConnectionResetError) and not str(cause):  # asyncio and uvloop say no more
+            text = "the server closed the connection during the TLS handshake"
+        elif isinstance(cause, OSError) and str(cause):
             text = _system_words(cause)
         cause = cause.__cause__ or cause.__context__
     return text

@@ -168,6 +168,29 @@ def test_a_handshake_that_does_not_end_is_no_silence(tmp_path: Path, monkeypatch
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("runner", [asyncio.run, uvloop.run])
+def test_a_load_balancer_with_no_api_server_behind_it_is_described(
+    tmp_path: Path, runner: Callable[[Coroutine[Any, Any, None]], None]
+) -> None:
+    async def main() -> None:
+        async with await asyncio.start_server(read_hello_and_close, "127.0.0.1", 0) as server:
+            url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            path = write_kubeconfig(tmp_path / "config", cluster={"server": url, "insecure-skip-tls-verify": True})
+            async with KubeClient(load_credentials(path)) as client:
+                with pytest.raises(
+                    UnreachableError, match=f"^{url}: the server closed the connection during the TLS handshake$"
+                ):
+                    await get(client)
+
+    runner(main())
+
+
+async def read_hello_and_close(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    head = await reader.readexactly(5)  # of a TLS record, with its length
+    await reader.readexactly(int.from_bytes(head[3:]))
+    writer.close()
+
+
 def test_a_proxy_that_refuses_is_told_with_its_reason(tmp_path: Path) -> None:
     async def refuse(request: Request, response: Response) -> None:
         assert request.method == "CONNECT"
