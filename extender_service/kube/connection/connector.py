@@ -65,7 +65,7 @@ class Connector:
             URL(self._credentials.server, encoded=True).with_user(None),
             loop=asyncio.get_running_loop(),
             proxy=proxy.with_user(None) if proxy else None,
-            proxy_auth=aiohttp.BasicAuth.from_url(proxy) if proxy else None,
+            proxy_auth=aiohttp.BasicAuth.from_url(proxy, encoding="utf-8") if proxy else None,
             ssl=self._tls,
         )
         connector = self._connector()
@@ -108,12 +108,13 @@ class Connector:
         # aiohttp treats a proxy that speaks TLS itself like the API server: it would present our certificate to it,
         # and trust it if the cluster's authority signed its certificate.
         is_socks = url.scheme == "socks5"
+        decoded = unquote if is_socks else _as_latin_1
         return _ProxyConnector(
             host=url.hostname or "",
             port=url.port or (1080 if is_socks else 443),
             proxy_type=aiohttp_socks.ProxyType.SOCKS5 if is_socks else aiohttp_socks.ProxyType.HTTP,
-            username=unquote(url.username) if url.username else None,
-            password=unquote(url.password or "") if url.username else None,
+            username=decoded(url.username) if url.username else None,
+            password=decoded(url.password or "") if url.username else None,
             rdns=True,
             proxy_ssl=None if is_socks else self._proxy_tls,
             ssl=self._tls,
@@ -123,6 +124,11 @@ class Connector:
     @cached_property
     def _proxy_tls(self) -> ssl.SSLContext:
         return ssl.create_default_context()
+
+
+def _as_latin_1(quoted: str) -> str:
+    """Return what the library, which encodes a name for an HTTP proxy in Latin-1, sends as UTF-8, as Go does."""
+    return unquote(quoted).encode().decode("latin-1")
 
 
 class _TCPConnector(aiohttp.TCPConnector):

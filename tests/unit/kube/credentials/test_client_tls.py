@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 import trustme
@@ -311,11 +312,14 @@ def test_the_proxy_learns_who_uses_it_and_not_who_calls_the_api_server(
             proxy_of(scheme, tmp_path, monkeypatch) as proxy,
         ):
             server = url.replace("127.0.0.1", "localhost")
-            cluster = {"server": server, **TRUSTED, "proxy-url": proxy.url_with("anna", "p%40ss")}
+            # The library for SOCKS sends ASCII only.
+            user_name, password = ("anna", "p@ss") if scheme == "socks5" else ("zo\u00eb", "p@\u0161s")
+            proxy_url = proxy.url_with(quote(user_name), quote(password))
+            cluster = {"server": server, **TRUSTED, "proxy-url": proxy_url}
             assert await call(tmp_path, cluster, user) == {"certificate": "scheduler", "authorization": "Bearer T"}
             # The name is the proxy's to look up.
             assert proxy.targets == [server.removeprefix("https://")]
-            assert proxy.credentials == ["anna:p@ss"]
+            assert proxy.credentials == [f"{user_name}:{password}"]
             assert proxy.shown == [None]
 
     uvloop.run(main())
