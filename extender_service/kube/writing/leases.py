@@ -129,8 +129,8 @@ class LeaseLock:
             "message": f"{self.identity} {message}",
             "source": {"component": self._component},
             "reportingComponent": self._component,
-            "firstTimestamp": rfc3339(now / 10**9),
-            "lastTimestamp": rfc3339(now / 10**9),
+            "firstTimestamp": rfc3339(now // 10**9),
+            "lastTimestamp": rfc3339(now // 10**9),
             "count": 1,
         }
         await self._exchange("POST", f"/api/v1/namespaces/{self._namespace}/events", event)

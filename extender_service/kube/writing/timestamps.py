@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 def rfc3339(seconds: float) -> str:
     """Format seconds since 1970 as metav1.Time: RFC 3339 in UTC, whole seconds."""
     # Not `strftime`, which takes three times as long.
-    return f"{datetime.fromtimestamp(int(seconds), UTC).isoformat()[:19]}Z"
+    return f"{datetime.fromtimestamp(int(seconds // 1), UTC).isoformat()[:19]}Z"
 
 
 def micro_time(nanoseconds: int) -> str:
