@@ -184,8 +184,8 @@ class EventRecorder:
         """Forget events beyond MAX_KNOWN. A later occurrence of one starts a new event, as after its end."""
         while len(self._known) > MAX_KNOWN:
             _, event = self._known.popitem(last=False)
-            if event.has_unwritten_series:
-                self._enqueue(event)
+            if event.has_unwritten_series and not self._enqueue(event):
+                self.counts["dropped"] += 1
 
     def _refresh(self) -> None:
         """Write all series again: the API server deletes an event an hour after its last write."""

@@ -330,6 +330,32 @@ def test_the_oldest_of_too_many_events_is_forgotten_once_its_series_is_written(
     )
 
 
+def test_a_series_that_is_forgotten_unwritten_is_counted(events: Events, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_recorder, "MAX_KNOWN", 3)
+    monkeypatch.setattr(event_recorder, "MAX_QUEUED", 1)
+    monkeypatch.setattr(event_recorder, "_WRITERS", 1)
+
+    async def main() -> None:
+        async with recording(events):
+            await events.record(failed("a"))
+            first = events.hold = asyncio.Event()
+            events.recorder.record(failed("b"))
+            await until(lambda: len(events.requests) == 2)
+            events.recorder.record(failed("c"))
+            events.recorder.record(failed("a"))  # there is no room for its series
+            second = events.hold = asyncio.Event()
+            first.set()
+            await until(lambda: len(events.requests) == 3)
+            assert events.counts == (2, 0, 0)
+            events.recorder.record(failed("d"))
+            assert events.counts == (2, 0, 1)
+            second.set()
+            await events.written()
+            assert (events.series, events.counts) == ([None] * 4, (4, 0, 1))
+
+    asyncio.run(main())
+
+
 def test_an_event_that_was_deleted_is_made_anew(events: Events) -> None:
     async def main() -> None:
         async with recording(events):
