@@ -45,7 +45,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--feature-gates", default="", metavar="NAME=true|false,...", help="of that release")
     options = parser.parse_args(arguments)
 
-    logging.disable(logging.CRITICAL)  # some cases make plugins fail, and the log says so at length
     only = [name for name in options.only.split(",") if name]
     reference = oracle.Reference(options.emulated_version, options.feature_gates)
     counts: dict[str, Counter[bool]] = {}
@@ -92,4 +91,5 @@ def _report(counts: dict[str, Counter[bool]], shown: Sequence[Failed]) -> None:
 
 
 if __name__ == "__main__":
+    logging.disable(logging.CRITICAL)  # some cases make plugins fail, and the log says so at length
     sys.exit(main())
