@@ -2,7 +2,6 @@
 
 import math
 import time
-from copy import copy
 from typing import Any
 
 from extender_service.cluster.amounts.requests import OLDEST_REQUEST_RULES, RequestRules, request_shape
@@ -45,10 +44,13 @@ class CycleState:
     def for_pod_alike(self, pod: Pod, deadline: float) -> "CycleState":
         """Return the state of a decision about a pod alike that need not be made: with what plugins stored in this one.
 
-        Its plugins are not timed.
+        Its plugins are not timed. What is stored in either state from now on is not in the other.
         """
-        state = copy(self)
+        state = CycleState.__new__(CycleState)
+        state.__dict__.update(self.__dict__)
         state.pod, state.deadline, state.recorder = pod, deadline, None
+        state.skipped_filters = self.skipped_filters.copy()
+        state.skipped_scores = self.skipped_scores.copy()
         state._by_key = self._by_key.copy()  # noqa: SLF001  # of this class
         return state
 

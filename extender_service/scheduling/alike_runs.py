@@ -82,13 +82,15 @@ class _StatesAhead:
 class _Run:
     """Decisions about pods alike, each placed where the last decision chose.
 
-    `version` is the cluster's, for which the decision holds. `taken` is the placement since, with its position.
+    `version` is the cluster's, for which the decision holds. `state` is that of the decision, before Reserve stored
+    more in it. `question` is the last one. `taken` is the placement since, with its position.
     """
 
     def __init__(self, decision: Decision, version: tuple[int, ...]) -> None:
         self.decision = decision
         self.version = version
-        self.pod = decision.question.pod
+        self.question = decision.question
+        self.state = decision.state.for_pod_alike(self.question.pod, self.question.deadline)
         self.taken: tuple[int, Placement] | None = None
         self.best = decision.best
         self.ahead: _StatesAhead | None = None
@@ -101,7 +103,7 @@ class _Run:
     @cached_property
     def plugins(self) -> "_Plugins | None":
         """How its plugins are asked about the next pod; None if all are asked about all of it."""
-        return None if self.kind is None else _Plugins.of(self.decision)
+        return None if self.kind is None else _Plugins.of(self.decision.profile, self.state)
 
 
 class _Plugins(NamedTuple):
@@ -117,30 +119,27 @@ class _Plugins(NamedTuple):
     scores: dict[int, Score]
 
     @classmethod
-    def of(cls, decision: Decision) -> "_Plugins | None":
+    def of(cls, profile: Profile, state: CycleState) -> "_Plugins | None":
         """Sort the plugins of a decision by their reach; None if a placed pod may change the verdict on any node."""
-        profile, state, pod = decision.profile, decision.state, decision.question.pod
         scoring = [plugin for plugin, _ in profile.score if plugin.name not in state.skipped_scores]
         # One instance of a plugin serves all of its extension points.
-        reaches: dict[Plugin, Reach] = {
-            plugin: plugin.reach_for(state, pod)
-            for plugin in (*profile.pre_filter, *profile.filter, *profile.pre_score, *scoring)
-        }
+        asked = {plugin.name: plugin for plugin in (*profile.pre_filter, *profile.filter, *profile.pre_score, *scoring)}
+        reaches = {name: plugin.reach_for(state, state.pod) for name, plugin in asked.items()}
 
         def reach_far(plugins: Iterable[P]) -> list[P]:
-            return [plugin for plugin in plugins if reaches[plugin] is Reach.CLUSTER]
+            return [plugin for plugin in plugins if reaches[plugin.name] is Reach.CLUSTER]
 
         filters = [plugin for plugin in reach_far(profile.filter) if plugin.name not in state.skipped_filters]
         pre_filters = reach_far(profile.pre_filter)
         by_row = dict(enumerate(scoring))
-        of_node = {row: plugin for row, plugin in by_row.items() if reaches[plugin] is Reach.NODE}
+        of_node = {row: plugin for row, plugin in by_row.items() if reaches[plugin.name] is Reach.NODE}
         if (
             filters
             or any(plugin.name not in state.skipped_filters for plugin in pre_filters)
             or any(type(plugin).normalize is not Score.normalize for plugin in of_node.values())
         ):
             return None
-        far = {row: plugin for row, plugin in by_row.items() if reaches[plugin] is Reach.CLUSTER}
+        far = {row: plugin for row, plugin in by_row.items() if reaches[plugin.name] is Reach.CLUSTER}
         return cls(of_node, pre_filters, reach_far(profile.pre_score), far)
 
 
@@ -162,7 +161,7 @@ class AlikeRuns:
         run = self.current
         state = None if run is None else self._next_state(run, profile, question, nominated)
         if run is not None and state is not None:
-            run.pod = question.pod
+            run.question = question
             # The plugins of a sample of decisions are timed.
             recorder = profile.sampled_recorder()
             if recorder is None:
@@ -181,7 +180,8 @@ class AlikeRuns:
         run = self.current
         if run is None:
             return
-        is_next = decision is not None and decision.question.pod is run.pod and decision.chosen is not None
+        pod = run.question.pod
+        is_next = decision is not None and decision.question.pod is pod and decision.chosen is not None
         if not is_next or run.taken is not None or run.version != self._cluster.version:
             self._end()
 
@@ -213,17 +213,17 @@ class AlikeRuns:
             return None
         if kind_of(question.pod) != run.kind or run.plugins is None:
             return None
-        position, placement = run.taken
+        taken, plugins = run.taken, run.plugins
         run.taken = None
-        state = run.decision.state.for_pod_alike(question.pod, question.deadline)
+        state = run.state.for_pod_alike(question.pod, question.deadline)
         try:
-            if self._follow(run, run.plugins, position, placement) and _ask_far(run, run.plugins, question, state):
+            if self._follow(run, plugins, *taken, question) and _ask_far(run, plugins, question, state):
                 return state
         except CycleError:
             self._pause_longer()  # a decision from the beginning meets the error, if it is one
         return None
 
-    def _follow(self, run: _Run, plugins: _Plugins, position: int, placement: Placement) -> bool:
+    def _follow(self, run: _Run, plugins: _Plugins, position: int, placement: Placement, question: Question) -> bool:
         """Give a node the scores that it has now that a pod was placed on it; returns whether that is possible.
 
         Raises CycleError.
@@ -231,7 +231,7 @@ class AlikeRuns:
         ahead = run.ahead
         state = -1 if ahead is None else ahead.take(position)
         if state < 0:
-            ahead = self._look_ahead(run, plugins, position, placement)
+            ahead = self._look_ahead(run, plugins, position, placement, question)
             if ahead is None:
                 return False
             state = ahead.take(position)
@@ -241,7 +241,9 @@ class AlikeRuns:
         _change(run, position, [*plugins.of_node], ahead.scores[:, state])
         return True
 
-    def _look_ahead(self, run: _Run, plugins: _Plugins, position: int, placement: Placement) -> "_StatesAhead | None":
+    def _look_ahead(
+        self, run: _Run, plugins: _Plugins, position: int, placement: Placement, question: Question
+    ) -> "_StatesAhead | None":
         """Compute the next states of the nodes that are likely to be chosen, the one just taken among them.
 
         Raises CycleError.
@@ -258,14 +260,14 @@ class AlikeRuns:
         states = np.arange(len(positions))
         more = RowChanges(np.repeat(states, added), np.full(int(added.sum()), placement.slot), np.ones(added.sum()))
         nodes = self._cluster.view(None).changed(_UNCHANGED).at(positions).changed(more)
-        pod, profile = run.pod, run.decision.profile
-        state = run.decision.state.for_pod_alike(pod, run.decision.question.deadline)
+        pod, profile = question.pod, run.decision.profile
+        state = run.state.for_pod_alike(pod, question.deadline)
         verdicts = filter_nodes(profile, state, pod, nodes, np.ones(len(nodes), np.bool_), _EVERYWHERE)
         scores = np.array(scores_of(plugins.of_node.values(), state, pod, nodes), np.int64)
         scores = scores.reshape(len(plugins.of_node), len(nodes))
         # What is out of range is an error, which only a decision from the beginning can say.
         feasible = verdicts.passing & (scores.view(np.uint64) <= MAX_NODE_SCORE).all(axis=0)
-        run.ahead = _StatesAhead(likely, depth, len(run.decision.question.nodes.view), feasible, scores)
+        run.ahead = _StatesAhead(likely, depth, len(question.nodes.view), feasible, scores)
         return run.ahead
 
     def _end(self) -> None:

@@ -385,6 +385,47 @@ def test_a_pod_that_is_refused_after_the_decision_counts_nowhere() -> None:
     assert loop.repeated > 0
 
 
+class Diary(Reserve):
+    """Sets aside a seat per pod, and gives back the seats that it finds in the state."""
+
+    name: ClassVar[str] = "Diary"
+
+    def __init__(self) -> None:
+        super().__init__(None, None)  # type: ignore[arg-type]
+        self.found: list[str] = []
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        if "seat" in state:
+            self.found.append(state["seat"])
+        state["seat"] = pod.metadata.name
+        return None
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        pass
+
+
+def test_what_was_set_aside_for_a_pod_is_not_in_the_state_of_the_next() -> None:
+    diary = Diary()
+    loop = Loop(plugins=[diary])
+    for number in range(10):
+        loop.place(replica(number))
+    assert loop.repeated == 9
+    assert diary.found == []
+
+
+def test_a_run_goes_on_after_the_deadline_of_its_first_question() -> None:
+    loop = Loop()
+    now = 0.0
+    loop.profile.clock = lambda: now
+    for number in range(20):
+        pod = replica(number)
+        question = structs.replace(loop.question(pod), deadline=now + 1)
+        decision = loop.engine.decide(question)
+        loop.engine.place(pod, decision.question.nodes.view.name_at(decision.choose()), decision)
+        now += 2
+    assert loop.repeated == 19
+
+
 def test_states_are_seldom_computed_where_runs_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
     computed = 0
 
