@@ -31,6 +31,7 @@ from extender_service.framework.runtime import (
     scores_of,
 )
 from extender_service.framework.status import Code, Status
+from extender_service.kube.types.core import Pod
 from extender_service.scheduling.asked_nodes import AllNodes
 from extender_service.scheduling.decision import Decision, decide
 from extender_service.scheduling.pod_kinds import Kind, kind_of
@@ -175,13 +176,14 @@ class AlikeRuns:
             self.current = _Run(decision, self._cluster.version)
         return decision
 
-    def before_placing(self, decision: Decision | None) -> None:
-        """Note that a pod is about to be placed: the run ends if that is not the pod decided about last."""
+    def before_placing(self, pod: Pod, decision: Decision | None) -> None:
+        """Note that a pod is about to be placed, after Reserve, which may have changed the cluster: the run ends if it
+        has, or if that is not the pod decided about last."""
         run = self.current
         if run is None:
             return
-        pod = run.question.pod
-        is_next = decision is not None and decision.question.pod is pod and decision.chosen is not None
+        is_about_next = decision is not None and decision.question is run.question and decision.chosen is not None
+        is_next = is_about_next and run.question.pod is pod
         if not is_next or run.taken is not None or run.version != self._cluster.version:
             self._end()
 

@@ -177,10 +177,10 @@ class Engine:
                 raise ValueError(f"the decision is about pod {pod_name(decision.question.pod)}, not {pod_name(pod)}")
             profile, state = decision.profile, decision.state
         cycle = BindingCycle(profile, state, pod, node_name, self._bind_elsewhere, self.cluster.rules)
+        cycle.reserve()
         runs = self.runs
         if runs.current is not None:
-            runs.before_placing(decision)
-        cycle.reserve()
+            runs.before_placing(pod, decision)
         try:
             placement = self.cluster.placements.place(pod, uid, node_name, cycle)
         except QuantityError:

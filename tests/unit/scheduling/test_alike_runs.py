@@ -413,6 +413,36 @@ def test_what_was_set_aside_for_a_pod_is_not_in_the_state_of_the_next() -> None:
     assert diary.found == []
 
 
+class Opener(Reserve):
+    """Opens a node for the pods to come as it sets aside a place."""
+
+    name: ClassVar[str] = "Opener"
+    cluster: Cluster
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        self.cluster.apply_node(make_node("n0", {"cpu": "64", "memory": "64Gi", "pods": "64"}))
+        return None
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        pass
+
+
+def test_a_cluster_that_changes_in_reserve_ends_a_run() -> None:
+    opener = Opener(None, None)  # type: ignore[arg-type]
+    loop = Loop(plugins=[opener])
+    opener.cluster = loop.cluster
+    for number in range(5):
+        loop.place(replica(number))
+
+
+def test_a_pod_that_was_changed_before_it_was_placed_ends_a_run() -> None:
+    loop = Loop()
+    for number in range(20):
+        decision = loop.decide(replica(number, "10m"))
+        node_name = decision.question.nodes.view.name_at(decision.choose())
+        loop.engine.place(replica(number, "10m" if number % 2 else "70m"), node_name, decision)
+
+
 def test_a_run_goes_on_after_the_deadline_of_its_first_question() -> None:
     loop = Loop()
     now = 0.0
