@@ -9,6 +9,7 @@ each time about all nodes, if they only score; if they filter, all plugins are.
 A run ends when a pod of another kind comes, when the cluster changes in another way, and when a node has no more room.
 """
 
+import logging
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import NamedTuple, TypeVar
@@ -36,6 +37,8 @@ from extender_service.scheduling.asked_nodes import AllNodes
 from extender_service.scheduling.decision import Decision, decide
 from extender_service.scheduling.pod_kinds import Kind, kind_of
 from extender_service.scheduling.question import Question
+
+log = logging.getLogger(__name__)
 
 P = TypeVar("P", bound=Plugin)
 
@@ -125,7 +128,7 @@ class _Plugins(NamedTuple):
         scoring = [plugin for plugin, _ in profile.score if plugin.name not in state.skipped_scores]
         # One instance of a plugin serves all of its extension points.
         asked = {plugin.name: plugin for plugin in (*profile.pre_filter, *profile.filter, *profile.pre_score, *scoring)}
-        reaches = {name: plugin.reach_for(state, state.pod) for name, plugin in asked.items()}
+        reaches = {name: _reach_of(plugin, state) for name, plugin in asked.items()}
 
         def reach_far(plugins: Iterable[P]) -> list[P]:
             return [plugin for plugin in plugins if reaches[plugin.name] is Reach.CLUSTER]
@@ -288,6 +291,19 @@ class AlikeRuns:
     def _pause_longer(self) -> None:
         self._in_vain += 1
         self._pause = min(1 << self._in_vain, _LONGEST_PAUSE) - 1
+
+
+def _reach_of(plugin: Plugin, state: CycleState) -> Reach:
+    """Return the reach of a plugin for pods like that of a state; any answer may differ if it fails to say."""
+    try:
+        reach: object = plugin.reach_for(state, state.pod)
+    except Exception:
+        log.exception("reach_for failed", extra={"plugin": plugin.name})
+        return Reach.CLUSTER
+    if isinstance(reach, Reach):
+        return reach
+    log.error("reach_for must return a Reach", extra={"plugin": plugin.name, "returned": type(reach).__name__})
+    return Reach.CLUSTER
 
 
 def _is_about_all(question: Question) -> bool:

@@ -443,6 +443,28 @@ def test_a_pod_that_was_changed_before_it_was_placed_ends_a_run() -> None:
         loop.engine.place(replica(number, "10m" if number % 2 else "70m"), node_name, decision)
 
 
+class Lost(AloneOnItsNode):
+    """Does not know how far it reaches."""
+
+    def reach_for(self, state: CycleState, pod: Pod) -> Reach:
+        raise ValueError("no idea")
+
+
+class Vague(AloneOnItsNode):
+    """Says how far it reaches in words of its own."""
+
+    def reach_for(self, state: CycleState, pod: Pod) -> Reach:
+        return "node"  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("plugin", [Lost, Vague])
+def test_a_plugin_that_does_not_say_how_far_it_reaches_costs_no_decision(plugin: type[Score]) -> None:
+    loop = Loop(nodes=5, plugins=[plugin(None, None)])  # type: ignore[arg-type]
+    for number in range(20):
+        loop.place(replica(number, "1m"))
+    assert loop.repeated == 19
+
+
 def test_a_run_goes_on_after_the_deadline_of_its_first_question() -> None:
     loop = Loop()
     now = 0.0
