@@ -43,7 +43,7 @@ class _Server(Protocol):
 
     def watch(self, path: str, query: dict[str, str]) -> tuple[int, Any, _OpenWatch | None]: ...
 
-    def catch_up(self, path: str, version: str) -> None: ...
+    def catch_up(self, path: str) -> None: ...
 
 
 def play(script: Script, server: _Server) -> list[Outcome]:
@@ -51,11 +51,10 @@ def play(script: Script, server: _Server) -> list[Outcome]:
     seen = Seen(script.namespace)
     outcomes: list[Outcome] = []
     watches: list[tuple[Step, int, _OpenWatch]] = []
-    latest = 0
     for step in (_namespace_step(), *script.steps):
         path, query = url_path(step, seen), {key: seen.text(value) for key, value in step.query.items()}
         if _reads_cache(step):
-            server.catch_up(url_path_of_collection(step, seen), str(latest))
+            server.catch_up(url_path_of_collection(step, seen))
         if step.is_watch:
             status, body, watch = server.watch(path, query)
             if watch is not None:
@@ -66,7 +65,6 @@ def play(script: Script, server: _Server) -> list[Outcome]:
             encoded = sent.encode() if isinstance(sent, str) else b"" if sent is None else json.dumps(sent).encode()
             status, body = server.send(step.method, path, query, encoded, step.content_type)
             seen.note(step, body)
-            latest = max(latest, _version(body))
         outcomes.append(Outcome(step, status, body))
     for step, status, watch in watches:
         outcomes.append(Outcome(step, status, None, watch.events()))
@@ -96,11 +94,6 @@ def url_path_of_collection(step: Step, seen: Seen) -> str:
     length = 2 if parts[0] == "v1" else 3
     collection = Step(step.number, "GET", "/".join(parts[:length]), is_namespaced=step.is_namespaced)
     return url_path(collection, seen)
-
-
-def _version(body: Any) -> int:
-    version = (body.get("metadata") or {}).get("resourceVersion", "") if isinstance(body, dict) else ""
-    return int(version) if version.isdecimal() else 0
 
 
 def _until_last(events: Iterator[Object]) -> Events:
@@ -138,7 +131,7 @@ class ModelServer:
         assert isinstance(answer, Response), "the model is not behind"
         return answer.status, answer.json(), None
 
-    def catch_up(self, path: str, version: str) -> None:
+    def catch_up(self, path: str) -> None:
         """The model is never behind."""
 
 
@@ -187,12 +180,16 @@ class RealServer:
             return answer.status, _json(answer.read()), None
         return answer.status, None, RealWatch(answer)
 
-    def catch_up(self, path: str, version: str) -> None:
-        """Wait until the watch cache of this kind has a version."""
-        query = {"resourceVersion": version, "resourceVersionMatch": "NotOlderThan", "labelSelector": "no=thing"}
-        status, body = self.send("GET", path, query, b"", "")
+    def catch_up(self, path: str) -> None:
+        """Wait until the watch cache of this kind has all that was written: also what was deleted."""
+        nothing = {"labelSelector": "no=thing"}
+        status, body = self.send("GET", path, nothing, b"", "")
+        if status == http.client.OK:
+            version = body["metadata"]["resourceVersion"]
+            not_older = {**nothing, "resourceVersion": version, "resourceVersionMatch": "NotOlderThan"}
+            status, body = self.send("GET", path, not_older, b"", "")
         if status != http.client.OK:
-            raise RuntimeError(f"{path} did not reach version {version}: {body}")
+            raise RuntimeError(f"{path} did not reach the latest version: {body}")
 
     def _connect(self) -> http.client.HTTPSConnection:
         return http.client.HTTPSConnection(self._address, timeout=_SECONDS, context=self._tls)
