@@ -388,7 +388,10 @@ def test_a_new_client_authority_is_for_new_connections_and_the_open_ones_go_on(r
 
 
 @pytest.mark.parametrize("broken", ["tls.crt", "tls.key", "ca.crt"])
-@pytest.mark.parametrize("content", [None, b"", b"no PEM", issue(AUTHORITY, "127.0.0.1").private_key_pem.bytes()])
+@pytest.mark.parametrize(
+    "content",
+    [None, b"", b"no PEM", pytest.param(issue(AUTHORITY, "127.0.0.1").private_key_pem.bytes(), id="another key")],
+)
 def test_files_that_cannot_be_used_leave_the_last_good_ones(
     tmp_path: Path, broken: str, content: bytes | None, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -432,7 +435,9 @@ def test_files_that_cannot_be_used_leave_the_last_good_ones(
         ("tls.key", None, "--tls-private-key-file: {path}: No such file or directory"),
         ("ca.crt", None, "--client-ca-file: {path}: No such file or directory"),
         ("tls.crt", b"none", "--tls-cert-file, --tls-private-key-file: {path} and .* must be PEM"),
-        ("tls.key", SCHEDULER.private_key_pem.bytes(), "belong together .KEY_VALUES_MISMATCH"),
+        pytest.param(
+            "tls.key", SCHEDULER.private_key_pem.bytes(), "belong together .KEY_VALUES_MISMATCH", id="another key"
+        ),
         ("ca.crt", b"", "--client-ca-file: {path} has no PEM certificate"),
     ],
 )
