@@ -11,7 +11,7 @@ _random = SystemRandom()
 
 
 def free_port() -> int:
-    """Return a port of 127.0.0.1 that nobody listens on, and that no other server gets by asking for any port."""
+    """Return a free port of 127.0.0.1, outside the range from which the kernel gives ports to others."""
     while True:
         port = _random.randrange(_FIRST, _LAST)
         with socket.socket() as probe:

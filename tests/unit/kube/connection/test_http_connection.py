@@ -157,8 +157,8 @@ def test_a_handshake_that_does_not_end_is_no_silence(tmp_path: Path, monkeypatch
     monkeypatch.setattr(client_module, "_CONNECT_SECONDS", 0.05)
 
     async def main() -> None:
-        with socket.create_server(("127.0.0.1", 0)) as nobody:
-            url = f"https://127.0.0.1:{nobody.getsockname()[1]}"
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            url = f"https://127.0.0.1:{silent.getsockname()[1]}"
             path = write_kubeconfig(tmp_path / "config", cluster={"server": url, "insecure-skip-tls-verify": True})
             async with KubeClient(load_credentials(path)) as client:
                 with pytest.raises(UnreachableError, match="timeout") as error:
