@@ -11,9 +11,10 @@ from typing import Any, Literal
 
 import msgspec
 
+from tests.worlds.api_server.kinds import PODS
 from tests.worlds.api_server.messages import Request, Response
+from tests.worlds.api_server.server import ApiServer
 from tests.worlds.simulation.clocks import MachineClocks
-from tests.worlds.simulation.placeholder_api_server import PlaceholderApiServer
 from tests.worlds.simulation.process import Process
 from tests.worlds.simulation.programs import scheduler, service
 from tests.worlds.simulation.served_model import ServedModel
@@ -51,7 +52,7 @@ class ScheduledCluster:
         self.world = World(scenario.seed)
         self._random = self.world.random("scenario")
         clocks = MachineClocks(self.world.timeline)
-        self.model = PlaceholderApiServer(clocks.wall)
+        self.model = ApiServer(clocks.wall, self.world.random(_API_SERVER))
         self.api_server = ServedModel(self.world, self.model, _API_SERVER, "10.0.0.1", clocks)
         self.service: Process | None = None
         self._config: tuple[str, ...] = ()
@@ -64,7 +65,7 @@ class ScheduledCluster:
     def run(self) -> None:
         """Run it, from an empty cluster."""
         scenario, timeline = self.scenario, self.world.timeline
-        self._create("namespaces", {"metadata": {"name": "default"}})
+        self._create("priorityclasses", {"metadata": {"name": "high"}, "value": 10})
         for number in range(scenario.nodes):
             self._create("nodes", _node(f"node-{number}"))
         busy_seconds = 60.0 * scenario.minutes * _BUSY_PART
@@ -82,7 +83,7 @@ class ScheduledCluster:
 
     def pods(self) -> list[Object]:
         """Return the pods as they are now."""
-        return list(self.model.objects["pods"].values())
+        return [item.value for item in self.model.etcd.all(PODS)]
 
     def problems(self) -> list[str]:
         """Return what should not be, once all has ended: pods bound twice or not at all, and unexpected errors."""
@@ -111,7 +112,8 @@ class ScheduledCluster:
 
     def _create(self, plural: str, thing: Object) -> None:
         namespace = "/namespaces/default" if plural == "pods" else ""
-        path = f"/api/v1{namespace}/{plural}"
+        group = "/apis/scheduling.k8s.io/v1" if plural == "priorityclasses" else "/api/v1"
+        path = f"{group}{namespace}/{plural}"
         self._ask("POST", path, thing)
         if "status" in thing:
             self._ask("PATCH", f"{path}/{thing['metadata']['name']}/status", {"status": thing["status"]})
@@ -187,7 +189,7 @@ def _pod(name: str, random: Random) -> Object:
         "metadata": {"name": name, "labels": {"app": f"app-{random.randrange(3)}"}},
         "spec": {
             "schedulerName": "default-scheduler",
-            "priority": random.choice((0, 0, 0, 10)),
+            "priorityClassName": random.choice(("", "", "", "high")),
             "containers": [{"name": "main", "image": "image", "resources": {"requests": requests}}],
         },
         "status": {"phase": "Pending"},
