@@ -1,6 +1,5 @@
 """Worlds to run: a cluster, its pods, and replicas of `schedule`, with faults or without."""
 
-import signal
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +13,9 @@ import msgspec
 from tests.worlds.api_server.kinds import PODS
 from tests.worlds.api_server.messages import Request, Response
 from tests.worlds.api_server.server import ApiServer
+from tests.worlds.faults.kinds import ALL_KINDS
+from tests.worlds.faults.plan import Plan, carry_out, draw_plan
+from tests.worlds.faults.surroundings import Surroundings
 from tests.worlds.simulation.clocks import MachineClocks
 from tests.worlds.simulation.process import Process
 from tests.worlds.simulation.programs import scheduler, service
@@ -33,7 +35,7 @@ _EXPECTED_ERRORS = ("lost the leader lease", "error=not sent: ")
 
 @dataclass(frozen=True)
 class Scenario:
-    """What is run: one seed has one history."""
+    """What is run: one seed has one history. `faults` are a plan to carry out, instead of one by the seed."""
 
     seed: int
     minutes: float = 5.0
@@ -41,11 +43,12 @@ class Scenario:
     nodes: int = 5
     pods: int = 60
     has_faults: bool = False
+    faults: Plan | None = None
     mode: Mode | None = None  # of `serve`, which the replicas then ask as an extender
 
 
 class ScheduledCluster:
-    """A cluster that replicas of `schedule` schedule. `run` runs it to its end."""
+    """A cluster that replicas of `schedule` schedule. `run` runs it to its end. `faults` is the plan of its faults."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
@@ -61,6 +64,12 @@ class ScheduledCluster:
             self.service = service(self.world, "service", self.api_server.url, _SERVICE_ADDRESS, *arguments)
             self._config = ("--config", str(Path(__file__).parent / f"extended-{scenario.mode}.yaml"))
         self.replicas = [self._replica(number) for number in range(scenario.replicas)]
+        programs = [*self.replicas, *([] if self.service is None else [self.service])]
+        self._surroundings = Surroundings(self.world, {each.name: each for each in programs}, _API_SERVER)
+        self._busy_seconds = 60.0 * scenario.minutes * _BUSY_PART
+        self.faults = scenario.faults or ()
+        if scenario.has_faults and scenario.faults is None:
+            self.faults = draw_plan(ALL_KINDS, self._surroundings, self._busy_seconds)
 
     def run(self) -> None:
         """Run it, from an empty cluster."""
@@ -68,17 +77,16 @@ class ScheduledCluster:
         self._create("priorityclasses", {"metadata": {"name": "high"}, "value": 10})
         for number in range(scenario.nodes):
             self._create("nodes", _node(f"node-{number}"))
-        busy_seconds = 60.0 * scenario.minutes * _BUSY_PART
         for number in range(scenario.pods):
-            at = self._random.uniform(0.0, busy_seconds)
+            at = self._random.uniform(0.0, self._busy_seconds)
             timeline.call_at(at, partial(self._create, "pods", _pod(f"pod-{number}", self._random)))
         if self.service is not None:
+            self.service.on_end = partial(self._restart_later, self.service)
             self.service.start()
         for replica in self.replicas:
             replica.on_end = partial(self._restart_later, replica)
             timeline.call_at(self._random.uniform(0.0, 1.0), replica.start)
-        if scenario.has_faults:
-            _Faults(self.world, self.replicas).plan(busy_seconds)
+        carry_out(self.faults, ALL_KINDS, self._surroundings)
         self.world.run(60.0 * scenario.minutes)
 
     def pods(self) -> list[Object]:
@@ -95,9 +103,9 @@ class ScheduledCluster:
             *(line for line in lines if " ERROR " in line and not any(text in line for text in _EXPECTED_ERRORS)),
         ]
 
-    def _restart_later(self, replica: Process) -> None:
+    def _restart_later(self, program: Process) -> None:
         """Do what the kubelet does."""
-        self.world.timeline.call_later(self._random.uniform(1.0, 20.0), replica.start)
+        self.world.timeline.call_later(self._random.uniform(1.0, 20.0), program.start)
 
     def _replica(self, number: int) -> Process:
         clocks = MachineClocks(
@@ -126,51 +134,6 @@ class ScheduledCluster:
         assert isinstance(answer, Response)
         assert answer.status < 300, answer
         self.world.trace.write("cluster", f"{method} {path} {body.get('metadata', {}).get('name', '')}")
-
-
-class _Faults:
-    """What happens to replicas, their machines and their connections, drawn by seed."""
-
-    def __init__(self, world: World, replicas: list[Process]) -> None:
-        self._world = world
-        self._replicas = replicas
-        self._random = world.random("faults")
-
-    def plan(self, until: float) -> None:
-        """Let faults happen, each of which ends, until a time."""
-        at = self._random.expovariate(1 / 20.0)
-        while at < until:
-            self._world.timeline.call_at(at, self._happen)
-            at += self._random.expovariate(1 / 20.0)
-
-    def _happen(self) -> None:
-        replica, later = self._random.choice(self._replicas), self._world.timeline.call_later
-        seconds = self._random.choice((0.5, 3.0, 12.0, 25.0)) * self._random.uniform(0.5, 1.5)
-        if replica.outcome is not None:
-            return
-        match self._random.randrange(6):
-            case 0:
-                replica.kill()
-            case 1:
-                replica.signal(signal.SIGTERM)
-            case 2:
-                replica.freeze()
-                later(seconds, replica.thaw)
-            case 3:
-                self._world.trace.write(replica.name, "is cut off")
-                self._world.network.cut(replica.name, _API_SERVER)
-                later(seconds, lambda: self._mend(replica))
-            case 4:
-                self._world.trace.write(replica.name, "stalls")
-                replica.loop.stall(seconds / 4)
-            case _:
-                ahead = self._random.uniform(-60.0, 60.0)
-                self._world.trace.write(replica.name, f"has its wall clock set by {ahead:.3f} s")
-                replica.clocks.set_wall(ahead)
-
-    def _mend(self, replica: Process) -> None:
-        self._world.trace.write(replica.name, "is connected again")
-        self._world.network.mend(replica.name, _API_SERVER)
 
 
 def _node(name: str) -> Object:

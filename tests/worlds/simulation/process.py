@@ -20,6 +20,7 @@ class Process:
     """A program on a machine, with faults of both.
 
     `outcome` says how its last process ended; None while it runs. `on_end` is called then.
+    `starts` counts its processes.
     """
 
     def __init__(
@@ -36,7 +37,7 @@ class Process:
         self.on_end: Callable[[], None] = lambda: None
         self._world = world
         self._main = main
-        self._starts = 0
+        self.starts = 0
         self._loop: SimulatedLoop | None = None
 
     @property
@@ -48,10 +49,10 @@ class Process:
     def start(self) -> None:
         """Start a new process."""
         assert self.outcome is not None, "it runs"
-        self._starts += 1
+        self.starts += 1
         self.outcome = None
         self._loop = loop = self._world.loop(self.name, self.clocks)
-        random = self._world.random(f"random of {self.name}, start {self._starts}")
+        random = self._world.random(f"random of {self.name}, start {self.starts}")
         machine = Machine(
             clock=loop.look,
             wall_clock=loop.look_at_wall,
