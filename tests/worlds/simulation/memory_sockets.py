@@ -6,7 +6,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
-    from tests.worlds.simulation.network import MemoryTransport, Network
+    from tests.worlds.simulation.network import Network
+    from tests.worlds.simulation.transport import MemoryTransport
 
 _FIRST_NUMBER = 1 << 20  # beyond what the system gives to files
 

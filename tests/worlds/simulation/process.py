@@ -39,6 +39,7 @@ class Process:
         self._main = main
         self.starts = 0
         self._loop: SimulatedLoop | None = None
+        self._task: asyncio.Task[object] | None = None
 
     @property
     def loop(self) -> SimulatedLoop:
@@ -89,8 +90,9 @@ class Process:
             self._end(f"ended by signal {number}")
 
     def _begin(self, loop: SimulatedLoop, machine: Machine) -> None:
-        main = loop.create_task(self._main(machine), name="main")
-        main.add_done_callback(self._finish)
+        # Kept here, since the loop holds tasks only through what they wait for.
+        self._task = loop.create_task(self._main(machine), name="main")
+        self._task.add_done_callback(self._finish)
 
     def _finish(self, main: asyncio.Task[object]) -> None:
         """End what is left, as asyncio.run does."""
