@@ -1,6 +1,5 @@
 """Worlds to run: a cluster, its pods, and replicas of `schedule`, with faults or without."""
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +15,7 @@ from tests.worlds.api_server.server import ApiServer
 from tests.worlds.faults.kinds import ALL_KINDS
 from tests.worlds.faults.plan import Plan, carry_out, draw_plan
 from tests.worlds.faults.surroundings import Surroundings
+from tests.worlds.invariants.what_must_hold import WhatMustHold
 from tests.worlds.simulation.clocks import MachineClocks
 from tests.worlds.simulation.process import Process
 from tests.worlds.simulation.programs import scheduler, service
@@ -29,8 +29,6 @@ _API_SERVER = "api-server"
 _SERVICE_ADDRESS = "10.0.0.2"  # as the configurations beside this file have it
 # Pods come during this part of the time, and so do faults; then all must settle.
 _BUSY_PART = 0.6
-# What a replica logs that has lost its lease, as it does while it is frozen.
-_EXPECTED_ERRORS = ("lost the leader lease", "error=not sent: ")
 
 
 @dataclass(frozen=True)
@@ -70,6 +68,7 @@ class ScheduledCluster:
         self.faults = scenario.faults or ()
         if scenario.has_faults and scenario.faults is None:
             self.faults = draw_plan(ALL_KINDS, self._surroundings, self._busy_seconds)
+        self.holds = WhatMustHold(self.world, self.model, self.replicas, self.service)
 
     def run(self) -> None:
         """Run it, from an empty cluster."""
@@ -94,14 +93,8 @@ class ScheduledCluster:
         return [item.value for item in self.model.etcd.all(PODS)]
 
     def problems(self) -> list[str]:
-        """Return what should not be, once all has ended: pods bound twice or not at all, and unexpected errors."""
-        lines = self.world.trace.lines
-        bindings = Counter(line.split()[5] for line in lines if " 201 POST " in line and "/binding of " in line)
-        return [
-            *(f"bound {count} times: {path}" for path, count in bindings.items() if count > 1),
-            *(f"not bound: {pod['metadata']['name']}" for pod in self.pods() if not pod["spec"].get("nodeName")),
-            *(line for line in lines if " ERROR " in line and not any(text in line for text in _EXPECTED_ERRORS)),
-        ]
+        """Return what did not hold, once all has ended."""
+        return self.holds.violations()
 
     def _restart_later(self, program: Process) -> None:
         """Do what the kubelet does."""

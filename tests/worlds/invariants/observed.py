@@ -1,0 +1,55 @@
+"""What an invariant is, what it is given of a world, and where it reports what broke it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from tests.worlds.api_server.server import ApiServer
+from tests.worlds.simulation.process import Process
+from tests.worlds.simulation.world import World
+
+# More violations of one invariant are counted, not named: the first ones show what happened.
+_MOST_NAMED = 10
+
+
+class Invariant(Protocol):
+    """A rule that holds in every world. Its docstring is the rule."""
+
+    name: str
+
+    def at_end(self) -> None:
+        """Report what is only known once the world has ended."""
+
+
+@dataclass(frozen=True)
+class Observed:
+    """A world before it runs, and its parts. `replicas` are the schedulers, `service` is `serve` if it runs."""
+
+    world: World
+    model: ApiServer
+    replicas: Sequence[Process]
+    service: Process | None = None
+    violations: "Violations" = field(default_factory=lambda: Violations())
+
+    def violated(self, invariant: Invariant, what: str, *, at: str = "") -> None:
+        """Report a violation, at the world's present time unless another is given."""
+        self.violations.add(invariant.name, f"{at or format(self.world.timeline.now, '.6f')} {invariant.name}: {what}")
+
+
+class Violations:
+    """What was violated: lines in plain words, in order, a bounded number for each invariant."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._counts: dict[str, int] = {}
+
+    def add(self, name: str, line: str) -> None:
+        """Take note of one."""
+        self._counts[name] = self._counts.get(name, 0) + 1
+        if self._counts[name] <= _MOST_NAMED:
+            self._lines.append(line)
+
+    def lines(self) -> list[str]:
+        """Return all, and how many more of an invariant there were."""
+        more = {name: count - _MOST_NAMED for name, count in self._counts.items() if count > _MOST_NAMED}
+        return [*self._lines, *(f"{name}: {count} more" for name, count in more.items())]
