@@ -1,19 +1,196 @@
 """What holds in the end, once faults are over and all had time to settle."""
 
-from tests.worlds.api_server.kinds import PODS
+from collections.abc import Iterator, Sized
+from itertools import chain
+
+from extender_service.cluster.debugging.comparison import compare
+from extender_service.cluster.state.cluster import Cluster
+from extender_service.kube.types.pods import pod_uid
+from extender_service.observability.health import run_checks
+from extender_service.scheduling.engine import Engine
+from tests.worlds.api_server.kinds import LEASES, PODS
+from tests.worlds.invariants.insides import (
+    SchedulerInsides,
+    ServiceInsides,
+    scheduler_insides,
+    service_insides,
+)
 from tests.worlds.invariants.observed import Observed
+from tests.worlds.invariants.truth import Judge, cluster_of, pending_pods
+
+_LEASE = "kube-system/kube-scheduler"
+_SCHEDULERS = ("default-scheduler",)
+
+
+class AllRun:
+    """Every program runs, and has come as far as to schedule, to stand by, or to answer."""
+
+    name = "all run"
+
+    def problems(self, observed: Observed) -> Iterator[str]:
+        """Name the programs that do not."""
+        for process in (*observed.replicas, *observed.services):
+            if process.outcome is not None:
+                yield f"{process.name} does not run: it {process.outcome}"
+            elif scheduler_insides(process) is None and service_insides(process) is None:
+                yield f"{process.name} is still starting"
 
 
 class FittingPodsBound:
-    """Every pod is on a node."""
+    """Every pod that fits on some node is bound; the product's engine judges that, on the API server's state."""
 
     name = "fitting pods bound"
 
-    def __init__(self, observed: Observed) -> None:
-        self._observed = observed
+    def problems(self, observed: Observed) -> Iterator[str]:
+        """Name the pods that are not, and a node for each."""
+        pending = [*pending_pods(observed.model.etcd, _SCHEDULERS)] if observed.replicas else []
+        judge = Judge(observed.model.etcd, observed.rules) if pending else None
+        for item in pending:
+            if judge is not None and (nodes := judge.feasible(item)):
+                yield f"pod {item.key} waits, though it fits on {nodes[0]}"
 
-    def at_end(self) -> None:
-        """Look at all pods."""
-        for item in self._observed.model.etcd.all(PODS):
-            if not item.value["spec"].get("nodeName"):
-                self._observed.violated(self, f"pod {item.key} is on no node")
+
+class CachesEqual:
+    """The cache of every program equals the API server: nodes, pods and all other kinds that it reads, with all sums.
+
+    By the product's own comparison, which SIGUSR2 asks for.
+    """
+
+    name = "caches equal"
+
+    def problems(self, observed: Observed) -> Iterator[str]:
+        """Name what differs."""
+        for name, insides in _all_insides(observed):
+            listed = cluster_of(observed.model.etcd, insides.api_server._reads, insides.cluster.rules)
+            for line in compare(insides.cluster, listed).lines():
+                yield f"the cache of {name} differs: {line}"
+
+
+class NothingLeftOver:
+    """No program keeps something for a pod that is bound, gone or at rest: no placement, reservation, assumed volume,
+    binding, pod in flight or held, running preemption, wait in Permit, or write under way. A nomination is one that
+    the API server has, too.
+    """
+
+    name = "nothing left over"
+
+    def problems(self, observed: Observed) -> Iterator[str]:
+        """Name what is left."""
+        for name, insides in _all_insides(observed):
+            left = chain(_left_in_cluster(insides.cluster), _left_in_engine(insides.engine))
+            if isinstance(insides, SchedulerInsides):
+                left = chain(left, _left_in_scheduler(insides, observed))
+            for what in left:
+                yield f"{name} still has {what}"
+
+
+class QueuesComplete:
+    """Each pod that waits is in the queue of each scheduler, once; and the queue has no other."""
+
+    name = "queues complete"
+
+    def problems(self, observed: Observed) -> Iterator[str]:
+        """Name the pods that are missed, and those that are there without reason."""
+        wanted = {item.value["metadata"]["uid"]: item.key for item in pending_pods(observed.model.etcd, _SCHEDULERS)}
+        for replica in observed.replicas:
+            insides = scheduler_insides(replica)
+            if insides is None:
+                continue
+            entries = [*insides.queue.entries()]
+            queued = {pod_uid(entry.info.pod): entry.info.key for entry in entries}
+            if len(entries) != len(queued):
+                yield f"the queue of {replica.name} has a pod twice: {sorted(entry.info.key for entry in entries)}"
+            for uid in wanted.keys() - queued.keys():
+                yield f"the queue of {replica.name} lacks pod {wanted[uid]}"
+            ending = _being_deleted(observed)
+            for uid in queued.keys() - wanted.keys() - ending:
+                yield f"the queue of {replica.name} has pod {queued[uid]}, which does not wait"
+
+
+class LeaderAgreed:
+    """One replica leads: it holds the lease, and all others know that."""
+
+    name = "leader agreed"
+
+    def problems(self, observed: Observed) -> Iterator[str]:
+        """Name the replicas that think otherwise."""
+        electing = [
+            (replica.name, insides, insides.elector)
+            for replica in observed.replicas
+            if (insides := scheduler_insides(replica)) is not None and insides.elector is not None
+        ]
+        if not electing:
+            return
+        lease = observed.model.etcd.get(LEASES, _LEASE)
+        holder = "" if lease is None else lease.value["spec"].get("holderIdentity", "")
+        leading = [name for name, insides, elector in electing if insides.is_leading and elector.is_leader]
+        if len(leading) != 1 or not holder.startswith(f"{leading[0]}_"):
+            yield f"{holder or 'nothing'} holds the lease, and these lead: {', '.join(leading) or 'none'}"
+        for name, _, elector in electing:
+            if elector.holder != holder:
+                yield f"{holder} holds the lease, and {name} thinks that {elector.holder or 'nothing'} does"
+
+
+class AllReady:
+    """All checks of /readyz and /livez pass in every program."""
+
+    name = "all ready"
+
+    def problems(self, observed: Observed) -> Iterator[str]:
+        """Name the checks that fail."""
+        for name, insides in _all_insides(observed):
+            report = run_checks("readyz", {**insides.health.readiness, **insides.health.health})
+            for line in report.text.splitlines():
+                if line.startswith("[-]"):
+                    yield f"{name} is not ready: {line[3:]}"
+
+
+def _all_insides(observed: Observed) -> Iterator[tuple[str, SchedulerInsides | ServiceInsides]]:
+    for process in (*observed.replicas, *observed.services):
+        insides = scheduler_insides(process) or service_insides(process)
+        if insides is not None:
+            yield process.name, insides
+
+
+def _left_in_cluster(cluster: Cluster) -> Iterator[str]:
+    for placement in cluster.placements:
+        word = "assumed" if placement.assumed else "reserved"
+        yield f"pod {placement.pod.metadata.name} {word} on {placement.node_name}"
+    if assumed := cluster.storage.sizes()["assumed"]:
+        yield f"{assumed} volumes or claims assumed"
+
+
+def _left_in_engine(engine: Engine) -> Iterator[str]:
+    yield from _counted(engine.binder, "bindings under way")
+    yield from _counted(engine.binder._confirming, "bindings to find out about")
+    for profile in engine.profiles:
+        yield from _counted(profile.waiting_pods, "pods that wait in Permit")
+
+
+def _left_in_scheduler(insides: SchedulerInsides, observed: Observed) -> Iterator[str]:
+    queue, scheduler = insides.queue, insides.scheduler
+    yield from _counted(queue.in_flight_counts(), "kinds of entries in flight")
+    yield from _counted(sorted(queue._held), "pods held")
+    yield from _counted(scheduler._evictions._preemptions._by_uid, "preemptions running")
+    if scheduler.under_way:
+        yield f"{scheduler.under_way} pieces of work under way"
+    stored = {
+        item.value["metadata"]["uid"]: item.value["status"].get("nominatedNodeName", "")
+        for item in pending_pods(observed.model.etcd, _SCHEDULERS)
+    }
+    for uid, node_name in queue.nominator.node_of.items():
+        if stored.get(uid, "") != node_name:
+            yield f"the nomination of {uid} for {node_name}, which the API server has for {stored.get(uid, 'no pod')!r}"
+
+
+def _counted(things: Sized, what: str) -> Iterator[str]:
+    if count := len(things):
+        yield f"{count} {what}"
+
+
+def _being_deleted(observed: Observed) -> set[str]:
+    return {
+        item.value["metadata"]["uid"]
+        for item in observed.model.etcd.all(PODS)
+        if "deletionTimestamp" in item.value["metadata"]
+    }

@@ -1,9 +1,10 @@
 """What an invariant is, what it is given of a world, and where it reports what broke it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from extender_service.config.rules import Rules, rules_of
 from tests.worlds.api_server.server import ApiServer
 from tests.worlds.simulation.process import Process
 from tests.worlds.simulation.world import World
@@ -12,13 +13,22 @@ from tests.worlds.simulation.world import World
 _MOST_NAMED = 10
 
 
-class Invariant(Protocol):
-    """A rule that holds in every world. Its docstring is the rule."""
+class Always(Protocol):
+    """A rule that holds at any time; its docstring is the rule. It watches the world that it was made with."""
 
     name: str
 
     def at_end(self) -> None:
         """Report what is only known once the world has ended."""
+
+
+class InTheEnd(Protocol):
+    """A rule that holds once faults are over and all had time to settle; its docstring is the rule."""
+
+    name: str
+
+    def problems(self, observed: "Observed") -> Iterator[str]:
+        """Yield what breaks it now."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +41,19 @@ class Observed:
     service: Process | None = None
     violations: "Violations" = field(default_factory=lambda: Violations())
 
-    def violated(self, invariant: Invariant, what: str, *, at: str = "") -> None:
+    @property
+    def services(self) -> Sequence[Process]:
+        """`serve`, if it runs."""
+        return () if self.service is None else (self.service,)
+
+    @property
+    def rules(self) -> Rules:
+        """The rules of the API server's release."""
+        return rules_of(self.model.minor)
+
+    def violated(self, rule: Always | InTheEnd, what: str, *, at: str = "") -> None:
         """Report a violation, at the world's present time unless another is given."""
-        self.violations.add(invariant.name, f"{at or format(self.world.timeline.now, '.6f')} {invariant.name}: {what}")
+        self.violations.add(rule.name, f"{at or format(self.world.timeline.now, '.6f')} {rule.name}: {what}")
 
 
 class Violations:

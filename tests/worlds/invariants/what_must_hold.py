@@ -4,13 +4,34 @@ from collections.abc import Callable, Sequence
 
 from tests.worlds.api_server.server import ApiServer
 from tests.worlds.invariants.bindings import BoundOnce
-from tests.worlds.invariants.endings import FittingPodsBound
+from tests.worlds.invariants.endings import (
+    AllReady,
+    AllRun,
+    CachesEqual,
+    FittingPodsBound,
+    LeaderAgreed,
+    NothingLeftOver,
+    QueuesComplete,
+)
 from tests.worlds.invariants.logs import NothingUnexpectedLogged
-from tests.worlds.invariants.observed import Invariant, Observed
+from tests.worlds.invariants.observed import Always, InTheEnd, Observed
 from tests.worlds.simulation.process import Process
 from tests.worlds.simulation.world import World
 
-_ALL: Sequence[Callable[[Observed], Invariant]] = (BoundOnce, NothingUnexpectedLogged, FittingPodsBound)
+_ALWAYS: Sequence[Callable[[Observed], Always]] = (BoundOnce, NothingUnexpectedLogged)
+_IN_THE_END: Sequence[Callable[[], InTheEnd]] = (
+    AllRun,
+    FittingPodsBound,
+    QueuesComplete,
+    CachesEqual,
+    NothingLeftOver,
+    LeaderAgreed,
+    AllReady,
+)
+# A world may end while something is on its way, or while a pod backs off (10 s at most). So what breaks a rule of the
+# end is looked at again so many times, after so long each.
+_LOOKS = 5
+_SECONDS_BETWEEN_LOOKS = 3.0
 
 
 class WhatMustHold:
@@ -20,13 +41,30 @@ class WhatMustHold:
         self, world: World, model: ApiServer, replicas: Sequence[Process], service: Process | None = None
     ) -> None:
         self._observed = Observed(world, model, replicas, service)
-        self._invariants = [make(self._observed) for make in _ALL]
+        self._always = [make(self._observed) for make in _ALWAYS]
+        self._in_the_end = [make() for make in _IN_THE_END]
         self._has_ended = False
 
     def violations(self) -> list[str]:
-        """Return a line for each violation, with the world's time. Call it once the world has ended."""
+        """Return a line for each violation, with the world's time. Call it once the world has ended.
+
+        The world runs on for some seconds if not all is settled yet.
+        """
         if not self._has_ended:
             self._has_ended = True
-            for invariant in self._invariants:
+            self._look_at_the_end()
+            for invariant in self._always:
                 invariant.at_end()
         return self._observed.violations.lines()
+
+    def _look_at_the_end(self) -> None:
+        world, left = self._observed.world, self._in_the_end
+        for look in range(_LOOKS):
+            if look:
+                world.run(world.timeline.now + _SECONDS_BETWEEN_LOOKS)
+            left = [rule for rule in left if any(rule.problems(self._observed))]
+            if not left:
+                return
+        for rule in left:
+            for problem in rule.problems(self._observed):
+                self._observed.violated(rule, problem)

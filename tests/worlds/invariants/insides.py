@@ -1,0 +1,75 @@
+"""What a running program has in memory, found from the frames of its main task.
+
+The program gives nothing away for this. So a test here holds on to what its functions and variables are called.
+"""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from types import CoroutineType
+from typing import Any
+
+from extender_service.cluster.sources.api_server import ApiServer
+from extender_service.cluster.state.cluster import Cluster
+from extender_service.extender.service import ExtenderService
+from extender_service.observability.health import Health
+from extender_service.queue.scheduling_queue import SchedulingQueue
+from extender_service.scheduler.leader_election import LeaderElector
+from extender_service.scheduler.scheduler import Scheduler
+from extender_service.scheduling.engine import Engine
+from tests.worlds.simulation.process import Process
+
+
+class SchedulerInsides:
+    """What a process of `schedule` has."""
+
+    def __init__(self, program: Any) -> None:
+        self.cluster: Cluster = program._cluster
+        self.api_server: ApiServer = program._api_server
+        self.health: Health = program._health
+        self.queue: SchedulingQueue = program._queue
+        self.scheduler: Scheduler = program._scheduler
+        self.engine: Engine = program._scheduler._engine
+        self.elector: LeaderElector | None = program._candidacy.elector
+        self.is_leading: bool = program._candidacy.is_leading
+
+
+class ServiceInsides:
+    """What a process of `serve` has."""
+
+    def __init__(self, variables: Mapping[str, Any]) -> None:
+        self.cluster: Cluster = variables["cluster"]
+        self.api_server: ApiServer = variables["source"].api
+        self.health: Health = variables["health"]
+        self.engine: Engine = variables["engine"]
+        self.extender: ExtenderService = variables["extender"]
+
+
+def scheduler_insides(process: Process) -> SchedulerInsides | None:
+    """Return what a process of `schedule` has; None while it does not run, or has not come so far yet."""
+    variables = _variables(process, "_schedule_with")
+    return SchedulerInsides(variables["program"]) if "program" in variables else None
+
+
+def service_insides(process: Process) -> ServiceInsides | None:
+    """Return what a process of `serve` has; None while it does not run, or has not come so far yet."""
+    variables = _variables(process, "_serve_from")
+    return ServiceInsides(variables) if "health" in variables else None
+
+
+def _variables(process: Process, function: str) -> Mapping[str, Any]:
+    """Return the variables of a function in which the main task of a process waits; none if it does not."""
+    if process.outcome is not None:
+        return {}
+    for coroutine in _waiting(process):
+        if coroutine.cr_code.co_name == function and coroutine.cr_frame is not None:
+            return coroutine.cr_frame.f_locals
+    return {}
+
+
+def _waiting(process: Process) -> "Iterator[CoroutineType[Any, Any, Any]]":
+    """Yield the coroutines of the main task of a process, from the outermost on."""
+    tasks = (task for task in asyncio.all_tasks(process.loop) if task.get_name() == "main")
+    awaited: Any = next((task.get_coro() for task in tasks), None)
+    while isinstance(awaited, CoroutineType):
+        yield awaited
+        awaited = awaited.cr_await

@@ -1,0 +1,137 @@
+"""The rules of the end hold in a world that has settled, and each fires once something breaks it."""
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from extender_service.kube.api_resources import PODS as POD_RESOURCE
+from extender_service.kube.types.pods import pod_uid
+from tests.worlds.api_server.kinds import LEASES, NODES, PODS
+from tests.worlds.invariants.endings import (
+    AllReady,
+    AllRun,
+    CachesEqual,
+    FittingPodsBound,
+    LeaderAgreed,
+    NothingLeftOver,
+    QueuesComplete,
+)
+from tests.worlds.invariants.insides import SchedulerInsides, scheduler_insides, service_insides
+from tests.worlds.invariants.observed import InTheEnd, Observed
+from tests.worlds.scenarios import Scenario, ScheduledCluster
+
+ALL = (AllRun, FittingPodsBound, QueuesComplete, CachesEqual, NothingLeftOver, LeaderAgreed, AllReady)
+
+
+@pytest.fixture
+def settled() -> ScheduledCluster:
+    """A world with two replicas that has bound its pods."""
+    cluster = ScheduledCluster(Scenario(seed=1, minutes=0.5, replicas=2, pods=5))
+    cluster.run()
+    return cluster
+
+
+def problems(cluster: ScheduledCluster, rule: type[InTheEnd]) -> list[str]:
+    return list(rule().problems(observed_of(cluster)))
+
+
+def observed_of(cluster: ScheduledCluster) -> Observed:
+    return Observed(cluster.world, cluster.model, cluster.replicas, cluster.service)
+
+
+def insides_of(cluster: ScheduledCluster) -> SchedulerInsides:
+    insides = scheduler_insides(cluster.replicas[0])
+    assert insides is not None
+    return insides
+
+
+@pytest.mark.parametrize("rule", ALL)
+def test_holds_in_a_world_that_has_settled(settled: ScheduledCluster, rule: type[InTheEnd]) -> None:
+    assert problems(settled, rule) == []
+
+
+def test_holds_with_the_service_too() -> None:
+    cluster = ScheduledCluster(Scenario(seed=1, minutes=0.5, pods=5, mode="replace"))
+    cluster.run()
+    assert service_insides(cluster.service or cluster.replicas[0]) is not None
+    for rule in ALL:
+        assert problems(cluster, rule) == []
+
+
+def drop_a_node(cluster: ScheduledCluster) -> None:
+    insides_of(cluster).cluster.remove_node("node-0")
+
+
+def lose_a_pod(cluster: ScheduledCluster) -> None:
+    insides_of(cluster).cluster.remove_pod(("default", "pod-1"))
+
+
+def leave_a_nomination(cluster: ScheduledCluster) -> None:
+    pod = POD_RESOURCE.decoder.decode(next(cluster.model.etcd.all(PODS)).body)
+    insides_of(cluster).queue.nominator._node_of[pod_uid(pod)] = "node-0"
+
+
+def leave_a_pod_held(cluster: ScheduledCluster) -> None:
+    insides_of(cluster).queue._held.add("uid")
+
+
+def leave_a_placement(cluster: ScheduledCluster) -> None:
+    pod = POD_RESOURCE.decoder.decode(next(cluster.model.etcd.all(PODS)).body)
+    cluster_inside = insides_of(cluster).cluster
+    renamed = msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, uid="other", name="other"))
+    cluster_inside.placements.place(renamed, "other", "node-1")
+
+
+def give_away_the_lease(cluster: ScheduledCluster) -> None:
+    lease = cluster.model.etcd.get(LEASES, "kube-system/kube-scheduler")
+    assert lease is not None
+    value = lease.copy()
+    value["spec"]["holderIdentity"] = "other_1"
+    cluster.model.etcd.put(LEASES, lease.key, value)
+
+
+def add_a_pod_unseen(cluster: ScheduledCluster) -> None:
+    """No replica is shown it: the world has stopped."""
+    item = next(cluster.model.etcd.all(PODS)).copy()
+    item["metadata"].update(name="late", uid="late")
+    del item["spec"]["nodeName"]
+    cluster.model.etcd.put(PODS, "default/late", item)
+
+
+def kill(cluster: ScheduledCluster) -> None:
+    cluster.replicas[0].on_end = lambda: None
+    cluster.replicas[0].kill()
+
+
+def drain(cluster: ScheduledCluster) -> None:
+    insides_of(cluster).health.drain()
+
+
+@pytest.mark.parametrize(
+    ("rule", "break_it", "text"),
+    [
+        (AllRun, kill, "replica-0 does not run: it was killed"),
+        (FittingPodsBound, add_a_pod_unseen, "pod default/late waits, though it fits on node-0"),
+        (QueuesComplete, add_a_pod_unseen, "the queue of replica-0 lacks pod default/late"),
+        (CachesEqual, drop_a_node, "the cache of replica-0 differs: missed nodes (1): node-0"),
+        (CachesEqual, lose_a_pod, "the cache of replica-0 differs: missed pods (1): default/pod-1"),
+        (NothingLeftOver, leave_a_placement, "replica-0 still has pod other reserved on node-1"),
+        (NothingLeftOver, leave_a_nomination, "replica-0 still has the nomination of"),
+        (NothingLeftOver, leave_a_pod_held, "replica-0 still has 1 pods held"),
+        (LeaderAgreed, give_away_the_lease, "other_1 holds the lease, and these lead: "),
+        (AllReady, drain, "replica-0 is not ready: shutdown failed: process is shutting down"),
+    ],
+)
+def test_fires_once_it_is_broken(
+    settled: ScheduledCluster, rule: type[InTheEnd], break_it: Callable[[ScheduledCluster], None], text: str
+) -> None:
+    break_it(settled)
+    assert any(problem.startswith(text) for problem in problems(settled, rule)), problems(settled, rule)
+
+
+def test_a_pod_that_fits_nowhere_may_wait(settled: ScheduledCluster) -> None:
+    for item in [*settled.model.etcd.all(NODES)]:
+        settled.model.etcd.delete(NODES, item.key)
+    add_a_pod_unseen(settled)
+    assert problems(settled, FittingPodsBound) == []

@@ -1,0 +1,67 @@
+"""The cluster as the API server has it now, and what the product's own engine says of a pod in it."""
+
+from collections.abc import Collection, Iterator
+from random import Random
+
+from extender_service.cluster.sources.api_server import NOT_ENDED, stores
+from extender_service.cluster.sources.cluster_file import ClusterFile
+from extender_service.cluster.state.cluster import Cluster
+from extender_service.config.loading import default_config
+from extender_service.config.rules import Rules
+from extender_service.framework.guard import CycleError
+from extender_service.framework.handle import Handle
+from extender_service.framework.profiles import Profiles
+from extender_service.framework.registry import Registry
+from extender_service.framework.runtime import run_pre_enqueue
+from extender_service.kube import api_resources
+from extender_service.kube.types.core import Object
+from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
+from extender_service.scheduling.engine import Engine
+from extender_service.scheduling.question import Question
+from tests.worlds.api_server.etcd import Etcd, Item
+from tests.worlds.api_server.kinds import BY_PATH, PODS
+
+_ENDED = ("Succeeded", "Failed")
+
+
+def cluster_of(etcd: Etcd, reads: Collection[type[Object]], rules: Rules) -> Cluster:
+    """Return a cluster made from scratch of what is stored now: nodes, pods that have not ended, and what is read."""
+    cluster = Cluster(rules)
+    for resource, store, selector in stores(cluster, set(reads)):
+        for item in etcd.all(BY_PATH[resource.group, resource.version, resource.plural]):
+            if selector != NOT_ENDED or item.value["status"].get("phase") not in _ENDED:
+                store.apply(resource.decoder.decode(item.body))
+    return cluster
+
+
+def pending_pods(etcd: Etcd, scheduler_names: Collection[str]) -> Iterator[Item]:
+    """Yield the pods that these schedulers are to place: on no node, neither ended nor being deleted."""
+    for item in etcd.all(PODS):
+        spec, metadata = item.value["spec"], item.value["metadata"]
+        is_over = item.value["status"].get("phase") in _ENDED or "deletionTimestamp" in metadata
+        if not spec.get("nodeName") and not is_over and spec.get("schedulerName") in scheduler_names:
+            yield item
+
+
+class Judge:
+    """The engine with the default profile, over what is stored now. It decides about a pod without any history."""
+
+    def __init__(self, etcd: Etcd, rules: Rules) -> None:
+        registry, config = Registry(IN_TREE, rules=rules), default_config(ARGS_TYPES, rules)
+        cluster = cluster_of(etcd, registry.reads(config), rules)
+        handle = Handle(cluster, ClusterFile(cluster, []), random=Random(0))
+        self._profiles = Profiles(registry.profiles(config, handle))
+        self._engine = Engine(cluster, self._profiles, ClusterFile(cluster, []))
+
+    def feasible(self, item: Item) -> list[str]:
+        """Return the names of the nodes on which a pod fits; none if it is gated, or of a scheduler not known here."""
+        pod = api_resources.PODS.decoder.decode(item.body)
+        profile = self._profiles.find(pod.spec.scheduler_name)
+        if profile is None or run_pre_enqueue(profile, pod) is not None:
+            return []
+        question = Question(pod, self._engine.nodes.all(), must_score=False, refuses_unsupported=True)
+        try:
+            decision = self._engine.judge(question) if self._engine.cluster.node_count else None
+        except CycleError:
+            return []
+        return [] if decision is None else list(question.nodes.view.names_at(decision.feasible))
