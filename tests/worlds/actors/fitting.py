@@ -1,0 +1,135 @@
+"""Whether a pod fits on a node, as those see it who are not the scheduler: the kubelet, and simple schedulers."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from extender_service.kube.parsing.quantities import milli_value, parse_quantity, whole_value
+
+Object = dict[str, Any]
+Amounts = dict[str, int]
+
+_ANY_ADDRESS: Final = "0.0.0.0"
+
+
+def amounts_of(quantities: Mapping[str, str]) -> Amounts:
+    """Return quantities as numbers: cpu in thousandths, the rest in whole units."""
+    return {
+        name: milli_value(parse_quantity(text)) if name == "cpu" else whole_value(parse_quantity(text))
+        for name, text in quantities.items()
+    }
+
+
+def requests_of(pod: Object) -> Amounts:
+    """Return what a pod asks for: the sum of its containers, or an init container that asks for more; and overhead."""
+    spec, total = pod["spec"], Amounts()
+    for container in spec["containers"]:
+        _add(total, _requests(container))
+    for container in spec.get("initContainers", ()):
+        for name, amount in _requests(container).items():
+            total[name] = max(total.get(name, 0), amount)
+    _add(total, amounts_of(spec.get("overhead", {})))
+    return total
+
+
+def is_finished(pod: Object) -> bool:
+    """Whether a pod runs no more."""
+    return pod["status"].get("phase") in ("Succeeded", "Failed")
+
+
+def shortage(pod: Object, others: Iterable[Object], allocatable: Amounts) -> str:
+    """Return the first resource of which too little is left beside the other pods; empty if there is enough of all.
+
+    A resource that the node does not have is not looked at, as the kubelet does not.
+    """
+    used, count = Amounts(), 0
+    for other in others:
+        _add(used, requests_of(other))
+        count += 1
+    if count + 1 > allocatable.get("pods", 0):
+        return "pods"
+    for name, amount in requests_of(pod).items():
+        if amount and name in allocatable and amount > allocatable[name] - used.get(name, 0):
+            return name
+    return ""
+
+
+def selects(pod: Object, node: Object) -> bool:
+    """Whether the pod's nodeSelector and required node affinity match the node."""
+    labels = node["metadata"].get("labels", {})
+    if any(labels.get(key) != value for key, value in pod["spec"].get("nodeSelector", {}).items()):
+        return False
+    affinity = pod["spec"].get("affinity", {}).get("nodeAffinity", {})
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+    return required is None or matches_terms(required, node)
+
+
+def matches_terms(selector: Object, node: Object) -> bool:
+    """Whether a core/v1 NodeSelector matches a node."""
+    labels, fields = node["metadata"].get("labels", {}), {"metadata.name": node["metadata"]["name"]}
+    return any(
+        all(_matches(entry, labels) for entry in term.get("matchExpressions", ()))
+        and all(_matches(entry, fields) for entry in term.get("matchFields", ()))
+        for term in selector["nodeSelectorTerms"]
+        if term
+    )
+
+
+def tolerates(pod: Object, taints: Iterable[Object], effects: tuple[str, ...]) -> bool:
+    """Whether a pod tolerates all taints of some effects."""
+    return all(tolerations_of(pod, taint) for taint in taints if taint["effect"] in effects)
+
+
+def tolerations_of(pod: Object, taint: Object) -> list[Object]:
+    """Return a pod's tolerations of a taint."""
+    return [
+        entry
+        for entry in pod["spec"].get("tolerations", ())
+        if entry.get("effect", "") in ("", taint["effect"])
+        and entry.get("key", "") in ("", taint["key"])
+        and (entry.get("operator") == "Exists" or entry.get("value", "") == taint.get("value", ""))
+    ]
+
+
+def ports_collide(pod: Object, others: Iterable[Object]) -> bool:
+    """Whether the pod wants a port of the host that another has."""
+    wanted = host_ports(pod)
+    taken = [port for other in others for port in host_ports(other)] if wanted else []
+    return any(
+        mine[:2] == theirs[:2] and (mine[2] == theirs[2] or _ANY_ADDRESS in (mine[2], theirs[2]))
+        for mine in wanted
+        for theirs in taken
+    )
+
+
+def host_ports(pod: Object) -> list[tuple[str, int, str]]:
+    """Return protocol, number and address of each port of the host that a pod wants."""
+    return [
+        (port.get("protocol", "TCP"), port["hostPort"], port.get("hostIP") or _ANY_ADDRESS)
+        for container in pod["spec"]["containers"]
+        for port in container.get("ports", ())
+        if port.get("hostPort")
+    ]
+
+
+def _requests(container: Object) -> Amounts:
+    return amounts_of(container.get("resources", {}).get("requests", {}))
+
+
+def _add(total: Amounts, more: Amounts) -> None:
+    for name, amount in more.items():
+        total[name] = total.get(name, 0) + amount
+
+
+def _matches(expression: Object, labels: Mapping[str, str]) -> bool:
+    key, values = expression["key"], expression.get("values", ())
+    match expression["operator"]:
+        case "In":
+            return labels.get(key) in values
+        case "NotIn":
+            return labels.get(key) not in values
+        case "Exists":
+            return key in labels
+        case "DoesNotExist":
+            return key not in labels
+        case operator:
+            raise AssertionError(f"no scenario draws {operator}")

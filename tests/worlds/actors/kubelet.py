@@ -1,0 +1,290 @@
+"""A kubelet: it registers its node, renews its lease, and runs the pods of its node.
+
+What it does with a pod: refuse it (OutOfcpu and others, kubelet/lifecycle/predicate.go), start it, report that it is
+ready, let it fail and come back or finish, and end it in its grace period when it is deleted.
+"""
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tests.worlds.actors.client import ActorClient, RequestError
+from tests.worlds.actors.fitting import (
+    Object,
+    amounts_of,
+    is_finished,
+    ports_collide,
+    requests_of,
+    selects,
+    shortage,
+    tolerates,
+)
+from tests.worlds.actors.reconciler import Reconciler
+from tests.worlds.actors.routines import Resume, start
+from tests.worlds.actors.view import View
+from tests.worlds.api_server.objects.timestamps import rfc3339
+from tests.worlds.simulation.served_model import ServedModel
+from tests.worlds.simulation.timeline import NEVER
+from tests.worlds.simulation.world import World
+
+_LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+_LEASE_SECONDS: Final = 40
+_RENEW_SECONDS: Final = 10.0
+_REPORT_SECONDS: Final = 300.0
+
+
+@dataclass
+class _LocalPod:
+    """A pod that the kubelet saw, and when what happens to it.
+
+    `end` is how it ended: the phase, and the status' reason and message. `reported` is the status that was sent last.
+    """
+
+    pod: Object
+    ready_at: float
+    ends_at: float = NEVER
+    fails: bool = False
+    unready_from: float = NEVER
+    unready_until: float = NEVER
+    stops_at: float = NEVER
+    end: tuple[str, ...] = ()
+    reported: tuple[str, ...] = ()
+
+    @property
+    def uid(self) -> str:
+        return str(self.pod["metadata"]["uid"])
+
+
+class Kubelet:
+    """The kubelet of a machine, from when it starts until `stop`. `node` is the Node as it registers it.
+
+    `is_tainted_first`: the node is registered with the taint not-ready, which admission sets where node lifecycle runs.
+    """
+
+    def __init__(
+        self, world: World, server: ServedModel, node: Object, name: str, *, is_tainted_first: bool = False
+    ) -> None:
+        """`name` is the actor's: a kubelet that starts again has another one than before."""
+        self.client = ActorClient(world, server, name)
+        self._node = node
+        self._name: str = node["metadata"]["name"]
+        self._random = self.client.random
+        self._allocatable = amounts_of(node["status"]["allocatable"])
+        self._is_tainted_first = is_tainted_first
+        self._is_under_pressure = False
+        self._is_ready = False
+        self._pods = View(self.client, "/api/v1/pods", f"spec.nodeName={self._name}")
+        self._nodes = View(self.client, "/api/v1/nodes", f"metadata.name={self._name}")
+        self._local: dict[str, _LocalPod] = {}
+        self._reconciler = Reconciler(self.client, self._sync)
+        self._pods.on_change.append(lambda key, before, after: self._reconciler.add(key))
+
+    def start(self) -> None:
+        """Register, then run pods."""
+        start(self._run())
+
+    def stop(self) -> None:
+        """End: the process is gone."""
+        self.client.stop()
+
+    def evict(self) -> None:
+        """Evict the pod of the least priority, and report that memory is short for a minute."""
+        running = [(key, local) for key, local in self._local.items() if not local.end]
+        if not running or not self._is_ready:
+            return
+        key, victim = min(running, key=lambda entry: (entry[1].pod["spec"].get("priority", 0), entry[0]))
+        victim.end = ("Failed", "Evicted", "The node was low on resource: memory.")
+        self._reconciler.add(key)
+        self._is_under_pressure = True
+        start(self._report_for(60.0))
+
+    # The node:
+
+    async def _run(self) -> None:
+        await self._until_done(self._register)
+        self._nodes.start()
+        self._pods.start()
+        start(self._renew())
+        await self.client.sleep(self._random.uniform(0.2, 5.0))
+        self._is_ready = True
+        while True:
+            await self._until_done(self._report)
+            await self.client.sleep(_REPORT_SECONDS)
+
+    async def _until_done(self, step: Callable[[], Coroutine[Callable[[Resume], None], Any, None]]) -> None:
+        """Do something until it is not refused."""
+        while True:
+            try:
+                await step()
+            except RequestError:
+                await self.client.sleep(self._random.uniform(1.0, 7.0))
+            else:
+                return
+
+    async def _register(self) -> None:
+        taint = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+        spec = {**self._node.get("spec", {}), **({"taints": [taint]} if self._is_tainted_first else {})}
+        node = {**self._node, "spec": spec, "status": {**self._node["status"], "conditions": self._conditions()}}
+        try:
+            await self.client.ask("POST", "/api/v1/nodes", node)
+        except RequestError as error:
+            if error.status != 409:
+                raise
+            await self._report()  # it is there: as it was left, or another kubelet has its name
+
+    async def _report(self) -> None:
+        status = {**self._node["status"], "conditions": self._conditions()}
+        await self.client.ask("PATCH", f"/api/v1/nodes/{self._name}/status", {"status": status})
+
+    async def _report_for(self, seconds: float) -> None:
+        """Report that memory is short, and after a time that it is not."""
+        await self._until_done(self._report)
+        await self.client.sleep(seconds)
+        self._is_under_pressure = False
+        await self._until_done(self._report)
+
+    def _conditions(self) -> list[Object]:
+        now = rfc3339(self.client.clocks.wall())
+        ready = ("True", "KubeletReady") if self._is_ready else ("False", "KubeletNotReady")
+        pressure = (
+            ("True", "KubeletHasInsufficientMemory")
+            if self._is_under_pressure
+            else ("False", "KubeletHasSufficientMemory")
+        )
+        return [
+            {"type": kind, "status": status, "reason": reason, "lastHeartbeatTime": now, "lastTransitionTime": now}
+            for kind, (status, reason) in (("MemoryPressure", pressure), ("Ready", ready))
+        ]
+
+    async def _renew(self) -> None:
+        """Renew the lease every ten seconds."""
+        lease: Object | None = None
+        while True:
+            try:
+                lease = await self._put_lease(lease)
+            except RequestError:
+                lease = None  # it is read anew
+            await self.client.sleep(_RENEW_SECONDS * self._random.uniform(1.0, 1.04))
+
+    async def _put_lease(self, lease: Object | None) -> Object:
+        path = f"{_LEASES}/{self._name}"
+        if lease is None:
+            try:
+                lease = await self.client.ask("GET", path)
+            except RequestError as error:
+                if error.status != 404:
+                    raise
+        renewed = rfc3339(self.client.clocks.wall()).replace("Z", ".000000Z")
+        spec = {"holderIdentity": self._name, "leaseDurationSeconds": _LEASE_SECONDS, "renewTime": renewed}
+        if lease is not None:
+            return await self.client.ask("PUT", path, {**lease, "spec": spec})
+        node = await self.client.ask("GET", f"/api/v1/nodes/{self._name}")
+        owner = {"apiVersion": "v1", "kind": "Node", "name": self._name, "uid": node["metadata"]["uid"]}
+        metadata = {"name": self._name, "ownerReferences": [owner]}
+        return await self.client.ask("POST", _LEASES, {"metadata": metadata, "spec": spec})
+
+    # Its pods:
+
+    async def _sync(self, key: str) -> None:
+        """Do the next thing with a pod."""
+        pod, local = self._pods.objects.get(key), self._local.get(key)
+        if local is not None and (pod is None or pod["metadata"]["uid"] != local.uid):
+            del self._local[key]
+            local = None
+        if pod is None:
+            return
+        is_deleted = "deletionTimestamp" in pod["metadata"]
+        if is_finished(pod) or (local is None and is_deleted):
+            if local is not None and not local.end:
+                local.end = (pod["status"]["phase"],)
+            if is_deleted:
+                await self._remove(pod)
+            return
+        if local is None:
+            local = self._local[key] = self._take(pod)
+        local.pod = pod
+        if is_deleted and local.stops_at == NEVER:
+            grace = float(pod["metadata"].get("deletionGracePeriodSeconds") or 0)
+            local.stops_at = self.client.world.timeline.now + min(grace, self._random.expovariate(1 / 3.0))
+        await self._go_on(key, local)
+
+    async def _go_on(self, key: str, local: _LocalPod) -> None:
+        """Report what has become of a pod by now, and come back when the next thing is due."""
+        now = self.client.world.timeline.now
+        if not local.end and now >= min(local.ends_at, local.stops_at):
+            local.end = ("Failed" if local.fails else "Succeeded",)
+        if local.end:
+            await self._send(local, *local.end)
+            if now >= local.stops_at:
+                await self._remove(local.pod)
+            return
+        times = (local.ready_at, local.ends_at, local.unready_from, local.unready_until, local.stops_at)
+        next_at = min((at for at in times if at > now), default=NEVER)
+        if next_at < NEVER:
+            self._reconciler.add(key, next_at - now + 1e-6)
+        if now >= local.ready_at:
+            is_ready = not local.unready_from <= now < local.unready_until
+            await self._send(local, "Running", is_ready=is_ready)
+
+    def _take(self, pod: Object) -> _LocalPod:
+        """Draw what will become of a pod that came."""
+        now, draw = self.client.world.timeline.now, self._random
+        local = _LocalPod(pod, now + draw.uniform(0.3, 4.0))
+        if refusal := self._refusal(pod):
+            local.end = ("Failed", *refusal)
+        elif pod["spec"]["restartPolicy"] != "Always":
+            local.ends_at = local.ready_at + draw.expovariate(1 / 40.0)
+            local.fails = draw.random() < 0.15
+        elif draw.random() < 0.1:
+            local.unready_from = local.ready_at + draw.expovariate(1 / 60.0)
+            local.unready_until = local.unready_from + draw.uniform(1.0, 30.0)
+        return local
+
+    def _refusal(self, pod: Object) -> tuple[str, ...]:
+        """Return reason and message if the pod cannot run here beside those that do; empty if it can."""
+        others = [local.pod for local in self._local.values() if not local.end]
+        if name := shortage(pod, others, self._allocatable):
+            asked = requests_of(pod).get(name, 1)
+            text = f"Node didn't have enough resource: {name}, requested: {asked}, capacity: {self._allocatable[name]}"
+            return f"OutOf{name}", f"Pod was rejected: {text}"
+        node = self._nodes.objects.get(self._name, self._node)
+        checks = {
+            "NodeAffinity": selects(pod, node),
+            "NodePorts": not ports_collide(pod, others),
+            "TaintToleration": tolerates(pod, node.get("spec", {}).get("taints", ()), ("NoExecute",)),
+        }
+        for name, is_right in checks.items():
+            if not is_right:
+                return name, f"Pod was rejected: Predicate {name} failed"
+        return ()
+
+    async def _send(
+        self, local: _LocalPod, phase: str, reason: str = "", message: str = "", *, is_ready: bool = False
+    ) -> None:
+        """Report a pod's status, if it is another than before."""
+        ready = "True" if is_ready else "False"
+        reported = (phase, ready, reason)
+        if local.reported == reported:
+            return
+        now = rfc3339(self.client.clocks.wall())
+        conditions = [
+            {"type": kind, "status": ready, "lastTransitionTime": now} for kind in ("ContainersReady", "Ready")
+        ]
+        status: Object = {"phase": phase, "conditions": conditions}
+        if reason:
+            status.update(reason=reason, message=message)
+        metadata = local.pod["metadata"]
+        path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/status"
+        await self.client.ask("PATCH", path, {"metadata": {"uid": local.uid}, "status": status})
+        local.reported = reported
+
+    async def _remove(self, pod: Object) -> None:
+        """Let a pod go whose containers have ended."""
+        metadata = pod["metadata"]
+        path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
+        body = {"gracePeriodSeconds": 0, "preconditions": {"uid": metadata["uid"]}}
+        try:
+            await self.client.ask("DELETE", path, body)
+        except RequestError as error:
+            if error.status not in (404, 409):
+                raise
