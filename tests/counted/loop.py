@@ -1,12 +1,14 @@
 """The loop of `schedule`, from the lines of the watch to the bytes of the requests: pods are decided about and bound.
 
 The API server answers at once, and without a network. What asyncio executes counts, too; its callbacks stand for what
-uvloop does in C.
+uvloop does in C. The log, at level info, and the metrics count, too, except the times of single plugins.
 """
 
 import asyncio
+import io
+import logging
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from random import Random
 from types import SimpleNamespace
@@ -14,10 +16,12 @@ from typing import Any, Literal, NamedTuple, Self
 from unittest.mock import patch
 
 import msgspec
+from prometheus_client import CollectorRegistry
 
 from bench import synthetic
 from extender_service.cluster.sources.api_server import ApiServer, PodStore
 from extender_service.config.loading import default_config
+from extender_service.framework import profile
 from extender_service.framework.handle import Handle
 from extender_service.framework.profiles import Profiles
 from extender_service.framework.queueing_hints import queueing_hints
@@ -30,16 +34,19 @@ from extender_service.kube.parsing.decoder import Decoder
 from extender_service.kube.pods_by_need import pods_by_need
 from extender_service.kube.watching.reflector import Reflector
 from extender_service.kube.writing.event_recorder import EventRecorder
+from extender_service.observability.framework_metrics import FrameworkMetrics
+from extender_service.observability.logs import TextFormatter
 from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
 from extender_service.queue.scheduling_queue import SchedulingQueue
 from extender_service.scheduler.attempt import SchedulingCycle
 from extender_service.scheduler.event_handlers import EventHandlers
 from extender_service.scheduler.pod_lister import PodLister
 from extender_service.scheduler.scheduler import Scheduler, nominations
+from extender_service.scheduler.scheduler_metrics import SchedulerMetrics
 from extender_service.scheduling.engine import Engine
 from tests.counted.bytecodes import COUNTED, WARM_UP, executed, finish, typical
 from tests.counted.pods import PODS_PER_NODE
-from tests.support.scheduler_world import NAME, UNCOUNTED_QUEUE
+from tests.support.scheduler_world import NAME
 
 _AT_ONCE = 20
 _ROUNDS = WARM_UP + COUNTED
@@ -88,22 +95,26 @@ class _Program:
         self._network = _Network()
         self._client = KubeClient(load_credentials(master="http://127.0.0.1:1"))
         api = ApiServer(cluster, self._client)
+        registry = CollectorRegistry()
+        metrics = SchedulerMetrics(registry, lambda: 0.0, cluster.rules)
         handle = Handle(cluster, api, random=Random(1))
         profiles = Registry(IN_TREE, rules=cluster.rules).profiles(default_config(ARGS_TYPES, cluster.rules), handle)
+        for each in profiles.values():
+            each.recorder = FrameworkMetrics(registry)
         pending = PodLister()
         self._queue = SchedulingQueue(
             profiles,
             {name: queueing_hints(profile.rejecting, cluster.rules) for name, profile in profiles.items()},
             cluster.rules,
             clock=lambda: 0.0,
-            metrics=UNCOUNTED_QUEUE,
+            metrics=metrics,
             is_pending=pending.__contains__,
             namespace_labels=cluster.workloads.namespace_labels,
         )
         engine = Engine(cluster, Profiles(profiles), api, nominated_for=nominations(cluster, self._queue))
         self._events = EventRecorder(self._client, NAME)
         self._scheduler = Scheduler(
-            SchedulingCycle(engine),
+            SchedulingCycle(engine, metrics=metrics),
             engine,
             self._queue,
             pending,
@@ -112,15 +123,20 @@ class _Program:
             handle.preemptions,
             sleep=asyncio.sleep,
             wall_clock=lambda: 0.0,
+            metrics=metrics,
         )
         pods = pods_by_need([NAME])
-        handler = EventHandlers(cluster, self._queue, Profiles(profiles), pending).handler(pods, PodStore(cluster))
+        handlers = EventHandlers(cluster, self._queue, Profiles(profiles), pending, timing=metrics.event_timing)
+        handler = handlers.handler(pods, PodStore(cluster))
         self._decoder = pods.frame_decoder
         self._reflector: Reflector[Any] = Reflector(self._client, pods, handler)
 
     def __enter__(self) -> Self:
-        self._patch = patch.object(Connector, "open", self._network.open)
-        self._patch.start()
+        self._patches = ExitStack()
+        self._patches.enter_context(patch.object(Connector, "open", self._network.open))
+        # Which decisions are in the sample differs from round to round.
+        self._patches.enter_context(patch.object(profile, "SAMPLED", 0.0))
+        self._patches.enter_context(_logging())
         self._runner = asyncio.Runner()
         loop = self._runner.get_loop()
         self._running = [loop.create_task(self._scheduler.run()), loop.create_task(self._events.run())]
@@ -129,7 +145,7 @@ class _Program:
     def __exit__(self, *_: object) -> None:
         self._runner.run(self._close())
         self._runner.close()
-        self._patch.stop()
+        self._patches.close()
 
     async def _close(self) -> None:
         for task in self._running:
@@ -231,6 +247,20 @@ def _decoding() -> Iterator[list[int]]:
 
     with patch.object(Decoder, "decode", noted):
         yield sizes
+
+
+@contextmanager
+def _logging() -> Iterator[None]:
+    """Write the log to a buffer, as `configure_logging` writes it to standard error."""
+    logger, handler = logging.getLogger("extender_service"), logging.StreamHandler(io.StringIO())
+    handler.setFormatter(TextFormatter())
+    with (
+        patch.multiple(logger, handlers=[handler], level=logging.INFO, propagate=False),
+        patch.multiple(logging, logThreads=False, logProcesses=False, logMultiprocessing=False),
+    ):
+        logger.manager._clear_cache()  # type: ignore[attr-defined]  # of enabled levels
+        yield
+    logger.manager._clear_cache()  # type: ignore[attr-defined]
 
 
 def _lines(event: str, manifests: Sequence[Mapping[str, Any]]) -> bytes:
