@@ -106,7 +106,6 @@ class MetricsRegistry:
 
     def exposition(self, accept: str) -> tuple[bytes, str]:
         """Return all metrics as they are now, and the content type: OpenMetrics where `accept` has it, else text."""
-        self.framework.count()
         # Not the library's choose_encoder: it fails on versions that are no numbers.
         if "application/openmetrics-text" in accept:
             return encode_openmetrics(self.prometheus), OPENMETRICS  # type: ignore[no-untyped-call]

@@ -5,12 +5,13 @@ docs/scheduler.md lists all metrics of kube-scheduler, with what stands for each
 
 from collections.abc import Callable, Iterator, Mapping
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from extender_service.config.rules import DEFAULT_RULES, Rules
 from extender_service.framework.queueing_hints import HintTiming
+from extender_service.observability.cheap_metrics import CheapCounter, CheapHistogram
 from extender_service.queue.queued_pod import QueuedPodInfo
 from extender_service.scheduler.evaluations import Evaluations
 from extender_service.scheduler.event_timing import EventTiming
@@ -38,33 +39,33 @@ class SchedulerMetrics:
         self.hint_timing = HintTiming(clock, self._asked)
         # When the attempts that have not ended began, by the pod's UID.
         self._begun_at: dict[str, float] = {}
-        self._attempts = Counter(
+        self._attempts = CheapCounter(
             "scheduler_schedule_attempts",
             "Attempts to schedule pods: scheduled, unschedulable (no node is right), or error.",
             ["result", "profile"],
             registry=registry,
         )
-        self._attempt_seconds = Histogram(
+        self._attempt_seconds = CheapHistogram(
             "scheduler_scheduling_attempt_duration_seconds",
             "Time of an attempt, with its binding.",
             ["result", "profile"],
             buckets=_ATTEMPT_SECONDS,
             registry=registry,
         )
-        self._algorithm_seconds = Histogram(
+        self._algorithm_seconds = CheapHistogram(
             "scheduler_scheduling_algorithm_duration_seconds",
             "Time to choose a node.",
             buckets=_ATTEMPT_SECONDS,
             registry=registry,
         )
-        self._sli_seconds = Histogram(
+        self._sli_seconds = CheapHistogram(
             "scheduler_pod_scheduling_sli_duration_seconds",
             "Time from a pod's first way into the active queue to its binding, over all attempts.",
             ["attempts"],
             buckets=_SLI_SECONDS,
             registry=registry,
         )
-        self._attempts_of_pod = Histogram(
+        self._attempts_of_pod = CheapHistogram(
             "scheduler_pod_scheduling_attempts",
             "Attempts until a pod was bound.",
             buckets=(1, 2, 4, 8, 16),
@@ -75,13 +76,13 @@ class SchedulerMetrics:
             "Pods that were bound after they had waited for too long for an event, and were tried again without one.",
             registry=registry if rules.bound_after_flush_counted else None,
         )
-        self._incoming = Counter(
+        self._incoming = CheapCounter(
             "scheduler_queue_incoming_pods",
             "Pods that an event brought to a queue.",
             ["queue", "event"],
             registry=registry,
         )
-        self._incoming_entities = Counter(
+        self._incoming_entities = CheapCounter(
             "scheduler_queue_incoming_entities",
             "What an event brought to a queue: pods, as there are no groups.",
             ["queue", "event", "type"],
@@ -96,7 +97,7 @@ class SchedulerMetrics:
         self._preemptions = Counter(
             "scheduler_preemption_attempts", "Attempts to make room by deleting pods.", registry=registry
         )
-        self._victims = Histogram(
+        self._victims = CheapHistogram(
             "scheduler_preemption_victims",
             "Pods deleted to make room for one.",
             buckets=(1, 2, 4, 8, 16, 32, 64),
@@ -104,14 +105,14 @@ class SchedulerMetrics:
         )
         self._evaluations = Evaluations()
         registry.register(self._evaluations)
-        self._event_seconds = Histogram(
+        self._event_seconds = CheapHistogram(
             "scheduler_event_handling_duration_seconds",
             "Time to handle an event of the watch.",
             ["event"],
             buckets=_EVENT_SECONDS,
             registry=registry,
         )
-        self._hint_seconds = Histogram(
+        self._hint_seconds = CheapHistogram(
             "scheduler_queueing_hint_execution_duration_seconds",
             "Time of a plugin's queueing hint.",
             ["plugin", "event", "hint"],
@@ -119,7 +120,7 @@ class SchedulerMetrics:
             registry=registry if rules.queueing_hints else None,
         )
         in_background = registry if rules.preemption_in_background else None
-        self._eviction_seconds = Histogram(
+        self._eviction_seconds = CheapHistogram(
             "scheduler_preemption_goroutines_duration_seconds",
             "Time to evict the victims of a pod in the background (in kube-scheduler, in a goroutine).",
             ["result"],
@@ -132,9 +133,6 @@ class SchedulerMetrics:
             ["result"],
             registry=in_background,
         )
-        # By labels, as `labels()` costs more than observing.
-        self._of_event: dict[str, Histogram] = {}
-        self._of_hint: dict[tuple[str, str, str], Histogram] = {}
 
     def incoming(self, queue: str, event: str) -> None:
         """Count a pod that an event brought to a queue."""
@@ -197,17 +195,10 @@ class SchedulerMetrics:
         self._end(info, "unschedulable" if is_unschedulable else "error")
 
     def _handled(self, label: str, seconds: float) -> None:
-        histogram = self._of_event.get(label)
-        if histogram is None:
-            histogram = self._of_event[label] = self._event_seconds.labels(label)
-        histogram.observe(seconds)
+        self._event_seconds.labels(label).observe(seconds)
 
     def _asked(self, plugin: str, event: str, hint: str, seconds: float) -> None:
-        key = (plugin, event, hint)
-        histogram = self._of_hint.get(key)
-        if histogram is None:
-            histogram = self._of_hint[key] = self._hint_seconds.labels(*key)
-        histogram.observe(seconds)
+        self._hint_seconds.labels(plugin, event, hint).observe(seconds)
 
     def _end(self, info: QueuedPodInfo, result: str) -> None:
         profile = info.pod.spec.scheduler_name

@@ -9,7 +9,6 @@ def test_durations_are_told_under_kube_schedulers_names_and_labels() -> None:
     for seconds in (0.001, 0.002):
         metrics.record_point("default-scheduler", "Filter", "Success", seconds)
     metrics.record_plugin("NodeName", "Filter", "Success", 0.00002)
-    metrics.count()
     text = generate_latest(registry).decode()
     point = 'extension_point="Filter",profile="default-scheduler",status="Success"'
     assert f"scheduler_framework_extension_point_duration_seconds_count{{{point}}} 2.0" in text
