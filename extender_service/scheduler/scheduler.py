@@ -28,6 +28,7 @@ from extender_service.kube.api_errors import KubeError
 from extender_service.kube.types.core import Pod, pod_name
 from extender_service.kube.types.pods import pod_uid
 from extender_service.kube.writing.event_recorder import Occurrence
+from extender_service.observability.logs import log_fields
 from extender_service.plugins.default_preemption import DefaultPreemption
 from extender_service.queue.queued_pod import QueuedPodInfo
 from extender_service.queue.scheduling_queue import SchedulingQueue
@@ -217,7 +218,7 @@ class Scheduler:
             if not await self._engine.binder.find_out(placement):
                 self._fail_binding(info, placement, Failure.of(error))
                 return
-        log.info("bound a pod", extra={"pod": pod_name(pod), "node": placement.node_name})
+        log_fields(log, logging.INFO, "bound a pod", {"pod": info.key, "node": placement.node_name})
         self._record(pod_events.scheduled(pod_reference(pod), placement.node_name, controller=pod.spec.scheduler_name))
         self._metrics.scheduled(info)
         self._queue.done(pod_uid(pod))

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from extender_service.extender.reporting.observation import Observation
 from extender_service.extender.wire.requested_nodes import UNKNOWN_NODE
+from extender_service.observability.logs import log_fields
 from extender_service.scheduling.explanation import Grounds, NodeScore, best_scores, refusals
 
 log = logging.getLogger(__name__)
@@ -23,12 +24,7 @@ def log_decision(observation: Observation) -> None:
     """Log the decision about a pod, or the error that prevented it."""
     level = logging.WARNING if observation.error else logging.INFO
     if log.isEnabledFor(level):
-        # Not log.log: that searches the stack for the line of code that called it.
-        message = "failed" if observation.error else "decided"
-        record = logging.LogRecord(log.name, level, "", 0, message, (), None)
-        record.created = observation.at
-        vars(record).update(_fields(observation))
-        log.handle(record)
+        log_fields(log, level, "failed" if observation.error else "decided", _fields(observation), observation.at)
 
 
 def availability(passed: int, asked: int, reasons: Mapping[str, int]) -> str:

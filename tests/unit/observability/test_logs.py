@@ -18,6 +18,7 @@ from extender_service.observability.logs import (
     LogFormat,
     TextFormatter,
     configure_logging,
+    log_fields,
     parse_log_level,
 )
 
@@ -92,6 +93,19 @@ def test_a_json_line_has_the_same_fields_typed() -> None:
         "names": ["a"],
         "key": "<class 'object'>",
     }
+
+
+def test_a_line_of_fields_has_them_and_its_time() -> None:
+    stream = configured("text")
+    log_fields(log, logging.INFO, "bound 100% of it", {"pod": "default/web-0", "node": "n 1"}, at=1_700_000_000.25)
+    origin = "time=2023-11-14T22:13:20.250Z level=info logger=some.module"
+    assert stream.getvalue() == f'{origin} msg="bound 100% of it" pod=default/web-0 node="n 1"\n'
+
+
+def test_a_line_of_fields_is_left_out_below_the_level() -> None:
+    stream = configured("text", logging.WARNING)
+    log_fields(log, logging.INFO, "bound a pod", {"pod": "default/web-0"})
+    assert stream.getvalue() == ""
 
 
 @pytest.mark.parametrize("formatter", [TextFormatter(), JSONFormatter()])
