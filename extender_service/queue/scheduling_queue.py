@@ -150,11 +150,12 @@ class SchedulingQueue:
         self.nominator.remove(pod)
         key = pod_name(pod)
         queued = self._active.get(key) or self._backing_off.get(key)
-        if queued is not None and self._rules.deleted_pods_uncounted:
-            self._queues.count_rejected(queued, -1)
-        if self._active.remove(key):
-            return
-        self._backing_off.remove(key)
+        if queued is not None:
+            if self._rules.deleted_pods_uncounted:
+                self._queues.count_rejected(queued, -1)
+            if self._active.remove(key):
+                return
+            self._backing_off.remove(key)
         info = self._unschedulable.get(key)
         if info is not None:
             self._unschedulable.remove(key, gated=info.gated)
@@ -284,6 +285,11 @@ class SchedulingQueue:
         if pre_check is not None:
             infos = [info for info in infos if pre_check(info.pod)]
         self._move(infos, event, old, new)
+
+    @property
+    def looks_at_events(self) -> bool:
+        """Whether an event is compared with pods: some are unschedulable, or in flight and asked about it later."""
+        return bool(self._unschedulable or (self._uses_hints and self._in_flight))
 
     def assigned_pod_added(self, pod: Pod) -> None:
         """Move the pods that a new pod on a node may help: those with affinity or topology spread. For use without

@@ -16,6 +16,12 @@ def pod_on(pod: Pod, node_name: str) -> Pod:
     return structs.replace(pod, spec=structs.replace(pod.spec, node_name=node_name))
 
 
+def is_assigned(cluster: Cluster, key: Key) -> bool:
+    """Return whether the watch shows a pod of this key on a node."""
+    slot = cluster.slot_of(key)
+    return slot is not None and bool(cluster.pods[slot].node_name)
+
+
 def assigned_pod(cluster: Cluster, key: Key) -> Pod | None:
     """Return a pod that the watch shows on a node; None if there is none of this key, or it is on no node."""
     slot = cluster.slot_of(key)

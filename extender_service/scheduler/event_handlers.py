@@ -42,7 +42,7 @@ from extender_service.kube.types.watched_pods import AnyPod
 from extender_service.kube.watching.reflector import Store
 from extender_service.queue.pre_checks import pre_check_for_node
 from extender_service.queue.scheduling_queue import SchedulingQueue
-from extender_service.scheduler.assigned_pods import assigned_pod, pod_on
+from extender_service.scheduler.assigned_pods import assigned_pod, is_assigned, pod_on
 from extender_service.scheduler.event_timing import UNTIMED, EventTiming, timed
 from extender_service.scheduler.node_order import NodeOrder
 from extender_service.scheduler.pod_lister import PodLister
@@ -59,6 +59,8 @@ _STORAGE: Final[Mapping[type[StorageObject], tuple[str, str]]] = {
     VolumeAttachment: (VOLUME_ATTACHMENT, "VolumeAttachment"),
 }
 _WAIT_FOR_FIRST_CONSUMER: Final = "WaitForFirstConsumer"
+# Stands for a pod in an event that no pod is compared with.
+_UNSEEN: Final = Pod()
 
 
 def storage_kinds(hints: Iterable[QueueingHints]) -> frozenset[type[StorageObject]]:
@@ -197,14 +199,11 @@ class _Pods:
         before = self._assigned(key)
         self._store.apply(obj)
         self._forget_pending("/".join(key), is_bound=True)
+        if before is None:
+            return self._report_added(key)
         now = self._assigned(key)
         if now is None:
-            if before is None:
-                return ()
             return (self._report_deleted(before),)  # it has ended
-        if before is None:
-            self._report_added(now)
-            return (self._events.assigned_pod_add.label,)
         changes = self._events.pod_changes(before, now)
         for event in changes:
             self._report_updated(before, now, event)
@@ -212,12 +211,20 @@ class _Pods:
         timed_changes = [event.label for event in changes] if self._rules.pod_changes_timed else []
         return (*timed_changes, self._events.assigned_pod_update.label)
 
-    def _report_added(self, pod: Pod) -> None:
+    def _report_added(self, key: Key) -> Sequence[str]:
+        """Report a pod that the watch showed on no node before, unless it has ended; return the event's label."""
+        if self._queue.looks_at_events:
+            pod = self._assigned(key)
+        else:  # which is nearly always so, and then only that it came counts
+            pod = _UNSEEN if is_assigned(self._cluster, key) else None
+        if pod is None:
+            return ()
         # Without hints, kube-scheduler asks only pods with affinity or topology spread.
         if self._rules.queueing_hints:
             self._queue.move_all_to_active_or_backoff(self._events.assigned_pod_add, None, pod)
         else:
             self._queue.assigned_pod_added(pod)
+        return (self._events.assigned_pod_add.label,)
 
     def _report_updated(self, old: Pod, new: Pod, event: ClusterEvent) -> None:
         if self._rules.queueing_hints:

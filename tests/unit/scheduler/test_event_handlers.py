@@ -1,10 +1,17 @@
 """What the watch shows reaches the cluster and the queue: which pods enter, leave and wake."""
 
 import asyncio
+from collections.abc import Mapping
+from typing import Any
+from unittest.mock import patch
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from extender_service.cluster.debugging.comparison import compare
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.config.rules import DEFAULT_RULES, rules_of
 from extender_service.framework.cluster_event import CSI_DRIVER, NODE, ActionType, ClusterEvent
 from extender_service.framework.cycle_state import CycleState
@@ -12,15 +19,20 @@ from extender_service.framework.interface import Plugin, PreBind
 from extender_service.framework.queueing_hints import queueing_hints
 from extender_service.framework.status import Status
 from extender_service.kube.types.core import (
+    Affinity,
     GCEPersistentDisk,
+    LabelSelector,
     ObjectMeta,
     PersistentVolumeClaimSource,
     Pod,
+    PodAffinity,
+    PodAffinityTerm,
     PodStatus,
     ResourceList,
     Volume,
 )
 from extender_service.kube.types.storage import CSIDriver, CSINode
+from extender_service.queue.scheduling_queue import SchedulingQueue
 from extender_service.scheduler.event_handlers import storage_kinds
 from tests.support.binding_plugins import Doorman
 from tests.support.event_loop import in_event_loop
@@ -315,3 +327,80 @@ async def test_updates_are_timed_under_each_event_that_they_are_from_1_32_on(min
     for relabelled in (labelled(changed(pod, "2")), labelled(assigned)):
         world.create(relabelled, relabelled)  # the second time, nothing has changed
     assert [label for label, _ in world.handled] == labels
+
+
+NODES = [make_node("a", labels={"zone": "a"}), make_node("b", labels={"zone": "b"})]
+echoes = st.fixed_dictionaries(
+    {
+        "node": st.sampled_from(["its", "another"]),
+        "uid": st.sampled_from(["uid-of-p", "another"]),
+        "labels": st.sampled_from([{}, {"app": "web"}]),
+        "cpu": st.sampled_from(["1", "2"]),
+        "phase": st.sampled_from(["Pending", "Running", "Succeeded"]),
+        "deleted": st.booleans(),
+    }
+)
+
+
+def near_web(name: str) -> Pod:
+    """A pod that must be near one of app web."""
+    term = PodAffinityTerm("zone", LabelSelector({"app": "web"}))
+    return changed(make_pod(name), "", affinity=Affinity(pod_affinity=PodAffinity((term,))))
+
+
+def echo_of(pod: Pod, seen: Mapping[str, Any]) -> Pod:
+    """A pod as the watch shows it once it is bound, with what others changed at the same time."""
+    replace = msgspec.structs.replace
+    going = "2026-01-01T00:00:00Z" if seen["deleted"] else ""
+    metadata = replace(pod.metadata, uid=seen["uid"], labels=seen["labels"], deletion_timestamp=going)
+    spec = replace(
+        pod.spec, node_name=seen["node"], containers=make_pod("p", requests={"cpu": seen["cpu"]}).spec.containers
+    )
+    return replace(pod, metadata=metadata, spec=spec, status=PodStatus(phase=seen["phase"]))
+
+
+async def after_echo(
+    seen: Mapping[str, Any], *, uses_hints: bool, waits: bool, is_in_flight: bool
+) -> tuple[object, ...]:
+    """What the queue knows after a pod was placed, and the watch showed it bound."""
+    world = SchedulerWorld(*NODES, uses_hints=uses_hints)
+    pod, other = make_pod("p", requests={"cpu": "1"}), near_web("other")
+    if waits:
+        world.create(other)
+        world.attempt_all()
+    world.create(pod)
+    assert world.attempt() == "p"
+    seen = {
+        **seen,
+        "node": {"its": world.place_of(pod), "another": "b" if world.place_of(pod) == "a" else "a"}[seen["node"]],
+    }
+    if is_in_flight and not waits:
+        world.create(other)
+        info = world.queue.pop()
+    echo = echo_of(pod, seen)
+    world.pod_watch.apply(watched(echo))
+    counts = world.queue.in_flight_counts()
+    if is_in_flight and not waits:
+        assert info is not None
+        info.unschedulable_plugins = frozenset({"InterPodAffinity"})
+        world.queue.add_unschedulable_if_not_present(info, world.queue.scheduling_cycle)
+    listed = Cluster(world.cluster.rules)
+    for node in NODES:
+        listed.apply_node(node)
+    for shown in (echo, *([other] if waits or is_in_flight else [])):
+        listed.apply_pod(shown)
+    assert compare(world.cluster, listed).lines() == []
+    await world.scheduler.abandon()
+    return world.where(), counts, world.handled
+
+
+@given(echoes, st.booleans(), st.booleans(), st.booleans())
+def test_whatever_comes_with_a_binding_is_taken_in_and_reported(
+    seen: Mapping[str, Any], uses_hints: bool, waits: bool, is_in_flight: bool
+) -> None:
+    def outcome() -> tuple[object, ...]:
+        return asyncio.run(after_echo(seen, uses_hints=uses_hints, waits=waits, is_in_flight=is_in_flight))
+
+    with patch.object(SchedulingQueue, "looks_at_events", new=True):
+        with_details = outcome()
+    assert outcome() == with_details
