@@ -25,6 +25,7 @@ from extender_service.kube.connection.http_connection import HttpConnection
 from extender_service.kube.connection.pool import ConnectionPool, Loan
 from extender_service.kube.connection.rate_limit import TokenBucket
 from extender_service.kube.connection.request_bytes import RequestBytes
+from extender_service.kube.connection.turns import Turns
 from extender_service.kube.credentials.identity import Identity
 from extender_service.kube.credentials.lookup import Credentials
 from extender_service.kube.parsing.decoder import DecodeError, Decoder
@@ -127,8 +128,8 @@ class KubeClient:
         self._connections = ConnectionPool(credentials, clock=clock)
         self._bytes: RequestBytes | None = None  # of the last identity
         most_reads = max(1, most_requests // 5)
-        self._reads = asyncio.Semaphore(most_reads)
-        self._writes = asyncio.Semaphore(max(1, most_requests - most_reads))
+        self._reads = Turns(most_reads)
+        self._writes = Turns(max(1, most_requests - most_reads))
         self._sent_writes = 0
         self._all_answered = asyncio.Event()
         self._is_finishing = False
@@ -284,9 +285,12 @@ class KubeClient:
     ) -> bytes:
         content = b"" if body is None else msgspec.json.encode(body)
         request = _Request(method, path, None, content, content_type)
+        try_once = self._read if method == "GET" else self._write
         for retries_left in range(_MOST_RETRIES, -1, -1):
+            if self._limit is not None and (waited_seconds := await self._limit.take()) > _WAIT_SECONDS:
+                self._log_throttling(waited_seconds, method, path)
             try:
-                return await self._try(request)
+                return await try_once(request)
             except ApiError as error:
                 if not error.asks_to_retry or not retries_left:
                     raise
@@ -295,24 +299,30 @@ class KubeClient:
             await self._sleep(seconds)  # which holds neither a turn nor a connection
         raise AssertionError("the last try returned or raised")
 
-    async def _try(self, request: _Request) -> bytes:
-        if self._limit is not None and (waited_seconds := await self._limit.take()) > _WAIT_SECONDS:
-            self._log_throttling(waited_seconds, request.method, request.path)
-        if request.method == "GET":
-            async with self._reads:
-                return await self._ask(request)
-        async with self._writes:
+    async def _read(self, request: _Request) -> bytes:
+        if not self._reads.take_free():
+            await self._reads.wait()
+        try:
+            return await self._ask(request)
+        finally:
+            self._reads.give_back()
+
+    async def _write(self, request: _Request) -> bytes:
+        if not self._writes.take_free():
+            await self._writes.wait()
+        try:
             if self._is_finishing:
                 await asyncio.Future()
             self._require_may_write()
             self._sent_writes += 1
-            self._all_answered.clear()
             try:
                 return await self._ask(request)
             finally:
                 self._sent_writes -= 1
-                if not self._sent_writes:
+                if self._is_finishing and not self._sent_writes:
                     self._all_answered.set()
+        finally:
+            self._writes.give_back()
 
     def _require_may_write(self) -> None:
         if self._refuse_writes is not None and (why := self._refuse_writes()) is not None:
@@ -334,13 +344,14 @@ class KubeClient:
 
     async def _answer(self, request: _Request) -> Loan:
         """Send a request and return its connection, with the body unread; raises ApiError unless it is a success."""
-        identity = await self._credentials.identity.get()
+        source = self._credentials.identity
+        identity = source.current() or await source.get()
         try:
             return await self._answer_to(identity, request)
         except ApiError as error:
             if error.status_code != 401:
                 raise
-            renewed = await self._credentials.identity.renew(identity)
+            renewed = await source.renew(identity)
             if renewed == identity:
                 raise
         return await self._answer_to(renewed, request)
@@ -380,18 +391,19 @@ class KubeClient:
 
     async def _send(self, http: HttpConnection, identity: Identity, request: _Request) -> int:
         """Send a request, and wait for the head of the answer; return its status."""
-        await self._begin(http, identity, request)
+        if not http.is_open:
+            await http.open(_CONNECT_SECONDS)
+        self._begin(http, identity, request)
         try:
             return await http.head()
         except UnreachableError:
             if not http.may_be_stale or request.method not in _REPEATABLE:
                 raise
-        await self._begin(http, identity, request)
+        await http.open(_CONNECT_SECONDS)
+        self._begin(http, identity, request)
         return await http.head()
 
-    async def _begin(self, http: HttpConnection, identity: Identity, request: _Request) -> None:
-        if not http.is_open:
-            await http.open(_CONNECT_SECONDS)
+    def _begin(self, http: HttpConnection, identity: Identity, request: _Request) -> None:
         if self._bytes is None or self._bytes.identity is not identity:
             self._bytes = RequestBytes(self._credentials, identity)
         encoded = request.encode(self._bytes)

@@ -111,6 +111,11 @@ class CurrentIdentity:
         self._read_again_at = 0.0
         self._reading = asyncio.Lock()
 
+    def current(self) -> Identity | None:
+        """Return the identity while it is valid. None if it has to be read, or is being read: then await `get`."""
+        is_valid = self._now() < self._read_again_at and not self._reading.locked()
+        return self._identity if is_valid else None
+
     async def get(self) -> Identity:
         """Return a valid identity; raises CredentialsError."""
         async with self._reading:

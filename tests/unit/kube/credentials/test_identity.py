@@ -175,3 +175,19 @@ def test_a_token_file_that_is_half_written_leaves_the_token_it_held(
 
 def test_an_identity_does_not_print_its_secrets() -> None:
     assert "SECRET" not in repr(Identity("Bearer SECRET", b"SECRET", b"SECRET"))
+
+
+def test_an_identity_is_current_while_it_is_valid_and_not_being_read(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("one")
+    clock = Clock()
+
+    async def main() -> None:
+        identity = CurrentIdentity(KubeconfigUser(User(token_file=str(token)), "user u", clock), clock)
+        assert identity.current() is None
+        one = await identity.get()
+        assert identity.current() is one
+        clock.seconds += 60
+        assert identity.current() is None
+
+    asyncio.run(main())
