@@ -10,13 +10,24 @@ from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.status import Code, Rejections, Status
 
 
-class _Settled(NamedTuple):
-    """A plugin's verdict, the positions of the nodes that this plugin was the first to reject, and their keys."""
+class Settled(NamedTuple):
+    """A plugin's verdict, the positions of the nodes that this plugin was the first to reject, and their keys.
+
+    `statuses` are those of keys that were asked for: the answer and the log need the same ones.
+    """
 
     plugin: str
     rejections: Rejections
     positions: NDArray[np.intp]
     keys: NDArray[np.int64]
+    statuses: dict[int, Status]
+
+    def status_of(self, key: int) -> Status:
+        """Return the status for a key, under the plugin's name."""
+        status = self.statuses.get(key)
+        if status is None:
+            status = self.statuses[key] = self.rejections.status_of(key).given_by(self.plugin)
+        return status
 
 
 class Verdicts:
@@ -28,7 +39,7 @@ class Verdicts:
     def __init__(self, view: NodeView, in_question: NDArray[np.bool_]) -> None:
         self.view = view
         self.passing = in_question.copy()
-        self._settled: list[_Settled] = []
+        self._settled: list[Settled] = []
         self._left_out: Rejections | None = None
         self._left = int(np.count_nonzero(self.passing))
         self._positions: NDArray[np.intp] | None = None
@@ -55,19 +66,19 @@ class Verdicts:
             return
         if count < len(judged):
             judged, positions = judged[newly], positions[newly]
-        self._settled.append(_Settled(plugin, rejections, positions, rejections.keys[judged]))
+        self._settled.append(Settled(plugin, rejections, positions, rejections.keys[judged], {}))
         self.passing[positions] = False
         self._left -= count
         self._narrow()
 
-    def settled(self) -> Iterator[tuple[str, Rejections, NDArray[np.intp], NDArray[np.int64]]]:
-        """Iterate over the plugins that rejected nodes: name, verdict, positions first rejected by it, their keys."""
-        yield from self._settled
+    def settled(self) -> Sequence[Settled]:
+        """Return what each plugin that rejected nodes was the first to reject."""
+        return self._settled
 
     def take_over(self, later: "Verdicts", positions: NDArray[np.intp]) -> None:
         """Apply the rejections of a second run on some of the passing nodes; `positions` are those nodes here."""
-        for plugin, rejections, rejected, keys in later.settled():
-            self._settled.append(_Settled(plugin, rejections, positions[rejected], keys))
+        for settled in later.settled():
+            self._settled.append(settled._replace(positions=positions[settled.positions]))
         self.passing[positions] = later.passing
         self._left = int(np.count_nonzero(self.passing))
 
@@ -95,7 +106,7 @@ class Verdicts:
 
         rejected = keys != numbers.get(None, 0)
         if rejected.any():
-            self._settled.append(_Settled(plugin, Rejections(keys, status_of), positions[rejected], keys[rejected]))
+            self._settled.append(Settled(plugin, Rejections(keys, status_of), positions[rejected], keys[rejected], {}))
         self.passing[positions] = False
         self._left = int(np.count_nonzero(self.passing))
 
@@ -116,9 +127,9 @@ class Verdicts:
 
     def groups(self) -> Iterator[tuple[Status, NDArray[np.intp]]]:
         """Iterate over the distinct statuses of rejected nodes, each with the positions that have it."""
-        for plugin, rejections, positions, keys in self.settled():
-            for key in _distinct(keys):
-                yield rejections.status_of(key).given_by(plugin), positions[keys == key]
+        for settled in self._settled:
+            for key in _distinct(settled.keys):
+                yield settled.status_of(key), settled.positions[settled.keys == key]
 
     def rejected_with(self, code: Code) -> NDArray[np.bool_]:
         """Return which nodes were rejected with a code, one entry per node of the view."""
@@ -138,14 +149,14 @@ class Verdicts:
 
     def first_error(self) -> Status | None:
         """Return the status of the first node on which a plugin failed, as opposed to rejecting the node."""
-        if not any(rejections.may_be_errors for _, rejections, _, _ in self._settled):
+        if not any(settled.rejections.may_be_errors for settled in self._settled):
             return None
         errors = [(positions[0], status) for status, positions in self.groups() if not status.is_rejection]
         return min(errors, key=lambda error: int(error[0]))[1] if errors else None
 
     def rejecting_plugins(self) -> set[str]:
         """Names of the plugins that were the first to reject at least one node."""
-        return {plugin for plugin, _, _, _ in self._settled}
+        return {settled.plugin for settled in self._settled}
 
     def _narrow(self) -> None:
         # Judging all nodes costs less than copying columns, until most of them are rejected.

@@ -108,9 +108,13 @@ def _extra(record: logging.LogRecord) -> dict[str, object]:
         fields["exception"] = logging.Formatter().formatException(record.exc_info)
     if record.stack_info:
         fields["stack"] = record.stack_info
-    for key, value in islice(vars(record).items(), _STANDARD_ATTRIBUTES, None):
-        if key not in _NO_EXTRA:
-            fields[f"{key}_" if key in _FIRST_FIELDS or key in fields else key] = value
+    own = {
+        key: value for key, value in islice(vars(record).items(), _STANDARD_ATTRIBUTES, None) if key not in _NO_EXTRA
+    }
+    if not fields and _FIRST_FIELDS.isdisjoint(own):
+        return own
+    for key, value in own.items():
+        fields[f"{key}_" if key in _FIRST_FIELDS or key in fields else key] = value
     return fields
 
 
@@ -140,6 +144,8 @@ def _json_origin(level: str, logger: str) -> str:
 
 
 def _text(value: object) -> str:
+    if type(value) is int:
+        return repr(value)
     if type(value) is not str and (value is None or isinstance(value, _SCALARS)):
         return _json(value)
     text = str(value)

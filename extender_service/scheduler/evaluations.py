@@ -81,8 +81,8 @@ def _count_pre_filter(decision: Decision, counts: _Counts) -> None:
 def _count_filter(decision: Decision, counts: _Counts) -> None:
     skipped, profile = decision.state.skipped_filters, decision.profile
     rejected: Counter[str] = Counter()
-    for by, _, positions, _ in decision.verdicts.settled():
-        rejected[by] += len(positions)
+    for settled in decision.verdicts.settled():
+        rejected[settled.plugin] += len(settled.positions)
     left = int(np.count_nonzero(decision.verdicts.passing)) + rejected.total() - rejected[""]
     for plugin in profile.filter:
         if plugin.name not in skipped and left > 0:

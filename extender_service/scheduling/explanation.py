@@ -1,7 +1,6 @@
 """Explains a decision: how many nodes were refused, by which plugin and why, and what the best nodes scored."""
 
 import logging
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -9,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.framework.runtime import Scores
-from extender_service.framework.status import Rejections
-from extender_service.framework.verdicts import Verdicts
+from extender_service.framework.verdicts import Settled, Verdicts
 from extender_service.scheduling.decision import Decision
 
 log = logging.getLogger(__name__)
@@ -46,8 +44,8 @@ class RefusedNodes(NamedTuple):
     the plugins whose PreFilter left it out, or the field of the pod that is not supported.
     """
 
-    reasons: Counter[str]
-    plugins: Counter[str]
+    reasons: dict[str, int]
+    plugins: dict[str, int]
 
 
 class NodeScore(NamedTuple):
@@ -74,18 +72,19 @@ def grounds(decision: Decision) -> Grounds:
 
 def refusals(on: Grounds) -> RefusedNodes:
     """Count why nodes were refused; those that the cluster lacks are not counted."""
-    found = RefusedNodes(Counter(), Counter())
-    for plugin, rejections, positions, keys in on.verdicts.settled():
-        if plugin:
-            found.plugins[plugin] += len(positions)
-        counted = 0
-        for key, nodes in _most_frequent(keys):
-            for reason in _reasons(plugin, rejections, key):
-                found.reasons[reason] += nodes
+    reasons: dict[str, int] = {}
+    plugins: dict[str, int] = {}
+    for settled in on.verdicts.settled():
+        total, counted = len(settled.keys), 0
+        if settled.plugin:
+            plugins[settled.plugin] = plugins.get(settled.plugin, 0) + total
+        for key, nodes in _most_frequent(settled.keys):
+            for reason in _reasons(settled, key):
+                reasons[reason] = reasons.get(reason, 0) + nodes
             counted += nodes
-        if counted < len(keys):
-            found.reasons[OTHER_REASONS] += len(keys) - counted
-    return found
+        if counted < total:
+            reasons[OTHER_REASONS] = reasons.get(OTHER_REASONS, 0) + total - counted
+    return RefusedNodes(reasons, plugins)
 
 
 def best_scores(on: Grounds, most: int) -> list[NodeScore]:
@@ -121,10 +120,10 @@ def _most_frequent(keys: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
     yield from zip(ordered[starts].tolist(), counts.tolist(), strict=True)
 
 
-def _reasons(plugin: str, rejections: Rejections, key: int) -> list[str]:
+def _reasons(settled: Settled, key: int) -> list[str]:
     try:
-        reasons = rejections.status_of(key).reasons
+        reasons = settled.status_of(key).reasons
     except Exception:
-        log.exception("a plugin cannot say why it refused a node", extra={"plugin": plugin})
+        log.exception("a plugin cannot say why it refused a node", extra={"plugin": settled.plugin})
         return [OTHER_REASONS]
     return [reason if len(reason) <= _MOST_CHARACTERS else f"{reason[:_MOST_CHARACTERS]}…" for reason in reasons]

@@ -7,7 +7,7 @@ answers, too (DNS rebinding: `Host` has the page's name). kube-scheduler, kubect
 
 import ipaddress
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 # RFC 9110, 7.2: a name or an address, IPv6 in brackets, and perhaps a port.
@@ -39,15 +39,17 @@ class BrowserGuard:
         self._own_name = own_name
         self._last_good_host: bytes | None = None
 
-    def refuse(self, headers: Iterable[tuple[bytes, bytes]]) -> WebPageRequest | None:
+    def refuse(self, headers: Sequence[tuple[bytes, bytes]]) -> WebPageRequest | None:
         """Return why a request with these headers is refused, None if it is not; names are in lower case.
 
         A request without `Host`, such as one of HTTP/1.0, is not a browser's.
         """
+        by_name = dict(headers)
+        if len(by_name) == len(headers) and b"origin" not in by_name and by_name.get(b"host") == self._last_good_host:
+            return None  # as a caller sends the same Host each time
         for name, value in headers:
             if name == b"origin":
                 return WebPageRequest("origin", _ORIGIN_PROBLEM)
-            # A caller sends the same Host each time, so it is parsed only once.
             if name == b"host" and value != self._last_good_host and self._own_name is not None:
                 if not _is_loopback(value.decode("latin-1"), self._own_name):
                     return WebPageRequest("host", _host_problem(value, self._own_name))

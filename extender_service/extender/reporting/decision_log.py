@@ -40,7 +40,7 @@ def _explanation(observation: Observation, grounds: Grounds) -> dict[str, object
     fields: dict[str, object] = {}
     reasons, plugins = refusals(grounds)
     if grounds.unknown:
-        reasons[UNKNOWN_NODE] += grounds.unknown
+        reasons[UNKNOWN_NODE] = reasons.get(UNKNOWN_NODE, 0) + grounds.unknown
     if reasons:
         fields["reasons"] = availability(observation.passed, observation.asked, reasons)
     if plugins:
