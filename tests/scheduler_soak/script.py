@@ -18,6 +18,9 @@ _GATED_SECONDS = (1.0, 15.0)
 _CLAIM_LATE_SECONDS = (0.0, 8.0)
 # Values repeat: a cache of label sets that fills up for hours could not be told from a leak.
 _SHARE_RELABELLED, _LABEL_VALUES = 0.15, 20
+# What frees a pod comes so long before its end at least, or not at all. If both came at once, the scheduler's binding and
+# the end would race, and the soak would count who is faster by milliseconds.
+_LEAST_FREE_SECONDS = 1.0
 # A pod that has succeeded is deleted so much later.
 _SHARE_SUCCEEDING, _KEPT_SECONDS = 0.3, 3.0
 
@@ -81,15 +84,16 @@ def _life(pod: Object, comes_at: float, chance: random.Random) -> Iterator[Chang
     ends_at = comes_at + chance.uniform(*_POD_LIVES_SECONDS)
     yield _create(comes_at, pod)
     if "schedulingGates" in pod["spec"]:
-        freed_at = min(ends_at, comes_at + chance.uniform(*_GATED_SECONDS))
-        yield _patch(freed_at, "Pod", name, {"spec": {"schedulingGates": None}})
+        freed_at = comes_at + chance.uniform(*_GATED_SECONDS)
+        if freed_at + _LEAST_FREE_SECONDS < ends_at:
+            yield _patch(freed_at, "Pod", name, {"spec": {"schedulingGates": None}})
     if chance.random() < _SHARE_RELABELLED:
         labels = {"changed": str(chance.randrange(_LABEL_VALUES))}
         yield _patch(chance.uniform(comes_at, ends_at), "Pod", name, {"metadata": {"labels": labels}})
-    if population.waits_for_claim(pod):
-        made_at = min(ends_at, comes_at + chance.uniform(*_CLAIM_LATE_SECONDS))
+    claimed_at = comes_at + chance.uniform(*_CLAIM_LATE_SECONDS)
+    if population.waits_for_claim(pod) and claimed_at + _LEAST_FREE_SECONDS < ends_at:
         for wanted in population.volume_and_claim(name, chance.choice("abc")):
-            yield _create(made_at, wanted)
+            yield _create(claimed_at, wanted)
             # No controller is there to say that they are not in use.
             without = {"metadata": {"finalizers": None}}
             yield _patch(ends_at + 1, wanted["kind"], name, without)
