@@ -58,6 +58,7 @@ from extender_service.kube.types.core import (
     TopologySpreadConstraint,
 )
 from extender_service.kube.types.workloads import Namespace
+from extender_service.kube.writing import timestamps
 from extender_service.observability import logs
 from extender_service.plugins.node_resources import fit as node_resources_fit
 from extender_service.plugins.node_resources import usages as resource_scoring
@@ -327,6 +328,7 @@ HOSTILE: Mapping[str, Sequence[Callable[[], Ask]]] = {
     "log origins as JSON": [lambda: lambda number, _: logs._json_origin("info", f"{number:06}{'a' * 64}")],
     "log origins as text": [lambda: lambda number, _: logs._text_origin("info", f"{number:06}{'a' * 64}")],
     "log times": [lambda: lambda number, _: logs._second(number)],
+    "times of writes": [lambda: lambda number, _: timestamps._second(number)],
     "namespaces by selector": [_selected],
     "names of nodes": [_decoded_names],
     "places of names": [_found],

@@ -19,7 +19,6 @@ class AnswerReader:
 
     def __init__(self) -> None:
         self.status = 0
-        self.headers: dict[bytes, bytes] = {}
         self.has_head = False
         self.is_whole = True
         self.is_last = False
@@ -29,9 +28,16 @@ class AnswerReader:
         self._is_interim = False
         self._head_bytes = 0  # that have come since the last part of a body
         self._fields: dict[bytes, bytes] = {}  # headers and trailers, by name as sent
+        self._head: dict[bytes, bytes] = {}
         # The parser calls this for each, and this way it executes no Python.
         self.on_header = self._fields.__setitem__
         self._parser: httptools.HttpResponseParser | None = None
+
+    @property
+    def headers(self) -> dict[bytes, bytes]:
+        """The headers with their names in lower case. Most answers are such that none is read."""
+        # The parser leaves the white space after a value.
+        return {name.lower(): value.strip() for name, value in self._head.items()}
 
     @property
     def has_begun(self) -> bool:
@@ -94,8 +100,7 @@ class AnswerReader:
             return
         assert self._parser is not None
         fields = self._fields
-        # The parser leaves the white space after a value.
-        self.headers = dict(zip(map(bytes.lower, fields), map(bytes.strip, fields.values()), strict=True))
+        self._head = fields.copy()
         fields.clear()
         status: int = self._parser.get_status_code()
         self._is_interim = status < 200
@@ -106,10 +111,11 @@ class AnswerReader:
             self._flaw = _LARGE_HEAD
             return
         self._head_bytes = 0
-        encoding = self.headers.get(b"content-encoding")
-        if encoding and encoding.lower() != b"identity":
-            self._flaw = f"the answer is encoded, which was not asked for: {encoding.decode('latin-1')}"
-            return
+        if b"content-encoding" in map(bytes.lower, self._head):
+            encoding = self.headers[b"content-encoding"]
+            if encoding and encoding.lower() != b"identity":
+                self._flaw = f"the answer is encoded, which was not asked for: {encoding.decode('latin-1')}"
+                return
         self.status = status
         self.has_head = True
 

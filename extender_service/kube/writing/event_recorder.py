@@ -220,11 +220,12 @@ class EventRecorder:
 
     async def _write(self, event: _Event) -> bool:
         """Write an event, with retries if the error may be temporary. Returns whether it was written."""
-        backoff = self._backoff()
+        backoff: Backoff | None = None
         for _ in range(MAX_TRIES):
             try:
                 await self._send(event)
             except (KubeError, CredentialsError) as error:
+                backoff = backoff or self._backoff()
                 text, seconds = str(error), _retry_after(error, backoff)
                 if seconds is None:
                     break
