@@ -11,6 +11,9 @@ from typing import Any
 # Each leaves something to the next one. From the fourth on they count the same, but for what comes up now and then.
 WARM_UP, COUNTED = 3, 5
 
+# A clock at which no time passes, however long counting takes. Like a real one, it executes no Python.
+STILL = itertools.repeat(0.0).__next__
+
 
 def typical(counts: Iterable[int]) -> int:
     """Return the median of a few counts of the same thing, after some that warmed up what is kept in between."""

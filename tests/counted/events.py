@@ -16,7 +16,7 @@ from extender_service.kube.types.core import Pod
 from extender_service.kube.types.pods import pod_uid
 from extender_service.kube.types.watched_pods import WatchedPod
 from extender_service.kube.watching.reflector import Reflector
-from tests.counted.bytecodes import executed, finish, typical
+from tests.counted.bytecodes import STILL, executed, finish, typical
 from tests.counted.pods import PODS_PER_NODE
 
 _AT_ONCE = 20
@@ -95,7 +95,7 @@ def _applying(
         yield lines
 
     async def follow() -> None:
-        async for change in EventStream(chunks(), resource.frame_decoder):
+        async for change in EventStream(chunks(), resource.frame_decoder, clock=STILL):
             reflector._take(change)
 
     return executed(lambda: finish(follow())) // len(manifests)

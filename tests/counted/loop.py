@@ -44,7 +44,7 @@ from extender_service.scheduler.pod_lister import PodLister
 from extender_service.scheduler.scheduler import Scheduler, nominations
 from extender_service.scheduler.scheduler_metrics import SchedulerMetrics
 from extender_service.scheduling.engine import Engine
-from tests.counted.bytecodes import COUNTED, WARM_UP, executed, finish, typical
+from tests.counted.bytecodes import COUNTED, STILL, WARM_UP, executed, finish, typical
 from tests.counted.pods import PODS_PER_NODE
 from tests.support.scheduler_world import NAME
 
@@ -176,7 +176,7 @@ class _Program:
             yield lines
 
         async def follow() -> None:
-            async for change in EventStream(chunks(), self._decoder):
+            async for change in EventStream(chunks(), self._decoder, clock=STILL):
                 self._reflector._take(change)
 
         return executed(lambda: finish(follow()))

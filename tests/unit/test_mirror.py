@@ -67,6 +67,7 @@ WITHOUT = {
     "scheduler/event_timing.py": "scheduler/test_event_handlers.py and test_scheduler_metrics.py",
     "scheduler/pod_lister.py": SCHEDULER,
     "scheduling/pod_events.py": SCHEDULER,
+    "kube/connection/slices.py": "connection/test_event_stream.py and watching/test_reflector.py",
     "serving/open_files.py": "command/test_serve.py",
     "scheduler/attempt_metrics.py": "scheduler/test_scheduler_metrics.py",
     "serving/guarded_app.py": "tests/e2e/scheduler/test_secure_serving.py",

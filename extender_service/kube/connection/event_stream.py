@@ -6,26 +6,14 @@ A watch is one JSON object a line, `{"type": "ADDED", "object": {…}}` (metav1.
 import math
 import time
 from collections.abc import AsyncIterator, Callable
-from typing import Final, Generic, Literal, NamedTuple
+from typing import Final, Generic, Literal
 
 import msgspec
 
 from extender_service.kube.api_errors import ApiError, ApiStatus, InvalidAnswerError
 from extender_service.kube.api_resources import Frame, T
+from extender_service.kube.connection.slices import SLICE_SECONDS, Slices
 from extender_service.kube.parsing.decoder import DecodeError, Decoder
-
-EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
-
-
-class Event(NamedTuple, Generic[T]):
-    """One change: the object as it is now, or as it was when it was deleted.
-
-    The object of a bookmark has only a resource version: all changes up to it have been sent.
-    """
-
-    type: EventType
-    object: T
-
 
 # etcd takes objects of 1.5 MiB.
 _MOST_LINE_BYTES: Final = 16 << 20
@@ -53,16 +41,20 @@ class EventStream(Generic[T]):
         self._clock = clock
         self.current_at = -math.inf
 
-    async def __aiter__(self) -> AsyncIterator[Event[T]]:
-        """Yield event after event until the server ends the watch.
+    async def __aiter__(self) -> AsyncIterator[Frame[T]]:
+        """Yield event after event until the server ends the watch. Other tasks run while many come at once.
+
+        The object of an event is as it is now, or as it was when it was deleted. That of a bookmark has only a resource
+        version: all changes up to it have been sent. No event is an ERROR.
 
         Raises InvalidAnswerError for a line that is not a whole event, ApiError for an ERROR event, and what the
         source of the chunks raises.
         """
         begun: list[bytes] = []  # the pieces of a line whose end is still to come
         begun_bytes = 0
+        clock = self._clock
         async for chunk in self._chunks:
-            arrived_at = self._clock()
+            arrived_at = clock()
             first, *lines = chunk.split(b"\n")
             begun.append(first)
             begun_bytes += len(first)
@@ -73,13 +65,16 @@ class EventStream(Generic[T]):
             lines.insert(0, b"".join(begun))
             begun = [lines.pop()]
             begun_bytes = len(begun[0])
+            slices = Slices(SLICE_SECONDS, clock)
             for line in lines:
                 yield self._decode(line)
+                if clock() >= slices.end:
+                    await slices.rest()
             self.current_at = arrived_at
         if b"".join(begun).strip():
             raise InvalidAnswerError("the watch ended in the middle of an event")
 
-    def _decode(self, line: bytes) -> Event[T]:
+    def _decode(self, line: bytes) -> Frame[T]:
         try:
             frame = self._decoder.decode(line)
         except DecodeError as error:
@@ -87,7 +82,7 @@ class EventStream(Generic[T]):
             raise _refusal(line) or InvalidAnswerError(f"an event of the watch cannot be decoded: {error}") from error
         if frame.type == "ERROR":
             raise _refusal(line) or InvalidAnswerError("an error of the watch cannot be decoded")
-        return Event(frame.type, frame.object)
+        return frame
 
 
 def _refusal(line: bytes) -> ApiError | None:

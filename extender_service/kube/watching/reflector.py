@@ -36,10 +36,11 @@ from extender_service.kube.api_errors import (
     SilentError,
     UnreachableError,
 )
-from extender_service.kube.api_resources import Resource, T
+from extender_service.kube.api_resources import Frame, Resource, T
 from extender_service.kube.connection.backoff import Backoff
 from extender_service.kube.connection.client import KubeClient
-from extender_service.kube.connection.event_stream import Event, EventStream
+from extender_service.kube.connection.event_stream import EventStream
+from extender_service.kube.connection.slices import SLICE_SECONDS, Slices
 from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.types.keys import Key, key_of
 from extender_service.kube.watching.interruption import Interruption
@@ -47,9 +48,6 @@ from extender_service.kube.watching.watch_state import ServerWatches, WatchState
 from extender_service.seams import RANDOM
 
 logger = logging.getLogger(__name__)
-
-# A call takes so many turns of the event loop from its first bytes to its answer, and should not wait at each.
-_TURNS_BETWEEN_SLICES = 8
 
 _T_contra = TypeVar("_T_contra", contravariant=True)
 
@@ -84,7 +82,7 @@ class Limits:
     """
 
     page_size: int = 500
-    slice_seconds: float = 0.002
+    slice_seconds: float = SLICE_SECONDS
     watch_seconds: int = 10
     phase_seconds: float = 0.0
     long_watch_seconds: int | None = None
@@ -181,7 +179,7 @@ class Reflector(Generic[T]):
         """Bring the store to the server's present state: apply all that is there, then remove what is not."""
         started = self._clock()
         self.state.lists += 1
-        slices = _Slices(self._limits.slice_seconds, self._clock)
+        slices = Slices(self._limits.slice_seconds, self._clock)
         listed: set[Key] = set()
         version = ""
         async for page in self._client.list_pages(
@@ -196,12 +194,12 @@ class Reflector(Generic[T]):
             for obj in page.items:
                 self.store.apply(obj)
                 listed.add(key_of(obj))
-                if slices.is_over():
+                if self._clock() >= slices.end:
                     await slices.rest()
         for key in list(self.store.keys()):
             if key not in listed:
                 self.store.remove(key)
-            if slices.is_over():
+            if self._clock() >= slices.end:
                 await slices.rest()
         self._must_list = self._is_in_doubt = False
         self._silences = 0
@@ -315,7 +313,7 @@ class Reflector(Generic[T]):
             raise HistoryError(f"the API server is at version {latest}, before {seen}: etcd has been restored")
         self._is_in_doubt = False
 
-    def _take(self, event: Event[T]) -> None:
+    def _take(self, event: Frame[T]) -> None:
         obj = event.object
         version = obj.metadata.resource_version
         if not version:
@@ -421,22 +419,3 @@ class Reflector(Generic[T]):
 
 class _AnswersAgain(Exception):  # noqa: N818 - is no error
     """The API server answers again."""
-
-
-class _Slices:
-    """Cuts work that is done in one go into slices, between which other tasks run."""
-
-    def __init__(self, seconds: float, clock: Callable[[], float]) -> None:
-        self._seconds = seconds
-        self._clock = clock
-        self._end = clock() + seconds
-
-    def is_over(self) -> bool:
-        """Whether this slice has lasted long enough, so that other tasks should run."""
-        return self._clock() >= self._end
-
-    async def rest(self) -> None:
-        """Let other tasks run, then begin the next slice."""
-        for _ in range(_TURNS_BETWEEN_SLICES):
-            await asyncio.sleep(0)
-        self._end = self._clock() + self._seconds

@@ -1,5 +1,4 @@
 import asyncio
-import itertools
 import json
 import math
 from collections.abc import AsyncIterator
@@ -11,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender_service.kube.api_errors import ApiError, InvalidAnswerError
-from extender_service.kube.api_resources import PODS
+from extender_service.kube.api_resources import PODS, Frame
 from extender_service.kube.connection import event_stream
-from extender_service.kube.connection.event_stream import Event, EventStream
+from extender_service.kube.connection.event_stream import EventStream
 from extender_service.kube.types.core import Pod
 
 
@@ -30,8 +29,8 @@ async def _pieces(pieces: list[bytes]) -> AsyncIterator[bytes]:
         yield piece
 
 
-def events(*pieces: bytes) -> list[Event[Pod]]:
-    async def main() -> list[Event[Pod]]:
+def events(*pieces: bytes) -> list[Frame[Pod]]:
+    async def main() -> list[Frame[Pod]]:
         return [event async for event in EventStream(_pieces(list(pieces)), PODS.frame_decoder)]
 
     return asyncio.run(main())
@@ -109,12 +108,18 @@ def test_a_line_without_end_is_an_error_before_it_fills_the_memory(monkeypatch: 
 
 
 def test_it_is_as_current_as_the_last_line_that_made_sense() -> None:
-    readings = itertools.count(1.0)
+    came = 0.0
     pieces = [STREAM[:9], STREAM[9:], STREAM + b"{", b"}\n"]
     told = []
 
+    async def piece_by_piece() -> AsyncIterator[bytes]:
+        nonlocal came
+        for piece in pieces:
+            came += 1.0
+            yield piece
+
     async def main() -> None:
-        stream = EventStream(_pieces(pieces), PODS.frame_decoder, clock=lambda: next(readings))
+        stream = EventStream(piece_by_piece(), PODS.frame_decoder, clock=lambda: came)
         changes = aiter(stream)
         for _ in range(6):
             await anext(changes)
@@ -127,3 +132,36 @@ def test_it_is_as_current_as_the_last_line_that_made_sense() -> None:
     # What comes in a piece counts once all of it has been passed on.
     never = -math.inf
     assert told == [never, never, never, 2.0, 2.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize("pieces", [1, 3])
+def test_other_tasks_run_while_thousands_of_events_are_taken_in(pieces: int) -> None:
+    # By this clock each event takes a tenth of a millisecond.
+    taken: list[str] = []
+    turns: list[int] = []
+    note = taken.append
+    names = [f"pod-{number}" for number in range(3000)]
+    lines = [line("ADDED", pod(name)) for name in names]
+    share = len(lines) // pieces
+    chunks = [b"".join(lines[first : first + share]) for first in range(0, len(lines), share)]
+
+    async def one_by_one() -> AsyncIterator[bytes]:
+        for chunk in chunks:
+            await asyncio.sleep(0)  # the connection receives nothing while no other task runs
+            yield chunk
+
+    async def other() -> None:
+        while True:
+            turns.append(len(taken))
+            await asyncio.sleep(0)
+
+    async def main() -> None:
+        task = asyncio.create_task(other())
+        events = EventStream(one_by_one(), PODS.frame_decoder, clock=lambda: len(taken) / 10_000)
+        async for event in events:
+            note(event.object.metadata.name)
+        task.cancel()
+
+    asyncio.run(main())
+    assert taken == names
+    assert max(later - earlier for earlier, later in pairwise([0, *turns, len(names)])) <= 21
