@@ -26,6 +26,8 @@ V = TypeVar("V")
 
 # Bytes that a map takes for an entry, bookkeeping of the cache included.
 _BYTES_AN_ENTRY = 250
+# The last keys of which it is known that they were asked for once: those of a few dozen pods.
+_MOST_ASKED_ONCE = 256
 
 _UNKNOWN = object()
 
@@ -256,6 +258,26 @@ class LruCache(_Generations[H, V]):
         super()._grow_older()
         self._older_sizes, self._sizes = self._sizes, {}
         self._older_bytes, self._bytes = self._bytes, 0
+
+
+class AskedOnce:
+    """Notes which keys were asked for once, of the last few: by hash, so that they take no room.
+
+    Two keys may share a hash: then one of them counts as asked for again a little early.
+    """
+
+    def __init__(self) -> None:
+        self._hashes: dict[int, None] = {}
+
+    def is_again(self, key: Hashable) -> bool:
+        """Return whether a key was asked for before; note that it is."""
+        asked, hashes = hash(key), self._hashes
+        if asked in hashes:
+            return True
+        if len(hashes) >= _MOST_ASKED_ONCE:
+            del hashes[next(iter(hashes))]
+        hashes[asked] = None
+        return False
 
 
 class LastFew(Generic[K, V]):

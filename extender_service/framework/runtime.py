@@ -46,6 +46,9 @@ class PreFilterOutcome:
         return unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(self.restricting))}]")
 
 
+# The method `max` calls a function in Python first.
+_highest = np.maximum.reduce
+
 # Forgets the verdicts on nodes that are not looked at.
 Search = Callable[[Profile, Verdicts, PreFilterOutcome], None]
 
@@ -72,7 +75,9 @@ class Scores:
     def replace(self, row: int, scores: NDArray[np.int64]) -> None:
         """Replace the scores that the plugin in a row gives all nodes. Raises CycleError if any is out of range."""
         _require_range(self._plugins[row : row + 1], scores[None])
-        self.totals += self._weights[row] * (scores - self._scores[row])
+        more = scores - self._scores[row]
+        more *= self._weights[row]
+        self.totals += more
         self._scores[row] = scores
 
     @property
@@ -334,7 +339,7 @@ def scores_of(plugins: Iterable[Score], state: CycleState, pod: Pod, nodes: Node
 
 def _require_range(plugins: Sequence[Score], scores: NDArray[np.int64]) -> None:
     # Read as unsigned numbers, negative scores are above the maximum.
-    if not scores.size or scores.view(np.uint64).max() <= MAX_NODE_SCORE:
+    if _highest(scores.view(np.uint64), axis=None, initial=0) <= MAX_NODE_SCORE:
         return
     wrong = (scores > MAX_NODE_SCORE) | (scores < MIN_NODE_SCORE)
     node = int(wrong.any(axis=0).argmax())

@@ -1,7 +1,7 @@
 """ImageLocality: a pod starts sooner where its images are already."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,6 @@ _MEBIBYTE = 1024 * 1024
 _MIN_BYTES = 23 * _MEBIBYTE
 _MAX_BYTES_PER_IMAGE = 1000 * _MEBIBYTE
 _TOO_MANY_BYTES = 2**63
-
-Bytes = TypeVar("Bytes", np.int64, NDArray[np.int64])
 
 
 class ImageLocality(Score):
@@ -43,7 +41,7 @@ class ImageLocality(Score):
             wanted += tuple([volume.image.reference for volume in pod.spec.volumes if volume.image is not None])
             raising_most = len(wanted) if self._volumes_raise_most else raising_most
         scaled = nodes.everywhere().remembered(_scaled, wanted)
-        return nodes.kept_by_facts(_scores, scaled, raising_most) if scaled else np.zeros(len(nodes), np.int64)
+        return nodes.remembered(_scores, scaled, raising_most) if scaled else np.zeros(len(nodes), np.int64)
 
 
 def _scaled(nodes: NodeView, wanted: Sequence[str]) -> tuple[tuple[str, int], ...]:
@@ -56,20 +54,22 @@ def _scores(nodes: NodeView, scaled: Sequence[tuple[str, int]], images: int) -> 
     having = [(nodes.has_image(image), size) for name, size in scaled if (image := nodes.image(name)) is not None]
     if len(having) == 1:  # as for most pods: then a node has this, or nothing
         has, size_bytes = having[0]
-        return np.where(has, _points(np.int64(size_bytes), images), _points(np.int64(0), images))
+        nothing = _points(0, images)
+        scores = has * np.int64(_points(size_bytes, images) - nothing)
+        return scores + nothing if nothing else scores
     present = np.zeros(len(nodes), np.int64)
     for has, size_bytes in having:
         present += has * size_bytes
-    return _points(present, images)
-
-
-def _points(present: Bytes, images: int) -> Bytes:
-    """Return the score for so many bytes of so many images."""
     most = _MAX_BYTES_PER_IMAGE * images
     # In a fifth of the time that np.clip takes for a few hundred nodes.
     counted = np.minimum(np.maximum(present, _MIN_BYTES), most)
-    points: Bytes = MAX_NODE_SCORE * (counted - _MIN_BYTES) // (most - _MIN_BYTES)
-    return points
+    return MAX_NODE_SCORE * (counted - _MIN_BYTES) // (most - _MIN_BYTES)
+
+
+def _points(present: int, images: int) -> int:
+    """Return the score for so many bytes of so many images."""
+    most = _MAX_BYTES_PER_IMAGE * images
+    return MAX_NODE_SCORE * (min(max(present, _MIN_BYTES), most) - _MIN_BYTES) // (most - _MIN_BYTES)
 
 
 def normalized(image: str) -> str:

@@ -34,7 +34,7 @@ from extender_service.framework.runtime import (
 from extender_service.framework.status import Code, Status
 from extender_service.kube.types.core import Pod
 from extender_service.scheduling.asked_nodes import AllNodes
-from extender_service.scheduling.decision import Decision, decide
+from extender_service.scheduling.decision import Decision, best_of, decide
 from extender_service.scheduling.pod_kinds import Kind, kind_of
 from extender_service.scheduling.question import Question
 
@@ -243,7 +243,7 @@ class AlikeRuns:
         assert ahead is not None
         if not ahead.feasible[state]:
             return False
-        _change(run, position, [*plugins.of_node], ahead.scores[:, state])
+        _change(run, plugins, position, ahead.scores[:, state])
         return True
 
     def _look_ahead(
@@ -345,21 +345,26 @@ def _ask_far(run: _Run, plugins: _Plugins, question: Question, state: CycleState
     for row, of_plugin in zip(plugins.scores, scores_of(plugins.scores.values(), state, pod, nodes), strict=True):
         scores.replace(row, of_plugin)
     if plugins.scores:
-        run.best = decision.feasible[scores.totals == scores.totals.max()]
+        run.best = best_of(decision.feasible, scores.totals)
     return True
 
 
-def _change(run: _Run, position: int, rows: list[int], scores: NDArray[np.int64]) -> None:
-    """Give a node other scores from the plugins in some rows, and find the best nodes again."""
+def _change(run: _Run, plugins: _Plugins, position: int, scores: NDArray[np.int64]) -> None:
+    """Give a node other scores from the plugins that reach no further, and find the best nodes again.
+
+    Where plugins reach further, they are found once those have been asked.
+    """
     decision = run.decision
     feasible, totals = decision.feasible, decision.totals
     assert decision.scores is not None
     assert totals is not None
     index = position if len(feasible) == len(decision.verdicts.passing) else int(feasible.searchsorted(position))
     before = int(totals[index])
-    decision.scores.change(index, rows, scores)
+    decision.scores.change(index, [*plugins.of_node], scores)
     now = int(totals[index])
+    if plugins.scores:
+        return
     if now < before and len(run.best) > 1:  # it was among the best
         run.best = run.best[run.best != position]
     elif now != before:
-        run.best = feasible[totals == totals.max()]
+        run.best = best_of(feasible, totals)

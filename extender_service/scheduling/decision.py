@@ -20,6 +20,9 @@ from extender_service.framework.status import Rejections, Status
 from extender_service.framework.verdicts import Verdicts
 from extender_service.scheduling.question import Question
 
+# The method `max` calls a function in Python first.
+_highest = np.maximum.reduce
+
 
 class Decision:
     """What `profile` decided about the pod of `question`.
@@ -63,7 +66,7 @@ class Decision:
     def best(self) -> NDArray[np.intp]:
         """The positions of the feasible nodes with the highest total; all feasible ones where no score was needed."""
         if self._best is None:
-            self._best = self.feasible if self.totals is None else self.feasible[self.totals == self.totals.max()]
+            self._best = self.feasible if self.totals is None else best_of(self.feasible, self.totals)
         return self._best
 
     def repeated(self, question: Question, state: CycleState, best: NDArray[np.intp]) -> "Decision":
@@ -78,6 +81,12 @@ class Decision:
         best = self.best
         self.chosen = int(best[self.profile.random.randrange(len(best))])
         return self.chosen
+
+
+def best_of(feasible: NDArray[np.intp], totals: NDArray[np.int64]) -> NDArray[np.intp]:
+    """Return the feasible positions with the highest total, of at least one."""
+    best: NDArray[np.intp] = feasible.take((totals == _highest(totals)).nonzero()[0])
+    return best
 
 
 def decide(

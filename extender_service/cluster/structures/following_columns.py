@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.caches import LastFew, LruCache, size_of
+from extender_service.caches import AskedOnce, LastFew, LruCache, size_of
 from extender_service.cluster.structures.change_log import ChangeLog
 from extender_service.cluster.structures.memo import NoMemo, read_only
 
@@ -29,8 +29,6 @@ _MOST_KEYS_BYTES = 4 << 20
 
 # Rows that changed, up to which their states are looked up one by one; more are computed together in less time.
 _FEW_ROWS = 16
-# The last keys of which it is known that they were asked for once: those of a few dozen pods.
-_MOST_ASKED_ONCE = 256
 # Up to so many columns, one is kept from the first time on that it is asked for.
 _FEW_COLUMNS = 16
 # Of states whose values are kept, for each column.
@@ -136,8 +134,7 @@ class RowColumns(FollowingColumns[Hashable, RowColumn]):
         self._bytes_besides = _MOST_KEYS_BYTES + (0 if state_of is None else _MOST_COLUMNS * _MOST_STATES_BYTES)
         super().__init__(name, changes, most_entries=most_entries, most_bytes=self._bytes_besides)
         self._state_of = state_of
-        # By hash, so that they take no room. Two keys may share one: then a column is kept a little early.
-        self._asked_once: dict[int, None] = {}
+        self._asked_once = AskedOnce()
         self._caught_up_at = 0
         # What changed between two counts of changes: columns that were used together ask for the same.
         self._span = (0, 0)
@@ -148,13 +145,7 @@ class RowColumns(FollowingColumns[Hashable, RowColumn]):
 
         A key with the requests of a pod is asked for by pods that are alike, or never again.
         """
-        asked, asked_once = hash(key), self._asked_once
-        if asked in asked_once:
-            return True
-        if len(asked_once) >= _MOST_ASKED_ONCE:
-            del asked_once[next(iter(asked_once))]
-        asked_once[asked] = None
-        return len(self) < _FEW_COLUMNS
+        return self._asked_once.is_again(key) or len(self) < _FEW_COLUMNS
 
     def start(self, key: Hashable, size: int, compute: Compute) -> NDArray[Any]:
         """Compute the array of a key for `size` rows, keep it, and return it so that it cannot be written to.

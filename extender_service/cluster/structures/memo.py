@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.caches import LastFew, LruCache, size_of
+from extender_service.caches import AskedOnce, LastFew, LruCache, size_of
 
 T = TypeVar("T")
 V = TypeVar("V", bound=np.generic)
@@ -24,6 +24,8 @@ _encode = msgspec.msgpack.Encoder(enc_hook=lambda _: None).encode
 # One decision looks at the nodes it was given, at those that most plugins accept, and at those that all plugins accept;
 # the next decision mostly at the same ones.
 MOST_SELECTIONS = 4
+# Up to so many results, one is kept from the first time on that it is asked for.
+_FEW_ENTRIES = 16
 _MOST_ENTRIES = 64
 _MOST_BYTES_A_NODE = 512
 # Of keys, whose content pod authors may choose, and of small results.
@@ -54,11 +56,15 @@ class Memo(LruCache[Hashable, tuple[object, Any, int]]):
     the result was computed from, such as a label column or an array of scores, which is compared by identity. Since
     results that hold no longer are replaced, and the least recently used go first, it never has to be emptied.
 
+    Beyond a few, the result for some arguments is kept from the second time on that it is asked for: what depends on
+    the labels or the requests of one pod is often never asked for again.
+
     An entry is the version, the result, and the bytes of the arguments.
     """
 
     # At a version that no other is.
     nothing = (object(), None, -1)
+    _asked_once: AskedOnce | None = None
 
     def of(
         self,
@@ -82,8 +88,14 @@ class Memo(LruCache[Hashable, tuple[object, Any, int]]):
         result = function(*given, *arguments)
         if isinstance(result, np.ndarray):
             result = cast("T", read_only(result))
-        self._keep_at(version, key, result, argument_bytes)
+        if argument_bytes >= 0 or len(self) < _FEW_ENTRIES or not arguments or self._is_asked_again(key):
+            self._keep_at(version, key, result, argument_bytes)
         return result
+
+    def _is_asked_again(self, key: Hashable) -> bool:
+        if self._asked_once is None:
+            self._asked_once = AskedOnce()
+        return self._asked_once.is_again(key)
 
     def _keep_at(self, version: object, key: tuple[Any, Any], result: object, argument_bytes: int) -> None:
         if argument_bytes < 0:
@@ -107,6 +119,8 @@ class RowMemo(Memo):
 
     most_entries = _MOST_ENTRIES
     _selections: "LastFew[bytes, RowMemo] | None" = None
+    # Those that were asked for once.
+    _other_selections: "LastFew[bytes, None] | None" = None
 
     def __init__(self, rows: NDArray[np.intp] | None, size: int) -> None:
         # What a LruCache begins with, in less time: each new selection of nodes takes one.
@@ -134,12 +148,17 @@ class RowMemo(Memo):
         """Return the memo of the nodes at some positions of these."""
         if self.rows is not None:
             return BriefMemo(self.rows[positions], len(positions))
-        if self._selections is None:
+        if self._selections is None or self._other_selections is None:
             self._selections = LastFew(None, most_entries=MOST_SELECTIONS, most_entry_bytes=1 << 62)
+            self._other_selections = LastFew(None, most_entries=MOST_SELECTIONS, most_entry_bytes=1 << 62)
         selection = positions.tobytes()
         for known, memo, _ in self._selections.entries:
             if known == selection:
                 return memo
+        if not any(known == selection for known, _, _ in self._other_selections.entries):
+            # Pods of which no two are alike fit on other nodes each: then what is kept would never be found.
+            self._other_selections.keep(selection, None, len(selection))
+            return BriefMemo(positions, len(positions))
         memo = RowMemo(positions, len(positions))
         self._selections.keep(selection, memo, 2 * len(selection))
         return memo

@@ -105,14 +105,17 @@ class AffinityRequirement:
             each = [_by_value(counts, PodQuery((pods,)), everywhere, key) for pods in selected]
             self._apart_pods[key] = each[0] if len(each) == 1 else np.sum(each, axis=0)
         unwanted: dict[str, Amounts] = {}
+        found: set[str] = set()
         for term in self._unwanted_by:
             key = term.key.term.topology_key
             numbers, column = everywhere.label(key)
-            sums = unwanted.setdefault(key, np.zeros(column.values.size + 1, np.int64))
-            self._cluster.pods.anti_affinity.add_by_value(term, sums, numbers)
-        for sums in unwanted.values():
+            if key not in unwanted:
+                unwanted[key] = np.zeros(column.values.size + 1, np.int64)
+            if self._cluster.pods.anti_affinity.add_by_value(term, unwanted[key], numbers):
+                found.add(key)
+        self._unwanted_pods = {key: sums for key, sums in unwanted.items() if key in found}
+        for sums in self._unwanted_pods.values():
             sums[ABSENT] = 0
-        self._unwanted_pods = {key: sums for key, sums in unwanted.items() if sums.any()}
 
     def _added(self, queries: Iterable[tuple[PodSelector, ...]], nodes: NodeView) -> Amounts | None:
         """Return how many more (or fewer) pods each node has in its own world, each once per query that matches."""

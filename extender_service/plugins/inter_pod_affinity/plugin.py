@@ -31,6 +31,9 @@ NOT_NEAR = unresolvable("node(s) didn't match pod affinity rules")
 NOT_APART = unschedulable("node(s) didn't match pod anti-affinity rules")
 UNWANTED = unschedulable("node(s) didn't satisfy existing pods anti-affinity rules")
 
+# The methods `min` and `max` call a function in Python first.
+_lowest, _highest = np.minimum.reduce, np.maximum.reduce
+
 _REQUIRED = "PreFilterInterPodAffinity"
 _PREFERRED = "PreScoreInterPodAffinity"
 
@@ -150,7 +153,11 @@ def _scores(nodes: NodeView, preferred: AffinityPreference) -> NDArray[np.int64]
 
 
 def _points(_nodes: NodeView, scores: NDArray[np.int64]) -> NDArray[np.int64]:
-    lowest, highest = int(scores.min()), int(scores.max())
+    lowest, highest = int(_lowest(scores)), int(_highest(scores))
     if lowest == highest:
         return np.zeros(len(scores), np.int64)
-    return (MAX_NODE_SCORE * ((scores - lowest) / (highest - lowest))).astype(np.int64)
+    # Converted first, in a third of the time that dividing integers takes.
+    shares = (scores - lowest).astype(np.float64)
+    shares /= highest - lowest
+    shares *= MAX_NODE_SCORE
+    return shares.astype(np.int64)

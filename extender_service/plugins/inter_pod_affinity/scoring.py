@@ -66,26 +66,24 @@ def _weights_of(nodes: NodeView, key: str, column: LabelColumn, weights: Amounts
 
 
 class _Topology:
-    """By the number of a label's value: pods that match or have a term, and the sum of their weights."""
+    """By the number of a label's value: the sum of the weights of pods that match or have a term.
+
+    `is_touched` is whether any of these pods is on a node that has the label.
+    """
 
     def __init__(self, everywhere: NodeView, key: str) -> None:
         self._numbers, self.column = everywhere.label(key)
-        self._pods = np.zeros(self.column.values.size + 1, np.int64)
         self.weights = np.zeros(self.column.values.size + 1, np.int64)
+        self.is_touched = False
 
     def add_pods(self, counts: PodCounts, query: PodQuery, weight: int) -> None:
         """Add the pods that match a term."""
-        pods = counts.by_value(query, self._numbers, len(self._pods) - 1)
-        self._pods += pods
-        self.weights += weight * pods
+        pods = counts.by_value(query, self._numbers, len(self.weights) - 1)
+        if np.count_nonzero(pods):  # 0 for nodes without the label
+            self.is_touched = True
+            self.weights += weight * pods
 
     def add_term(self, terms: RunningTerms, term: TermCounts, weight: int) -> None:
         """Add the running pods that have a term."""
-        terms.add_by_value(term, self._pods, self._numbers)
-        terms.add_by_value(term, self.weights, self._numbers, weight)
+        self.is_touched |= terms.add_by_value(term, self.weights, self._numbers, weight)
         self.weights[ABSENT] = 0
-
-    @property
-    def is_touched(self) -> bool:
-        """Whether any of the pods is on a node that has the label."""
-        return bool(self._pods[:ABSENT].any())

@@ -57,6 +57,9 @@ _SYSTEM_DEFAULTS = (
 # By what is wrong with a node: nothing, LACKS_LABEL, IS_UNEVEN.
 _STATUSES = [None, NO_LABEL, NO_MATCH]
 
+# The methods `min` and `max` call a function in Python first.
+_lowest, _highest = np.minimum.reduce, np.maximum.reduce
+
 _REQUIRED = "PreFilterPodTopologySpread"
 _PREFERRED = "PreScorePodTopologySpread"
 
@@ -139,11 +142,13 @@ class PodTopologySpread(PreFilter, Filter, PreScore, Score):
         preferred: SpreadPreference = state.read(_PREFERRED, "error reading")
         ignored = preferred.ignored(nodes)
         counting = scores if ignored is None else scores[~ignored]
-        lowest, highest = (int(counting.min()), int(counting.max())) if len(counting) else (0, 0)
+        lowest, highest = (int(_lowest(counting)), int(_highest(counting))) if len(counting) else (0, 0)
         if highest == 0:
             points = np.full(len(scores), MAX_NODE_SCORE, np.int64)
         else:
-            points = MAX_NODE_SCORE * (highest + lowest - scores) // highest
+            points = (highest + lowest) - scores
+            points *= MAX_NODE_SCORE
+            points //= highest
         if ignored is not None:
             points[ignored] = 0
         return points

@@ -81,11 +81,14 @@ class SpreadPreference:
     def scores(self, nodes: NodeView) -> Amounts:
         """Add up the pods near each node, in every topology, each weighed by how many such topologies there are."""
         total: NDArray[Any] | None = None
+        scores: NDArray[Any]
         constraints = self._constraints
         for constraint, query, weight in zip(constraints.each, constraints.queries, self._weights, strict=True):
             key, allowance = constraint.topology_key, float(constraint.max_skew - 1)
             if key == _HOSTNAME:
-                scores = nodes.of_rows(pods_by_row(self._cluster, query, nodes.table.size)) * weight
+                # Converted first, in half the time.
+                scores = nodes.of_rows(pods_by_row(self._cluster, query, nodes.table.size)).astype(np.float64)
+                scores *= weight
                 scores += allowance
                 if not all_have_label(nodes, key):
                     scores *= has_label(nodes, key)
@@ -93,7 +96,7 @@ class SpreadPreference:
                 by_value = self._by_value[constraint] * weight
                 by_value += allowance
                 by_value[ABSENT] = 0.0
-                scores = by_value[nodes.label(key)[0]]
+                scores = by_value.take(nodes.label(key)[0])  # ABSENT is the last
             if total is None:
                 total = scores
             else:
@@ -110,8 +113,7 @@ class SpreadPreference:
 
 def _ignored(nodes: NodeView, keys: tuple[str, ...]) -> Mask | None:
     """Return the nodes that lack one of the labels; None if all nodes have them."""
-    ignored = ~have_labels(nodes, keys)
-    return ignored if ignored.any() else None
+    return None if all(all_have_label(nodes, key) for key in keys) else ~have_labels(nodes, keys)
 
 
 def _weights(nodes: NodeView, keys: tuple[str, ...], keys_needed: tuple[str, ...]) -> tuple[float, ...]:

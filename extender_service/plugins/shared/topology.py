@@ -23,7 +23,11 @@ def has_label(nodes: NodeView, key: str) -> NDArray[np.bool_]:
 
 def all_have_label(nodes: NodeView, key: str) -> bool:
     """Return whether every node has a label with this key."""
-    return nodes.remembered(_all_have_label, key)
+    everywhere = nodes.everywhere()
+    # What holds for all nodes is known already, and holds for these.
+    return everywhere.remembered(_all_have_label, key) or (
+        everywhere is not nodes and nodes.remembered(_all_have_label, key)
+    )
 
 
 def _has_label(nodes: NodeView, key: str) -> NDArray[np.bool_]:

@@ -81,10 +81,30 @@ def test_what_takes_the_place_of_another_does_not_use_up_room(memo: Memo, answer
 def test_results_that_are_not_used_go_first(memo: Memo, answers: Answers) -> None:
     for number in range(1000):
         assert memo.of(None, answers, (), ("often",)) == 1
-        assert memo.of(None, answers, (), (number,)) == number + 2
+        for _ in range(2):
+            last = memo.of(None, answers, (), (number,))
+        assert memo.of(None, answers, (), (number,)) == last
         assert len(memo) <= 64
-    assert memo.of(None, answers, (), (980,)) == 982
-    assert memo.of(None, answers, (), (930,)) == 1002
+    before = answers.count
+    memo.of(None, answers, (), (980,))
+    assert answers.count == before
+    memo.of(None, answers, (), (930,))
+    assert answers.count == before + 1
+
+
+def test_beyond_a_few_a_result_is_kept_from_the_second_time_on(memo: Memo, answers: Answers) -> None:
+    for number in range(16):
+        assert memo.of(None, answers, (), (number,)) == memo.of(None, answers, (), (number,))
+    assert [memo.of(None, answers, (), ("x",)) for _ in range(3)] == [17, 18, 18]
+    for number in range(100, 1100):
+        memo.of(None, answers, (), (number,))
+    assert len(memo) == 17
+    # Of those asked for once, the last few are known.
+    before = answers.count
+    for number in (100, 1099):
+        memo.of(None, answers, (), (number,))
+        memo.of(None, answers, (), (number,))
+    assert answers.count == before + 3
 
 
 def test_large_keys_and_large_results_are_not_kept(memo: Memo, answers: Answers) -> None:
@@ -127,14 +147,14 @@ def test_a_selection_has_the_numbers_of_the_column_that_there_is() -> None:
     assert [column.values.values[number] for number in of_selection.tolist()] == ["1", "3"]
 
 
-def test_the_same_selections_have_the_same_answers(answers: Answers) -> None:
+def test_selections_that_are_asked_for_again_have_the_same_answers(answers: Answers) -> None:
     nodes = RowMemo(None, 3)
-    found = [nodes.at(np.array(rows)).of(None, answers, ()) for rows in ([0, 2], [2, 0], [0, 2])]
-    assert found == [1, 2, 1]
+    found = [nodes.at(np.array(rows)).of(None, answers, ()) for rows in ([0, 2], [2, 0], [0, 2], [1, 2], [0, 2])]
+    assert found == [1, 2, 3, 4, 3]
     selected = nodes.at(np.array([0, 2]))
     assert selected.rows is not None
     assert (selected.rows.tolist(), selected.size) == ([0, 2], 2)
-    assert nodes.entry_count == 2
+    assert nodes.entry_count == 1
 
 
 def test_a_selection_of_a_selection_is_of_its_rows() -> None:
@@ -236,6 +256,6 @@ def test_a_pod_that_is_expected_keeps_nothing_that_is_remembered() -> None:
 
 def test_the_last_four_selections_are_kept() -> None:
     nodes = RowMemo(None, 5)
-    first, *others = [nodes.at(np.array([position])) for position in range(5)]
+    first, *others = [[nodes.at(np.array([position])) for _ in range(2)][1] for position in range(5)]
     assert all(nodes.at(np.array([position])) is known for position, known in enumerate(others, 1))
     assert nodes.at(np.array([0])) is not first
