@@ -109,7 +109,7 @@ class Rejections:
             return status
 
         may_be_errors = any(status is not None and not status.is_rejection for status in statuses)
-        return cls(rejected[numbers], status_of, may_be_errors=may_be_errors)
+        return cls(rejected.take(numbers), status_of, may_be_errors=may_be_errors)
 
     @classmethod
     def first_of(cls, checks: Sequence[tuple[Status, NDArray[np.bool_]]], size: int) -> "Rejections":

@@ -120,7 +120,7 @@ def _untolerated(nodes: NodeView, tolerations: Sequence[Toleration], matches: To
         0 if first_untolerated(taints or (), tolerations, matches) is None else number + 1
         for number, taints in enumerate(nodes.taint_sets)
     ]
-    rejected: NDArray[np.int64] = np.array(keys, np.int64)[nodes.taint_set]
+    rejected: NDArray[np.int64] = np.array(keys, np.int64).take(nodes.taint_set)
     return rejected
 
 
@@ -132,7 +132,7 @@ def _endured(nodes: NodeView, tolerations: Sequence[Toleration], matches: Tolera
         )
         for taints in nodes.taint_sets
     ]
-    scores: NDArray[np.int64] = np.array(per_set, np.int64)[nodes.taint_set]
+    scores: NDArray[np.int64] = np.array(per_set, np.int64).take(nodes.taint_set)
     return scores
 
 

@@ -62,7 +62,7 @@ from extender_service.kube.writing import timestamps
 from extender_service.observability import logs
 from extender_service.plugins.node_resources import fit as node_resources_fit
 from extender_service.plugins.node_resources import usages as resource_scoring
-from extender_service.plugins.node_resources.usages import WeighedPod, WeightedResource
+from extender_service.plugins.node_resources.usages import WeightedResource
 from extender_service.plugins.pod_topology_spread.constraints import own_constraints
 from extender_service.scheduler import pod_resource_metrics
 from extender_service.scheduling.asked_nodes import NodeFinder
@@ -305,13 +305,6 @@ def _refused_on_unknown_nodes() -> Ask:
 
 
 HOSTILE: Mapping[str, Sequence[Callable[[], Ask]]] = {
-    "arrays of weighed pods": [
-        lambda: (
-            lambda number, things: resource_scoring._arrays(
-                WeighedPod((number + 1000,) * things, tuple(range(1000, 1000 + things)), (), ())
-            )
-        )
-    ],
     "attachment limits": [lambda: lambda number, things: limit_key(f"{number:06}{_WIDE * things}")],
     "checked requests": [
         lambda: lambda number, things: node_resources_fit._checked(_shape(number, things), frozenset(), frozenset()),

@@ -186,6 +186,8 @@ def _totals(shape: RequestShape, defaults: Nanos, pod_level: ResourceItems | Non
 
 
 def _total_of_containers(pod: RequestShape | ContainerRequests, defaults: Nanos) -> Nanos:
+    if len(pod.containers) == 1 and not pod.init_containers:
+        return defaults | _nanos(pod.containers[0])
     totals: Nanos = {}
     for requests in pod.containers:
         _add(totals, defaults | _nanos(requests))

@@ -69,21 +69,21 @@ class TermCounts:
         """Whether so few rows have the term that their counts are not in an array."""
         return self._by_row is None
 
-    def add_by_value(self, sums: NDArray[np.int64], numbers: NDArray[np.intp], weight: int = 1) -> bool:
-        """Add the counts, times `weight`, to `sums` by number; `numbers` has one for every row.
-
-        Returns whether there were any to add, except for ABSENT. `sums` has one entry more, for ABSENT to pick.
-        """
+    def add_by_value(self, sums: NDArray[np.int64], numbers: NDArray[np.intp], weight: int = 1) -> None:
+        """Add the counts, times `weight`, to `sums` by number; `numbers` has one for every row."""
         if self._by_row is not None:
             used = min(len(numbers), len(self._by_row))
             np.add.at(sums, numbers[:used], weight * self._by_row[:used])
-            return bool(np.count_nonzero(self._by_row[:used][numbers[:used] != ABSENT]))
-        any_added = False
-        for row, count in self._few.items():
-            number = numbers[row]
-            sums[number] += weight * count
-            any_added = any_added or number != ABSENT
-        return any_added
+        else:
+            for row, count in self._few.items():
+                sums[numbers[row]] += weight * count
+
+    def is_on_any(self, numbers: NDArray[np.intp]) -> bool:
+        """Return whether a pod that has the term is on a row whose number is not ABSENT."""
+        if self._by_row is None:
+            return any(numbers[row] != ABSENT for row in self._few)
+        used = min(len(numbers), len(self._by_row))
+        return bool(np.count_nonzero(self._by_row[:used][numbers[:used] != ABSENT]))
 
 
 class TermChange(msgspec.Struct, frozen=True, gc=False):
@@ -184,17 +184,16 @@ class RunningTerms:
 
     def add_by_value(
         self, term: TermCounts, sums: NDArray[np.int64], numbers: NDArray[np.intp], weight: int = 1
-    ) -> bool:
+    ) -> None:
         """Add a term's counts, times `weight`, to `sums` by number; `numbers` has one for every row.
 
-        Returns whether there were any to add, except for ABSENT. What that takes is kept for as long as the very same
-        numbers are given.
+        What that takes is kept for as long as the very same numbers are given.
         """
         if term.are_few:
-            return term.add_by_value(sums, numbers, weight)
+            term.add_by_value(sums, numbers, weight)
+            return
         by_value = self._sums.of(term, numbers, len(sums))
         sums += by_value if weight == 1 else weight * by_value
-        return bool(np.count_nonzero(by_value[:ABSENT]))
 
     def about(self, label_set: LabelSet, namespace_labels: Mapping[str, str]) -> tuple[TermCounts, ...]:
         """Return the terms that match a pod with such labels, in a namespace with these labels."""

@@ -138,7 +138,7 @@ class NodeView:
     def _label_of_some(
         self, numbers: NDArray[np.intp], column: LabelColumn, _key: str
     ) -> tuple[NDArray[np.intp], LabelColumn]:
-        return read_only(numbers[self._rows]), column
+        return read_only(self.of_rows(numbers)), column
 
     def is_named(self, names: Iterable[str]) -> NDArray[np.bool_]:
         """Which of them have one of these names."""

@@ -105,17 +105,15 @@ class AffinityRequirement:
             each = [_by_value(counts, PodQuery((pods,)), everywhere, key) for pods in selected]
             self._apart_pods[key] = each[0] if len(each) == 1 else np.sum(each, axis=0)
         unwanted: dict[str, Amounts] = {}
-        found: set[str] = set()
         for term in self._unwanted_by:
             key = term.key.term.topology_key
             numbers, column = everywhere.label(key)
             if key not in unwanted:
                 unwanted[key] = np.zeros(column.values.size + 1, np.int64)
-            if self._cluster.pods.anti_affinity.add_by_value(term, unwanted[key], numbers):
-                found.add(key)
-        self._unwanted_pods = {key: sums for key, sums in unwanted.items() if key in found}
-        for sums in self._unwanted_pods.values():
+            self._cluster.pods.anti_affinity.add_by_value(term, unwanted[key], numbers)
+        for sums in unwanted.values():
             sums[ABSENT] = 0
+        self._unwanted_pods = {key: sums for key, sums in unwanted.items() if np.count_nonzero(sums)}
 
     def _added(self, queries: Iterable[tuple[PodSelector, ...]], nodes: NodeView) -> Amounts | None:
         """Return how many more (or fewer) pods each node has in its own world, each once per query that matches."""
@@ -168,12 +166,15 @@ def _are_near(nodes: NodeView, pods_by_key: Mapping[str, Amounts], added: Mappin
         numbers, column = nodes.label(key)
         pods = pods_by_key.get(key)
         by_value = np.zeros(column.values.size + 1, np.int64) if pods is None else pods
-        near_here = _in_own_world(by_value, numbers, added_here) > 0
+        if added_here is None:
+            near_here = (by_value > 0).take(numbers)
+        else:
+            near_here = _in_own_world(by_value, numbers, added_here) > 0
         near = near_here if near is None else near | near_here
     return near
 
 
 def _in_own_world(by_value: Amounts, numbers: Numbers, added: Amounts | None) -> Amounts:
     """Return how many pods are in each node's topology, with those of its own world; 0 where the node has no label."""
-    pods: Amounts = by_value[numbers]
+    pods: Amounts = by_value.take(numbers)
     return pods if added is None else pods + np.where(is_present(numbers), added, 0)

@@ -10,7 +10,7 @@ from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.kube.parsing.pod_affinity import PodAffinityTerms
 from extender_service.plugins.inter_pod_affinity.terms import selected_pods
-from extender_service.plugins.shared.topology import Amounts
+from extender_service.plugins.shared.topology import Amounts, all_have_label
 
 
 class AffinityPreference:
@@ -61,7 +61,7 @@ class AffinityPreference:
 def _weights_of(nodes: NodeView, key: str, column: LabelColumn, weights: Amounts) -> Amounts:
     numbers, current = nodes.label(key)
     # The label may have got a new column since, which numbers its values in another way.
-    found: Amounts = weights[numbers] if current is column else nodes.of_rows(weights[column.numbers])
+    found: Amounts = weights.take(numbers) if current is column else nodes.of_rows(weights[column.numbers])
     return found
 
 
@@ -73,6 +73,7 @@ class _Topology:
 
     def __init__(self, everywhere: NodeView, key: str) -> None:
         self._numbers, self.column = everywhere.label(key)
+        self._is_everywhere = all_have_label(everywhere, key)
         self.weights = np.zeros(self.column.values.size + 1, np.int64)
         self.is_touched = False
 
@@ -85,5 +86,6 @@ class _Topology:
 
     def add_term(self, terms: RunningTerms, term: TermCounts, weight: int) -> None:
         """Add the running pods that have a term."""
-        self.is_touched |= terms.add_by_value(term, self.weights, self._numbers, weight)
+        terms.add_by_value(term, self.weights, self._numbers, weight)
         self.weights[ABSENT] = 0
+        self.is_touched = self.is_touched or self._is_everywhere or term.is_on_any(self._numbers)

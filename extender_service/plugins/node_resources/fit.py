@@ -246,14 +246,17 @@ def _least_allocated_in_floats(of_nodes: Usages) -> NDArray[np.int64]:
     offered, weights = of_nodes.offered, of_nodes.weights
     shares = of_nodes.requested.astype(np.float64)
     np.subtract(offered.floats, shares, out=shares)
-    np.maximum(shares, 0.0, out=shares)
+    if _lowest(shares, axis=None, initial=0) < 0:  # in a third of the time that the next line takes
+        np.maximum(shares, 0.0, out=shares)
     shares *= MAX_NODE_SCORE
     shares /= offered.divisors
     np.floor(shares, out=shares)
-    shares *= weights[:, None]
-    # No product of matrices, which may wait for threads.
-    mean: NDArray[np.float64] = np.add.reduce(shares, axis=0)
-    mean /= weights.sum() if offered.all_count else np.maximum(weights.dot(offered.counts), 1)
+    total_weight = int(weights.sum())
+    if total_weight != len(weights):  # all have the weight 1 mostly
+        shares *= weights[:, None]
+    # No product of matrices, which may wait for threads. Two rows, as there mostly are, add up in a third of the time.
+    mean: NDArray[np.float64] = np.add(*shares) if len(shares) == 2 else np.add.reduce(shares, axis=0)
+    mean /= total_weight if offered.all_count else np.maximum(weights.dot(offered.counts), 1)
     return mean.astype(np.int64)  # towards zero
 
 

@@ -143,21 +143,10 @@ def _weighed(requests: Requests, dimensions: tuple[int, ...], nonzero: bool) -> 
 
 def usages(nodes: NodeView, pod: WeighedPod) -> Usages:
     """Return what would be in use on each node with the pod there."""
-    weights, amounts = _arrays(pod)
-    return Usages(weights, nodes.requested_of(pod.taken) + amounts, nodes.remembered(_offered, pod.offered))
+    amounts = np.array(pod.amounts, np.int64)[:, None]
+    offered = nodes.remembered(_offered, pod.offered)
+    return Usages(np.array(pod.weights, np.int64), nodes.requested_of(pod.taken) + amounts, offered)
 
 
 def _offered(nodes: NodeView, dimensions: tuple[int, ...]) -> Offered:
     return Offered.of(nodes.allocatable_of(dimensions))
-
-
-@cached(
-    "arrays of weighed pods",
-    most_entries=256,
-    most_entry_bytes=6 << 10,
-    most_size=16,
-    size=lambda pod: len(pod.weights),
-)
-def _arrays(pod: WeighedPod) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the weights by resource, and what the pod adds, as (resource, 1)."""
-    return np.array(pod.weights, np.int64), np.array(pod.amounts, np.int64)[:, None]

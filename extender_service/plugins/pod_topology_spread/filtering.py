@@ -77,7 +77,7 @@ class SpreadRequirement:
         if all_have_label(nodes, key) and not by_value.any():
             return None
         by_value[ABSENT] = LACKS_LABEL
-        return by_value[numbers]
+        return by_value.take(numbers)
 
     def _count(self, nodes: NodeView) -> None:
         if self._table is nodes.table:

@@ -23,7 +23,7 @@ Mask = NDArray[np.bool_]
 def matches_requirement(nodes: NodeView, requirement: Requirement) -> Mask:
     """Return for each node whether its labels meet a requirement."""
     numbers, column = nodes.label(requirement.key)
-    matching: Mask = _by_value(column, requirement)[numbers]
+    matching: Mask = _by_value(column, requirement).take(numbers)
     return matching
 
 
