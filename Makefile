@@ -21,7 +21,8 @@
 # make scheduler-faults  let replicas of `schedule` and the API server fail while they place 5,600 pods on 1,000 nodes: a quarter of an hour (ROUNDS=N)
 # make scheduler-soak  let a cluster churn with kube-scheduler and with `schedule`, and compare what they count: half an hour (MINUTES=N, HINTS=1)
 # make model-check  compare the model of the API server with the real one on 5,000 random scripts: some minutes (SCRIPTS=N, SEED=N, VERSION=1.37)
-# make worlds   run `schedule` in simulated worlds with faults, on all cores: 100 of ten minutes (SEEDS=N, MINUTES=N, SEED=N the first)
+# make worlds   run `schedule` in simulated worlds with faults, on all cores: 100 new ones of ten minutes
+#               (SEEDS=N or SECONDS=N, MINUTES=N, SEED=N the first, MODE=beside or replace with `serve`)
 # make soak     let a cluster churn: ten minutes (MINUTES=N)
 # make mutants  change the code bit by bit and list the changes that no test notices: an hour or more (CHILDREN=N cores)
 # make audit    ask OSV for known vulnerabilities of the locked packages
@@ -128,8 +129,8 @@ model-check:
 		$(if $(SEED),--seed $(SEED))
 
 worlds:
-	PYTHONHASHSEED=0 $(UV) run --frozen python -m tests.worlds --seed $(or $(SEED),1) --seeds $(or $(SEEDS),100) \
-		--minutes $(or $(MINUTES),10) --replicas 2 --faults
+	@$(UV) run --frozen python -m tests.worlds --minutes $(or $(MINUTES),10) --replicas 2 --faults \
+		$(if $(SECONDS),--seconds $(SECONDS),--seeds $(or $(SEEDS),100)) $(if $(SEED),--seed $(SEED)) $(if $(MODE),--mode $(MODE))
 
 soak:
 	$(UV) run --frozen python -m tests.soak --minutes $(or $(MINUTES),10)

@@ -1,95 +1,76 @@
-"""Runs worlds: `python -m tests.worlds --seed 7 --minutes 10 --replicas 2 --faults` prints the history of one.
+"""Runs simulated worlds.
 
-With `--seeds N` it runs N seeds from that one on, each in a process of its own, and prints a digest of each history.
+    python -m tests.worlds --seed 7 --minutes 10 --replicas 2 --faults    # one, and prints its history
+    python -m tests.worlds --seeds 100 --minutes 10 --replicas 2 --faults # many new ones, on all cores
+
+Ends with 1 if something went wrong in one.
 """
 
 import argparse
 import gc
-import hashlib
 import os
+import random
 import sys
-import time
-from collections.abc import Iterator
+
+from tests.worlds.finding.command_line import add_scenario_options, scenario
+from tests.worlds.finding.forked import Limits, cores
+from tests.worlds.finding.many_worlds import Plan, Progress, report, run_worlds
+from tests.worlds.finding.world_run import run_world
 
 
 def main() -> int:
-    """Run the worlds of the command line. Returns 1 if something went wrong in one."""
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--seed", type=int, default=1)
-    arguments.add_argument("--seeds", type=int, default=0, help="run so many")
-    arguments.add_argument("--minutes", type=float, default=5.0, help="simulated")
-    arguments.add_argument("--replicas", type=int, default=1)
-    arguments.add_argument("--nodes", type=int, default=5)
-    arguments.add_argument("--pods", type=int, default=60)
-    arguments.add_argument("--faults", action="store_true")
-    arguments.add_argument("--mode", choices=("beside", "replace"), help="let the replicas ask `serve` in this mode")
-    arguments.add_argument("--ballast", type=int, default=0, help="objects to make first, which move all others")
-    options = arguments.parse_args()
+    """Run the worlds of the command line; return the exit status."""
+    if os.environ.get("PYTHONHASHSEED") != "0":  # which histories depend on
+        os.execve(sys.executable, [*sys.orig_argv], {**os.environ, "PYTHONHASHSEED": "0"})
+    options = _parser().parse_args()
     gc.disable()  # a world collects garbage at set steps
     ballast = [bytearray(16 + number % 4096) for number in range(options.ballast)]
-    from tests.worlds import scenarios  # noqa: F401 - before the processes part
-
-    if not options.seeds:
-        history, problems = _run(options, options.seed)
-        sys.stdout.writelines(f"{line}\n" for line in history)
-        return int(problems)
-    ends = list(_all_ends(options))
+    status = _run_many(options) if options.seeds or options.seconds else _run_one(options)
     del ballast
-    return int(any(ends))
+    return status
 
 
-def _all_ends(options: argparse.Namespace) -> Iterator[int]:
-    """Run the worlds of all seeds, on all cores; yield how each process ended."""
-    running = 0
-    for seed in range(options.seed, options.seed + options.seeds):
-        if running == (os.cpu_count() or 1):
-            yield os.wait()[1]
-            running -= 1
-        _begin(options, seed)
-        running += 1
-    for _ in range(running):
-        yield os.wait()[1]
+def _run_one(options: argparse.Namespace) -> int:
+    seed = 1 if options.seed is None else options.seed
+    end, cluster = run_world(scenario(options, seed))
+    sys.stdout.writelines(f"{line}\n" for line in cluster.world.trace.lines)
+    speed = end.simulated_seconds / end.real_seconds
+    figures = f"{end.simulated_seconds / 60:g} minutes in {end.real_seconds:.1f} s, {speed:.0f} times real time"
+    print(f"seed {seed}: {figures}; {end.steps} steps, {end.bound} of {end.pods} pods bound", file=sys.stderr)
+    for violation in end.violations:
+        print(f"seed {seed}: {violation}", file=sys.stderr)
+    return int(bool(end.violations))
 
 
-def _begin(options: argparse.Namespace, seed: int) -> None:
-    """Run a world in a process of its own."""
-    sys.stdout.flush()
-    if os.fork():
-        return
-    status = 1
-    try:
-        history, problems = _run(options, seed)
-        digest = hashlib.sha256("\n".join(history).encode()).hexdigest()
-        print(f"seed {seed}: {digest}", flush=True)
-        status = int(problems)
-    finally:
-        os._exit(status)
+def _run_many(options: argparse.Namespace) -> int:
+    seed = random.SystemRandom().randrange(1_000_000_000) if options.seed is None else options.seed
+    print(f"seeds from {seed} on", flush=True)
+    plan = Plan(scenario(options, seed), options.seeds, options.seconds, options.failures)
+    limits = Limits(options.jobs, options.limit_seconds, options.limit_mib * 2**20)
+    totals = run_worlds(plan, limits, Progress(options.seeds))
+    if options.digests:
+        for each, end in sorted(totals.ends.items()):
+            print(f"seed {each}: {end.digest}")
+    print("\n".join(report(totals)))
+    return int(bool(totals.failed))
 
 
-def _run(options: argparse.Namespace, seed: int) -> tuple[list[str], bool]:
-    """Run a world; return its history and whether something went wrong. Prints how it went."""
-    from tests.worlds.scenarios import Scenario, ScheduledCluster
-    from tests.worlds.simulation.trace import traced_logs
-
-    has_faults: bool = options.faults
-    scenario = Scenario(
-        seed, options.minutes, options.replicas, options.nodes, options.pods, has_faults=has_faults, mode=options.mode
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.worlds", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    started = time.perf_counter()
-    cluster = ScheduledCluster(scenario)
-    with traced_logs(cluster.world.trace, cluster.world.who):
-        cluster.run()
-    seconds = time.perf_counter() - started
-    bound = sum(1 for pod in cluster.pods() if pod["spec"].get("nodeName"))
-    print(
-        f"seed {seed}: {options.minutes:g} minutes in {seconds:.1f} s, {60 * options.minutes / seconds:.0f} times real "
-        f"time; {cluster.world.timeline.steps} steps, {bound} of {len(cluster.pods())} pods bound",
-        file=sys.stderr,
-    )
-    problems = cluster.problems()
-    for problem in problems:
-        print(f"seed {seed}: {problem}", file=sys.stderr)
-    return cluster.world.trace.lines, bool(problems)
+    parser.add_argument("--seed", type=int, help="the first (default: 1 of one world, a new one of many)")
+    add_scenario_options(parser)
+    many = parser.add_argument_group("many worlds")
+    many.add_argument("--seeds", type=int, help="run so many")
+    many.add_argument("--seconds", type=float, help="begin no more of them after so much real time")
+    many.add_argument("--failures", type=int, help="begin no more of them once so many have failed")
+    many.add_argument("--jobs", type=int, default=cores(), help="at once (default: %(default)d, the cores)")
+    many.add_argument("--limit-seconds", type=float, default=600.0, help="real time of each (default %(default)g)")
+    many.add_argument("--limit-mib", type=int, default=4096, help="memory of each (default %(default)d)")
+    many.add_argument("--digests", action="store_true", help="print a digest of each history")
+    many.add_argument("--ballast", type=int, default=0, help="objects to make first, which move all others")
+    return parser
 
 
 if __name__ == "__main__":

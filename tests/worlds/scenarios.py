@@ -16,6 +16,7 @@ from tests.worlds.faults.kinds import ALL_KINDS
 from tests.worlds.faults.plan import Plan, carry_out, draw_plan
 from tests.worlds.faults.surroundings import Surroundings
 from tests.worlds.invariants.what_must_hold import WhatMustHold
+from tests.worlds.parts import Parts
 from tests.worlds.simulation.clocks import MachineClocks
 from tests.worlds.simulation.process import Process
 from tests.worlds.simulation.programs import scheduler, service
@@ -33,7 +34,10 @@ _BUSY_PART = 0.6
 
 @dataclass(frozen=True)
 class Scenario:
-    """What is run: one seed has one history. `faults` are a plan to carry out, instead of one by the seed."""
+    """What is run: one seed has one history. `faults` are a plan to carry out, instead of one by the seed.
+
+    To shrink one that fails, `without` names parts that are left out, and `until` ends the world at this second.
+    """
 
     seed: int
     minutes: float = 5.0
@@ -43,6 +47,8 @@ class Scenario:
     has_faults: bool = False
     faults: Plan | None = None
     mode: Mode | None = None  # of `serve`, which the replicas then ask as an extender
+    without: frozenset[str] = frozenset()
+    until: float | None = None
 
 
 class ScheduledCluster:
@@ -51,6 +57,7 @@ class ScheduledCluster:
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
         self.world = World(scenario.seed)
+        self.parts = Parts(scenario.without)
         self._random = self.world.random("scenario")
         clocks = MachineClocks(self.world.timeline)
         self.model = ApiServer(clocks.wall, self.world.random(_API_SERVER))
@@ -67,7 +74,9 @@ class ScheduledCluster:
         self._busy_seconds = 60.0 * scenario.minutes * _BUSY_PART
         self.faults = scenario.faults or ()
         if scenario.has_faults and scenario.faults is None:
-            self.faults = draw_plan(ALL_KINDS, self._surroundings, self._busy_seconds)
+            plan = draw_plan(ALL_KINDS, self._surroundings, self._busy_seconds)
+            has = self.parts.has
+            self.faults = tuple(each for number, each in enumerate(plan) if has(f"fault-{number}", each.until))
         self.holds = WhatMustHold(self.world, self.model, self.replicas, self.service)
 
     def run(self) -> None:
@@ -75,18 +84,23 @@ class ScheduledCluster:
         scenario, timeline = self.scenario, self.world.timeline
         self._create("priorityclasses", {"metadata": {"name": "high"}, "value": 10})
         for number in range(scenario.nodes):
-            self._create("nodes", _node(f"node-{number}"))
+            if self.parts.has(f"node-{number}"):
+                self._create("nodes", _node(f"node-{number}"))
         for number in range(scenario.pods):
             at = self._random.uniform(0.0, self._busy_seconds)
-            timeline.call_at(at, partial(self._create, "pods", _pod(f"pod-{number}", self._random)))
+            pod = _pod(f"pod-{number}", self._random)
+            if self.parts.has(f"pod-{number}", at):
+                timeline.call_at(at, partial(self._create, "pods", pod))
         if self.service is not None:
             self.service.on_end = partial(self._restart_later, self.service)
             self.service.start()
         for replica in self.replicas:
             replica.on_end = partial(self._restart_later, replica)
-            timeline.call_at(self._random.uniform(0.0, 1.0), replica.start)
+            at = self._random.uniform(0.0, 1.0)
+            if self.parts.has(replica.name):
+                timeline.call_at(at, replica.start)
         carry_out(self.faults, ALL_KINDS, self._surroundings)
-        self.world.run(60.0 * scenario.minutes)
+        self.world.run(60.0 * scenario.minutes if scenario.until is None else scenario.until)
 
     def pods(self) -> list[Object]:
         """Return the pods as they are now."""

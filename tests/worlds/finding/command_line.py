@@ -1,0 +1,92 @@
+"""A scenario as options of a command: read from them, and written as the command that runs it again."""
+
+import argparse
+import re
+import shlex
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import fields
+
+from tests.worlds.scenarios import Scenario
+
+PROGRAM = "python -m tests.worlds"
+_DEFAULTS = {field.name: field.default for field in fields(Scenario)}
+
+
+def add_scenario_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that `scenario` reads."""
+    parser.add_argument("--minutes", type=float, default=_DEFAULTS["minutes"], help="simulated (default %(default)g)")
+    parser.add_argument("--replicas", type=int, default=_DEFAULTS["replicas"], help="of schedule (default %(default)d)")
+    parser.add_argument("--nodes", type=int, default=_DEFAULTS["nodes"])
+    parser.add_argument("--pods", type=int, default=_DEFAULTS["pods"])
+    parser.add_argument("--faults", action="store_true")
+    parser.add_argument("--mode", choices=("beside", "replace"), help="let the replicas ask `serve` in this mode")
+    parser.add_argument("--without", type=_read_names, default=frozenset(), help="leave out parts: pod-0..7,fault-3")
+    parser.add_argument("--until", type=float, help="end at this second of the world")
+
+
+def scenario(options: argparse.Namespace, seed: int) -> Scenario:
+    """Return what the options say, with a seed."""
+    return Scenario(
+        seed,
+        minutes=options.minutes,
+        replicas=options.replicas,
+        nodes=options.nodes,
+        pods=options.pods,
+        has_faults=options.faults,
+        mode=options.mode,
+        without=options.without,
+        until=options.until,
+    )
+
+
+def command(of: Scenario, *more: str) -> str:
+    """Return the command that runs a scenario, for a shell."""
+    return shlex.join([*PROGRAM.split(), "--seed", str(of.seed), *_options(of), *more])
+
+
+def _options(of: Scenario) -> Iterator[str]:
+    """Yield the options that are not the default."""
+    for name in ("minutes", "replicas", "nodes", "pods", "mode", "until"):
+        value = getattr(of, name)
+        if value != _DEFAULTS[name]:
+            yield from (f"--{name}", format(value, "g") if isinstance(value, float) else str(value))
+    if of.has_faults:
+        yield "--faults"
+    if of.without:
+        yield from ("--without", shown_names(of.without))
+
+
+def shown_names(names: Collection[str]) -> str:
+    """Return names of parts, those of one kind with one number after the other as a range: pod-0..7,fault-3."""
+    numbers: defaultdict[str, list[int]] = defaultdict(list)
+    others = []
+    for name in names:
+        kind, dash, number = name.rpartition("-")
+        if dash and number.isdecimal() and str(int(number)) == number:
+            numbers[kind].append(int(number))
+        else:
+            others.append(name)
+    ranges = (f"{kind}-{each}" for kind in sorted(numbers) for each in _ranges(sorted(numbers[kind])))
+    return ",".join([*ranges, *sorted(others)])
+
+
+def _ranges(numbers: Iterable[int]) -> Iterator[str]:
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1][1:] = [number]
+        else:
+            runs.append([number])
+    return ("..".join(map(str, run)) for run in runs)
+
+
+def _read_names(text: str) -> frozenset[str]:
+    names: set[str] = set()
+    for each in text.split(","):
+        if found := re.fullmatch(r"(.+)-(\d+)\.\.(\d+)", each):
+            kind, first, last = found.groups()
+            names |= {f"{kind}-{number}" for number in range(int(first), int(last) + 1)}
+        else:
+            names.add(each)
+    return frozenset(names)

@@ -1,0 +1,42 @@
+"""A scenario is the same when it is read from the command that shows it."""
+
+import argparse
+import shlex
+
+import pytest
+
+from tests.worlds.finding.command_line import add_scenario_options, command, scenario, shown_names
+from tests.worlds.scenarios import Scenario
+
+
+def read(line: str) -> Scenario:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seed", type=int)
+    add_scenario_options(parser)
+    options = parser.parse_args(shlex.split(line)[3:])
+    return scenario(options, options.seed)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "line"),
+    [
+        (Scenario(7), "python -m tests.worlds --seed 7"),
+        (
+            Scenario(7, minutes=2.5, replicas=2, nodes=9, pods=3, has_faults=True, mode="beside"),
+            "python -m tests.worlds --seed 7 --minutes 2.5 --replicas 2 --nodes 9 --pods 3 --mode beside --faults",
+        ),
+        (
+            Scenario(7, without=frozenset({"pod-0", "pod-1", "pod-2", "pod-9", "fault-10", "kubelets"}), until=12.25),
+            "python -m tests.worlds --seed 7 --until 12.25 --without fault-10,pod-0..2,pod-9,kubelets",
+        ),
+    ],
+)
+def test_the_command_says_all_of_a_scenario(scenario: Scenario, line: str) -> None:
+    assert command(scenario) == line
+    assert read(line) == scenario
+
+
+def test_names_of_parts_are_short() -> None:
+    assert shown_names([f"pod-{number}" for number in range(200) if number not in (17, 18, 20)]) == (
+        "pod-0..16,pod-19,pod-21..199"
+    )

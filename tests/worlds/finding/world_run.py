@@ -1,0 +1,48 @@
+"""One world, run from its scenario: what came of it."""
+
+import gc
+import hashlib
+import time
+
+import msgspec
+
+from tests.worlds.scenarios import Scenario, ScheduledCluster
+from tests.worlds.simulation.trace import traced_logs
+
+
+class WorldEnd(msgspec.Struct):
+    """What came of a world. `violations` are lines; `parts` is what could have been left out, and when each comes."""
+
+    violations: list[str]
+    parts: dict[str, float]
+    simulated_seconds: float
+    real_seconds: float
+    steps: int
+    bound: int
+    pods: int
+    digest: str
+
+
+def run_world(scenario: Scenario) -> tuple[WorldEnd, ScheduledCluster]:
+    """Run a world; return what came of it, and the world as it is in the end, with its history.
+
+    Garbage is collected at set steps of the world only, from now on.
+    """
+    gc.disable()
+    started = time.perf_counter()
+    cluster = ScheduledCluster(scenario)
+    with traced_logs(cluster.world.trace, cluster.world.who):
+        cluster.run()
+    violations = cluster.problems()
+    pods = cluster.pods()
+    end = WorldEnd(
+        violations=violations,
+        parts=cluster.parts.offered,
+        simulated_seconds=cluster.world.timeline.now,
+        real_seconds=time.perf_counter() - started,
+        steps=cluster.world.timeline.steps,
+        bound=sum(1 for pod in pods if pod["spec"].get("nodeName")),
+        pods=len(pods),
+        digest=hashlib.sha256("\n".join(cluster.world.trace.lines).encode()).hexdigest(),
+    )
+    return end, cluster
