@@ -30,6 +30,8 @@ from tests.worlds.simulation.world import World
 _LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 _LEASE_SECONDS: Final = 40
 _RENEW_SECONDS: Final = 10.0
+# So often it looks at its node, and reports its status if that has changed; and so often in any case.
+_STATUS_SECONDS: Final = 10.0
 _REPORT_SECONDS: Final = 300.0
 
 
@@ -107,9 +109,22 @@ class Kubelet:
         start(self._renew())
         await self.client.sleep(self._random.uniform(0.2, 5.0))
         self._is_ready = True
+        reported_at = -_REPORT_SECONDS
         while True:
-            await self._until_done(self._report)
-            await self.client.sleep(_REPORT_SECONDS)
+            now = self.client.world.timeline.now
+            if now >= reported_at + _REPORT_SECONDS or self._is_described_wrongly():
+                await self._until_done(self._report)
+                reported_at = now
+            await self.client.sleep(_STATUS_SECONDS)
+
+    def _is_described_wrongly(self) -> bool:
+        """Whether the node says something else of itself in the API server, such as that it is Unknown."""
+        node = self._nodes.objects.get(self._name)
+        if node is None:
+            return False
+        own, found = ({entry["type"]: entry["status"] for entry in conditions}
+                      for conditions in (self._conditions(), node["status"].get("conditions", ())))  # fmt: skip
+        return own != found
 
     async def _until_done(self, step: Callable[[], Coroutine[Callable[[Resume], None], Any, None]]) -> None:
         """Do something until it is not refused."""

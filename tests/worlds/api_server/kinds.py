@@ -91,6 +91,8 @@ REPLICA_SETS = Kind(
     "apps", "v1", "replicasets", "ReplicaSet", has_status=True, has_generation=True, fields=_workload_fields
 )
 STATEFUL_SETS = Kind("apps", "v1", "statefulsets", "StatefulSet", has_status=True, has_generation=True)
+DAEMON_SETS = Kind("apps", "v1", "daemonsets", "DaemonSet", has_status=True, has_generation=True)
+JOBS = Kind("batch", "v1", "jobs", "Job", has_status=True, has_generation=True)
 CLAIMS = Kind("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", has_status=True, returns_deleted=True)
 VOLUMES = Kind(
     "", "v1", "persistentvolumes", "PersistentVolume", is_namespaced=False, has_status=True, returns_deleted=True
@@ -122,8 +124,8 @@ PRIORITY_CLASSES = Kind("scheduling.k8s.io", "v1", "priorityclasses", "PriorityC
 CONFIG_MAPS = Kind("", "v1", "configmaps", "ConfigMap")
 
 KINDS = (
-    PODS, NODES, NAMESPACES, SERVICES, REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFUL_SETS, CLAIMS, VOLUMES,
-    STORAGE_CLASSES, CSI_NODES, CSI_DRIVERS, CAPACITIES, ATTACHMENTS, BUDGETS, LEASES, EVENTS, CORE_EVENTS,
+    PODS, NODES, NAMESPACES, SERVICES, REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFUL_SETS, DAEMON_SETS, JOBS, CLAIMS,
+    VOLUMES, STORAGE_CLASSES, CSI_NODES, CSI_DRIVERS, CAPACITIES, ATTACHMENTS, BUDGETS, LEASES, EVENTS, CORE_EVENTS,
     PRIORITY_CLASSES, CONFIG_MAPS,
 )  # fmt: skip
 

@@ -150,6 +150,25 @@ def _stateful_set(workload: Object) -> None:
     workload["status"].setdefault("availableReplicas", 0)
 
 
+def _daemon_set(workload: Object) -> None:
+    workload.setdefault("spec", {}).setdefault("revisionHistoryLimit", 10)
+    _template(workload)
+    for name in ("currentNumberScheduled", "desiredNumberScheduled", "numberMisscheduled", "numberReady"):
+        workload.setdefault("status", {}).setdefault(name, 0)
+
+
+def _job(job: Object) -> None:
+    spec = job.setdefault("spec", {})
+    if "completions" not in spec and "parallelism" not in spec:
+        spec["completions"] = 1
+    spec.setdefault("parallelism", 1)
+    spec.setdefault("backoffLimit", 6)
+    spec.setdefault("completionMode", "NonIndexed")
+    spec.setdefault("suspend", False)
+    _template(job)
+    job.setdefault("status", {})
+
+
 def _budget(budget: Object) -> None:
     status = budget.setdefault("status", {})
     for name in ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"):
@@ -208,6 +227,8 @@ _FILL: dict[Kind, Callable[[Object], None]] = {
     kinds.REPLICA_SETS: _replica_set,
     kinds.REPLICATION_CONTROLLERS: _replication_controller,
     kinds.STATEFUL_SETS: _stateful_set,
+    kinds.DAEMON_SETS: _daemon_set,
+    kinds.JOBS: _job,
     kinds.BUDGETS: _budget,
     kinds.CLAIMS: _claim,
     kinds.VOLUMES: _volume,

@@ -1,0 +1,64 @@
+"""kube-controller-manager: the controllers of a cluster, in one process with views that they share."""
+
+from collections.abc import Callable, Collection
+from typing import Final
+
+from tests.worlds.actors.client import ActorClient
+from tests.worlds.api_server import kinds
+from tests.worlds.api_server.etcd import Change
+from tests.worlds.api_server.kinds import Kind
+from tests.worlds.api_server.server import ApiServer
+from tests.worlds.controllers.daemon_sets import DaemonSetController
+from tests.worlds.controllers.disruption import DisruptionController
+from tests.worlds.controllers.garbage_collection import GarbageCollector
+from tests.worlds.controllers.jobs import JobController
+from tests.worlds.controllers.node_lifecycle import NodeLifecycleController
+from tests.worlds.controllers.pod_collection import PodCollector
+from tests.worlds.controllers.replica_sets import ReplicaSetController
+from tests.worlds.controllers.shared_views import SharedViews
+from tests.worlds.controllers.volume_binding import VolumeBinder
+from tests.worlds.simulation.served_model import ServedModel
+from tests.worlds.simulation.world import World
+
+_CONTROLLERS: Final[dict[str, Callable[[ActorClient, SharedViews], object]]] = {
+    "daemon-sets": DaemonSetController,
+    "jobs": JobController,
+    "node-lifecycle": NodeLifecycleController,
+    "pod-collection": PodCollector,
+    "replica-sets": ReplicaSetController,
+    "volumes": VolumeBinder,
+}
+# These two look at what is stored, all of it, each time: when something has changed, and not more often than this.
+_STEP_SECONDS: Final = 1.0
+_UNSEEN: Final = (kinds.LEASES, kinds.EVENTS, kinds.CORE_EVENTS)
+
+
+class ControllerManager:
+    """Runs the controllers that are named, the garbage collector, and the disruption controller."""
+
+    def __init__(self, world: World, server: ServedModel, model: ApiServer, names: Collection[str]) -> None:
+        self._client = client = ActorClient(world, server, "controller-manager")
+        self._server = server
+        self._views = SharedViews(client)
+        for name, controller in _CONTROLLERS.items():
+            if name in names:
+                controller(client, self._views)
+        self._collector = GarbageCollector(model.registry)
+        self._disruption = DisruptionController(model.registry, client.clocks.wall)
+        self._has_changed = True
+        model.etcd.listeners.append(self._note)
+
+    def start(self) -> None:
+        """Begin to watch, and to act."""
+        self._views.start()
+        self._client.call_later(_STEP_SECONDS, self._step)
+
+    def _note(self, kind: Kind, change: Change) -> None:
+        self._has_changed = self._has_changed or kind not in _UNSEEN
+
+    def _step(self) -> None:
+        if self._has_changed and not self._server.loop.is_frozen:
+            self._has_changed = False
+            self._collector.step()
+            self._disruption.step()
+        self._client.call_later(_STEP_SECONDS * self._client.random.uniform(0.5, 2.0), self._step)

@@ -1,0 +1,96 @@
+"""A CSI driver's provisioner: makes volumes for claims that are marked for it, and deletes those that are released."""
+
+from typing import Final
+
+from tests.worlds.actors.client import ActorClient, RequestError
+from tests.worlds.actors.fitting import Object
+from tests.worlds.actors.reconciler import Reconciler
+from tests.worlds.controllers.shared_views import SharedViews
+from tests.worlds.controllers.volume_binding import BOUND, CLAIMS, PROVISIONER, SELECTED_NODE, VOLUMES
+
+DRIVER: Final = "csi.example.com"
+ZONE: Final = "topology.kubernetes.io/zone"
+_FAILS: Final = 0.1
+
+
+class Provisioner:
+    """Volumes are of the zone of the node that was selected, or of any zone. Some attempts fail."""
+
+    def __init__(self, client: ActorClient, views: SharedViews) -> None:
+        self._client = client
+        self._claims, self._volumes = views.of("claims"), views.of("volumes")
+        self._classes, self._nodes = views.of("classes"), views.of("nodes")
+        self._maker = Reconciler(client, self._make)
+        self._deleter = Reconciler(client, self._delete)
+        self._claims.on_change.append(lambda key, before, after: self._maker.add(key))
+        self._volumes.on_change.append(lambda key, before, after: self._deleter.add(key))
+
+    async def _make(self, key: str) -> None:
+        claim = self._claims.objects.get(key)
+        if claim is None or not self._is_wanted(claim):
+            return
+        metadata, spec = claim["metadata"], claim["spec"]
+        selected = metadata.get("annotations", {}).get(SELECTED_NODE)
+        await self._client.sleep(self._client.random.uniform(0.3, 4.0))
+        node = self._nodes.objects.get(selected) if selected else None
+        if selected and (node is None or self._client.random.random() < _FAILS):
+            await self._give_back(claim)
+            return
+        zone = self._zone(node)
+        terms = [{"matchExpressions": [{"key": ZONE, "operator": "In", "values": [zone]}]}] if zone else []
+        volume = {
+            "metadata": {
+                "name": f"pvc-{metadata['uid']}",
+                "annotations": {"pv.kubernetes.io/provisioned-by": DRIVER},
+            },
+            "spec": {
+                "accessModes": spec["accessModes"],
+                "capacity": {"storage": spec["resources"]["requests"]["storage"]},
+                "storageClassName": spec["storageClassName"],
+                "persistentVolumeReclaimPolicy": self._classes.objects[spec["storageClassName"]]["reclaimPolicy"],
+                "csi": {"driver": DRIVER, "volumeHandle": metadata["uid"]},
+                "claimRef": {
+                    "kind": "PersistentVolumeClaim", "apiVersion": "v1", "namespace": metadata["namespace"],
+                    "name": metadata["name"], "uid": metadata["uid"],
+                },
+                **({"nodeAffinity": {"required": {"nodeSelectorTerms": terms}}} if terms else {}),
+            },
+        }  # fmt: skip
+        try:
+            await self._client.ask("POST", VOLUMES, volume)
+        except RequestError as error:
+            if error.status != 409:  # it was made before
+                raise
+
+    def _is_wanted(self, claim: Object) -> bool:
+        marks = claim["metadata"].get("annotations", {})
+        if "deletionTimestamp" in claim["metadata"] or BOUND in marks or claim["spec"].get("volumeName"):
+            return False
+        return marks.get(PROVISIONER) == DRIVER and claim["spec"]["storageClassName"] in self._classes.objects
+
+    def _zone(self, node: Object | None) -> str:
+        if node is not None:
+            return str(node["metadata"].get("labels", {}).get(ZONE, ""))
+        zones = {each["metadata"].get("labels", {}).get(ZONE, ""): None for each in self._nodes.objects.values()}
+        return self._client.random.choice([*zones]) if zones else ""
+
+    async def _give_back(self, claim: Object) -> None:
+        """Have the scheduler choose again."""
+        marks = {name: text for name, text in claim["metadata"]["annotations"].items() if name != SELECTED_NODE}
+        body = {**claim, "metadata": {**claim["metadata"], "annotations": marks}}
+        path = f"{CLAIMS.format(claim['metadata']['namespace'])}/{claim['metadata']['name']}"
+        await self._client.ask("PUT", path, body)
+
+    async def _delete(self, name: str) -> None:
+        volume = self._volumes.objects.get(name)
+        if volume is None or "deletionTimestamp" in volume["metadata"]:
+            return
+        is_own = volume["metadata"].get("annotations", {}).get("pv.kubernetes.io/provisioned-by") == DRIVER
+        is_released = volume["status"].get("phase") == "Released"
+        if is_own and is_released and volume["spec"]["persistentVolumeReclaimPolicy"] == "Delete":
+            await self._client.sleep(self._client.random.uniform(0.3, 4.0))
+            try:
+                await self._client.ask("DELETE", f"{VOLUMES}/{name}")
+            except RequestError as error:
+                if error.status != 404:
+                    raise
