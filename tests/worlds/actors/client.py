@@ -35,15 +35,15 @@ class RequestError(Exception):
 
 
 class ActorClient:
-    """An actor's connection. Each has a name in the trace, and a random source of its own.
+    """An actor's connection. Each has a name in the trace, and a random source of its own, at each start another.
 
     An actor that is stopped gets no answers and no events any more: what it was about to do is never done.
     """
 
-    def __init__(self, world: World, server: ServedModel, name: str) -> None:
+    def __init__(self, world: World, server: ServedModel, name: str, start: int = 1) -> None:
         self.name = name
         self.world = world
-        self.random = world.random(f"actor {name}")
+        self.random = world.random(f"actor {name}, start {start}")
         self.clocks = MachineClocks(world.timeline, skew_seconds=self.random.uniform(-2.0, 2.0))
         self.is_stopped = False
         self._server = server

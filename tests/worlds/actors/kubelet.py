@@ -64,10 +64,10 @@ class Kubelet:
     """
 
     def __init__(
-        self, world: World, server: ServedModel, node: Object, name: str, *, is_tainted_first: bool = False
+        self, world: World, server: ServedModel, node: Object, start: int = 1, *, is_tainted_first: bool = False
     ) -> None:
-        """`name` is the actor's: a kubelet that starts again has another one than before."""
-        self.client = ActorClient(world, server, name)
+        """`start` counts the kubelets of this name."""
+        self.client = ActorClient(world, server, f"kubelet-{node['metadata']['name']}", start)
         self._node = node
         self._name: str = node["metadata"]["name"]
         self._random = self.client.random

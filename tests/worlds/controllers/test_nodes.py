@@ -20,7 +20,7 @@ def cluster() -> SmallCluster:
 
 def kubelet(cluster: SmallCluster, name: str) -> Kubelet:
     node = {"metadata": {"name": name}, "status": {"allocatable": {"cpu": "1", "memory": "1Gi", "pods": "10"}}}
-    made = Kubelet(cluster.world, cluster.server, node, f"kubelet-{name}", is_tainted_first=True)
+    made = Kubelet(cluster.world, cluster.server, node, is_tainted_first=True)
     made.start()
     return made
 
