@@ -12,6 +12,8 @@ import msgspec
 from tests.worlds.api_server.kinds import PODS
 from tests.worlds.api_server.messages import Request, Response
 from tests.worlds.api_server.server import ApiServer
+from tests.worlds.clusters.draft import draw_counts
+from tests.worlds.clusters.inhabitants import Inhabitants
 from tests.worlds.faults.kinds import ALL_KINDS
 from tests.worlds.faults.plan import Plan, carry_out, draw_plan
 from tests.worlds.faults.surroundings import Surroundings
@@ -30,11 +32,17 @@ _API_SERVER = "api-server"
 _SERVICE_ADDRESS = "10.0.0.2"  # as the configurations beside this file have it
 # Pods come during this part of the time, and so do faults; then all must settle.
 _BUSY_PART = 0.6
+# With others in the cluster, so much time is left to settle, unless a world is shorter than twice that.
+_QUIET_MINUTES = 5.0
+_PLAIN_COUNTS = (5, 60)
 
 
 @dataclass(frozen=True)
 class Scenario:
     """What is run: one seed has one history. `faults` are a plan to carry out, instead of one by the seed.
+
+    With others, the cluster has machines, controllers, people and more, and objects of many kinds, drawn by seed. So
+    are the numbers of nodes and pods if they are None. Without, it has 5 nodes and 60 pods, which nothing runs.
 
     To shrink one that fails, `without` names parts that are left out, and `until` ends the world at this second.
     """
@@ -42,8 +50,9 @@ class Scenario:
     seed: int
     minutes: float = 5.0
     replicas: int = 1
-    nodes: int = 5
-    pods: int = 60
+    nodes: int | None = None
+    pods: int | None = None
+    has_others: bool = False
     has_faults: bool = False
     faults: Plan | None = None
     mode: Mode | None = None  # of `serve`, which the replicas then ask as an extender
@@ -71,26 +80,25 @@ class ScheduledCluster:
         self.replicas = [self._replica(number) for number in range(scenario.replicas)]
         programs = [*self.replicas, *([] if self.service is None else [self.service])]
         self._surroundings = Surroundings(self.world, {each.name: each for each in programs}, _API_SERVER)
-        self._busy_seconds = 60.0 * scenario.minutes * _BUSY_PART
+        self._busy_seconds = 60.0 * _busy_minutes(scenario)
         self.faults = scenario.faults or ()
         if scenario.has_faults and scenario.faults is None:
             plan = draw_plan(ALL_KINDS, self._surroundings, self._busy_seconds)
             has = self.parts.has
             self.faults = tuple(each for number, each in enumerate(plan) if has(f"fault-{number}", each.until))
+        nodes, pods = draw_counts(self.world.random("counts")) if scenario.has_others else _PLAIN_COUNTS
+        self._nodes = nodes if scenario.nodes is None else scenario.nodes
+        self._pods = pods if scenario.pods is None else scenario.pods
+        self.inhabitants = self._inhabitants() if scenario.has_others else None
         self.holds = WhatMustHold(self.world, self.model, self.replicas, self.service)
 
     def run(self) -> None:
         """Run it, from an empty cluster."""
         scenario, timeline = self.scenario, self.world.timeline
-        self._create("priorityclasses", {"metadata": {"name": "high"}, "value": 10})
-        for number in range(scenario.nodes):
-            if self.parts.has(f"node-{number}"):
-                self._create("nodes", _node(f"node-{number}"))
-        for number in range(scenario.pods):
-            at = self._random.uniform(0.0, self._busy_seconds)
-            pod = _pod(f"pod-{number}", self._random)
-            if self.parts.has(f"pod-{number}", at):
-                timeline.call_at(at, partial(self._create, "pods", pod))
+        if self.inhabitants is None:
+            self._create_plain_objects()
+        else:
+            self.inhabitants.start()
         if self.service is not None:
             self.service.on_end = partial(self._restart_later, self.service)
             self.service.start()
@@ -125,6 +133,22 @@ class ScheduledCluster:
         arguments = ("--leader-elect", elects, *self._config)
         return scheduler(self.world, f"replica-{number}", self.api_server.url, *arguments, clocks=clocks)
 
+    def _inhabitants(self) -> Inhabitants:
+        return Inhabitants(
+            self.world, self.api_server, self.model, self.parts, self._nodes, self._pods, self._busy_seconds
+        )
+
+    def _create_plain_objects(self) -> None:
+        self._create("priorityclasses", {"metadata": {"name": "high"}, "value": 10})
+        for number in range(self._nodes):
+            if self.parts.has(f"node-{number}"):
+                self._create("nodes", _node(f"node-{number}"))
+        for number in range(self._pods):
+            at = self._random.uniform(0.0, self._busy_seconds)
+            pod = _pod(f"pod-{number}", self._random)
+            if self.parts.has(f"pod-{number}", at):
+                self.world.timeline.call_at(at, partial(self._create, "pods", pod))
+
     def _create(self, plural: str, thing: Object) -> None:
         namespace = "/namespaces/default" if plural == "pods" else ""
         group = "/apis/scheduling.k8s.io/v1" if plural == "priorityclasses" else "/api/v1"
@@ -141,6 +165,13 @@ class ScheduledCluster:
         assert isinstance(answer, Response)
         assert answer.status < 300, answer
         self.world.trace.write("cluster", f"{method} {path} {body.get('metadata', {}).get('name', '')}")
+
+
+def _busy_minutes(scenario: Scenario) -> float:
+    """Return for how long there is trouble."""
+    if scenario.has_others:
+        return max(scenario.minutes - _QUIET_MINUTES, (1.0 - _BUSY_PART) * scenario.minutes)
+    return _BUSY_PART * scenario.minutes
 
 
 def _node(name: str) -> Object:

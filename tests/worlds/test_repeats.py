@@ -19,7 +19,7 @@ def digests(*more: str, ballast: int, allocator: str) -> list[str]:
     return [line for line in ran.stdout.splitlines() if re.fullmatch(r"seed \d+: [0-9a-f]{64}", line)]
 
 
-@pytest.mark.parametrize("more", [("--faults",), ("--mode", "beside"), ("--mode", "replace")])
+@pytest.mark.parametrize("more", [("--faults",), ("--mode", "beside"), ("--mode", "replace"), ("--others",)])
 def test_a_seed_has_the_same_history_in_another_layout_of_memory(more: tuple[str, ...]) -> None:
     first = digests(*more, ballast=0, allocator="pymalloc")
     second = digests(*more, ballast=100_000, allocator="malloc")

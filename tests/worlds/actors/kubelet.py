@@ -28,6 +28,10 @@ from tests.worlds.simulation.timeline import NEVER
 from tests.worlds.simulation.world import World
 
 _LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+_CSI_NODES: Final = "/apis/storage.k8s.io/v1/csinodes"
+# The driver of volumes, and how many of its volumes can be attached to a node: an annotation of worlds.
+DRIVER: Final = "csi.example.com"
+VOLUME_LIMIT: Final = "example.com/volume-limit"
 _LEASE_SECONDS: Final = 40
 _RENEW_SECONDS: Final = 10.0
 # So often it looks at its node, and reports its status if that has changed; and so often in any case.
@@ -106,6 +110,7 @@ class Kubelet:
         await self._until_done(self._register)
         self._nodes.start()
         self._pods.start()
+        start(self._until_done(self._register_driver))
         start(self._renew())
         await self.client.sleep(self._random.uniform(0.2, 5.0))
         self._is_ready = True
@@ -146,6 +151,21 @@ class Kubelet:
             if error.status != 409:
                 raise
             await self._report()  # it is there: as it was left, or another kubelet has its name
+
+    async def _register_driver(self) -> None:
+        """Say how many volumes can be attached here, in a CSINode, if the node says so in an annotation."""
+        limit = self._node["metadata"].get("annotations", {}).get(VOLUME_LIMIT)
+        if limit is None:
+            return
+        node = await self.client.ask("GET", f"/api/v1/nodes/{self._name}")
+        owner = {"apiVersion": "v1", "kind": "Node", "name": self._name, "uid": node["metadata"]["uid"]}
+        driver = {"name": DRIVER, "nodeID": self._name, "topologyKeys": [], "allocatable": {"count": int(limit)}}
+        csi_node = {"metadata": {"name": self._name, "ownerReferences": [owner]}, "spec": {"drivers": [driver]}}
+        try:
+            await self.client.ask("POST", _CSI_NODES, csi_node)
+        except RequestError as error:
+            if error.status != 409:
+                raise
 
     async def _report(self) -> None:
         status = {**self._node["status"], "conditions": self._conditions()}

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.worlds.actors.kubelet import Kubelet
+from tests.worlds.actors.kubelet import VOLUME_LIMIT, Kubelet
 from tests.worlds.actors.small_cluster import SmallCluster
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -152,3 +152,12 @@ def test_a_kubelet_that_starts_again_goes_on_with_its_node_and_pods(cluster: Sma
     cluster.run(20.0)
     assert cluster.names("pods") == ["b"]
     assert pod(cluster, "b")["status"]["phase"] == "Running"
+
+
+def test_says_how_many_volumes_can_be_attached(cluster: SmallCluster) -> None:
+    limited = node()
+    limited["metadata"]["annotations"] = {VOLUME_LIMIT: "3"}
+    Kubelet(cluster.world, cluster.server, limited).start()
+    cluster.run(10.0)
+    (csi_node,) = cluster.all("csinodes", "storage.k8s.io")
+    assert csi_node["spec"]["drivers"][0]["allocatable"] == {"count": 3}

@@ -28,9 +28,9 @@ _CONTROLLERS: Final[dict[str, Callable[[ActorClient, SharedViews], object]]] = {
     "replica-sets": ReplicaSetController,
     "volumes": VolumeBinder,
 }
-# These two look at what is stored, all of it, each time: when something has changed, and not more often than this.
+# The other two look at all that is stored: when there may be something to do, and not more often than this.
 _STEP_SECONDS: Final = 1.0
-_UNSEEN: Final = (kinds.LEASES, kinds.EVENTS, kinds.CORE_EVENTS)
+_COUNTED: Final = (kinds.PODS, kinds.BUDGETS, kinds.REPLICA_SETS)
 
 
 class ControllerManager:
@@ -45,7 +45,7 @@ class ControllerManager:
                 controller(client, self._views)
         self._collector = GarbageCollector(model.registry)
         self._disruption = DisruptionController(model.registry, client.clocks.wall)
-        self._has_changed = True
+        self._may_collect = self._may_count = False
         model.etcd.listeners.append(self._note)
 
     def start(self) -> None:
@@ -54,11 +54,18 @@ class ControllerManager:
         self._client.call_later(_STEP_SECONDS, self._step)
 
     def _note(self, kind: Kind, change: Change) -> None:
-        self._has_changed = self._has_changed or kind not in _UNSEEN
+        """Garbage comes of deletions, and of new objects whose owners are gone; budgets count pods."""
+        metadata = change.item.value["metadata"]
+        is_ending = change.after is None or "deletionTimestamp" in metadata
+        is_new_dependent = change.before is None and "ownerReferences" in metadata
+        self._may_collect = self._may_collect or is_ending or is_new_dependent
+        self._may_count = self._may_count or kind in _COUNTED
 
     def _step(self) -> None:
-        if self._has_changed and not self._server.loop.is_frozen:
-            self._has_changed = False
-            self._collector.step()
-            self._disruption.step()
+        if not self._server.loop.is_frozen:
+            if self._may_collect:
+                self._may_collect = self._collector.step()
+            if self._may_count:
+                self._may_count = False
+                self._disruption.step()
         self._client.call_later(_STEP_SECONDS * self._client.random.uniform(0.5, 2.0), self._step)

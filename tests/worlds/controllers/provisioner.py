@@ -4,11 +4,11 @@ from typing import Final
 
 from tests.worlds.actors.client import ActorClient, RequestError
 from tests.worlds.actors.fitting import Object
+from tests.worlds.actors.kubelet import DRIVER
 from tests.worlds.actors.reconciler import Reconciler
 from tests.worlds.controllers.shared_views import SharedViews
 from tests.worlds.controllers.volume_binding import BOUND, CLAIMS, PROVISIONER, SELECTED_NODE, VOLUMES
 
-DRIVER: Final = "csi.example.com"
 ZONE: Final = "topology.kubernetes.io/zone"
 _FAILS: Final = 0.1
 

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
+from tests.worlds.actors.kubelet import DRIVER
 from tests.worlds.actors.small_cluster import SmallCluster
 from tests.worlds.controllers.manager import ControllerManager
-from tests.worlds.controllers.provisioner import DRIVER, ZONE, Provisioner
+from tests.worlds.controllers.provisioner import ZONE, Provisioner
 from tests.worlds.controllers.shared_views import SharedViews
 
 CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"

@@ -17,8 +17,9 @@ def add_scenario_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that `scenario` reads."""
     parser.add_argument("--minutes", type=float, default=_DEFAULTS["minutes"], help="simulated (default %(default)g)")
     parser.add_argument("--replicas", type=int, default=_DEFAULTS["replicas"], help="of schedule (default %(default)d)")
-    parser.add_argument("--nodes", type=int, default=_DEFAULTS["nodes"])
-    parser.add_argument("--pods", type=int, default=_DEFAULTS["pods"])
+    parser.add_argument("--nodes", type=int, help="(default: 5, with others by seed)")
+    parser.add_argument("--pods", type=int, help="(default: 60, with others by seed)")
+    parser.add_argument("--others", action="store_true", help="kubelets, controllers, people and others in the cluster")
     parser.add_argument("--faults", action="store_true")
     parser.add_argument("--mode", choices=("beside", "replace"), help="let the replicas ask `serve` in this mode")
     parser.add_argument("--without", type=_read_names, default=frozenset(), help="leave out parts: pod-0..7,fault-3")
@@ -33,6 +34,7 @@ def scenario(options: argparse.Namespace, seed: int) -> Scenario:
         replicas=options.replicas,
         nodes=options.nodes,
         pods=options.pods,
+        has_others=options.others,
         has_faults=options.faults,
         mode=options.mode,
         without=options.without,
@@ -51,6 +53,8 @@ def _options(of: Scenario) -> Iterator[str]:
         value = getattr(of, name)
         if value != _DEFAULTS[name]:
             yield from (f"--{name}", format(value, "g") if isinstance(value, float) else str(value))
+    if of.has_others:
+        yield "--others"
     if of.has_faults:
         yield "--faults"
     if of.without:

@@ -26,8 +26,13 @@ def read(line: str) -> Scenario:
             "python -m tests.worlds --seed 7 --minutes 2.5 --replicas 2 --nodes 9 --pods 3 --mode beside --faults",
         ),
         (
-            Scenario(7, without=frozenset({"pod-0", "pod-1", "pod-2", "pod-9", "fault-10", "kubelets"}), until=12.25),
-            "python -m tests.worlds --seed 7 --until 12.25 --without fault-10,pod-0..2,pod-9,kubelets",
+            Scenario(
+                7,
+                has_others=True,
+                without=frozenset({"pod-0", "pod-1", "pod-2", "pod-9", "fault-10", "kubelets"}),
+                until=12.25,
+            ),
+            "python -m tests.worlds --seed 7 --until 12.25 --others --without fault-10,pod-0..2,pod-9,kubelets",
         ),
     ],
 )

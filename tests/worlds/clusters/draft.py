@@ -1,0 +1,47 @@
+"""What there is in a cluster, drawn by seed: who acts in it, and which features its nodes and pods use.
+
+Each world has some of all that (swarm testing): what is left out makes room for what would otherwise hide behind it.
+"""
+
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+ACTORS: Final = (
+    "autoscaler", "daemon-sets", "jobs", "machine-troubles", "node-lifecycle", "people", "pod-collection",
+    "replica-sets", "second-scheduler", "volumes",
+)  # fmt: skip
+FEATURES: Final = (
+    "deletions", "gates", "node-affinity", "pod-affinity", "ports", "priorities", "scarcity", "spread", "taints",
+    "volume-limits",
+)  # fmt: skip
+_LEAST_NODES: Final = 5
+_MOST_NODES: Final = 50
+_MOST_PODS: Final = 200
+
+
+@dataclass(frozen=True)
+class Draft:
+    """`zones` is their number; `sizes` the cpus of the kinds of nodes."""
+
+    actors: frozenset[str]
+    features: frozenset[str]
+    zones: int
+    sizes: tuple[int, ...]
+
+
+def draw_draft(random: Random) -> Draft:
+    """Draw who acts, and what pods and nodes are like."""
+    rate = random.choice((0.3, 0.6, 0.9))
+    return Draft(
+        actors=frozenset([name for name in ACTORS if random.random() < rate]),
+        features=frozenset([name for name in FEATURES if random.random() < rate]),
+        zones=random.randint(1, 3),
+        sizes=tuple(random.choice((1, 2, 4, 8)) for _ in range(random.randint(1, 3))),
+    )
+
+
+def draw_counts(random: Random) -> tuple[int, int]:
+    """Draw how many nodes and pods a cluster has: of small ones more than of large ones."""
+    nodes = round(_LEAST_NODES * (_MOST_NODES / _LEAST_NODES) ** random.random())
+    return nodes, random.randint(_LEAST_NODES, _MOST_PODS)

@@ -1,0 +1,188 @@
+"""All that is in a cluster beside the product: machines, objects of users, controllers, and others who act."""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any, Final
+
+from tests.worlds.actors.autoscaler import Autoscaler
+from tests.worlds.actors.client import ActorClient
+from tests.worlds.actors.kubelet import DRIVER
+from tests.worlds.actors.machines import Machines, MachineTroubles
+from tests.worlds.actors.people import People
+from tests.worlds.actors.second_scheduler import NAME as SECOND_SCHEDULER
+from tests.worlds.actors.second_scheduler import SecondScheduler
+from tests.worlds.api_server.server import ApiServer
+from tests.worlds.clusters.draft import Draft, draw_draft
+from tests.worlds.clusters.nodes import draw_node
+from tests.worlds.clusters.pods import PRIORITIES, draw_pod, draw_template
+from tests.worlds.clusters.storage import draw_claim, local_volume, storage_classes
+from tests.worlds.clusters.users import PODS, Users, Wanted
+from tests.worlds.controllers.manager import ControllerManager
+from tests.worlds.controllers.provisioner import Provisioner
+from tests.worlds.controllers.shared_views import SharedViews
+from tests.worlds.parts import Parts
+from tests.worlds.simulation.served_model import ServedModel
+from tests.worlds.simulation.world import World
+
+Object = dict[str, Any]
+
+_CLASSES: Final = "/apis/storage.k8s.io/v1/storageclasses"
+_PRIORITIES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
+_VOLUMES: Final = "/api/v1/persistentvolumes"
+_CLAIMS: Final = "/api/v1/namespaces/default/persistentvolumeclaims"
+_WORKLOADS: Final = {
+    "set": "/apis/apps/v1/namespaces/default/replicasets",
+    "job": "/apis/batch/v1/namespaces/default/jobs",
+    "daemon": "/apis/apps/v1/namespaces/default/daemonsets",
+}
+_DRIVERS: Final = "/apis/storage.k8s.io/v1/csidrivers"
+_MOST_DAEMONS: Final = 2
+_MOST_ADDED: Final = 5
+
+
+class Inhabitants:
+    """Drawn by seed, and begun by `start`. What makes trouble is over after `busy_seconds`; controllers go on.
+
+    Each thing draws from a source of its own, so that all others stay as they are where it is left out.
+    """
+
+    def __init__(
+        self, world: World, server: ServedModel, model: ApiServer, parts: Parts, nodes: int, pods: int, busy: float
+    ) -> None:
+        """`nodes` and `pods` are how many; `busy` is for how many seconds users and troubles come."""
+        self.draft = draw_draft(world.random("draft"))
+        self._world = world
+        self._server = server
+        self._parts = parts
+        self._pods = pods
+        self._busy = busy
+        self._actors = frozenset(name for name in sorted(self.draft.actors) if parts.has(f"actor-{name}"))
+        self._users = Users(self._client("users"))
+        taints_first = "node-lifecycle" in self._actors
+        self.machines = Machines(world, server, taints_first=taints_first)
+        self._nodes = [
+            draw_node(f"node-{number}", self.draft, self._random(f"node-{number}")) for number in range(nodes)
+        ]
+        self._manager = ControllerManager(world, server, model, self._actors)
+
+    def start(self) -> None:
+        """Begin."""
+        text = f"{' '.join(sorted(self._actors))}; {' '.join(sorted(self.draft.features))}"
+        self._world.trace.write("world", f"has {text}")
+        self._create_common()
+        for node in self._nodes:
+            if self._parts.has(node["metadata"]["name"]):
+                self.machines.add(node)
+        self._manager.start()
+        self._start_actors()
+        self._plan_workloads()
+
+    def _client(self, name: str) -> ActorClient:
+        return ActorClient(self._world, self._server, name)
+
+    def _random(self, what: str) -> Random:
+        return self._world.random(f"drawing of {what}")
+
+    def _has(self, actor: str) -> bool:
+        return actor in self._actors
+
+    def _start_actors(self) -> None:
+        if self._has("volumes"):
+            client = self._client("provisioner")
+            views = SharedViews(client)
+            Provisioner(client, views)
+            views.start()
+        if self._has("second-scheduler"):
+            SecondScheduler(self._client(SECOND_SCHEDULER)).start()
+        if self._has("autoscaler"):
+            template = draw_node("template", self.draft, self._random("template"))
+            client = self._client("autoscaler")
+            Autoscaler(client, self.machines, template, _MOST_ADDED, self._busy).start()
+        if self._has("machine-troubles"):
+            MachineTroubles(self.machines, self._client("cloud"), self._busy).start()
+        if self._has("people"):
+            People(self._client("people"), self._busy).start()
+
+    # What users create:
+
+    def _create_common(self) -> None:
+        """Create what there is from the start."""
+        wanted = [(_PRIORITIES, {"metadata": {"name": name}, "value": value}) for name, value in PRIORITIES.items()]
+        if "volumes" in self.draft.actors:
+            wanted.append((_DRIVERS, {"metadata": {"name": DRIVER}, "spec": {}}))
+            wanted += [(_CLASSES, each) for each in storage_classes()]
+            random = self._random("volumes")
+            for number in range(random.randint(0, 10)):
+                name = random.choice(self._nodes)["metadata"]["name"]
+                volume = local_volume(number, name, random)
+                if self._parts.has(f"volume-{number}"):
+                    wanted.append((_VOLUMES, volume))
+        self._users.create_at(0.0, wanted)
+
+    def _plan_workloads(self) -> None:
+        """Let pods and their owners come, until there are as many pods as there shall be."""
+        kinds: list[str] = ["pod"]
+        kinds += [kind for kind, actor in (("set", "replica-sets"), ("job", "jobs")) if actor in self.draft.actors]
+        draw: dict[str, Callable[[str, Random], tuple[Wanted, int]]] = {
+            "pod": self._pod, "set": self._set, "job": self._job,
+        }  # fmt: skip
+        counts, left = dict.fromkeys(kinds, 0), self._pods
+        choice = self._random("workloads")
+        while left > 0:
+            kind = choice.choice(kinds)
+            name = f"{kind}-{counts[kind]}"
+            counts[kind] += 1
+            random = self._random(name)
+            at = random.uniform(0.0, self._busy)
+            wanted, pods = draw[kind](name, random)
+            left -= pods
+            lifetime = random.expovariate(1 / 120.0)
+            if self._parts.has(name, at):
+                self._users.create_at(at, wanted)
+                if "deletions" in self.draft.features and random.random() < 0.4 and at + lifetime < self._busy:
+                    path = PODS if kind == "pod" else _WORKLOADS[kind]
+                    self._users.delete_at(at + lifetime, f"{path}/{name}")
+        if "daemon-sets" in self.draft.actors:
+            self._plan_daemons()
+
+    def _plan_daemons(self) -> None:
+        random = self._random("daemons")
+        for number in range(random.randint(1, _MOST_DAEMONS)):
+            name, at = f"daemon-{number}", random.uniform(0.0, self._busy)
+            template = {**draw_template(Draft(frozenset(), frozenset(), 1, (1,)), random)}
+            template["spec"].pop("initContainers", None)
+            if self._parts.has(name, at):
+                self._users.create_at(at, [self._workload("daemon", name, template)])
+
+    def _pod(self, name: str, random: Random) -> tuple[Wanted, int]:
+        pod = draw_pod(self.draft, random)
+        value = {**pod, "metadata": {**pod["metadata"], "name": name}}
+        if "volumes" not in self.draft.actors or random.random() < 0.6:
+            return [(PODS, value)], 1
+        claim = draw_claim(f"claim-of-{name}", random)
+        source = {"persistentVolumeClaim": {"claimName": claim["metadata"]["name"]}}
+        value["spec"]["volumes"] = [{"name": "data", **source}]
+        wanted = [(_CLAIMS, claim), (PODS, value)]
+        if random.random() < 0.2:
+            wanted.reverse()
+        return wanted, 1
+
+    def _set(self, name: str, random: Random) -> tuple[Wanted, int]:
+        replicas = random.randint(1, 8)
+        template = draw_template(self.draft, random)
+        return [self._workload("set", name, template, replicas=replicas)], replicas
+
+    def _job(self, name: str, random: Random) -> tuple[Wanted, int]:
+        completions = random.randint(1, 6)
+        template = draw_template(self.draft, random)
+        template["spec"]["restartPolicy"] = "Never"
+        parallelism = random.randint(1, completions)
+        job = {"template": template, "completions": completions, "parallelism": parallelism}
+        return [(_WORKLOADS["job"], {"metadata": {"name": name}, "spec": job})], completions
+
+    def _workload(self, kind: str, name: str, template: Object, **spec: Any) -> tuple[str, Object]:
+        """Return an owner whose selector names it."""
+        labels = {**template["metadata"]["labels"], "owner": name}
+        template = {**template, "metadata": {"labels": labels}}
+        spec = {"selector": {"matchLabels": {"owner": name}}, "template": template, **spec}
+        return _WORKLOADS[kind], {"metadata": {"name": name}, "spec": spec}
