@@ -5,17 +5,18 @@ least the last hundred (apiserver/pkg/storage/cacher).
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from random import Random
 
 import msgspec
 
 from tests.worlds.api_server import errors
 from tests.worlds.api_server.etcd import Change, Etcd, Item
-from tests.worlds.api_server.kinds import Kind
+from tests.worlds.api_server.kinds import PODS, Kind
 from tests.worlds.api_server.lists import matcher
 from tests.worlds.api_server.messages import Watch
 from tests.worlds.api_server.query import ListOptions
+from tests.worlds.api_server.selectors import parse_fields
 
 FRESH_SECONDS = 75.0
 LEAST_CHANGES = 100
@@ -26,7 +27,11 @@ _BOOKMARK_SECONDS = 60.0
 _BEFORE_END_SECONDS = 2.0
 # How often the windows are shortened.
 _SHORTEN_SECONDS = 10.0
+# Fields by which watches are found, as the API server has triggers for some (registry/core/pod/storage).
+_INDEXED = ("spec.nodeName", "metadata.name")
 _INITIAL_EVENTS_END = {"k8s.io/initial-events-end": "true"}
+
+IndexKey = tuple[Kind, str, str]
 
 
 class _Watcher:
@@ -37,6 +42,7 @@ class _Watcher:
     ) -> None:
         self.watch = watch
         self.kind = kind
+        self.index_key = index_key(kind, options)
         self.prefix = prefix
         self.allows_bookmarks = options.allows_bookmarks
         self.position = position
@@ -44,6 +50,10 @@ class _Watcher:
         self._opened_at = now
         self.bookmark_at = self._next_bookmark(now)
         self._matches = matcher(kind, options)
+
+    def due_at(self) -> float:
+        """Return when it ends or gets a bookmark."""
+        return min(self.ends_at, self.bookmark_at) if self.allows_bookmarks else self.ends_at
 
     def wants(self, item: Item) -> bool:
         return item.key.startswith(self.prefix) and self._matches(item)
@@ -87,7 +97,8 @@ class WatchCache:
         self._random = random
         self._pending: deque[tuple[Kind, Change]] = deque()
         self._watchers: dict[Watch, _Watcher] = {}
-        self._by_kind: dict[Kind, dict[Watch, _Watcher]] = {}
+        self._by_key: dict[IndexKey, dict[Watch, _Watcher]] = {}
+        self._due_at = float("inf")
         self._oldest: dict[Kind, int] = {}
         self._listed_at = etcd.revision
         self._has_seen: set[Kind] = set()
@@ -120,7 +131,8 @@ class WatchCache:
         prefix = f"{namespace}/" if namespace else ""
         start = self.revision if wants_state or not position else position
         watcher = _Watcher(watch, kind, prefix, options, start, now, now + seconds)
-        self._watchers[watch] = self._by_kind.setdefault(kind, {})[watch] = watcher
+        self._watchers[watch] = self._by_key.setdefault(watcher.index_key, {})[watch] = watcher
+        self._due_at = min(self._due_at, watcher.due_at())
         if wants_state:
             for item in self._etcd.at(kind, self.revision):
                 if watcher.wants(item):
@@ -148,6 +160,7 @@ class WatchCache:
                 watcher.send_bookmark(self.revision if watcher.kind in self._has_seen else None, now)
             if watcher.ends_at <= now:
                 watcher.watch.end()
+        self._due_at = min((watcher.due_at() for watcher in self._watchers.values()), default=float("inf"))
         if now >= self._shortens_at:
             self._shortens_at = now + _SHORTEN_SECONDS
             for kind in self._has_seen:
@@ -160,12 +173,9 @@ class WatchCache:
             self._oldest[kind] = gone[-1].revision
 
     def due_at(self) -> float:
-        """Return when `step` has something to do for watches."""
-        times = [watcher.ends_at for watcher in self._watchers.values()]
-        times += [watcher.bookmark_at for watcher in self._watchers.values() if watcher.allows_bookmarks]
-        if self._pending:
-            times.append(self._pending[0][1].at + self.lag_seconds)
-        return min(times, default=float("inf"))
+        """Return when `step` has something to do for watches; earlier, where the watch in question was closed."""
+        pending_at = self._pending[0][1].at + self.lag_seconds if self._pending else float("inf")
+        return min(self._due_at, pending_at)
 
     def reaches_at(self, revision: int) -> float:
         """Return when this cache will have a revision that etcd has; infinite for one that is yet to come."""
@@ -185,13 +195,33 @@ class WatchCache:
     def _deliver(self, kind: Kind, change: Change) -> None:
         self.revision = change.revision
         self._has_seen.add(kind)
-        for watcher in tuple(self._by_kind.get(kind, {}).values()):
-            watcher.deliver(change)
+        for key in index_keys(kind, change):
+            for watcher in tuple(self._by_key.get(key, {}).values()):
+                watcher.deliver(change)
 
     def _close(self, watch: Watch) -> None:
         watcher = self._watchers.pop(watch, None)
         if watcher is not None:
-            del self._by_kind[watcher.kind][watch]
+            del self._by_key[watcher.index_key][watch]
+
+
+def index_key(kind: Kind, options: ListOptions) -> IndexKey:
+    """Return what a watch is found by: its kind, and for one of the pods of a node or of one object, that name."""
+    terms = {name: value for name, value, is_equal in parse_fields(options.fields) if is_equal}
+    for name in _INDEXED:
+        if name in terms:
+            return kind, name, terms[name]
+    return kind, "", ""
+
+
+def index_keys(kind: Kind, change: Change) -> Iterator[IndexKey]:
+    """Yield what the watches that a change may concern are found by."""
+    yield kind, "", ""
+    values = [item.value for item in (change.before, change.after) if item is not None]
+    yield kind, "metadata.name", values[0]["metadata"]["name"]
+    if kind is PODS:
+        for name in dict.fromkeys(value["spec"].get("nodeName", "") for value in values):
+            yield kind, "spec.nodeName", name
 
 
 def line(kind: Kind, event: str, item: Item) -> bytes:
