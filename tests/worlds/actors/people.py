@@ -1,4 +1,4 @@
-"""People with kubectl: they label, taint, cordon, drain, scale, delete, and change what pods ask for."""
+"""People with kubectl: they label, taint, cordon, drain, scale, delete, and change what pods tolerate."""
 
 from collections.abc import Callable, Coroutine
 from functools import partial
@@ -10,7 +10,8 @@ from tests.worlds.actors.routines import Resume, start
 
 Routine = Coroutine[Callable[[Resume], None], Any, None]
 
-_PODS: Final = "/api/v1/namespaces/default/pods"
+_PODS: Final = "/api/v1/pods"
+_NAMESPACES: Final = "/api/v1/namespaces"
 _NODES: Final = "/api/v1/nodes"
 _SETS: Final = "/apis/apps/v1/namespaces/default/replicasets"
 _BUDGETS: Final = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
@@ -32,6 +33,7 @@ class People:
         kinds: list[Callable[[], Routine]] = [
             self._label_node, self._taint_node, self._cordon, self._drain, self._delete_pod, self._label_pod,
             self._scale, self._delete_set, self._budget, self._open_gate, self._change_class, self._tolerate,
+            self._label_namespace,
         ]  # fmt: skip
         self._kinds = self._random.sample(kinds, self._random.randint(2, len(kinds)))
 
@@ -116,12 +118,13 @@ class People:
         for pod in pods["items"]:
             if any(owner["kind"] == "DaemonSet" for owner in pod["metadata"].get("ownerReferences", ())):
                 continue
-            start(self._evict(pod["metadata"]["name"]))
+            start(self._evict(pod))
 
-    async def _evict(self, name: str) -> None:
+    async def _evict(self, pod: Object) -> None:
         for _ in range(5):
             try:
-                await self._client.ask("POST", f"{_PODS}/{name}/eviction", {"metadata": {"name": name}})
+                body = {"metadata": {"name": pod["metadata"]["name"]}}
+                await self._client.ask("POST", f"{_path(pod)}/eviction", body)
             except RequestError as error:
                 if error.status != 429:
                     return
@@ -132,32 +135,37 @@ class People:
     async def _set_unschedulable(self, name: str, *, is_cordoned: bool) -> None:
         await self._client.ask("PATCH", f"{_NODES}/{name}", {"spec": {"unschedulable": is_cordoned or None}})
 
-    # Pods and their owners:
+    # Namespaces, pods and their owners:
+
+    async def _label_namespace(self) -> None:
+        if (namespace := await self._any(_NAMESPACES)) is not None:
+            labels = {"color": self._random.choice(("red", "blue", None))}
+            path = f"{_NAMESPACES}/{namespace['metadata']['name']}"
+            await self._client.ask("PATCH", path, {"metadata": {"labels": labels}})
 
     async def _delete_pod(self) -> None:
         if (pod := await self._any(_PODS)) is not None:
             body = self._random.choice(({}, {}, {"gracePeriodSeconds": 0}))
-            await self._client.ask("DELETE", f"{_PODS}/{pod['metadata']['name']}", body)
+            await self._client.ask("DELETE", _path(pod), body)
 
     async def _label_pod(self) -> None:
         if (pod := await self._any(_PODS)) is not None and "ownerReferences" not in pod["metadata"]:
             labels = {"app": f"app-{self._random.randrange(3)}"}
-            await self._client.ask("PATCH", f"{_PODS}/{pod['metadata']['name']}", {"metadata": {"labels": labels}})
+            await self._client.ask("PATCH", _path(pod), {"metadata": {"labels": labels}})
 
     async def _tolerate(self) -> None:
         if (pod := await self._any(_PODS)) is not None:
             added = {"key": _OWN_TAINT, "operator": "Exists"}
             tolerations = [*pod["spec"].get("tolerations", ()), added]
             if added not in pod["spec"].get("tolerations", ()):
-                path = f"{_PODS}/{pod['metadata']['name']}"
-                await self._client.ask("PATCH", path, {"spec": {"tolerations": tolerations}})
+                await self._client.ask("PATCH", _path(pod), {"spec": {"tolerations": tolerations}})
 
     async def _open_gate(self) -> None:
         gated = [pod for pod in (await self._client.ask("GET", _PODS))["items"] if "schedulingGates" in pod["spec"]]
         if gated:
             pod = self._random.choice(gated)
             del pod["spec"]["schedulingGates"]
-            await self._client.ask("PUT", f"{_PODS}/{pod['metadata']['name']}", pod)
+            await self._client.ask("PUT", _path(pod), pod)
 
     async def _scale(self) -> None:
         if (found := await self._any(_SETS)) is not None:
@@ -196,3 +204,7 @@ class People:
         except RequestError as error:
             if error.status != 409:
                 raise
+
+
+def _path(pod: Object) -> str:
+    return f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"

@@ -12,8 +12,8 @@ ACTORS: Final = (
     "replica-sets", "second-scheduler", "volumes",
 )  # fmt: skip
 FEATURES: Final = (
-    "deletions", "gates", "node-affinity", "pod-affinity", "ports", "priorities", "scarcity", "spread", "taints",
-    "volume-limits",
+    "deletions", "gates", "namespaces", "node-affinity", "pod-affinity", "ports", "priorities", "scarcity", "spread",
+    "taints", "volume-limits",
 )  # fmt: skip
 _LEAST_NODES: Final = 5
 _MOST_NODES: Final = 50

@@ -14,7 +14,7 @@ from tests.worlds.actors.second_scheduler import SecondScheduler
 from tests.worlds.api_server.server import ApiServer
 from tests.worlds.clusters.draft import Draft, draw_draft
 from tests.worlds.clusters.nodes import draw_node
-from tests.worlds.clusters.pods import PRIORITIES, draw_pod, draw_template
+from tests.worlds.clusters.pods import PRIORITIES, TEAM, TEAM_LABELS, draw_pod, draw_template
 from tests.worlds.clusters.storage import draw_claim, local_volume, storage_classes
 from tests.worlds.clusters.users import PODS, Users, Wanted
 from tests.worlds.controllers.manager import ControllerManager
@@ -29,7 +29,8 @@ Object = dict[str, Any]
 _CLASSES: Final = "/apis/storage.k8s.io/v1/storageclasses"
 _PRIORITIES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
 _VOLUMES: Final = "/api/v1/persistentvolumes"
-_CLAIMS: Final = "/api/v1/namespaces/default/persistentvolumeclaims"
+_CLAIMS: Final = "/api/v1/namespaces/{}/persistentvolumeclaims"
+_NAMESPACES: Final = "/api/v1/namespaces"
 _WORKLOADS: Final = {
     "set": "/apis/apps/v1/namespaces/default/replicasets",
     "job": "/apis/batch/v1/namespaces/default/jobs",
@@ -108,6 +109,8 @@ class Inhabitants:
     def _create_common(self) -> None:
         """Create what there is from the start."""
         wanted = [(_PRIORITIES, {"metadata": {"name": name}, "value": value}) for name, value in PRIORITIES.items()]
+        if "namespaces" in self.draft.features:
+            wanted.append((_NAMESPACES, {"metadata": {"name": TEAM, "labels": TEAM_LABELS}}))
         if "volumes" in self.draft.actors:
             wanted.append((_DRIVERS, {"metadata": {"name": DRIVER}, "spec": {}}))
             wanted += [(_CLASSES, each) for each in storage_classes()]
@@ -140,7 +143,7 @@ class Inhabitants:
             if self._parts.has(name, at):
                 self._users.create_at(at, wanted)
                 if "deletions" in self.draft.features and random.random() < 0.4 and at + lifetime < self._busy:
-                    path = PODS if kind == "pod" else _WORKLOADS[kind]
+                    path = next(path for path, value in wanted if value["metadata"]["name"] == name)
                     self._users.delete_at(at + lifetime, f"{path}/{name}")
         if "daemon-sets" in self.draft.actors:
             self._plan_daemons()
@@ -157,15 +160,15 @@ class Inhabitants:
     def _pod(self, name: str, random: Random) -> tuple[Wanted, int]:
         pod = draw_pod(self.draft, random)
         value = {**pod, "metadata": {**pod["metadata"], "name": name}}
+        namespace = TEAM if "namespaces" in self.draft.features and random.random() < 0.3 else "default"
+        pods, claims = PODS.format(namespace), _CLAIMS.format(namespace)
         if "volumes" not in self.draft.actors or random.random() < 0.6:
-            return [(PODS, value)], 1
+            return [(pods, value)], 1
         claim = draw_claim(f"claim-of-{name}", random)
         source = {"persistentVolumeClaim": {"claimName": claim["metadata"]["name"]}}
         value["spec"]["volumes"] = [{"name": "data", **source}]
-        wanted = [(_CLAIMS, claim), (PODS, value)]
-        if random.random() < 0.2:
-            wanted.reverse()
-        return wanted, 1
+        wanted = [(claims, claim), (pods, value)]
+        return wanted[:: random.choice((1, 1, -1))], 1
 
     def _set(self, name: str, random: Random) -> tuple[Wanted, int]:
         replicas = random.randint(1, 8)

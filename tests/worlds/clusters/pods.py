@@ -10,6 +10,9 @@ from tests.worlds.clusters.nodes import DEDICATED, GPU, ZONE
 Object = dict[str, Any]
 
 PRIORITIES: Final = {"low": -10, "middle": 5, "high": 100}
+# The second namespace. People change its labels.
+TEAM: Final = "team"
+TEAM_LABELS: Final = {"color": "red"}
 _HOSTNAME: Final = "kubernetes.io/hostname"
 _CPU: Final = ("50m", "100m", "250m", "500m", "1")
 _SCARCE_CPU: Final = ("250m", "500m", "1", "1500m")
@@ -77,7 +80,13 @@ def _affinity(app: str, draft: Draft, random: Random) -> Object:
         affinity["nodeAffinity"] = _node_affinity(draft, random)
     if "pod-affinity" in draft.features and random.random() < 0.4:
         other = random.choice((app, f"app-{random.randrange(3)}"))
-        term = {"labelSelector": {"matchLabels": {"app": other}}, "topologyKey": random.choice((ZONE, _HOSTNAME))}
+        term: Object = {
+            "labelSelector": {"matchLabels": {"app": other}},
+            "topologyKey": random.choice((ZONE, _HOSTNAME)),
+        }
+        if "namespaces" in draft.features:
+            by_label = {"namespaceSelector": {"matchLabels": TEAM_LABELS}}
+            term |= random.choice(({}, {"namespaces": [TEAM]}, {"namespaceSelector": {}}, by_label))
         kind = random.choice(("podAffinity", "podAntiAffinity"))
         if random.random() < 0.5:
             affinity[kind] = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}

@@ -4,6 +4,7 @@ import pytest
 
 from tests.worlds.clusters.draft import ACTORS, FEATURES, draw_counts, draw_draft
 from tests.worlds.scenarios import Scenario, ScheduledCluster
+from tests.worlds.simulation.trace import traced_logs
 from tests.worlds.simulation.world import World
 
 SEEDS = range(200)
@@ -31,6 +32,15 @@ def test_clusters_have_5_to_50_nodes_and_up_to_200_pods() -> None:
     counts = [draw_counts(World(seed).random("counts")) for seed in SEEDS]
     assert {min(nodes for nodes, _ in counts), max(nodes for nodes, _ in counts)} == {5, 50}
     assert max(pods for _, pods in counts) <= 200
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_all_holds_with_others(seed: int) -> None:
+    cluster = ScheduledCluster(Scenario(seed, minutes=5.0, replicas=2, nodes=5, pods=30, has_others=True))
+    with traced_logs(cluster.world.trace, cluster.world.who):
+        cluster.run()
+    assert any(pod["spec"].get("nodeName") for pod in cluster.pods())
+    assert cluster.problems() == []
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -9,7 +9,7 @@ from tests.worlds.actors.routines import start
 Object = dict[str, Any]
 Wanted = Sequence[tuple[str, Object]]
 
-PODS: Final = "/api/v1/namespaces/default/pods"
+PODS: Final = "/api/v1/namespaces/{}/pods"
 # Refusals that no second try changes: it is there already or gone, or it is wrong.
 _LASTING: Final = (400, 403, 404, 409, 422)
 
