@@ -135,7 +135,7 @@ class ScheduledCluster:
 
     def _inhabitants(self) -> Inhabitants:
         return Inhabitants(
-            self.world, self.api_server, self.model, self.parts, self._nodes, self._pods, self._busy_seconds
+            self.world, [self.api_server], self.model, self.parts, self._nodes, self._pods, self._busy_seconds
         )
 
     def _create_plain_objects(self) -> None:

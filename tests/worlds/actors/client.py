@@ -1,6 +1,6 @@
 """How an actor reaches the API server: requests that take time, may be refused, and may never be answered."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -40,13 +40,14 @@ class ActorClient:
     An actor that is stopped gets no answers and no events any more: what it was about to do is never done.
     """
 
-    def __init__(self, world: World, server: ServedModel, name: str, start: int = 1) -> None:
+    def __init__(self, world: World, servers: Sequence[ServedModel], name: str, start: int = 1) -> None:
+        """`servers` are the API servers: each request goes to one of them, by chance."""
         self.name = name
         self.world = world
         self.random = world.random(f"actor {name}, start {start}")
         self.clocks = MachineClocks(world.timeline, skew_seconds=self.random.uniform(-2.0, 2.0))
         self.is_stopped = False
-        self._server = server
+        self._servers = servers
         self._watches: list[Watch] = []
 
     def stop(self) -> None:
@@ -83,7 +84,7 @@ class ActorClient:
         headers = {"content-type": _CONTENT_TYPES.get(method, "application/json")}
         request = Request(method, path, query or {}, headers, encoded)
         for _ in range(_MOST_TRIES):
-            answer: Answer = await Until(partial(self._send, request))
+            answer: Answer = await Until(partial(self._send, self._any_server(), request))
             assert isinstance(answer, Response)
             if answer.status == 429 and (seconds := answer.headers.get("retry-after")):
                 await self.sleep(float(seconds))
@@ -99,15 +100,23 @@ class ActorClient:
     ) -> None:
         """Watch until the server ends it. Each line comes `lag` seconds later, in order. Raises RequestError."""
         request = Request("GET", path, {**query, "watch": "1"}, {}, b"")
-        answer: Answer = await Until(partial(self._send, request))
+        server = self._any_server()
+        answer: Answer = await Until(partial(self._send, server, request))
         if isinstance(answer, Response):
             raise _error(answer)
         assert isinstance(answer, Watch)
         self._watches.append(answer)
-        await Until[None](partial(self._follow, answer, on_line, lag))
+        await Until[None](partial(self._follow, server, answer, on_line, lag))
         self._watches.remove(answer)
 
-    def _follow(self, watch: Watch, on_line: Callable[[bytes], None], lag: Callable[[], float], resume: Resume) -> None:
+    def _follow(
+        self,
+        server: ServedModel,
+        watch: Watch,
+        on_line: Callable[[bytes], None],
+        lag: Callable[[], float],
+        resume: Resume,
+    ) -> None:
         """Have lines arrive in their order, and the end after them."""
         arrived_at = 0.0
 
@@ -115,7 +124,7 @@ class ActorClient:
             nonlocal arrived_at
             not_before = max(arrived_at, self.world.timeline.now + lag())
             arrived_at = self.world.network.send(
-                self._server.loop.name, self.name, partial(self._unless_stopped, action), not_before=not_before
+                server.loop.name, self.name, partial(self._unless_stopped, action), not_before=not_before
             )
 
         watch.on_line = lambda line: arrive(partial(on_line, line))
@@ -126,7 +135,10 @@ class ActorClient:
         if watch.is_ended:
             watch.on_end()
 
-    def _send(self, request: Request, resume: Resume) -> None:
+    def _any_server(self) -> ServedModel:
+        return self._servers[0] if len(self._servers) == 1 else self.random.choice(self._servers)
+
+    def _send(self, server: ServedModel, request: Request, resume: Resume) -> None:
         is_over = False
 
         def end(outcome: Answer | RequestError) -> None:
@@ -138,30 +150,39 @@ class ActorClient:
                 outcome.close()
 
         send = self.world.network.send
-        send(self.name, self._server.loop.name, partial(self._arrive, request, end))
+        send(self.name, server.loop.name, partial(self._arrive, server, request, end))
         self.world.timeline.call_later(_TIMEOUT_SECONDS, partial(end, RequestError(0, "no answer in time")))
 
-    def _arrive(self, request: Request, end: Callable[[Answer | RequestError], None]) -> None:
+    def _arrive(self, server: ServedModel, request: Request, end: Callable[[Answer | RequestError], None]) -> None:
         """Let the server's process carry it out, whether or not the actor still waits."""
         seconds = _LEAST_SECONDS + _MORE_SECONDS * self.random.random() ** 4
-        self._server.loop.call_later(seconds, self._go_on, request, partial(self._server.ask, request), end)
+        if server.loop.is_closed():
+            end(RequestError(0, "connection refused"))
+        else:
+            server.loop.call_later(seconds, self._go_on, server, request, partial(server.ask, request), end)
 
-    def _go_on(self, request: Request, act: Callable[[], Answer], end: Callable[[Answer | RequestError], None]) -> None:
+    def _go_on(
+        self,
+        server: ServedModel,
+        request: Request,
+        act: Callable[[], Answer],
+        end: Callable[[Answer | RequestError], None],
+    ) -> None:
         answer = act()
         if isinstance(answer, Delayed):
-            self._server.loop.call_later(answer.seconds, self._go_on, request, answer.proceed, end)
+            server.loop.call_later(answer.seconds, self._go_on, server, request, answer.proceed, end)
             return
         if isinstance(answer, Response) and request.method != "GET" and not request.path.endswith(_UNTRACED):
-            self._trace(request, answer)
-        self.world.network.send(self._server.loop.name, self.name, partial(end, answer))
+            self._trace(server, request, answer)
+        self.world.network.send(server.loop.name, self.name, partial(end, answer))
 
-    def _trace(self, request: Request, answer: Response) -> None:
+    def _trace(self, server: ServedModel, request: Request, answer: Response) -> None:
         """Write a line as of any request: what the API server did, and of whom."""
         if answer.status < 300 and "/leases/" in request.path:
             return
         body = request.body[:300].decode(errors="replace")
         line = f"{answer.status} {request.method} {request.path} of {self.name} {body}"
-        self.world.trace.write(self._server.loop.name, line)
+        self.world.trace.write(server.loop.name, line)
 
     def _unless_stopped(self, action: Callable[[], None]) -> None:
         if not self.is_stopped:

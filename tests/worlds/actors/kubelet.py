@@ -4,7 +4,7 @@ What it does with a pod: refuse it (OutOfcpu and others, kubelet/lifecycle/predi
 ready, let it fail and come back or finish, and end it in its grace period when it is deleted.
 """
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -68,10 +68,16 @@ class Kubelet:
     """
 
     def __init__(
-        self, world: World, server: ServedModel, node: Object, start: int = 1, *, is_tainted_first: bool = False
+        self,
+        world: World,
+        servers: Sequence[ServedModel],
+        node: Object,
+        start: int = 1,
+        *,
+        is_tainted_first: bool = False,
     ) -> None:
         """`start` counts the kubelets of this name."""
-        self.client = ActorClient(world, server, f"kubelet-{node['metadata']['name']}", start)
+        self.client = ActorClient(world, servers, f"kubelet-{node['metadata']['name']}", start)
         self._node = node
         self._name: str = node["metadata"]["name"]
         self._random = self.client.random

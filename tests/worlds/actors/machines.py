@@ -1,6 +1,6 @@
 """The machines of a cluster, each with a kubelet, and what happens to machines."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -18,10 +18,10 @@ _DELETION_SECONDS: Final = 2.0
 class Machines:
     """Machines by the names of their nodes. A machine is there or gone; the Node object is the kubelet's matter."""
 
-    def __init__(self, world: World, server: ServedModel, *, taints_first: bool) -> None:
+    def __init__(self, world: World, servers: Sequence[ServedModel], *, taints_first: bool) -> None:
         """`taints_first`: new nodes have the taint not-ready, which node lifecycle removes."""
         self._world = world
-        self._server = server
+        self._servers = servers
         self._taints_first = taints_first
         self._nodes: dict[str, Object] = {}
         self._running: dict[str, Kubelet] = {}
@@ -52,7 +52,7 @@ class Machines:
             return
         number = self._starts[name] = self._starts.get(name, 0) + 1
         node = self._nodes[name]
-        kubelet = Kubelet(self._world, self._server, node, number, is_tainted_first=self._taints_first)
+        kubelet = Kubelet(self._world, self._servers, node, number, is_tainted_first=self._taints_first)
         self._running[name] = kubelet
         kubelet.start()
 

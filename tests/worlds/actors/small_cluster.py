@@ -27,7 +27,7 @@ class SmallCluster:
         self.server = ServedModel(self.world, self.model, "api-server", "10.0.0.1", clocks)
 
     def client(self, name: str) -> ActorClient:
-        return ActorClient(self.world, self.server, name)
+        return ActorClient(self.world, [self.server], name)
 
     def run(self, seconds: float) -> None:
         self.world.run(self.world.timeline.now + seconds)

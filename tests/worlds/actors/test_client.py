@@ -133,3 +133,17 @@ def test_a_key_is_reconciled_once_at_a_time_and_again_after_a_failure(cluster: S
     assert calls == ["a"]
     cluster.run(10.0)
     assert calls == ["a", "a"]
+
+
+def test_a_server_that_is_gone_refuses_at_once(cluster: SmallCluster) -> None:
+    cluster.server.loop.kill()
+    client, outcomes = cluster.client("person"), []
+
+    async def ask() -> None:
+        with pytest.raises(RequestError, match="connection refused"):
+            await client.ask("GET", PODS)
+        outcomes.append(cluster.world.timeline.now)
+
+    start(ask())
+    cluster.run(60.0)
+    assert outcomes[0] < 1.0

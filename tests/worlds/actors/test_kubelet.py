@@ -30,7 +30,7 @@ def cluster() -> SmallCluster:
 
 @pytest.fixture
 def kubelet(cluster: SmallCluster) -> Kubelet:
-    made = Kubelet(cluster.world, cluster.server, node())
+    made = Kubelet(cluster.world, [cluster.server], node())
     made.start()
     cluster.run(10.0)
     return made
@@ -46,7 +46,7 @@ def pod(cluster: SmallCluster, name: str = "a") -> Object:
 
 
 def test_registers_a_node_that_becomes_ready(cluster: SmallCluster) -> None:
-    Kubelet(cluster.world, cluster.server, node(), is_tainted_first=True).start()
+    Kubelet(cluster.world, [cluster.server], node(), is_tainted_first=True).start()
     cluster.run(0.1)
     (registered,) = cluster.all("nodes")
     assert conditions(registered)["Ready"] == "False"
@@ -148,7 +148,7 @@ def test_a_kubelet_that_starts_again_goes_on_with_its_node_and_pods(cluster: Sma
     cluster.ask("DELETE", f"{PODS}/a")
     cluster.run(60.0)
     assert cluster.names("pods") == ["a", "b"]
-    Kubelet(cluster.world, cluster.server, node(), 2).start()
+    Kubelet(cluster.world, [cluster.server], node(), 2).start()
     cluster.run(20.0)
     assert cluster.names("pods") == ["b"]
     assert pod(cluster, "b")["status"]["phase"] == "Running"
@@ -157,7 +157,7 @@ def test_a_kubelet_that_starts_again_goes_on_with_its_node_and_pods(cluster: Sma
 def test_says_how_many_volumes_can_be_attached(cluster: SmallCluster) -> None:
     limited = node()
     limited["metadata"]["annotations"] = {VOLUME_LIMIT: "3"}
-    Kubelet(cluster.world, cluster.server, limited).start()
+    Kubelet(cluster.world, [cluster.server], limited).start()
     cluster.run(10.0)
     (csi_node,) = cluster.all("csinodes", "storage.k8s.io")
     assert csi_node["spec"]["drivers"][0]["allocatable"] == {"count": 3}

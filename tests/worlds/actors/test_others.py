@@ -38,7 +38,7 @@ def cluster() -> SmallCluster:
 
 @pytest.fixture
 def machines(cluster: SmallCluster) -> Machines:
-    made = Machines(cluster.world, cluster.server, taints_first=False)
+    made = Machines(cluster.world, [cluster.server], taints_first=False)
     made.add(node("n"))
     cluster.run(10.0)
     return made
@@ -57,7 +57,7 @@ def test_a_machine_that_comes_back_has_another_node_of_its_name(cluster: SmallCl
 @pytest.mark.parametrize("seed", range(5))
 def test_after_all_troubles_each_machine_has_its_node(seed: int) -> None:
     cluster = SmallCluster(seed)
-    machines = Machines(cluster.world, cluster.server, taints_first=False)
+    machines = Machines(cluster.world, [cluster.server], taints_first=False)
     for number in range(4):
         machines.add(node(f"n-{number}"))
     MachineTroubles(machines, cluster.client("cloud"), until=300.0).start()

@@ -1,6 +1,6 @@
 """All that is in a cluster beside the product: machines, objects of users, controllers, and others who act."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, Final
 
@@ -48,23 +48,30 @@ class Inhabitants:
     """
 
     def __init__(
-        self, world: World, server: ServedModel, model: ApiServer, parts: Parts, nodes: int, pods: int, busy: float
+        self,
+        world: World,
+        servers: Sequence[ServedModel],
+        model: ApiServer,
+        parts: Parts,
+        nodes: int,
+        pods: int,
+        busy: float,
     ) -> None:
         """`nodes` and `pods` are how many; `busy` is for how many seconds users and troubles come."""
         self.draft = draw_draft(world.random("draft"))
         self._world = world
-        self._server = server
+        self._servers = servers
         self._parts = parts
         self._pods = pods
         self._busy = busy
         self._actors = frozenset(name for name in sorted(self.draft.actors) if parts.has(f"actor-{name}"))
         self._users = Users(self._client("users"))
         taints_first = "node-lifecycle" in self._actors
-        self.machines = Machines(world, server, taints_first=taints_first)
+        self.machines = Machines(world, servers, taints_first=taints_first)
         self._nodes = [
             draw_node(f"node-{number}", self.draft, self._random(f"node-{number}")) for number in range(nodes)
         ]
-        self._manager = ControllerManager(world, server, model, self._actors)
+        self._manager = ControllerManager(world, servers, model, self._actors)
 
     def start(self) -> None:
         """Begin."""
@@ -79,7 +86,7 @@ class Inhabitants:
         self._plan_workloads()
 
     def _client(self, name: str) -> ActorClient:
-        return ActorClient(self._world, self._server, name)
+        return ActorClient(self._world, self._servers, name)
 
     def _random(self, what: str) -> Random:
         return self._world.random(f"drawing of {what}")

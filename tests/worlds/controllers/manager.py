@@ -1,6 +1,6 @@
 """kube-controller-manager: the controllers of a cluster, in one process with views that they share."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from tests.worlds.actors.client import ActorClient
@@ -36,9 +36,8 @@ _COUNTED: Final = (kinds.PODS, kinds.BUDGETS, kinds.REPLICA_SETS)
 class ControllerManager:
     """Runs the controllers that are named, the garbage collector, and the disruption controller."""
 
-    def __init__(self, world: World, server: ServedModel, model: ApiServer, names: Collection[str]) -> None:
-        self._client = client = ActorClient(world, server, "controller-manager")
-        self._server = server
+    def __init__(self, world: World, servers: Sequence[ServedModel], model: ApiServer, names: Collection[str]) -> None:
+        self._client = client = ActorClient(world, servers, "controller-manager")
         self._views = SharedViews(client)
         for name, controller in _CONTROLLERS.items():
             if name in names:
@@ -62,10 +61,9 @@ class ControllerManager:
         self._may_count = self._may_count or kind in _COUNTED
 
     def _step(self) -> None:
-        if not self._server.loop.is_frozen:
-            if self._may_collect:
-                self._may_collect = self._collector.step()
-            if self._may_count:
-                self._may_count = False
-                self._disruption.step()
+        if self._may_collect:
+            self._may_collect = self._collector.step()
+        if self._may_count:
+            self._may_count = False
+            self._disruption.step()
         self._client.call_later(_STEP_SECONDS * self._client.random.uniform(0.5, 2.0), self._step)

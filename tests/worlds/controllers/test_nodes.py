@@ -14,13 +14,13 @@ PODS = "/api/v1/namespaces/default/pods"
 @pytest.fixture
 def cluster() -> SmallCluster:
     made = SmallCluster()
-    ControllerManager(made.world, made.server, made.model, ("node-lifecycle", "pod-collection")).start()
+    ControllerManager(made.world, [made.server], made.model, ("node-lifecycle", "pod-collection")).start()
     return made
 
 
 def kubelet(cluster: SmallCluster, name: str) -> Kubelet:
     node = {"metadata": {"name": name}, "status": {"allocatable": {"cpu": "1", "memory": "1Gi", "pods": "10"}}}
-    made = Kubelet(cluster.world, cluster.server, node, is_tainted_first=True)
+    made = Kubelet(cluster.world, [cluster.server], node, is_tainted_first=True)
     made.start()
     return made
 
