@@ -59,6 +59,13 @@ class Scenario:
     without: frozenset[str] = frozenset()
     until: float | None = None
 
+    @property
+    def busy_seconds(self) -> float:
+        """Return for how long pods come, and faults."""
+        if self.has_others:
+            return 60.0 * max(self.minutes - _QUIET_MINUTES, self.minutes * (1.0 - _BUSY_PART))
+        return 60.0 * self.minutes * _BUSY_PART
+
 
 class ScheduledCluster:
     """A cluster that replicas of `schedule` schedule. `run` runs it to its end. `faults` is the plan of its faults."""
@@ -80,10 +87,9 @@ class ScheduledCluster:
         self.replicas = [self._replica(number) for number in range(scenario.replicas)]
         programs = [*self.replicas, *([] if self.service is None else [self.service])]
         self._surroundings = Surroundings(self.world, {each.name: each for each in programs}, _API_SERVER)
-        self._busy_seconds = 60.0 * _busy_minutes(scenario)
         self.faults = scenario.faults or ()
         if scenario.has_faults and scenario.faults is None:
-            plan = draw_plan(ALL_KINDS, self._surroundings, self._busy_seconds)
+            plan = draw_plan(ALL_KINDS, self._surroundings, scenario.busy_seconds)
             has = self.parts.has
             self.faults = tuple(each for number, each in enumerate(plan) if has(f"fault-{number}", each.until))
         nodes, pods = draw_counts(self.world.random("counts")) if scenario.has_others else _PLAIN_COUNTS
@@ -135,7 +141,7 @@ class ScheduledCluster:
 
     def _inhabitants(self) -> Inhabitants:
         return Inhabitants(
-            self.world, [self.api_server], self.model, self.parts, self._nodes, self._pods, self._busy_seconds
+            self.world, [self.api_server], self.model, self.parts, self._nodes, self._pods, self.scenario.busy_seconds
         )
 
     def _create_plain_objects(self) -> None:
@@ -144,7 +150,7 @@ class ScheduledCluster:
             if self.parts.has(f"node-{number}"):
                 self._create("nodes", _node(f"node-{number}"))
         for number in range(self._pods):
-            at = self._random.uniform(0.0, self._busy_seconds)
+            at = self._random.uniform(0.0, self.scenario.busy_seconds)
             pod = _pod(f"pod-{number}", self._random)
             if self.parts.has(f"pod-{number}", at):
                 self.world.timeline.call_at(at, partial(self._create, "pods", pod))
@@ -165,13 +171,6 @@ class ScheduledCluster:
         assert isinstance(answer, Response)
         assert answer.status < 300, answer
         self.world.trace.write("cluster", f"{method} {path} {body.get('metadata', {}).get('name', '')}")
-
-
-def _busy_minutes(scenario: Scenario) -> float:
-    """Return for how long there is trouble."""
-    if scenario.has_others:
-        return max(scenario.minutes - _QUIET_MINUTES, (1.0 - _BUSY_PART) * scenario.minutes)
-    return _BUSY_PART * scenario.minutes
 
 
 def _node(name: str) -> Object:
