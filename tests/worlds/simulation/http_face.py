@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from random import Random
 from typing import Final, TypeVarTuple
@@ -12,6 +13,7 @@ import httptools
 from tests.worlds.api_server.messages import Answer, Delayed, Request, Response, Watch
 from tests.worlds.simulation.simulated_loop import SimulatedLoop
 from tests.worlds.simulation.trace import Trace
+from tests.worlds.simulation.transport import MemoryTransport
 
 # An answer takes so long at least before and after something is done, and up to so much more.
 _LEAST_SECONDS: Final = 200e-6
@@ -20,15 +22,33 @@ _MORE_SECONDS: Final = 10e-3
 _Ts = TypeVarTuple("_Ts")
 
 
-class HttpFace(asyncio.Protocol):
-    """One connection to the API server, for one request at a time. `handle` answers it."""
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A request that was carried out just now: of which host, and when its last byte was written there."""
 
-    def __init__(self, handle: Callable[[Request], Answer], loop: SimulatedLoop, random: Random, trace: Trace) -> None:
+    who: str
+    written_at: float
+    request: Request
+    answer: Response | Watch
+
+
+class HttpFace(asyncio.Protocol):
+    """One connection to the API server, for one request at a time. `handle` answers it, then `on_served` is called."""
+
+    def __init__(
+        self,
+        handle: Callable[[Request], Answer],
+        loop: SimulatedLoop,
+        random: Random,
+        trace: Trace,
+        on_served: Callable[[Served], None] = lambda _: None,
+    ) -> None:
         self._handle = handle
+        self._on_served = on_served
         self._loop = loop
         self._random = random
         self._trace = trace
-        self._transport: asyncio.Transport | None = None
+        self._transport: MemoryTransport | None = None
         self._parser = httptools.HttpRequestParser(self)
         self._url = b""
         self._headers: dict[str, str] = {}
@@ -39,7 +59,7 @@ class HttpFace(asyncio.Protocol):
     # The network calls these:
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
+        assert isinstance(transport, MemoryTransport)
         self._transport = transport
         self._who = transport.get_extra_info("peername")[0]
 
@@ -71,22 +91,24 @@ class HttpFace(asyncio.Protocol):
         query = dict(parse_qsl(parts.query, keep_blank_values=True))
         method = self._parser.get_method().decode()
         request = Request(method, unquote(parts.path), query, self._headers, self._body)
-        self._loop.call_later(self._seconds(), self._do, request)
+        assert self._transport is not None
+        self._loop.call_later(self._seconds(), self._do, request, self._transport.peer.written_at)
 
     # The steps of an answer:
 
-    def _do(self, request: Request) -> None:
+    def _do(self, request: Request, written_at: float) -> None:
         """Do what is asked for, whether or not the caller is still there."""
-        self._go_on(request, partial(self._handle, request))
+        self._go_on(request, written_at, partial(self._handle, request))
 
-    def _go_on(self, request: Request, act: Callable[[], Answer]) -> None:
+    def _go_on(self, request: Request, written_at: float, act: Callable[[], Answer]) -> None:
         answer = act()
         if isinstance(answer, Delayed):
-            self._loop.call_later(answer.seconds, self._go_on, request, answer.proceed)
+            self._loop.call_later(answer.seconds, self._go_on, request, written_at, answer.proceed)
             return
         status = 200 if isinstance(answer, Watch) else answer.status
         target = request.path + ("?watch" if isinstance(answer, Watch) else "")
         self._trace.write(self._loop.name, f"{status} {request.method} {target} of {self._who} {_short(request.body)}")
+        self._on_served(Served(self._who, written_at, request, answer))
         if isinstance(answer, Watch):
             self._stream(answer)
         else:

@@ -2,11 +2,12 @@
 
 import asyncio
 import math
+from collections.abc import Callable
 from typing import Final, Protocol
 
 from tests.worlds.api_server.messages import Answer, Request
 from tests.worlds.simulation.clocks import MachineClocks
-from tests.worlds.simulation.http_face import HttpFace
+from tests.worlds.simulation.http_face import HttpFace, Served
 from tests.worlds.simulation.simulated_loop import SimulatedLoop
 from tests.worlds.simulation.world import World
 
@@ -27,23 +28,35 @@ class Model(Protocol):
 
 
 class ServedModel:
-    """The process of an API server. `url` is where programs ask it; the others in the world call `ask`."""
+    """The process of an API server. `url` is where programs ask it; the others in the world call `ask`.
+
+    `listeners` are called after each request of a program was carried out.
+    """
 
     def __init__(self, world: World, model: Model, name: str, address: str, clocks: MachineClocks) -> None:
         """`clocks` must be those of the model."""
         self.url = f"http://{address}:{PORT}"
+        self.listeners: list[Callable[[Served], None]] = []
         self.loop: SimulatedLoop = world.loop(name, clocks)
         self._model = model
         self._clocks = clocks
         self._timer: asyncio.TimerHandle | None = None
         random = world.random(f"answers of {name}")
-        world.network.listen(self.loop, address, PORT, lambda: HttpFace(self.ask, self.loop, random, world.trace))
+
+        def accept() -> HttpFace:
+            return HttpFace(self.ask, self.loop, random, world.trace, self._report)
+
+        world.network.listen(self.loop, address, PORT, accept)
 
     def ask(self, request: Request) -> Answer:
         """Have the model carry out a request now."""
         answer = self._model.handle(request)
         self._plan()
         return answer
+
+    def _report(self, served: Served) -> None:
+        for listener in self.listeners:
+            listener(served)
 
     def _step(self) -> None:
         self._model.step()

@@ -45,6 +45,7 @@ class MemoryTransport(asyncio.Transport):
         self.loop = loop
         self.is_client = is_client
         self.is_gone = False  # the system has closed it
+        self.written_at = 0.0  # when its process wrote to it last, in the world's time
         self._is_lost = False  # nothing that is sent arrives
         self._network = network
         self._protocol: asyncio.BaseProtocol | None = None
@@ -85,6 +86,7 @@ class MemoryTransport(asyncio.Transport):
         """Send bytes."""
         if self._is_closing or self._has_ended or not data:
             return
+        self.written_at = self._network.timeline.now
         self._unsent.append(bytes(data))
         self._unsent_bytes += len(data)
         self._send()
