@@ -96,7 +96,7 @@ class ScheduledCluster:
         self._nodes = nodes if scenario.nodes is None else scenario.nodes
         self._pods = pods if scenario.pods is None else scenario.pods
         self.inhabitants = self._inhabitants() if scenario.has_others else None
-        self.holds = WhatMustHold(self.world, self.model, self.replicas, self.service)
+        self.holds = WhatMustHold(self.world, self.model, self.replicas, self.service, [self.api_server])
 
     def run(self) -> None:
         """Run it, from an empty cluster."""

@@ -15,10 +15,10 @@ from tests.worlds.invariants.insides import (
     scheduler_insides,
     service_insides,
 )
+from tests.worlds.invariants.leaders import LEASE
 from tests.worlds.invariants.observed import Observed
 from tests.worlds.invariants.truth import Judge, cluster_of, pending_pods
 
-_LEASE = "kube-system/kube-scheduler"
 _SCHEDULERS = ("default-scheduler",)
 
 
@@ -121,7 +121,7 @@ class LeaderAgreed:
         ]
         if not electing:
             return
-        lease = observed.model.etcd.get(LEASES, _LEASE)
+        lease = observed.model.etcd.get(LEASES, LEASE)
         holder = "" if lease is None else lease.value["spec"].get("holderIdentity", "")
         leading = [name for name, insides, elector in electing if insides.is_leading and elector.is_leader]
         if len(leading) != 1 or not holder.startswith(f"{leading[0]}_"):

@@ -1,12 +1,14 @@
 """What an invariant is, what it is given of a world, and where it reports what broke it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from extender_service.config.rules import Rules, rules_of
 from tests.worlds.api_server.server import ApiServer
+from tests.worlds.simulation.http_face import Served
 from tests.worlds.simulation.process import Process
+from tests.worlds.simulation.served_model import ServedModel
 from tests.worlds.simulation.world import World
 
 # More violations of one invariant are counted, not named: the first ones show what happened.
@@ -33,12 +35,16 @@ class InTheEnd(Protocol):
 
 @dataclass(frozen=True)
 class Observed:
-    """A world before it runs, and its parts. `replicas` are the schedulers, `service` is `serve` if it runs."""
+    """A world before it runs, and its parts.
+
+    `replicas` are the schedulers, `service` is `serve` if it runs, `api_servers` are what they ask.
+    """
 
     world: World
     model: ApiServer
     replicas: Sequence[Process]
     service: Process | None = None
+    api_servers: Sequence[ServedModel] = ()
     violations: "Violations" = field(default_factory=lambda: Violations())
 
     @property
@@ -51,9 +57,19 @@ class Observed:
         """The rules of the API server's release."""
         return rules_of(self.model.minor)
 
+    @property
+    def now(self) -> float:
+        """The world's time."""
+        return self.world.timeline.now
+
+    def listen(self, listener: Callable[[Served], None]) -> None:
+        """Have something called after each request of a program."""
+        for api_server in self.api_servers:
+            api_server.listeners.append(listener)
+
     def violated(self, rule: Always | InTheEnd, what: str, *, at: str = "") -> None:
         """Report a violation, at the world's present time unless another is given."""
-        self.violations.add(rule.name, f"{at or format(self.world.timeline.now, '.6f')} {rule.name}: {what}")
+        self.violations.add(rule.name, f"{at or format(self.now, '.6f')} {rule.name}: {what}")
 
 
 class Violations:

@@ -13,12 +13,14 @@ from tests.worlds.invariants.endings import (
     NothingLeftOver,
     QueuesComplete,
 )
+from tests.worlds.invariants.leaders import WrittenByLeader
 from tests.worlds.invariants.logs import NothingUnexpectedLogged
 from tests.worlds.invariants.observed import Always, InTheEnd, Observed
 from tests.worlds.simulation.process import Process
+from tests.worlds.simulation.served_model import ServedModel
 from tests.worlds.simulation.world import World
 
-_ALWAYS: Sequence[Callable[[Observed], Always]] = (BoundOnce, NothingUnexpectedLogged)
+_ALWAYS: Sequence[Callable[[Observed], Always]] = (BoundOnce, WrittenByLeader, NothingUnexpectedLogged)
 _IN_THE_END: Sequence[Callable[[], InTheEnd]] = (
     AllRun,
     FittingPodsBound,
@@ -38,9 +40,14 @@ class WhatMustHold:
     """Make it before the world runs; `violations` says afterwards what did not hold."""
 
     def __init__(
-        self, world: World, model: ApiServer, replicas: Sequence[Process], service: Process | None = None
+        self,
+        world: World,
+        model: ApiServer,
+        replicas: Sequence[Process],
+        service: Process | None = None,
+        api_servers: Sequence[ServedModel] = (),
     ) -> None:
-        self._observed = Observed(world, model, replicas, service)
+        self._observed = Observed(world, model, replicas, service, api_servers)
         self._always = [make(self._observed) for make in _ALWAYS]
         self._in_the_end = [make() for make in _IN_THE_END]
         self._has_ended = False

@@ -1,0 +1,73 @@
+"""What holds of who writes."""
+
+from bisect import bisect_right
+
+from tests.worlds.api_server.etcd import Change
+from tests.worlds.api_server.kinds import LEASES, Kind
+from tests.worlds.invariants.observed import Observed
+from tests.worlds.simulation.http_face import Served
+
+LEASE = "kube-system/kube-scheduler"
+# A lease that was taken from its leader without its knowledge (deleted by a user, or rolled back with etcd) leaves two
+# leaders until the first one learns of it: at its next renewal, which it tries for 10 s, after 2 s.
+_DISTURBED_SECONDS = 12.0
+# Leases themselves, reviews, and the core/v1 events that say who leads.
+_WRITTEN_BY_ALL = ("/leases", "reviews", "/api/v1/namespaces/kube-system/events", "/api/v1/namespaces/default/events")
+
+
+class WrittenByLeader:
+    """Of several replicas, only the leader writes to the API server: what is not about the lease itself.
+
+    The leader is the replica that the lease names, in the API server's store, at the time when it wrote the last byte
+    of the request. So what it wrote before the lease went to another replica is excused, however late it arrives: no
+    scheduler can take that back. What it writes after that moment is not excused: not after a freeze, not with a clock
+    that drifts or jumps, and not on a connection that took long to open. Excused is also what is written within 12 s
+    after a lease was deleted, or etcd was restored, since the leader cannot know of that sooner.
+    """
+
+    name = "written by the leader"
+
+    def __init__(self, observed: Observed) -> None:
+        self._observed = observed
+        self._replicas = {replica.name for replica in observed.replicas}
+        self._times: list[float] = [0.0]
+        self._holders: list[str] = [""]
+        self._disturbed_until = -1.0
+        if len(self._replicas) > 1:
+            observed.model.etcd.listeners.append(self._see)
+            observed.model.etcd.on_restore.append(self._take_restored)
+            observed.listen(self._check)
+
+    def _see(self, kind: Kind, change: Change) -> None:
+        if kind is LEASES and change.item.key == LEASE:
+            if change.after is None:
+                self._disturb()
+            else:
+                self._note(change.after.value["spec"].get("holderIdentity", ""))
+
+    def _take_restored(self) -> None:
+        lease = self._observed.model.etcd.get(LEASES, LEASE)
+        self._note("" if lease is None else lease.value["spec"].get("holderIdentity", ""))
+        self._disturb()
+
+    def _disturb(self) -> None:
+        self._disturbed_until = self._observed.now + _DISTURBED_SECONDS
+
+    def _note(self, holder: str) -> None:
+        if holder != self._holders[-1]:
+            self._times.append(self._observed.now)
+            self._holders.append(holder)
+
+    def _check(self, served: Served) -> None:
+        request, who = served.request, served.who
+        if who not in self._replicas or request.method == "GET" or served.written_at <= self._disturbed_until:
+            return
+        if any(part in request.path for part in _WRITTEN_BY_ALL):
+            return
+        holder = self._holders[bisect_right(self._times, served.written_at) - 1]
+        if not holder.startswith(f"{who}_"):
+            text = f"{who} wrote {request.method} {request.path} at {served.written_at:.6f}"
+            self._observed.violated(self, f"{text}, while {holder or 'nothing'} held the lease")
+
+    def at_end(self) -> None:
+        """All was checked as it came."""

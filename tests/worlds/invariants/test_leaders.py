@@ -1,0 +1,82 @@
+"""A write of a replica that does not lead is reported, unless it was sent while that replica led."""
+
+from random import Random
+
+from tests.worlds.api_server.kinds import LEASES
+from tests.worlds.api_server.messages import Request, Response
+from tests.worlds.api_server.server import ApiServer
+from tests.worlds.invariants.leaders import LEASE, WrittenByLeader
+from tests.worlds.invariants.observed import Observed
+from tests.worlds.simulation.clocks import MachineClocks
+from tests.worlds.simulation.http_face import Served
+from tests.worlds.simulation.process import Process
+from tests.worlds.simulation.world import World
+
+BINDING = "/api/v1/namespaces/default/pods/a/binding"
+
+
+async def idle(_: object) -> None:
+    """A program that does nothing."""
+
+
+class Election:
+    """Two replicas, a lease, and a clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.world = World(1)
+        self.model = ApiServer(MachineClocks(self.world.timeline).wall, Random(1))
+        replicas = [Process(self.world, f"replica-{number}", idle) for number in range(2)]
+        self.observed = Observed(self.world, self.model, replicas)
+        self.rule = WrittenByLeader(self.observed)
+
+    def at(self, now: float, holder: str) -> None:
+        """The lease goes to a replica at a time."""
+        self.world.timeline.now = now
+        value = {"metadata": {"name": "kube-scheduler"}, "spec": {"holderIdentity": f"{holder}_x" if holder else ""}}
+        self.model.etcd.put(LEASES, LEASE, value)
+
+    def write(self, who: str, written_at: float, path: str = BINDING) -> list[str]:
+        """What a write of a replica breaks, which arrives now."""
+        before = len(self.observed.violations.lines())
+        self.rule._check(Served(who, written_at, Request("POST", path), Response(201, b"")))
+        return self.observed.violations.lines()[before:]
+
+
+def test_a_leader_may_write_and_its_late_bytes_are_excused() -> None:
+    election = Election()
+    election.at(10.0, "replica-0")
+    assert election.write("replica-0", 11.0) == []
+    election.at(30.0, "replica-1")
+    assert election.write("replica-0", 29.9) == []
+
+
+def test_what_is_written_after_the_lease_went_is_reported() -> None:
+    election = Election()
+    election.at(10.0, "replica-0")
+    election.at(30.0, "replica-1")
+    text = f"replica-0 wrote POST {BINDING} at 30.100000, while replica-1_x held the lease"
+    assert election.write("replica-0", 30.1) == [f"30.000000 written by the leader: {text}"]
+    assert election.write("replica-1", 30.1) == []
+
+
+def test_what_is_written_before_anyone_leads_or_after_the_release_is_reported() -> None:
+    election = Election()
+    assert len(election.write("replica-0", 5.0)) == 1
+    election.at(10.0, "replica-0")
+    election.at(20.0, "")
+    assert len(election.write("replica-0", 21.0)) == 1
+
+
+def test_anyone_may_write_the_lease() -> None:
+    path = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
+    assert Election().write("replica-0", 5.0, path) == []
+
+
+def test_two_may_lead_for_a_while_after_the_lease_was_deleted() -> None:
+    election = Election()
+    election.at(10.0, "replica-0")
+    election.world.timeline.now = 20.0
+    election.model.etcd.delete(LEASES, LEASE)
+    election.at(21.0, "replica-1")
+    assert election.write("replica-0", 25.0) == []
+    assert len(election.write("replica-0", 33.0)) == 1
