@@ -29,7 +29,7 @@ class AllRun:
 
     def problems(self, observed: Observed) -> Iterator[str]:
         """Name the programs that do not."""
-        for process in (*observed.replicas, *observed.services):
+        for process in observed.programs:
             if process.outcome is not None:
                 yield f"{process.name} does not run: it {process.outcome}"
             elif scheduler_insides(process) is None and service_insides(process) is None:
@@ -146,7 +146,7 @@ class AllReady:
 
 
 def _all_insides(observed: Observed) -> Iterator[tuple[str, SchedulerInsides | ServiceInsides]]:
-    for process in (*observed.replicas, *observed.services):
+    for process in observed.programs:
         insides = scheduler_insides(process) or service_insides(process)
         if insides is not None:
             yield process.name, insides

@@ -1,13 +1,41 @@
-"""What holds of the programs' logs."""
+"""What holds of what programs log, and of errors that nothing reads."""
+
+import gc
+import re
+from typing import Final
 
 from tests.worlds.invariants.observed import Observed
 
-# What a replica logs that has lost its lease, as it does while it is frozen.
-_EXPECTED_ERRORS = ("lost the leader lease", "error=not sent: ")
+# What a program may log as a warning or an error, and when it does.
+_EXPECTED: Final = (
+    (r"WARNING any client that reaches this address can bind pods", "worlds have no TLS"),
+    (r"WARNING without --config, the whole default profile runs beside", "worlds have no other plugins"),
+    (r"WARNING [a-z]+: .*; next watch in", "a watch broke, or was refused"),
+    (r"WARNING waiting for the release of the API server", "it does not answer"),
+    (r"WARNING not ready, and all calls fail, until the cluster can be read", "it does not answer"),
+    (r"WARNING cannot find out whether pods may be bound", "it does not answer"),
+    (r"WARNING cannot find out whether a pod is bound", "it does not answer"),
+    (r"WARNING cannot (acquire or renew|release) the (leader )?lease", "it does not answer, or another replica wrote"),
+    (r"WARNING an event (of the lease )?could not be written", "it does not answer, or the lease is lost"),
+    (r"WARNING stopped before all events were written", "it does not answer"),
+    (r"ERROR lost the leader lease", "the replica was frozen or cut off"),
+    (r"ERROR cannot update a pod", "the lease is lost, the pod is gone, or the API server does not answer"),
+    (r"ERROR preemption failed .*(Error|TimeoutError)\(", "the same of its victims"),
+    (r"WARNING a pod that was to be bound is not", "the API server did not answer the binding, and did not do it"),
+    (r"WARNING hanging up on calls that have not finished", "`serve` ends while it is asked"),
+    (r"WARNING cannot evaluate the nominated node", "an extender does not answer"),
+)
+# The API server calls the request itself wrong: no fault explains that.
+_WRONG_REQUEST: Final = re.compile(r"\((400|404 NotFound: the server could not find|405|415|422) ")
+_EXPECTED_LINES: Final = re.compile("|".join(f"(?:{pattern})" for pattern, _ in _EXPECTED))
+_LEVELS: Final = ("WARNING ", "ERROR ", "CRITICAL ")
 
 
 class NothingUnexpectedLogged:
-    """No program logs an error, except those that a fault explains."""
+    """No program logs an error or a warning, except those that a fault or the world's own setup explains (_EXPECTED).
+
+    An answer of the API server that calls a request wrong (400, 405, 415 or 422) is never expected.
+    """
 
     name = "nothing unexpected logged"
 
@@ -17,6 +45,25 @@ class NothingUnexpectedLogged:
     def at_end(self) -> None:
         """Look at all lines of the history."""
         for line in self._observed.world.trace.lines:
-            if ": ERROR " in line and not any(text in line for text in _EXPECTED_ERRORS):
+            text = line.partition(": ")[2]
+            if text.startswith(_LEVELS):
                 at, _, what = line.split(" ", 2)
-                self._observed.violated(self, what, at=at)
+                if not _EXPECTED_LINES.match(text) or _WRONG_REQUEST.search(text):
+                    self._observed.violated(self, what, at=at)
+
+
+class EveryErrorRead:
+    """No task and no future fails without something that reads its error, and no callback of an event loop fails."""
+
+    name = "every error read"
+
+    def __init__(self, observed: Observed) -> None:
+        self._observed = observed
+
+    def at_end(self) -> None:
+        """Let what nothing refers to go, which is when asyncio reports errors that were not read."""
+        gc.collect()
+        for loop in self._observed.world.loops():
+            for context in loop.failures:
+                error = context.get("exception")
+                self._observed.violated(self, f"{loop.name}: {context.get('message')} {error!r}")

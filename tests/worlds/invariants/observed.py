@@ -48,9 +48,9 @@ class Observed:
     violations: "Violations" = field(default_factory=lambda: Violations())
 
     @property
-    def services(self) -> Sequence[Process]:
-        """`serve`, if it runs."""
-        return () if self.service is None else (self.service,)
+    def programs(self) -> Sequence[Process]:
+        """All programs of the product."""
+        return self.replicas if self.service is None else (*self.replicas, self.service)
 
     @property
     def rules(self) -> Rules:

@@ -42,16 +42,6 @@ def test_a_pod_that_changes_its_node_was_bound_twice() -> None:
     assert broken(act) == ["0.000000 bound once: pod default/a was on one, and is on two now"]
 
 
-def test_errors_are_reported_unless_a_fault_explains_them() -> None:
-    def act(small: SmallWorld) -> None:
-        small.world.trace.write("replica-0", "INFO bound a pod")
-        small.world.trace.write("replica-0", "ERROR an attempt failed unexpectedly KeyError('x')")
-        small.world.trace.write("replica-0", "ERROR lost the leader lease")
-
-    text = "replica-0: ERROR an attempt failed unexpectedly KeyError('x')"
-    assert broken(act) == [f"0.000000 nothing unexpected logged: {text}"]
-
-
 def test_of_many_violations_the_first_are_named_and_the_others_counted() -> None:
     def act(small: SmallWorld) -> None:
         for number in range(13):

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 from tests.worlds.api_server.server import ApiServer
 from tests.worlds.invariants.bindings import BoundOnce
+from tests.worlds.invariants.bounds import WithinBounds
 from tests.worlds.invariants.endings import (
     AllReady,
     AllRun,
@@ -14,13 +15,19 @@ from tests.worlds.invariants.endings import (
     QueuesComplete,
 )
 from tests.worlds.invariants.leaders import WrittenByLeader
-from tests.worlds.invariants.logs import NothingUnexpectedLogged
+from tests.worlds.invariants.logs import EveryErrorRead, NothingUnexpectedLogged
 from tests.worlds.invariants.observed import Always, InTheEnd, Observed
 from tests.worlds.simulation.process import Process
 from tests.worlds.simulation.served_model import ServedModel
 from tests.worlds.simulation.world import World
 
-_ALWAYS: Sequence[Callable[[Observed], Always]] = (BoundOnce, WrittenByLeader, NothingUnexpectedLogged)
+_ALWAYS: Sequence[Callable[[Observed], Always]] = (
+    BoundOnce,
+    WrittenByLeader,
+    WithinBounds,
+    NothingUnexpectedLogged,
+    EveryErrorRead,
+)
 _IN_THE_END: Sequence[Callable[[], InTheEnd]] = (
     AllRun,
     FittingPodsBound,

@@ -45,6 +45,10 @@ class World:
         self._loops.append(loop)
         return loop
 
+    def loops(self) -> list[SimulatedLoop]:
+        """Return the event loops of all processes that there ever were."""
+        return [*self._killed, *self._loops]
+
     def who(self) -> str:
         """Return the name of the process that runs just now."""
         return "world" if self._running is None else self._running.name

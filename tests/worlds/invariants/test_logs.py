@@ -1,0 +1,78 @@
+"""Unexpected lines of logs and errors that nothing reads are reported."""
+
+import asyncio
+from random import Random
+
+import pytest
+
+from tests.worlds.api_server.server import ApiServer
+from tests.worlds.invariants.logs import EveryErrorRead, NothingUnexpectedLogged
+from tests.worlds.invariants.observed import Observed
+from tests.worlds.simulation.clocks import MachineClocks
+from tests.worlds.simulation.process import Process
+from tests.worlds.simulation.world import World
+
+
+@pytest.fixture
+def observed() -> Observed:
+    world = World(1)
+    return Observed(world, ApiServer(MachineClocks(world.timeline).wall, Random(1)), [])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ERROR an attempt failed unexpectedly pod=a KeyError('x')",
+        "WARNING an object cannot be decoded kind=pods",
+        'ERROR cannot update a pod error=pods "a" is invalid (422 Invalid) pod=default/a',
+        "ERROR Task exception was never retrieved ValueError('x')",
+    ],
+)
+def test_a_line_that_no_fault_explains_is_reported(observed: Observed, line: str) -> None:
+    observed.world.trace.write("replica-0", line)
+    NothingUnexpectedLogged(observed).at_end()
+    assert observed.violations.lines() == [f"0.000000 nothing unexpected logged: replica-0: {line}"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "INFO bound a pod",
+        "ERROR lost the leader lease holder=b",
+        'ERROR cannot update a pod error=pods "a" not found (404 NotFound) pod=default/a',
+        "WARNING nodes: nothing came for 6 s; next watch in 0.0 s",
+        "INFO cannot schedule a pod why=a text with : ERROR in it",
+    ],
+)
+def test_a_line_that_a_fault_explains_is_not(observed: Observed, line: str) -> None:
+    observed.world.trace.write("replica-0", line)
+    NothingUnexpectedLogged(observed).at_end()
+    assert observed.violations.lines() == []
+
+
+def test_an_error_of_a_task_that_nothing_waits_for_is_reported(observed: Observed) -> None:
+    async def fail() -> None:
+        raise ValueError("lost")
+
+    async def program(_: object) -> None:
+        asyncio.create_task(fail())  # noqa: RUF006 - nothing holds it: that is what is tried
+        await asyncio.sleep(1.0)
+
+    Process(observed.world, "program", program).start()
+    observed.world.run(5.0)
+    EveryErrorRead(observed).at_end()
+    text = "program: NumberedTask exception was never retrieved ValueError('lost')"
+    assert observed.violations.lines() == [f"5.000000 every error read: {text}"]
+
+
+def test_an_error_that_is_read_is_not(observed: Observed) -> None:
+    async def fail() -> None:
+        raise ValueError("seen")
+
+    async def program(_: object) -> None:
+        await asyncio.gather(asyncio.create_task(fail()), return_exceptions=True)
+
+    Process(observed.world, "program", program).start()
+    observed.world.run(5.0)
+    EveryErrorRead(observed).at_end()
+    assert observed.violations.lines() == []
