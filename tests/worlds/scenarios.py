@@ -17,6 +17,7 @@ from tests.worlds.clusters.inhabitants import Inhabitants
 from tests.worlds.faults.kinds import ALL_KINDS
 from tests.worlds.faults.plan import Plan, carry_out, draw_plan
 from tests.worlds.faults.surroundings import Surroundings
+from tests.worlds.invariants.ledger import PLUGIN
 from tests.worlds.invariants.what_must_hold import WhatMustHold
 from tests.worlds.parts import Parts
 from tests.worlds.simulation.clocks import MachineClocks
@@ -79,11 +80,11 @@ class ScheduledCluster:
         self.model = ApiServer(clocks.wall, self.world.random(_API_SERVER))
         self.api_server = ServedModel(self.world, self.model, _API_SERVER, "10.0.0.1", clocks)
         self.service: Process | None = None
-        self._config: tuple[str, ...] = ()
+        self._config = (*PLUGIN, "--config", str(Path(__file__).parent / "counted.yaml"))
         if scenario.mode is not None:
-            arguments = ("--mode", scenario.mode)
+            arguments = ("--mode", scenario.mode, *(self._config if scenario.mode == "replace" else ()))
             self.service = service(self.world, "service", self.api_server.url, _SERVICE_ADDRESS, *arguments)
-            self._config = ("--config", str(Path(__file__).parent / f"extended-{scenario.mode}.yaml"))
+            self._config = (*PLUGIN, "--config", str(Path(__file__).parent / f"extended-{scenario.mode}.yaml"))
         self.replicas = [self._replica(number) for number in range(scenario.replicas)]
         programs = [*self.replicas, *([] if self.service is None else [self.service])]
         self._surroundings = Surroundings(self.world, {each.name: each for each in programs}, _API_SERVER)

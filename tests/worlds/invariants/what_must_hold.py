@@ -17,6 +17,7 @@ from tests.worlds.invariants.endings import (
 from tests.worlds.invariants.leaders import WrittenByLeader
 from tests.worlds.invariants.logs import EveryErrorRead, NothingUnexpectedLogged
 from tests.worlds.invariants.observed import Always, InTheEnd, Observed
+from tests.worlds.invariants.reservations import ReservationsBalanced
 from tests.worlds.simulation.process import Process
 from tests.worlds.simulation.served_model import ServedModel
 from tests.worlds.simulation.world import World
@@ -24,6 +25,7 @@ from tests.worlds.simulation.world import World
 _ALWAYS: Sequence[Callable[[Observed], Always]] = (
     BoundOnce,
     WrittenByLeader,
+    ReservationsBalanced,
     WithinBounds,
     NothingUnexpectedLogged,
     EveryErrorRead,

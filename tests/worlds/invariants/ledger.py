@@ -1,0 +1,71 @@
+"""A user's plugin that reports what the framework asks of it: reservations, and how each ends.
+
+Name it with `--plugin tests.worlds.invariants.ledger:Ledger`, and enable it in the configuration.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, Literal, NamedTuple, cast
+from weakref import WeakKeyDictionary
+
+from extender_service.cluster.sources.api_server import ApiServer
+from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.handle import Handle
+from extender_service.framework.interface import PostBind, Reserve
+from extender_service.framework.status import Status
+from extender_service.kube.types.core import Pod
+from tests.worlds.simulation.network import Network
+from tests.worlds.simulation.simulated_loop import SimulatedLoop
+
+PLUGIN: Final = ("--plugin", "tests.worlds.invariants.ledger:Ledger")
+
+
+class LedgerEntry(NamedTuple):
+    """One call of the plugin, in the process that `ledger` belongs to. `state` is the attempt's."""
+
+    point: Literal["reserve", "unreserve", "post_bind"]
+    ledger: "Ledger"
+    state: CycleState
+    pod: Pod
+    node_name: str
+
+
+Listener = Callable[[LedgerEntry], None]
+_listeners: WeakKeyDictionary[Network, list[Listener]] = WeakKeyDictionary()
+
+
+def listen_to_ledgers(network: Network, listener: Listener) -> None:
+    """Have something called at each call of a plugin, in any process of a world; worlds are told apart by networks."""
+    _listeners.setdefault(network, []).append(listener)
+
+
+class Ledger(Reserve, PostBind):
+    """Accepts everything. `who` is the name of its process."""
+
+    name = "Ledger"
+
+    def __init__(self, args: None, handle: Handle) -> None:
+        super().__init__(args, handle)
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, SimulatedLoop)
+        self.who = loop.name
+        self._network = loop.network
+
+    @property
+    def api_server(self) -> ApiServer:
+        """What its process knows the cluster from."""
+        return cast(ApiServer, self.handle.pods)
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        self._report(LedgerEntry("reserve", self, state, pod, node_name))
+        return None
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        self._report(LedgerEntry("unreserve", self, state, pod, node_name))
+
+    def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        self._report(LedgerEntry("post_bind", self, state, pod, node_name))
+
+    def _report(self, entry: LedgerEntry) -> None:
+        for listener in _listeners.get(self._network, ()):
+            listener(entry)

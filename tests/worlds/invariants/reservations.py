@@ -1,0 +1,76 @@
+"""What holds of reservations, by a plugin that counts them."""
+
+from typing import Final
+from weakref import ReferenceType, WeakKeyDictionary, ref
+
+from extender_service.framework.cycle_state import CycleState
+from extender_service.kube.types.core import pod_name
+from extender_service.kube.types.pods import pod_uid
+from tests.worlds.invariants.ledger import Ledger, LedgerEntry, listen_to_ledgers
+from tests.worlds.invariants.observed import Observed
+
+_BOUND: Final = "bound"
+_UNRESERVED: Final = "unreserved"
+
+
+class _Attempts:
+    """The attempts of one process: by pod the one that holds a reservation, and how the last one ended."""
+
+    def __init__(self) -> None:
+        self.open: dict[str, tuple[CycleState, str]] = {}
+        self.ended: dict[str, tuple[ReferenceType[CycleState], str]] = {}
+
+
+class ReservationsBalanced:
+    """For a plugin, reserved = unreserved + bound: each reservation ends once, by Unreserve or by PostBind.
+
+    A pod has one reservation at a time. Unreserve may come again for an attempt that has ended that way, but never for
+    one that was bound, nor does it end the reservation of a later attempt. In the end, no reservation is left in a
+    process that runs. Those of a process that was killed ended with it.
+    """
+
+    name = "reservations balanced"
+
+    def __init__(self, observed: Observed) -> None:
+        self._observed = observed
+        self._attempts: WeakKeyDictionary[Ledger, _Attempts] = WeakKeyDictionary()
+        self._latest: dict[str, Ledger] = {}
+        listen_to_ledgers(observed.world.network, self._note)
+
+    def _note(self, entry: LedgerEntry) -> None:
+        self._latest[entry.ledger.who] = entry.ledger
+        attempts = self._attempts.setdefault(entry.ledger, _Attempts())
+        uid, state = pod_uid(entry.pod), entry.state
+        held = attempts.open.get(uid)
+        match entry.point:
+            case "reserve":
+                if held is not None:
+                    self._violated(entry, f"is reserved once more, though it is on {held[1]}")
+                attempts.open[uid] = (state, entry.node_name)
+            case "post_bind":
+                if held is None or held[0] is not state:
+                    self._violated(entry, "is bound without a reservation of this attempt")
+                self._end(attempts, uid, state, _BOUND)
+            case "unreserve":
+                if held is not None and held[0] is state:
+                    self._end(attempts, uid, state, _UNRESERVED)
+                elif held is not None:
+                    self._violated(entry, f"is unreserved for an earlier attempt, while one has it on {held[1]}")
+                elif attempts.ended.get(uid) == (ref(state), _BOUND):
+                    self._violated(entry, "is unreserved, though it was bound")
+
+    def _end(self, attempts: _Attempts, uid: str, state: CycleState, how: str) -> None:
+        attempts.open.pop(uid, None)
+        attempts.ended[uid] = (ref(state), how)
+
+    def _violated(self, entry: LedgerEntry, what: str) -> None:
+        text = f"{entry.ledger.who}: pod {pod_name(entry.pod)} {what} ({entry.point} on {entry.node_name})"
+        self._observed.violated(self, text)
+
+    def at_end(self) -> None:
+        """Look for reservations that are left."""
+        running = {program.name for program in self._observed.programs if program.outcome is None}
+        for who, ledger in self._latest.items():
+            if who in running:
+                for uid, (_, node_name) in self._attempts[ledger].open.items():
+                    self._observed.violated(self, f"{who} has pod {uid} reserved on {node_name} in the end")

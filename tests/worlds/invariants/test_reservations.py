@@ -1,0 +1,109 @@
+"""A reservation that does not end once is reported."""
+
+import asyncio
+from collections.abc import Callable
+from random import Random
+from typing import cast
+
+import pytest
+
+from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.handle import Handle
+from tests.support.objects import make_pod
+from tests.worlds.api_server.server import ApiServer
+from tests.worlds.invariants.ledger import Ledger
+from tests.worlds.invariants.observed import Observed
+from tests.worlds.invariants.reservations import ReservationsBalanced
+from tests.worlds.scenarios import Scenario, ScheduledCluster
+from tests.worlds.simulation.clocks import MachineClocks
+from tests.worlds.simulation.process import Process
+from tests.worlds.simulation.world import World
+
+POD = make_pod("a")
+FIRST, SECOND = CycleState(POD), CycleState(POD)
+
+
+def reported(act: Callable[[Ledger], None]) -> list[str]:
+    """What is said of what a process does with the plugin."""
+    ledgers = []
+
+    async def program(_: object) -> None:
+        ledgers.append(Ledger(None, cast(Handle, None)))
+        act(ledgers[0])
+        await world_end.wait()
+
+    world_end = asyncio.Event()
+    world = World(1)
+    process = Process(world, "replica-0", program)
+    observed = Observed(world, ApiServer(MachineClocks(world.timeline).wall, Random(1)), [process])
+    rule = ReservationsBalanced(observed)
+    process.start()
+    world.run(1.0)
+    rule.at_end()
+    return [line.partition(": ")[2] for line in observed.violations.lines()]
+
+
+def test_a_reservation_that_ends_once_is_fine() -> None:
+    def act(ledger: Ledger) -> None:
+        ledger.reserve(FIRST, POD, "one")
+        ledger.unreserve(FIRST, POD, "one")
+        ledger.unreserve(FIRST, POD, "one")
+        ledger.reserve(SECOND, POD, "two")
+        ledger.post_bind(SECOND, POD, "two")
+        ledger.unreserve(FIRST, POD, "one")
+
+    assert reported(act) == []
+
+
+def reserve_twice(ledger: Ledger) -> None:
+    ledger.reserve(FIRST, POD, "one")
+    ledger.reserve(SECOND, POD, "two")
+    ledger.post_bind(SECOND, POD, "two")
+
+
+def unreserve_what_was_bound(ledger: Ledger) -> None:
+    ledger.reserve(FIRST, POD, "one")
+    ledger.post_bind(FIRST, POD, "one")
+    ledger.unreserve(FIRST, POD, "one")
+
+
+def unreserve_for_an_earlier_attempt(ledger: Ledger) -> None:
+    ledger.reserve(FIRST, POD, "one")
+    ledger.unreserve(FIRST, POD, "one")
+    ledger.reserve(SECOND, POD, "two")
+    ledger.unreserve(FIRST, POD, "one")
+    ledger.post_bind(SECOND, POD, "two")
+
+
+def bind_without(ledger: Ledger) -> None:
+    ledger.post_bind(FIRST, POD, "one")
+
+
+def leave_open(ledger: Ledger) -> None:
+    ledger.reserve(FIRST, POD, "one")
+
+
+@pytest.mark.parametrize(
+    ("act", "text"),
+    [
+        (reserve_twice, "replica-0: pod default/a is reserved once more, though it is on one (reserve on two)"),
+        (unreserve_what_was_bound, "replica-0: pod default/a is unreserved, though it was bound (unreserve on one)"),
+        (
+            unreserve_for_an_earlier_attempt,
+            "replica-0: pod default/a is unreserved for an earlier attempt, while one has it on two (unreserve on one)",
+        ),
+        (bind_without, "replica-0: pod default/a is bound without a reservation of this attempt (post_bind on one)"),
+        (leave_open, "replica-0 has pod uid-of-a reserved on one in the end"),
+    ],
+)
+def test_one_that_does_not_is_reported(act: Callable[[Ledger], None], text: str) -> None:
+    assert reported(act) == [text]
+
+
+def test_the_plugin_sees_each_binding_of_a_world() -> None:
+    cluster = ScheduledCluster(Scenario(seed=1, minutes=0.5, pods=5))
+    cluster.run()
+    (rule,) = (rule for rule in cluster.holds._always if isinstance(rule, ReservationsBalanced))
+    (attempts,) = rule._attempts.values()
+    assert len(attempts.ended) == 5
+    assert attempts.open == {}
