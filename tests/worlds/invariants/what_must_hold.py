@@ -18,6 +18,7 @@ from tests.worlds.invariants.leaders import WrittenByLeader
 from tests.worlds.invariants.logs import EveryErrorRead, NothingUnexpectedLogged
 from tests.worlds.invariants.observed import Always, InTheEnd, Observed
 from tests.worlds.invariants.reservations import ReservationsBalanced
+from tests.worlds.invariants.rooms import RoomKept, VolumesGivenOnce
 from tests.worlds.simulation.process import Process
 from tests.worlds.simulation.served_model import ServedModel
 from tests.worlds.simulation.world import World
@@ -26,6 +27,8 @@ _ALWAYS: Sequence[Callable[[Observed], Always]] = (
     BoundOnce,
     WrittenByLeader,
     ReservationsBalanced,
+    RoomKept,
+    VolumesGivenOnce,
     WithinBounds,
     NothingUnexpectedLogged,
     EveryErrorRead,

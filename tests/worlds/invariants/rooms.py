@@ -1,0 +1,272 @@
+"""What holds of what pods take: room on nodes, ports of hosts, and volumes.
+
+The API server may show a node over its allocatable, although the scheduler made no mistake: a scheduler decides on
+what its watch has brought, and nothing holds others back meanwhile. One thing makes that unavoidable: what came after
+the versions of nodes and pods that the scheduler knew when it reserved the node. So there are two kinds of rules here.
+Those about a scheduler's own knowledge at Reserve have no exception. What the API server says is checked against that
+knowledge.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from extender_service.kube.types.core import pod_name
+from extender_service.kube.types.pods import pod_uid
+from tests.worlds.actors.fitting import amounts_of, is_finished, ports_collide, shortage
+from tests.worlds.api_server.etcd import Change, Item
+from tests.worlds.api_server.kinds import CLAIMS, NODES, PODS, VOLUMES, Kind
+from tests.worlds.api_server.messages import Response
+from tests.worlds.invariants.ledger import Ledger, LedgerEntry, listen_to_ledgers
+from tests.worlds.invariants.observed import Observed
+from tests.worlds.simulation.http_face import Served
+
+Object = dict[str, Any]
+_BINDING = "/binding"
+
+
+class _OnNode(NamedTuple):
+    """A pod that is on a node in the API server's store, and since which version."""
+
+    item: Item
+    since: int
+
+
+class _Reserved(NamedTuple):
+    """What a scheduler knew when it reserved a node for a pod: pods that counted there, and versions."""
+
+    node_name: str
+    counted: frozenset[str]
+    pods_version: int
+    nodes_version: int
+
+
+class PodsOnNodes:
+    """The pods on each node, as the API server has them, and the version at which others ended or were deleted."""
+
+    def __init__(self, observed: Observed) -> None:
+        self._etcd = observed.model.etcd
+        self.by_node: dict[str, dict[str, _OnNode]] = {}
+        self.left: dict[str, int] = {}
+        self._etcd.listeners.append(self._see)
+        self._etcd.on_restore.append(self._see_all)
+
+    def _see(self, kind: Kind, change: Change) -> None:
+        if kind is PODS:
+            before, after = change.before, change.after
+            if before is not None and (node := _node_of(before)) and (after is None or _node_of(after) != node):
+                uid = before.value["metadata"]["uid"]
+                self.by_node[node].pop(uid, None)
+                self.left[uid] = change.revision
+            elif after is None:
+                self.left[change.item.value["metadata"]["uid"]] = change.revision
+            if after is not None and (node := _node_of(after)):
+                uid, pods = after.value["metadata"]["uid"], self.by_node.setdefault(node, {})
+                known = pods.get(uid)
+                pods[uid] = _OnNode(after, change.revision if known is None else known.since)
+
+    def _see_all(self) -> None:
+        self.by_node.clear()
+        for item in self._etcd.all(PODS):
+            if node := _node_of(item):
+                self.by_node.setdefault(node, {})[item.value["metadata"]["uid"]] = _OnNode(item, item.revision)
+
+    def on(self, node_name: str) -> Mapping[str, _OnNode]:
+        """Return the pods on a node that have not ended, by UID."""
+        return self.by_node.get(node_name, {})
+
+
+class RoomKept:
+    """At Reserve, without exception: on the node that is taken, each pod counts that the scheduler's watch has shown
+    there, or that it has itself bound or reserved there; no other pod counts; and beside all of them the node has room
+    for the pod: by its allocatable, its ports, and the claims with ReadWriteOncePod.
+
+    In the API server: a binding goes to the node that was reserved. It puts the node over its allocatable, or gives a
+    port of it twice, only if another pod came there, or the node or a pod on it changed, after the version that the
+    scheduler knew then. So a kubelet's own pods, a second scheduler, a leader before, and a watch that lags excuse it,
+    and a forgotten pod does not.
+
+    After etcd was restored from a backup, versions say nothing, and this is not looked at any more.
+    """
+
+    name = "room kept"
+
+    def __init__(self, observed: Observed) -> None:
+        self._observed = observed
+        self._etcd = observed.model.etcd
+        self._pods = PodsOnNodes(observed)
+        self._reserved: dict[tuple[str, str], _Reserved] = {}
+        self._own: dict[Ledger, dict[str, str]] = {}
+        self._is_restored = False
+        self._etcd.on_restore.append(self._stop)
+        listen_to_ledgers(observed.world.network, self._note)
+        observed.listen(self._see_binding)
+
+    def _stop(self) -> None:
+        self._is_restored = True
+
+    def _note(self, entry: LedgerEntry) -> None:
+        own = self._own.setdefault(entry.ledger, {})
+        uid = pod_uid(entry.pod)
+        if entry.point == "unreserve":
+            if own.get(uid) == entry.node_name:
+                del own[uid]
+            return
+        if entry.point == "post_bind" or self._is_restored:
+            return
+        node_name, ledger = entry.node_name, entry.ledger
+        states = ledger.api_server.states
+        versions = [int(states[plural].last_resource_version or 0) for plural in ("pods", "nodes")]
+        counted = {other: key for other, key in _counted(ledger, node_name) if other != uid}
+        self._reserved[ledger.who, uid] = _Reserved(node_name, frozenset(counted), versions[0], versions[1])
+        for problem in self._problems(entry, own, counted, versions[0]):
+            self._observed.violated(self, f"{ledger.who} reserves {node_name} for {pod_name(entry.pod)}: {problem}")
+        own[uid] = node_name
+
+    def _problems(
+        self, entry: LedgerEntry, own: Mapping[str, str], counted: Mapping[str, str], version: int
+    ) -> Iterator[str]:
+        node_name = entry.node_name
+        present = self._pods.on(node_name)
+        for uid, pod in present.items():
+            if uid not in counted and (pod.since <= version or own.get(uid) == node_name):
+                yield f"{pod.item.key} does not count, which is there since version {pod.since} of {version}"
+        for uid, key in counted.items():
+            left_version = self._pods.left.get(uid)
+            is_there = uid in present or own.get(uid) == node_name if left_version is None else left_version > version
+            if not is_there:
+                yield f"{key} counts, which is not there"
+        item = self._etcd.get(PODS, pod_name(entry.pod))
+        cluster = entry.ledger.handle.cluster
+        node = cluster.nodes.objects[cluster.nodes.row_of[node_name]]
+        if item is None or node is None:
+            return  # deleted meanwhile
+        others = [*self._as_known(counted.values(), version)]
+        allocatable = {name: str(amount) for name, amount in node.status.allocatable.items()}
+        yield from _conflicts(item.value, others, amounts_of(allocatable))
+        yield from self._shared_claims(item.value, entry.ledger, version)
+
+    def _as_known(self, keys: Iterable[str], version: int) -> Iterator[Object]:
+        """Yield pods as they were at a version, or as they are now if they came later."""
+        for key in keys:
+            is_kept = version >= self._etcd.compacted
+            item = (self._etcd.item_at(PODS, key, version) if is_kept else None) or self._etcd.get(PODS, key)
+            if item is not None and not is_finished(item.value):
+                yield item.value
+
+    def _shared_claims(self, pod: Object, ledger: Ledger, version: int) -> Iterator[str]:
+        wanted = [key for key in _claims(pod) if self._is_for_one_pod(key)]
+        if not wanted:
+            return
+        own = self._own[ledger]
+        for node_name, pods in self._pods.by_node.items():
+            for uid, other in pods.items():
+                is_known = other.since <= version or own.get(uid) == node_name
+                if is_known and uid != pod["metadata"]["uid"]:
+                    for key in set(wanted) & set(_claims(other.item.value)):
+                        yield f"the claim {key} is for one pod, and {other.item.key} on {node_name} has it"
+
+    def _is_for_one_pod(self, key: str) -> bool:
+        claim = self._etcd.get(CLAIMS, key)
+        return claim is not None and "ReadWriteOncePod" in claim.value["spec"].get("accessModes", ())
+
+    def _see_binding(self, served: Served) -> None:
+        path = served.request.path
+        is_done = isinstance(served.answer, Response) and served.answer.status == 201
+        if not path.endswith(_BINDING) or not is_done or self._is_restored:
+            return
+        namespace, name = path.split("/")[4], path.split("/")[6]
+        item = self._etcd.get(PODS, f"{namespace}/{name}")
+        if item is None:
+            return
+        node_name, uid = item.value["spec"]["nodeName"], item.value["metadata"]["uid"]
+        reserved = self._reserved.get((served.who, uid))
+        if reserved is None:
+            if any(who == served.who for who, _ in self._reserved):
+                self._observed.violated(self, f"{served.who} binds {item.key} without a reservation")
+        elif reserved.node_name != node_name:
+            text = f"{served.who} binds {item.key} to {node_name}, and reserved {reserved.node_name}"
+            self._observed.violated(self, text)
+        else:
+            self._check_node(served.who, item, reserved)
+
+    def _check_node(self, who: str, item: Item, reserved: _Reserved) -> None:
+        """Look whether the API server shows a node over what it has, and whether what the scheduler knew excuses it."""
+        node = self._etcd.get(NODES, reserved.node_name)
+        if node is None or node.revision > reserved.nodes_version:
+            return
+        uid = item.value["metadata"]["uid"]
+        others = {other: pod for other, pod in self._pods.on(reserved.node_name).items() if other != uid}
+        if any(other not in reserved.counted for other in others):
+            return
+        allocatable = amounts_of(node.value["status"].get("allocatable", {}))
+        for problem in _conflicts(item.value, [pod.item.value for pod in others.values()], allocatable):
+            if all(pod.item.revision <= reserved.pods_version for pod in others.values()):
+                self._observed.violated(self, f"{who} binds {item.key} to {reserved.node_name}: {problem}")
+
+    def at_end(self) -> None:
+        """All was checked as it came."""
+
+
+class VolumesGivenOnce:
+    """A volume is for one claim: its claimRef never goes from one claim to another without being cleared, and no two
+    claims name the same volume.
+    """
+
+    name = "volumes given once"
+
+    def __init__(self, observed: Observed) -> None:
+        self._observed = observed
+        self._claim_of: dict[str, str] = {}
+        observed.model.etcd.listeners.append(self._see)
+        observed.model.etcd.on_restore.append(self._claim_of.clear)
+
+    def _see(self, kind: Kind, change: Change) -> None:
+        if kind is VOLUMES and change.before is not None and change.after is not None:
+            before, after = _claim_ref(change.before), _claim_ref(change.after)
+            if before and after and before != after:
+                self._observed.violated(self, f"volume {change.item.key} was for {before}, and is for {after} now")
+        elif kind is CLAIMS:
+            volume = change.item.value["spec"].get("volumeName", "")
+            if change.after is None:
+                if self._claim_of.get(volume) == change.item.key:
+                    del self._claim_of[volume]
+            elif volume and (holder := self._claim_of.setdefault(volume, change.item.key)) != change.item.key:
+                self._observed.violated(self, f"claim {change.item.key} has volume {volume}, and so has {holder}")
+
+    def at_end(self) -> None:
+        """All was checked as it came."""
+
+
+def _node_of(item: Item) -> str:
+    """Return the node on which a pod counts; empty if it is on none, or has ended."""
+    return "" if is_finished(item.value) else item.value["spec"].get("nodeName", "")
+
+
+def _counted(ledger: Ledger, node_name: str) -> Iterator[tuple[str, str]]:
+    """Yield the UID and the key of each pod that counts on a node for a scheduler."""
+    cluster = ledger.handle.cluster
+    for slot in cluster.pods.on_row(cluster.nodes.row_of[node_name]):
+        facts = cluster.pods[slot]
+        yield facts.uid, f"{facts.namespace}/{facts.name}"
+
+
+def _conflicts(pod: Object, others: list[Object], allocatable: Mapping[str, int]) -> Iterator[str]:
+    if short := shortage(pod, others, dict(allocatable)):
+        yield f"too little {short} is left beside {len(others)} pods"
+    if ports_collide(pod, others):
+        yield "a port of the host is taken"
+
+
+def _claims(pod: Object) -> list[str]:
+    namespace = pod["metadata"]["namespace"]
+    volumes = pod["spec"].get("volumes", ())
+    return [
+        f"{namespace}/{each['persistentVolumeClaim']['claimName']}"
+        for each in volumes
+        if "persistentVolumeClaim" in each
+    ]
+
+
+def _claim_ref(item: Item) -> str:
+    reference = item.value["spec"].get("claimRef") or {}
+    return f"{reference['namespace']}/{reference['name']} {reference.get('uid', '')}".strip() if reference else ""

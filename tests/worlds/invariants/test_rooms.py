@@ -1,0 +1,187 @@
+"""A pod that was forgotten, imagined, or put where there is no room for it is reported."""
+
+from collections.abc import Callable
+from functools import partial
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.support.objects import make_pod
+from tests.worlds.api_server.kinds import CLAIMS, NODES, PODS, VOLUMES
+from tests.worlds.api_server.messages import Request, Response
+from tests.worlds.api_server.server import ApiServer
+from tests.worlds.invariants.insides import scheduler_insides
+from tests.worlds.invariants.observed import Observed
+from tests.worlds.invariants.rooms import RoomKept, VolumesGivenOnce, _Reserved
+from tests.worlds.scenarios import Scenario, ScheduledCluster
+from tests.worlds.simulation.clocks import MachineClocks
+from tests.worlds.simulation.http_face import Served
+from tests.worlds.simulation.world import World
+
+Object = dict[str, Any]
+
+
+def reported(cluster: ScheduledCluster) -> list[str]:
+    """What a world reports of rooms, without the times."""
+    cluster.run()
+    lines = cluster.holds._observed.violations.lines()
+    return [line.partition(": ")[2] for line in lines if " room kept: " in line]
+
+
+def drop_filter(cluster: ScheduledCluster, name: str) -> None:
+    """A scheduler does without one of its plugins."""
+    insides = scheduler_insides(cluster.replicas[0])
+    assert insides is not None
+    for profile in insides.engine.profiles:
+        profile.filter = tuple(plugin for plugin in profile.filter if plugin.name != name)
+
+
+def after_start(cluster: ScheduledCluster, act: Callable[[ScheduledCluster], None]) -> None:
+    cluster.world.timeline.call_at(1.5, partial(act, cluster))
+
+
+def test_nothing_is_reported_where_all_is_well_though_the_node_is_full() -> None:
+    assert reported(ScheduledCluster(Scenario(seed=1, minutes=0.5, nodes=1, pods=60))) == []
+
+
+def test_a_node_that_gets_too_many_pods_is_reported() -> None:
+    cluster = ScheduledCluster(Scenario(seed=1, minutes=0.5, nodes=1, pods=60))
+    after_start(cluster, partial(drop_filter, name="NodeResourcesFit"))
+    found = reported(cluster)
+    assert "replica-0 reserves node-0 for default/pod-" in found[0]
+    assert "too little cpu is left beside" in found[0]
+    assert any(line.startswith("replica-0 binds default/pod-") for line in found)
+
+
+def test_a_pod_that_is_forgotten_is_reported() -> None:
+    def forget(cluster: ScheduledCluster) -> None:
+        insides = scheduler_insides(cluster.replicas[0])
+        assert insides is not None
+        for key in [*insides.cluster.pod_keys()]:
+            insides.cluster.remove_pod(key)
+
+    cluster = ScheduledCluster(Scenario(seed=1, minutes=0.5, nodes=1, pods=20))
+    cluster.world.timeline.call_at(12.0, partial(forget, cluster))
+    found = reported(cluster)
+    assert found
+    assert "does not count, which is there since version" in found[0]
+
+
+def test_a_pod_that_never_was_is_reported() -> None:
+    def imagine(cluster: ScheduledCluster) -> None:
+        insides = scheduler_insides(cluster.replicas[0])
+        assert insides is not None
+        insides.cluster.placements.place(make_pod("ghost"), "uid-of-ghost", "node-0")
+
+    cluster = ScheduledCluster(Scenario(seed=1, minutes=0.5, nodes=1, pods=20))
+    cluster.world.timeline.call_at(12.0, partial(imagine, cluster))
+    assert reported(cluster)[0].endswith("default/ghost counts, which is not there")
+
+
+def pod(name: str, **spec: object) -> Object:
+    container = {"name": "main", "image": "image", "ports": [{"containerPort": 80, "hostPort": 80}]}
+    whole = {"schedulerName": "default-scheduler", "containers": [container], **spec}
+    return {"metadata": {"name": name}, "spec": whole, "status": {"phase": "Pending"}}
+
+
+@pytest.mark.parametrize("has_plugin", [True, False])
+def test_a_port_that_is_given_twice_is_reported(has_plugin: bool) -> None:
+    cluster = ScheduledCluster(Scenario(seed=1, minutes=0.5, nodes=1, pods=0))
+    if not has_plugin:
+        after_start(cluster, partial(drop_filter, name="NodePorts"))
+    for number in range(2):
+        cluster.world.timeline.call_at(5.0 + number, partial(cluster._create, "pods", pod(f"pod-{number}")))
+    found = reported(cluster)
+    expected = "replica-0 reserves node-0 for default/pod-1: a port of the host is taken"
+    assert (expected in found) is not has_plugin
+
+
+@pytest.mark.parametrize("has_plugin", [True, False])
+def test_a_claim_for_one_pod_that_is_given_to_two_is_reported(has_plugin: bool) -> None:
+    cluster = ScheduledCluster(Scenario(seed=1, minutes=0.5, nodes=1, pods=0))
+    put_claim(cluster.model, "data", "disk")
+    volume = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOncePod"], "hostPath": {"path": "/x"}}
+    volume["claimRef"] = {"namespace": "default", "name": "data", "uid": "data"}
+    cluster.model.etcd.put(VOLUMES, "disk", {"metadata": {"name": "disk"}, "spec": volume, "status": {}})
+    if not has_plugin:
+        after_start(cluster, partial(drop_filter, name="VolumeRestrictions"))
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    for number in range(2):
+        thing = pod(f"pod-{number}", volumes=volumes, containers=[{"name": "main", "image": "image"}])
+        cluster.world.timeline.call_at(5.0 + number, partial(cluster._create, "pods", thing))
+    found = reported(cluster)
+    expected = "the claim default/data is for one pod, and default/pod-0 on node-0 has it"
+    assert any(line.endswith(expected) for line in found) is not has_plugin
+
+
+def put_claim(model: ApiServer, name: str, volume: str) -> None:
+    annotations = {"pv.kubernetes.io/bind-completed": "yes"}
+    metadata = {"name": name, "namespace": "default", "uid": name, "annotations": annotations}
+    spec = {"volumeName": volume, "accessModes": ["ReadWriteOncePod"], "resources": {"requests": {"storage": "1Gi"}}}
+    model.etcd.put(CLAIMS, f"default/{name}", {"metadata": metadata, "spec": spec, "status": {"phase": "Bound"}})
+
+
+class SmallStore:
+    """Two pods on a node that has room for one, and no program."""
+
+    def __init__(self) -> None:
+        world = World(1)
+        self.model = ApiServer(MachineClocks(world.timeline).wall, Random(1))
+        self.observed = Observed(world, self.model, [])
+        self.rule = RoomKept(self.observed)
+        self.put(NODES, "node", {"status": {"allocatable": {"cpu": "1", "pods": "10"}}})
+        self.node_version = self.model.etcd.revision
+        self.pod_version = self.put_pod("default/a")
+        self.put_pod("default/b")
+
+    def put(self, kind: Any, key: str, rest: Object) -> int:
+        name = key.rpartition("/")[2]
+        metadata = {"name": name, "namespace": "default", "uid": name}
+        return self.model.etcd.put(kind, key, {"metadata": metadata, "spec": {}, **rest}).revision
+
+    def put_pod(self, key: str) -> int:
+        containers = [{"resources": {"requests": {"cpu": "700m"}}}]
+        return self.put(PODS, key, {"spec": {"nodeName": "node", "containers": containers}, "status": {}})
+
+    def bind(self, *, knew_pod: bool = True, node_version: int | None = None, node: str = "node") -> list[str]:
+        """What is said of a binding of b, which was decided on with a known or not, and on a version of the node."""
+        counted = frozenset({"a"} if knew_pod else ())
+        version = self.node_version if node_version is None else node_version
+        self.rule._reserved["replica-0", "b"] = _Reserved(node, counted, self.pod_version, version)
+        request = Request("POST", "/api/v1/namespaces/default/pods/b/binding")
+        self.rule._see_binding(Served("replica-0", 0.0, request, Response(201, b"")))
+        return self.observed.violations.lines()
+
+
+def test_the_api_server_shows_too_much_on_a_node_for_what_its_scheduler_knew() -> None:
+    text = "replica-0 binds default/b to node: too little cpu is left beside 1 pods"
+    assert SmallStore().bind() == [f"0.000000 room kept: {text}"]
+
+
+def test_what_its_scheduler_could_not_know_excuses_it() -> None:
+    assert SmallStore().bind(knew_pod=False) == []
+    assert SmallStore().bind(node_version=1) == []
+
+
+def test_another_node_than_the_reserved_one_is_reported() -> None:
+    text = "replica-0 binds default/b to node, and reserved other"
+    assert SmallStore().bind(node="other") == [f"0.000000 room kept: {text}"]
+
+
+def test_a_volume_that_goes_to_a_second_claim_is_reported() -> None:
+    world = World(1)
+    model = ApiServer(MachineClocks(world.timeline).wall, Random(1))
+    observed = Observed(world, model, [])
+    VolumesGivenOnce(observed)
+    put_claim(model, "one", "disk")
+    put_claim(model, "one", "disk")
+    assert observed.violations.lines() == []
+    put_claim(model, "two", "disk")
+    for name in ("one", "two"):
+        reference = {"namespace": "default", "name": name}
+        model.etcd.put(VOLUMES, "disk", {"metadata": {"name": "disk"}, "spec": {"claimRef": reference}})
+    assert [line.partition(": ")[2] for line in observed.violations.lines()] == [
+        "claim default/two has volume disk, and so has default/one",
+        "volume disk was for default/one, and is for default/two now",
+    ]
