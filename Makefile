@@ -23,6 +23,7 @@
 # make model-check  compare the model of the API server with the real one on 5,000 random scripts: some minutes (SCRIPTS=N, SEED=N, VERSION=1.37)
 # make worlds   run `schedule` in simulated worlds with faults, on all cores: 100 new ones of ten minutes
 #               (SEEDS=N or SECONDS=N, MINUTES=N, SEED=N the first, MODE=beside or replace with `serve`)
+# make judge-worlds  let kube-scheduler's plugins judge 1,000 preemptions and pods left pending of simulated worlds: two minutes (DECISIONS=N, SEED=N)
 # make soak     let a cluster churn: ten minutes (MINUTES=N)
 # make mutants  change the code bit by bit and list the changes that no test notices: an hour or more (CHILDREN=N cores)
 # make audit    ask OSV for known vulnerabilities of the locked packages
@@ -32,7 +33,7 @@ UV := scripts/uv
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-lowest check audit sbom mutants conformance compat faults restarts lag lag-churn fuzz hints hostile queue \
-	api-fields sampling beside scheduler-faults scheduler-soak model-check worlds soak fix openapi bench
+	api-fields sampling beside scheduler-faults scheduler-soak model-check worlds judge-worlds soak fix openapi bench
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -131,6 +132,9 @@ model-check:
 worlds:
 	@$(UV) run --frozen python -m tests.worlds --minutes $(or $(MINUTES),10) --replicas 2 --faults \
 		$(if $(SECONDS),--seconds $(SECONDS),--seeds $(or $(SEEDS),100)) $(if $(SEED),--seed $(SEED)) $(if $(MODE),--mode $(MODE))
+
+judge-worlds:
+	PYTHONHASHSEED=0 $(UV) run --frozen python -m tests.worlds.judging --seed $(or $(SEED),1) --decisions $(or $(DECISIONS),1000)
 
 soak:
 	$(UV) run --frozen python -m tests.soak --minutes $(or $(MINUTES),10)

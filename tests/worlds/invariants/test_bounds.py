@@ -47,5 +47,5 @@ def test_nominations_of_pods_that_never_were_are_reported(leaks: bool) -> None:
     if leaks:
         cluster.world.timeline.call_at(19.0, leak)
     cluster.run()
-    found = [line for line in cluster.holds._observed.violations.lines() if "within bounds" in line]
+    found = [line for line in cluster.holds.observed.violations.lines() if "within bounds" in line]
     assert found == (["20.000000 within bounds: replica-0 has 4 nominations, more than 3"] if leaks else [])

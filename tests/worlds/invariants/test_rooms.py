@@ -25,7 +25,7 @@ Object = dict[str, Any]
 def reported(cluster: ScheduledCluster) -> list[str]:
     """What a world reports of rooms, without the times."""
     cluster.run()
-    lines = cluster.holds._observed.violations.lines()
+    lines = cluster.holds.observed.violations.lines()
     return [line.partition(": ")[2] for line in lines if " room kept: " in line]
 
 

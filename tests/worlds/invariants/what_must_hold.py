@@ -49,7 +49,7 @@ _SECONDS_BETWEEN_LOOKS = 3.0
 
 
 class WhatMustHold:
-    """Make it before the world runs; `violations` says afterwards what did not hold."""
+    """Make it before the world runs; `violations` says afterwards what did not hold. `observed` is that world."""
 
     def __init__(
         self,
@@ -59,8 +59,8 @@ class WhatMustHold:
         service: Process | None = None,
         api_servers: Sequence[ServedModel] = (),
     ) -> None:
-        self._observed = Observed(world, model, replicas, service, api_servers)
-        self._always = [make(self._observed) for make in _ALWAYS]
+        self.observed = Observed(world, model, replicas, service, api_servers)
+        self._always = [make(self.observed) for make in _ALWAYS]
         self._in_the_end = [make() for make in _IN_THE_END]
         self._has_ended = False
 
@@ -74,16 +74,16 @@ class WhatMustHold:
             self._look_at_the_end()
             for invariant in self._always:
                 invariant.at_end()
-        return self._observed.violations.lines()
+        return self.observed.violations.lines()
 
     def _look_at_the_end(self) -> None:
-        world, left = self._observed.world, self._in_the_end
+        world, left = self.observed.world, self._in_the_end
         for look in range(_LOOKS):
             if look:
                 world.run(world.timeline.now + _SECONDS_BETWEEN_LOOKS)
-            left = [rule for rule in left if any(rule.problems(self._observed))]
+            left = [rule for rule in left if any(rule.problems(self.observed))]
             if not left:
                 return
         for rule in left:
-            for problem in rule.problems(self._observed):
-                self._observed.violated(rule, problem)
+            for problem in rule.problems(self.observed):
+                self.observed.violated(rule, problem)

@@ -1,0 +1,137 @@
+"""Cases for the oracle of what was witnessed, and what each verdict says of what the scheduler did."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from tests.conformance.cases import Verdict
+from tests.worlds.api_server.etcd import Item
+from tests.worlds.api_server.kinds import PODS, Kind
+from tests.worlds.judging.witness import WitnessedDecision
+
+Object = dict[str, Any]
+_FAILED: Final = "INFO cannot schedule a pod pod="
+
+
+class WitnessedCase(msgspec.Struct):
+    """A decision as a case, and what was done: the node and victims of preemption, and the reason that was reported.
+
+    `reason` is None if the process ended before it reported one.
+    """
+
+    name: str
+    pod: Object
+    objects: list[str]
+    definitions: dict[str, Object]
+    nodes: int
+    node: str
+    victims: list[str]
+    reason: str | None
+
+
+def case_of(seed: int, number: int, decision: WitnessedDecision, history: Sequence[str]) -> WitnessedCase:
+    """Return the case of a decision. `history` are the lines of its world."""
+    definitions: dict[str, Object] = {}
+    for kind, item in decision.objects:
+        definitions[f"{seed} {kind.name} {item.key} {item.revision}"] = _whole(kind, item)
+    for item, node in decision.counted:
+        definitions[f"{seed} Pod {item.key} {item.revision} on {node}"] = _on_node(item, node)
+    for item, node in decision.nominated:
+        definitions[f"{seed} Pod {item.key} {item.revision} for {node}"] = _nominated(item, node)
+    return WitnessedCase(
+        name=f"seed {seed} at {decision.at:.6f} ({number}): {decision.who} on {decision.pod.key}",
+        pod=_whole(PODS, decision.pod),
+        objects=[*definitions],
+        definitions=definitions,
+        nodes=sum(kind.name == "Node" for kind, _ in decision.objects),
+        node=decision.node,
+        victims=[*decision.victims],
+        reason=_reason(decision, history),
+    )
+
+
+def oracle_input(cases: Sequence[WitnessedCase]) -> bytes:
+    """Return the cases as the oracle reads them; each object is written once."""
+    written: set[str] = set()
+    lines = []
+    for case in cases:
+        new = {key: value for key, value in case.definitions.items() if key not in written}
+        written |= new.keys()
+        lines.append(msgspec.json.encode({"define": new}))
+        lines.append(msgspec.json.encode({"name": case.name, "pod": case.pod, "objects": case.objects}))
+    return b"\n".join(lines) + b"\n"
+
+
+def differences(case: WitnessedCase, verdict: Verdict) -> Iterator[str]:
+    """Yield what the reference would have done otherwise."""
+    if error := verdict.get("error") or verdict.get("cycleError"):
+        yield f"the reference fails: {error}"
+        return
+    if verdict["feasible"]:
+        yield f"it fits on {verdict['feasible'][:3]}"
+        return
+    preempt = verdict["preempt"]
+    victims = {candidate["node"]: candidate["victims"] for candidate in preempt["candidates"]}
+    is_judged = not (case.node and is_left_to_chance(case))
+    if bool(case.node) != bool(preempt["tied"]) or (is_judged and case.node not in (preempt["tied"] or [""])):
+        theirs = preempt["tied"] or "none"
+        yield f"it was nominated for {case.node or 'no node'}, the reference nominates it for {theirs}"
+    elif case.node and is_judged and sorted(case.victims) != sorted(victims[case.node]):
+        yield f"{case.victims} were to go from {case.node}, the reference deletes {victims[case.node]}"
+    expected = reason_of(verdict, case.nodes)
+    if case.reason is not None and not case.node and case.reason != expected:
+        yield f"the reason was {case.reason!r}, the reference's is {expected!r}"
+
+
+def is_left_to_chance(case: WitnessedCase) -> bool:
+    """Return whether two pods on a node, which may be victims, have the same priority and start time, or none."""
+    priority = case.pod["spec"].get("priority", 0)
+    importances = Counter(
+        (spec["nodeName"], spec.get("priority", 0), each["status"].get("startTime"))
+        for each in case.definitions.values()
+        if each["kind"] == "Pod" and (spec := each["spec"]).get("nodeName") and spec.get("priority", 0) < priority
+    )
+    return any(count > 1 for count in importances.values())
+
+
+def reason_of(verdict: Verdict, nodes: int) -> str:
+    """Return the reference's reason for a pod that fits nowhere (FitError in framework/types.go)."""
+    pre_filter = verdict["preFilter"]
+    text = f"0/{nodes} nodes are available:"
+    if pre_filter["code"] != "Success":
+        reasons = ", ".join(pre_filter["reasons"])
+    else:
+        counts = Counter(reason for status in (verdict["filter"] or {}).values() for reason in status["reasons"])
+        reasons = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))
+    if reasons:
+        text += f" {reasons}."
+    after = ", ".join(verdict["preempt"]["reasons"])
+    return " ".join((f"{text} {after}" if after else text).split())
+
+
+def _reason(decision: WitnessedDecision, history: Sequence[str]) -> str | None:
+    """Return the reason that the scheduler logged for a pod next."""
+    start = re.compile(rf"\S+ \d+ {re.escape(decision.who)}: {_FAILED}{re.escape(decision.pod.key)} reason=\S+ why=")
+    for line in history[decision.line :]:
+        if match := start.match(line):
+            return line[match.end() :]
+        if line.partition(": ")[0].endswith(decision.who) and line.endswith(": starts"):
+            return None
+    return None
+
+
+def _whole(kind: Kind, item: Item) -> Object:
+    return {"apiVersion": kind.api_version, "kind": kind.name, **item.value}
+
+
+def _on_node(item: Item, node: str) -> Object:
+    whole = _whole(PODS, item)
+    return {**whole, "spec": {**whole["spec"], "nodeName": node}}
+
+
+def _nominated(item: Item, node: str) -> Object:
+    whole = _whole(PODS, item)
+    return {**whole, "status": {**whole["status"], "nominatedNodeName": node}}
