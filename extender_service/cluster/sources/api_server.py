@@ -189,7 +189,7 @@ class ApiServer:
 
     async def list_cluster(self) -> Cluster:
         """Return a cluster made from scratch of what the API server lists now. Raises KubeError, CredentialsError."""
-        listed = Cluster()
+        listed = Cluster(self._cluster.rules)
         for resource, store, field_selector in stores(listed, self._reads):
             async for page in self._client.list_pages(
                 resource, field_selector=field_selector, silence_seconds=_MOST_SILENT_SECONDS

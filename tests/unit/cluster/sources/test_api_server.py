@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from extender_service.cluster.amounts.dimensions import CPU_MILLI
+from extender_service.cluster.debugging.comparison import compare
 from extender_service.cluster.sources.api_server import (
     ASKED_AGAIN,
     NOT_ENDED,
@@ -21,6 +22,7 @@ from extender_service.cluster.sources.api_server import (
 )
 from extender_service.cluster.sources.binding_right import BindingRight, ReviewTimes
 from extender_service.cluster.state.cluster import Cluster
+from extender_service.config.rules import NEWEST_RULES
 from extender_service.kube.any_kind import AnyObject, any_kind
 from extender_service.kube.api_errors import ApiError, KubeError
 from extender_service.kube.api_resources import WATCHED_PODS
@@ -402,6 +404,26 @@ def test_a_cluster_is_listed_afresh_beside_the_one_that_is_followed() -> None:
         assert pods_asked == {NOT_ENDED}
 
     with_server(call)
+
+
+def test_what_is_listed_afresh_counts_as_in_the_release_that_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(POD["spec"], "resources", {"requests": {"cpu": "3"}})  # which v1.31 does not know
+
+    async def run() -> list[str]:
+        server, cluster = Server(), Cluster(NEWEST_RULES)
+        server.holds_pods.set()
+        async with http_server(server) as url, KubeClient(load_credentials(master=url)) as client:
+            api_server = ApiServer(cluster, client)
+            following = asyncio.create_task(api_server.follow())
+            async with asyncio.timeout(10):
+                while "b" not in cluster.node_names():
+                    await asyncio.sleep(0.001)
+                await api_server.wait_synced()
+            following.cancel()
+            cluster.remove_node("b")  # which only the watch has shown
+            return compare(cluster, await api_server.list_cluster()).lines()
+
+    assert asyncio.run(run()) == []
 
 
 def test_workloads_that_are_deleted_are_forgotten() -> None:
