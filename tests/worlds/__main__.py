@@ -2,6 +2,7 @@
 
     python -m tests.worlds --seed 7 --minutes 10 --replicas 2 --faults    # one, and prints its history
     python -m tests.worlds --seeds 100 --minutes 10 --replicas 2 --faults # many new ones, on all cores
+    python -m tests.worlds --seed 7 --minutes 10 --shrink                 # looks for a smaller one that fails as well
 
 Ends with 1 if something went wrong in one.
 """
@@ -11,10 +12,13 @@ import gc
 import os
 import random
 import sys
+from functools import partial
 
 from tests.worlds.finding.command_line import add_scenario_options, scenario
 from tests.worlds.finding.forked import Limits, cores
 from tests.worlds.finding.many_worlds import Plan, Progress, report, run_worlds
+from tests.worlds.finding.shrinking import Shrinking
+from tests.worlds.finding.shrunk_worlds import run_all, told
 from tests.worlds.finding.world_run import run_world
 
 
@@ -25,13 +29,33 @@ def main() -> int:
     options = _parser().parse_args()
     gc.disable()  # a world collects garbage at set steps
     ballast = [bytearray(16 + number % 4096) for number in range(options.ballast)]
+    if options.shrink:
+        return _shrink(options)
     status = _run_many(options) if options.seeds or options.seconds else _run_one(options)
     del ballast
     return status
 
 
+def _shrink(options: argparse.Namespace) -> int:
+    first = scenario(options, _one_seed(options))
+    limits = _limits(options)
+    shrinking = Shrinking(
+        partial(run_all, limits=limits),
+        seconds=options.shrink_seconds,
+        at_once=limits.jobs,
+        say=lambda line: print(line, file=sys.stderr),
+    )
+    try:
+        shrunk = shrinking.shrink(first)
+    except ValueError as error:
+        print(f"seed {first.seed}: {error}")
+        return 0
+    sys.stdout.writelines(f"{line}\n" for line in told(shrunk))
+    return 1
+
+
 def _run_one(options: argparse.Namespace) -> int:
-    seed = 1 if options.seed is None else options.seed
+    seed = _one_seed(options)
     end, cluster = run_world(scenario(options, seed))
     sys.stdout.writelines(f"{line}\n" for line in cluster.world.trace.lines)
     speed = end.simulated_seconds / end.real_seconds
@@ -46,13 +70,20 @@ def _run_many(options: argparse.Namespace) -> int:
     seed = random.SystemRandom().randrange(1_000_000_000) if options.seed is None else options.seed
     print(f"seeds from {seed} on", flush=True)
     plan = Plan(scenario(options, seed), options.seeds, options.seconds, options.failures)
-    limits = Limits(options.jobs, options.limit_seconds, options.limit_mib * 2**20)
-    totals = run_worlds(plan, limits, Progress(options.seeds))
+    totals = run_worlds(plan, _limits(options), Progress(options.seeds))
     if options.digests:
         for each, end in sorted(totals.ends.items()):
             print(f"seed {each}: {end.digest}")
     print("\n".join(report(totals)))
     return int(bool(totals.failed))
+
+
+def _one_seed(options: argparse.Namespace) -> int:
+    return 1 if options.seed is None else options.seed
+
+
+def _limits(options: argparse.Namespace) -> Limits:
+    return Limits(options.jobs, options.limit_seconds, options.limit_mib * 2**20)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -61,6 +92,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--seed", type=int, help="the first (default: 1 of one world, a new one of many)")
     add_scenario_options(parser)
+    parser.add_argument("--shrink", action="store_true", help="look for a smaller world in which the same goes wrong")
+    parser.add_argument("--shrink-seconds", type=float, default=600.0, help="for so long (default %(default)g)")
     many = parser.add_argument_group("many worlds")
     many.add_argument("--seeds", type=int, help="run so many")
     many.add_argument("--seconds", type=float, help="begin no more of them after so much real time")

@@ -67,6 +67,11 @@ class Scenario:
             return 60.0 * max(self.minutes - _QUIET_MINUTES, self.minutes * (1.0 - _BUSY_PART))
         return 60.0 * self.minutes * _BUSY_PART
 
+    @property
+    def quiet_seconds(self) -> float:
+        """Return for how long all may settle then."""
+        return 60.0 * self.minutes - self.busy_seconds
+
 
 class ScheduledCluster:
     """A cluster that replicas of `schedule` schedule. `run` runs it to its end. `faults` is the plan of its faults."""

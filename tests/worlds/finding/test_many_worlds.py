@@ -2,8 +2,11 @@
 
 import io
 
+import pytest
+
 from tests.worlds.finding.forked import Limits
 from tests.worlds.finding.many_worlds import Plan, Progress, report, run_worlds
+from tests.worlds.finding.wrong_by_choice import let_all_pods_be_due
 from tests.worlds.scenarios import Scenario
 
 LIMITS = Limits(jobs=2, seconds=100.0)
@@ -22,7 +25,8 @@ def test_counts_what_was_simulated() -> None:
     assert totals.shown().endswith("; 0 failed")
 
 
-def test_says_how_to_run_again_what_failed() -> None:
+def test_says_how_to_run_again_what_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    let_all_pods_be_due(monkeypatch)
     stream = io.StringIO()
     totals = run_worlds(Plan(FAILING, worlds=3, failures=1), Limits(jobs=1, seconds=100.0), Progress(3, stream))
     assert stream.getvalue().startswith("seed 5: ")

@@ -3,6 +3,8 @@
 import gc
 import hashlib
 import time
+import traceback
+from collections.abc import Callable
 
 import msgspec
 
@@ -23,17 +25,23 @@ class WorldEnd(msgspec.Struct):
     digest: str
 
 
-def run_world(scenario: Scenario) -> tuple[WorldEnd, ScheduledCluster]:
+def run_world(
+    scenario: Scenario, before: Callable[[ScheduledCluster], object] = lambda _: None
+) -> tuple[WorldEnd, ScheduledCluster]:
     """Run a world; return what came of it, and the world as it is in the end, with its history.
 
-    Garbage is collected at set steps of the world only, from now on.
+    `before` is given the world before it runs. Garbage is collected at set steps of the world only, from now on.
     """
     gc.disable()
     started = time.perf_counter()
     cluster = ScheduledCluster(scenario)
-    with traced_logs(cluster.world.trace, cluster.world.who):
-        cluster.run()
-    violations = cluster.problems()
+    before(cluster)
+    try:
+        with traced_logs(cluster.world.trace, cluster.world.who):
+            cluster.run()
+        violations = cluster.problems()
+    except Exception:  # a part of the world that is none of the product's programs
+        violations = [f"{traceback.format_exc()}{cluster.world.timeline.now:.6f} the world itself failed"]
     pods = cluster.pods()
     end = WorldEnd(
         violations=violations,
