@@ -1,0 +1,118 @@
+"""Which lines and branches of the scheduler small worlds reach, and how often each state change was seen.
+
+    python -m tests.worlds.covered --seeds 200
+
+Ends with 1 if a part is reached less than nine tenths, or a state change of the drawings was seen too seldom.
+"""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import coverage
+
+_PACKAGE: Final = Path(__file__).parents[3] / "extender_service"
+# What is to be reached, and how much of it.
+_PARTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "queue": ("queue/",),
+    "scheduler": ("scheduler/",),
+    "scheduling": ("scheduling/",),
+    "watching": ("kube/watching/",),
+    "binding": ("scheduling/binder.py", "scheduling/binding_cycle.py", "plugins/default_binder.py"),
+    "leader election": ("scheduler/leader_election.py", "kube/writing/leases.py", "command/election.py"),
+}
+_LEAST_SHARE: Final = 0.9
+
+
+def main() -> int:
+    """Print both; return the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.worlds.covered",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--seed", type=int, default=1, help="the first (default %(default)d)")
+    parser.add_argument("--seeds", type=int, default=200, help="worlds (default %(default)d)")
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="at once (default %(default)d)")
+    parser.add_argument("--least-changes", type=int, default=1000, help="of each kind (default %(default)d)")
+    parser.add_argument("--missing", action="store_true", help="list the lines that no world reached")
+    options = parser.parse_args()
+    if os.environ.get("PYTHONHASHSEED") != "0":  # which histories depend on
+        os.execve(sys.executable, [*sys.orig_argv], {**os.environ, "PYTHONHASHSEED": "0"})
+    with tempfile.TemporaryDirectory(prefix="covered-") as folder:
+        measured = coverage.Coverage(
+            data_file=f"{folder}/data", data_suffix=True, branch=True, source=[str(_PACKAGE)], config_file=False
+        )
+        measured.start()  # before the product is imported
+        from tests.worlds.covered.small_worlds import run_small_worlds
+
+        changes = run_small_worlds(range(options.seed, options.seed + options.seeds), options.jobs, measured)
+        measured.stop()
+        measured.save()
+        measured.combine([folder])
+        measured.json_report(outfile=f"{folder}/report.json")
+        files = json.loads(Path(f"{folder}/report.json").read_text())["files"]
+    by_path = {path.rpartition("extender_service/")[2]: found for path, found in files.items()}
+    is_reached = _print_parts(by_path, lists_missing=options.missing)
+    return int(not (_print_changes(changes, options.least_changes) and is_reached))
+
+
+def _print_parts(by_path: Mapping[str, Mapping[str, Any]], *, lists_missing: bool) -> bool:
+    """Print how much of each part was reached; return whether that is enough of all of them."""
+    is_enough = True
+    print(f"{'part':40}{'lines':>14}{'branches':>14}")
+    for part, beginnings in _PARTS.items():
+        found = {
+            path: each for path, each in by_path.items() if path.startswith(beginnings) and path[-11:] != "__init__.py"
+        }
+        total: Counter[str] = Counter()
+        for each in found.values():
+            total.update(each["summary"])
+        print(_row(part, total))
+        is_enough = is_enough and min(_shares(total)) >= _LEAST_SHARE
+        for path, each in found.items():
+            if len(found) > 1 and min(_shares(each["summary"])) < _LEAST_SHARE:
+                print(_row(f"  {path}", each["summary"]))
+                if lists_missing:
+                    print(f"    lines {each['missing_lines']}")
+                    print(f"    branches {each['missing_branches']}")
+    return is_enough
+
+
+def _shares(summary: Mapping[str, float]) -> tuple[float, float]:
+    """Return which shares of lines and of branches were reached."""
+    lines, branches = summary["num_statements"], summary["num_branches"]
+    return summary["covered_lines"] / max(1, lines), summary["covered_branches"] / branches if branches else 1.0
+
+
+def _row(name: str, summary: Mapping[str, float]) -> str:
+    lines, branches = _shares(summary)
+    return f"{name:40}{lines:>14.1%}{branches:>14.1%}"
+
+
+def _print_changes(changes: Mapping[str, int], least: int) -> bool:
+    """Print how often each state change was seen; return whether each of the drawings was seen often enough."""
+    from tests.worlds.covered.state_changes import PLACEMENT_CHANGES, QUEUE_CHANGES
+
+    is_enough = True
+    for title, drawn in (("placements", PLACEMENT_CHANGES), ("queue", QUEUE_CHANGES)):
+        print(f"\n{title}")
+        for change in drawn:
+            count = changes.get(change, 0)
+            is_enough = is_enough and count >= least
+            print(f"  {change:52}{count:>10}{'' if count >= least else '  too seldom'}")
+    others = {change: count for change, count in changes.items() if change not in PLACEMENT_CHANGES + QUEUE_CHANGES}
+    print("\nnot in the drawings")
+    for change, count in sorted(others.items()):
+        print(f"  {change:52}{count:>10}")
+    return is_enough
+
+
+if __name__ == "__main__":
+    sys.exit(main())
