@@ -18,8 +18,8 @@ _GATED_SECONDS = (1.0, 15.0)
 _CLAIM_LATE_SECONDS = (0.0, 8.0)
 # Values repeat: a cache of label sets that fills up for hours could not be told from a leak.
 _SHARE_RELABELLED, _LABEL_VALUES = 0.15, 20
-# What frees a pod comes so long before its end at least, or not at all. If both came at once, the scheduler's binding and
-# the end would race, and the soak would count who is faster by milliseconds.
+# What frees a pod comes so long before its end at least, or not at all. If both came at once, the binding and the end
+# would race, and the soak would count which scheduler is faster by milliseconds.
 _LEAST_FREE_SECONDS = 1.0
 # A pod that has succeeded is deleted so much later.
 _SHARE_SUCCEEDING, _KEPT_SECONDS = 0.3, 3.0
