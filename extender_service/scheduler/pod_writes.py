@@ -32,6 +32,10 @@ class PodWrites:
     def __len__(self) -> int:
         return len(self._last)
 
+    def __contains__(self, uid: str) -> bool:
+        """Whether a write about this pod is left."""
+        return uid in self._last
+
     def add(self, uid: str, name: str, write: Write) -> asyncio.Task[None]:
         """Write after all earlier writes about this pod. The task raises KubeError if the write failed for good.
 

@@ -13,6 +13,7 @@ One pod is attempted at a time, in the queue's order; whatever waits for the API
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -88,6 +89,8 @@ class Scheduler:
         )
         self._evictions = Evictions(engine, preemptions, api, self._writes, record, wall_clock)
         self._background: set[asyncio.Task[None]] = set()
+        self._bindings: set[asyncio.Task[None]] = set()
+        self._is_abandoned = False
 
     async def run(self) -> None:
         """Schedule pods until the queue is closed."""
@@ -111,12 +114,12 @@ class Scheduler:
     @property
     def under_way(self) -> int:
         """How many bindings, preemptions and writes have not ended, in the background of the loop."""
-        return len(self._background) + len(self._reports) + len(self._writes)
+        return len(self._bindings) + len(self._background) + len(self._reports) + len(self._writes)
 
     async def close(self) -> None:
         """Wait until bindings, deletions of victims and writes under way have ended."""
-        while self._background:
-            await asyncio.wait(self._background)
+        while under_way := self._bindings | self._background:
+            await asyncio.wait(under_way)
         await self._reports.close()
         await self._writes.close()
 
@@ -128,6 +131,7 @@ class Scheduler:
 
     async def abandon(self) -> None:
         """Cancel all that is under way, as the process ends: the next leader decides about these pods."""
+        self._is_abandoned = True
         await cancelled([*self._background])
         await self._reports.abandon()
         await self._writes.abandon()
@@ -156,7 +160,10 @@ class Scheduler:
             case Placement() as placement:
                 self._queue.nominator.remove(pod)
                 self._reports.forget(pod_uid(pod))
-                self._start(self._bind(info, pod, placement))
+                if self._rules.nominated_before_waits or pod_uid(pod) in self._writes:
+                    self._start(self._bind_after_writes(info, placement))
+                else:
+                    self._bind(info, placement)
             case Preemption() as preemption:
                 self._queue.nominator.add(pod, preemption.node_name)
                 if self._preempts_in_background(profile):
@@ -204,37 +211,65 @@ class Scheduler:
             return True
         return self._engine.cluster.placements.get(pod_uid(pod)) is not None
 
-    async def _bind(self, info: QueuedPodInfo, pod: Pod, placement: Placement) -> None:
-        await self._writes.settled(pod_uid(pod))  # a failure that is written late would hide the binding
+    async def _bind_after_writes(self, info: QueuedPodInfo, placement: Placement) -> None:
+        """Bind a pod once writes about it that must come first have ended."""
+        await self._writes.settled(placement.uid)  # a failure that is written late would hide the binding
         try:
             if self._rules.nominated_before_waits:
-                await self._expect(pod, placement)
-            await self._engine.bind(placement)
+                await self._expect(placement)
         except CycleError as error:
             self._fail_binding(info, placement, Failure.of(error))
             return
-        except BindError as error:
-            # A pod that may be bound must not be queued: it would be skipped, and then be in no queue.
-            if not await self._engine.binder.find_out(placement):
-                self._fail_binding(info, placement, Failure.of(error))
-                return
-        log_fields(log, logging.INFO, "bound a pod", {"pod": info.key, "node": placement.node_name})
-        self._record(pod_events.scheduled(pod_reference(pod), placement.node_name, controller=pod.spec.scheduler_name))
-        self._metrics.scheduled(info)
-        self._queue.done(pod_uid(pod))
+        self._bind(info, placement)
 
-    async def _expect(self, pod: Pod, placement: Placement) -> None:
+    def _bind(self, info: QueuedPodInfo, placement: Placement) -> None:
+        """Bind a pod in the background, in one task: a second one around it takes longer than most of a binding."""
+        binder, binding = self._engine.binder, self._engine.bind(placement)
+        if binder.under_way(placement.uid) is None:
+            task = binder.start(placement.uid, placement.node_name, binding).task
+        else:
+            task = asyncio.create_task(binding)  # fails, as the pod is being bound
+        self._bindings.add(task)
+        task.add_done_callback(partial(self._end_binding, info, placement))
+
+    def _end_binding(self, info: QueuedPodInfo, placement: Placement, task: asyncio.Task[None]) -> None:
+        self._bindings.discard(task)
+        if self._is_abandoned:
+            return
+        error = task.exception()
+        if error is None:
+            self._report_bound(info, placement)
+        elif isinstance(error, BindError):
+            self._start(self._end_failed_binding(info, placement, error))
+        else:
+            raise error
+
+    async def _end_failed_binding(self, info: QueuedPodInfo, placement: Placement, error: BindError) -> None:
+        # A pod that may be bound must not be queued: it would be skipped, and then be in no queue.
+        if await self._engine.binder.find_out(placement):
+            self._report_bound(info, placement)
+        else:
+            self._fail_binding(info, placement, Failure.of(error))
+
+    def _report_bound(self, info: QueuedPodInfo, placement: Placement) -> None:
+        pod, node_name = placement.pod, placement.node_name
+        log_fields(log, logging.INFO, "bound a pod", {"pod": info.key, "node": node_name})
+        self._record(pod_events.scheduled(pod_reference(pod), node_name, controller=pod.spec.scheduler_name))
+        self._metrics.scheduled(info)
+        self._queue.done(placement.uid)
+
+    async def _expect(self, placement: Placement) -> None:
         """Nominate a pod for its node if its binding will wait, so that users and autoscalers expect it there.
 
         The binding goes on if that cannot be written. Raises CycleError as the engine's `will_wait`.
         """
         if self._engine.cluster.placements.get(placement.uid) is not placement:
             return  # the pod has gone meanwhile, as `bind` will find
-        node_name = placement.node_name
+        pod, node_name = placement.pod, placement.node_name
         if self._engine.will_wait(placement) and pod.status.nominated_node_name != node_name:
             namespace, name, patch = pod.metadata.namespace, pod.metadata.name, nomination_patch(pod, node_name)
             write = self._writes.add(
-                pod_uid(pod), pod_name(pod), lambda: self._api.patch_pod_status(namespace, name, patch)
+                placement.uid, pod_name(pod), lambda: self._api.patch_pod_status(namespace, name, patch)
             )
             await asyncio.wait([write])
 

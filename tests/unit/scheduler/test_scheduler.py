@@ -206,6 +206,7 @@ async def test_the_failure_of_a_pod_that_was_made_again_leaves_the_new_pod_alone
     world.delete(make_pod("p"))
     world.create(make_pod("p", uid="another"))
     world.attempt()
+    await turns()  # so is that of the new pod, behind it
     world.api.errors["bind", "p"] = [ApiError(ApiStatus(409, "Conflict", "another UID"))]
     world.api.gate.set()
     await world.scheduler.close()
