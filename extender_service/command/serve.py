@@ -1,7 +1,6 @@
 """Builds the service from its options, and runs it."""
 
 import asyncio
-import gc
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
@@ -307,8 +306,6 @@ async def _answer(
     context = None if listeners.certificates is None else listeners.certificates.context
     config = server_config(app, options.connections, context)
     keep_from_garbage_collector()
-    # The default collects too often: a call makes many objects, and reference counting frees nearly all of them.
-    gc.set_threshold(50_000, 10, 10)
     limits = _within_open_files(options.connections)
     with ExitStack() as at_end, watchdog(options.watchdog_seconds):
         at_end.callback(observe.tell)

@@ -41,7 +41,7 @@ _NOTE_BYTES = 1024
 _NAME_LENGTH = 253
 
 
-class ObjectReference(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+class ObjectReference(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
     """v1.ObjectReference of a namespaced object. With a resource version, events about another one are other events."""
 
     api_version: str
@@ -52,7 +52,7 @@ class ObjectReference(msgspec.Struct, frozen=True, rename="camel", omit_defaults
     resource_version: str = ""
 
 
-class Occurrence(msgspec.Struct, frozen=True):
+class Occurrence(msgspec.Struct, frozen=True, gc=False):
     """Something that happened to an object. `note` is for people, `reason` and `action` for machines, in CamelCase.
 
     `controller` is the event's reportingController; the recorder's own if it is empty.
@@ -78,7 +78,7 @@ EVENTS = Resource("events.k8s.io", "v1", "events", StoredEvent)
 _Key = tuple[ObjectReference, ObjectReference | None, str, str, str, str]
 
 
-class _Event(msgspec.Struct, eq=False):
+class _Event(msgspec.Struct, eq=False, gc=False):
     """One event: its first occurrence, the count of all occurrences, and the count that was written last."""
 
     first: Occurrence

@@ -1,4 +1,5 @@
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -7,7 +8,7 @@ import pytest
 
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.command import background as background_module
-from extender_service.command.background import background, debug_on_signal, expire
+from extender_service.command.background import background, debug_on_signal, expire, keep_from_garbage_collector
 from extender_service.extender.expectations import Expectations
 from tests.support.clock import Clock
 from tests.support.objects import make_node, make_pod
@@ -63,3 +64,15 @@ def test_a_placement_whose_time_is_up_ends_without_a_call(monkeypatch: pytest.Mo
                 await asyncio.sleep(0.001)
 
     asyncio.run(run())
+
+
+def test_garbage_is_looked_for_less_often_once_the_cluster_is_known() -> None:
+    before = gc.get_threshold()
+    gc.set_threshold(700, 10, 10)
+    try:
+        keep_from_garbage_collector()
+        assert gc.get_freeze_count() > 0
+        assert gc.get_threshold()[0] >= 50_000
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*before)
