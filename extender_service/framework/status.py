@@ -85,8 +85,8 @@ class Rejections:
     def rejected(self) -> NDArray[np.intp]:
         """The positions of the nodes that do not pass."""
         if self._rejected is None:
-            # For booleans, flatnonzero takes a third of the time that it takes for numbers.
-            self._rejected = np.flatnonzero(self.keys != 0)
+            # For booleans, nonzero takes a third of the time that it takes for numbers.
+            self._rejected = (self.keys != 0).nonzero()[0]
         return self._rejected
 
     def status_of(self, key: int) -> Status:
@@ -115,11 +115,16 @@ class Rejections:
     def first_of(cls, checks: Sequence[tuple[Status, NDArray[np.bool_]]], size: int) -> "Rejections":
         """Reject the nodes that any of `checks` marks, with the status of the first that does."""
         keys = np.zeros(size, np.int64)
+        positions = None
         for number in range(len(checks), 0, -1):
             # Mostly few: writing to positions takes a fraction of the time of writing through a mask.
-            keys[np.flatnonzero(checks[number - 1][1])] = number
+            positions = checks[number - 1][1].nonzero()[0]
+            keys[positions] = number
         may_be_errors = any(not status.is_rejection for status, _ in checks)
-        return cls(keys, lambda key: checks[key - 1][0], may_be_errors=may_be_errors)
+        rejections = cls(keys, lambda key: checks[key - 1][0], may_be_errors=may_be_errors)
+        if len(checks) == 1:
+            rejections._rejected = positions
+        return rejections
 
     @classmethod
     def per_reason(

@@ -50,6 +50,8 @@ _STATES_AHEAD = 512
 _WORTHWHILE = 8
 # The most decisions after states were computed in vain before the next attempt.
 _LONGEST_PAUSE = 64
+# For how many pods in a row it is taken as known that a decision about their kind cannot be repeated.
+_NOT_REPEATED = 64
 
 _EVERYWHERE = PreFilterOutcome(None, None, [])
 _UNCHANGED = RowChanges([], [], [])
@@ -158,6 +160,9 @@ class AlikeRuns:
         self.current: _Run | None = None
         self._in_vain = 0  # in a row
         self._pause = 0
+        # A kind whose plugins all are asked about each pod, and for how many more pods that is taken as known.
+        self._not_repeated: tuple[Profile, Kind] | None = None
+        self._not_repeated_left = 0
         self.repeated = 0
 
     def decide(self, profile: Profile, question: Question, nominated: Sequence[Nomination]) -> Decision:
@@ -175,9 +180,22 @@ class AlikeRuns:
             return decide(profile, question, nominated, state)
         self._end()
         decision = decide(profile, question, nominated)
-        if decision.totals is not None and not nominated and profile.treats_alike and _is_about_all(question):
+        if (
+            decision.totals is not None
+            and not nominated
+            and profile.treats_alike
+            and _is_about_all(question)
+            and not self._cannot_repeat(profile, question.pod)
+        ):
             self.current = _Run(decision, self._cluster.version)
         return decision
+
+    def _cannot_repeat(self, profile: Profile, pod: Pod) -> bool:
+        """Return whether a decision about such a pod could not be repeated lately: then no run begins."""
+        if not self._not_repeated_left:
+            return False
+        self._not_repeated_left -= 1
+        return self._not_repeated == (profile, kind_of(pod))
 
     def before_placing(self, pod: Pod, decision: Decision | None) -> None:
         """Note that a pod is about to be placed, after Reserve, which may have changed the cluster: the run ends if it
@@ -216,7 +234,10 @@ class AlikeRuns:
             or not _is_about_all(question)
         ):
             return None
-        if kind_of(question.pod) != run.kind or run.plugins is None:
+        if run.kind is None or kind_of(question.pod) != run.kind:
+            return None
+        if run.plugins is None:
+            self._not_repeated, self._not_repeated_left = (profile, run.kind), _NOT_REPEATED
             return None
         taken, plugins = run.taken, run.plugins
         run.taken = None

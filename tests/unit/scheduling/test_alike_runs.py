@@ -350,6 +350,34 @@ def test_a_users_plugin_says_how_far_a_placed_pod_reaches(plugin: type[Score], r
     assert loop.repeated == repeated
 
 
+class Asked(Choosy):
+    """Counts how often it is asked how far it reaches."""
+
+    asked = 0
+
+    def reach_for(self, state: CycleState, pod: Pod) -> Reach:
+        self.asked += 1
+        return super().reach_for(state, pod)
+
+
+def test_plugins_that_filter_far_are_seldom_asked_how_far_they_reach() -> None:
+    plugin = Asked(None, None)  # type: ignore[arg-type]
+    loop = Loop(nodes=30, plugins=[plugin])
+    for number in range(120):
+        assert loop.place(replica(number, "1m")) is not None
+    assert plugin.asked == 2
+
+
+def test_a_run_of_another_kind_begins_at_once() -> None:
+    loop = Loop(nodes=30)
+    for number in range(4):
+        loop.place(replica(number, "10m", affinity=Affinity(pod_anti_affinity=ANTI)))
+    assert loop.repeated == 0
+    for number in range(10, 20):
+        loop.place(replica(number, "10m"))
+    assert loop.repeated == 9
+
+
 def test_a_plugin_that_fails_about_states_to_come_costs_no_decision() -> None:
     plugin = AloneOnItsNode(None, None)  # type: ignore[arg-type]
     plugin.fails_on_changed = True
