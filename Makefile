@@ -21,7 +21,7 @@
 # make scheduler-faults  let replicas of `schedule` and the API server fail while they place 5,600 pods on 1,000 nodes: a quarter of an hour (ROUNDS=N)
 # make scheduler-soak  let a cluster churn with kube-scheduler and with `schedule`, and compare what they count: half an hour (MINUTES=N, HINTS=1)
 # make model-check  compare the model of the API server with the real one on 5,000 random scripts: some minutes (SCRIPTS=N, SEED=N, VERSION=1.37)
-# make worlds   run `schedule` in simulated worlds with faults, on all cores: 100 new ones of ten minutes
+# make worlds   run `schedule` in simulated worlds with others in the cluster and faults, on all cores: 100 new ones of ten minutes
 #               (SEEDS=N or SECONDS=N, MINUTES=N, SEED=N the first, MODE=beside or replace with `serve`)
 # make judge-worlds  let kube-scheduler's plugins judge 1,000 preemptions and pods left pending of simulated worlds: two minutes (DECISIONS=N, SEED=N)
 # make worlds-coverage  print which lines, branches and state changes 200 small worlds reach: half an hour (SEEDS=N, MISSING=1)
@@ -132,7 +132,7 @@ model-check:
 		$(if $(SEED),--seed $(SEED))
 
 worlds:
-	@$(UV) run --frozen python -m tests.worlds --minutes $(or $(MINUTES),10) --replicas 2 --faults \
+	@$(UV) run --frozen python -m tests.worlds --minutes $(or $(MINUTES),10) --replicas 2 --others --faults \
 		$(if $(SECONDS),--seconds $(SECONDS),--seeds $(or $(SEEDS),100)) $(if $(SEED),--seed $(SEED)) $(if $(MODE),--mode $(MODE))
 
 judge-worlds:

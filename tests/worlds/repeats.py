@@ -16,7 +16,12 @@ from typing import Final
 # What moves objects to other addresses: as many made first, and where memory comes from.
 _LAYOUTS: Final = ((0, "pymalloc"), (100_000, "malloc"))
 _DIGEST: Final = re.compile(r"^seed (\d+): ([0-9a-f]{64})$", re.MULTILINE)
-_KINDS: Final = (("--replicas", "2", "--faults"), ("--mode", "beside"), ("--mode", "replace"))
+_KINDS: Final = (
+    ("--replicas", "2", "--faults"),
+    ("--replicas", "2", "--faults", "--others"),
+    ("--mode", "beside", "--others"),
+    ("--mode", "replace", "--others"),
+)
 
 
 def histories(seeds: range, options: Sequence[str], seconds: float) -> list[Mapping[int, str]]:
