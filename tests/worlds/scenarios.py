@@ -102,7 +102,14 @@ class ScheduledCluster:
         self._nodes = nodes if scenario.nodes is None else scenario.nodes
         self._pods = pods if scenario.pods is None else scenario.pods
         self.inhabitants = self._inhabitants() if scenario.has_others else None
-        self.holds = WhatMustHold(self.world, self.model, self.replicas, self.service, [self.api_server])
+        self.holds = WhatMustHold(
+            self.world,
+            self.model,
+            self.replicas,
+            self.service,
+            [self.api_server],
+            calm_from=scenario.busy_seconds if self.faults else 0.0,
+        )
 
     def run(self) -> None:
         """Run it, from an empty cluster."""

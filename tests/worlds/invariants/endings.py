@@ -23,16 +23,16 @@ _SCHEDULERS = ("default-scheduler",)
 
 
 class AllRun:
-    """Every program runs, and has come as far as to schedule, to stand by, or to answer."""
+    """Every program that was ever started runs, and has come as far as to schedule, to stand by, or to answer."""
 
     name = "all run"
 
     def problems(self, observed: Observed) -> Iterator[str]:
         """Name the programs that do not."""
         for process in observed.programs:
-            if process.outcome is not None:
+            if process.starts and process.outcome is not None:
                 yield f"{process.name} does not run: it {process.outcome}"
-            elif scheduler_insides(process) is None and service_insides(process) is None:
+            elif process.starts and scheduler_insides(process) is None and service_insides(process) is None:
                 yield f"{process.name} is still starting"
 
 

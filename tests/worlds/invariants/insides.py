@@ -3,13 +3,14 @@
 The program gives nothing away for this. So a test here holds on to what its functions and variables are called.
 """
 
-import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import CoroutineType
-from typing import Any
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from extender_service.cluster.sources.api_server import ApiServer
 from extender_service.cluster.state.cluster import Cluster
+from extender_service.command.election import Candidacy
 from extender_service.extender.service import ExtenderService
 from extender_service.observability.health import Health
 from extender_service.queue.scheduling_queue import SchedulingQueue
@@ -17,6 +18,8 @@ from extender_service.scheduler.leader_election import LeaderElector
 from extender_service.scheduler.scheduler import Scheduler
 from extender_service.scheduling.engine import Engine
 from tests.worlds.simulation.process import Process
+
+T = TypeVar("T")
 
 
 class SchedulerInsides:
@@ -30,7 +33,12 @@ class SchedulerInsides:
         self.scheduler: Scheduler = program._scheduler
         self.engine: Engine = program._scheduler._engine
         self.elector: LeaderElector | None = program._candidacy.elector
-        self.is_leading: bool = program._candidacy.is_leading
+        self._candidacy: Candidacy = program._candidacy
+
+    @property
+    def is_leading(self) -> bool:
+        """Whether it leads, as it knows."""
+        return self._candidacy.is_leading
 
 
 class ServiceInsides:
@@ -46,20 +54,45 @@ class ServiceInsides:
 
 def scheduler_insides(process: Process) -> SchedulerInsides | None:
     """Return what a process of `schedule` has; None while it does not run, or has not come so far yet."""
-    variables = _variables(process, "_schedule_with")
-    return SchedulerInsides(variables["program"]) if "program" in variables else None
+    return _found(process, _schedulers, lambda: _scheduler(process))
 
 
 def service_insides(process: Process) -> ServiceInsides | None:
     """Return what a process of `serve` has; None while it does not run, or has not come so far yet."""
+    return _found(process, _services, lambda: _service(process))
+
+
+_schedulers: WeakKeyDictionary[Process, tuple[int, SchedulerInsides]] = WeakKeyDictionary()
+_services: WeakKeyDictionary[Process, tuple[int, ServiceInsides]] = WeakKeyDictionary()
+
+
+def _found(
+    process: Process, known: WeakKeyDictionary[Process, tuple[int, T]], find: Callable[[], T | None]
+) -> T | None:
+    """Return what was found in this process before, or find it: frames are looked through once for each start."""
+    if process.outcome is not None:
+        return None
+    starts, insides = known.get(process, (0, None))
+    if starts == process.starts:
+        return insides
+    found = find()
+    if found is not None:
+        known[process] = process.starts, found
+    return found
+
+
+def _scheduler(process: Process) -> SchedulerInsides | None:
+    variables = _variables(process, "_schedule_with")
+    return SchedulerInsides(variables["program"]) if "program" in variables else None
+
+
+def _service(process: Process) -> ServiceInsides | None:
     variables = _variables(process, "_serve_from")
     return ServiceInsides(variables) if "health" in variables else None
 
 
 def _variables(process: Process, function: str) -> Mapping[str, Any]:
     """Return the variables of a function in which the main task of a process waits; none if it does not."""
-    if process.outcome is not None:
-        return {}
     for coroutine in _waiting(process):
         if coroutine.cr_code.co_name == function and coroutine.cr_frame is not None:
             return coroutine.cr_frame.f_locals
@@ -68,8 +101,9 @@ def _variables(process: Process, function: str) -> Mapping[str, Any]:
 
 def _waiting(process: Process) -> "Iterator[CoroutineType[Any, Any, Any]]":
     """Yield the coroutines of the main task of a process, from the outermost on."""
-    tasks = (task for task in asyncio.all_tasks(process.loop) if task.get_name() == "main")
-    awaited: Any = next((task.get_coro() for task in tasks), None)
+    main = process._task
+    # Until a process that was started again comes to its program, this is the task of the one before.
+    awaited: Any = main.get_coro() if main is not None and main.get_loop() is process.loop else None
     while isinstance(awaited, CoroutineType):
         yield awaited
         awaited = awaited.cr_await

@@ -37,7 +37,8 @@ class InTheEnd(Protocol):
 class Observed:
     """A world before it runs, and its parts.
 
-    `replicas` are the schedulers, `service` is `serve` if it runs, `api_servers` are what they ask.
+    `replicas` are the schedulers, `service` is `serve` if it runs, `api_servers` are what they ask. From
+    `calm_from` on, in the world's time, there are no faults.
     """
 
     world: World
@@ -45,6 +46,7 @@ class Observed:
     replicas: Sequence[Process]
     service: Process | None = None
     api_servers: Sequence[ServedModel] = ()
+    calm_from: float = 0.0
     violations: "Violations" = field(default_factory=lambda: Violations())
 
     @property

@@ -18,8 +18,8 @@ from extender_service.kube.types.core import Object
 from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
 from extender_service.scheduling.engine import Engine
 from extender_service.scheduling.question import Question
-from tests.worlds.api_server.etcd import Etcd, Item
-from tests.worlds.api_server.kinds import BY_PATH, PODS
+from tests.worlds.api_server.etcd import Change, Etcd, Item
+from tests.worlds.api_server.kinds import BY_PATH, PODS, Kind
 
 _ENDED = ("Succeeded", "Failed")
 
@@ -44,14 +44,52 @@ def pending_pods(etcd: Etcd, scheduler_names: Collection[str]) -> Iterator[Item]
 
 
 class Judge:
-    """The engine with the default profile, over what is stored now. It decides about a pod without any history."""
+    """The engine with the default profile, over what is stored: it decides about a pod without any history.
+
+    `cluster` is what was stored when this was made, or at the last `refresh`.
+    """
 
     def __init__(self, etcd: Etcd, rules: Rules) -> None:
         registry, config = Registry(IN_TREE, rules=rules), default_config(ARGS_TYPES, rules)
-        cluster = cluster_of(etcd, registry.reads(config), rules)
-        handle = Handle(cluster, ClusterFile(cluster, []), random=Random(0))
+        self._etcd = etcd
+        reads = registry.reads(config)
+        self.cluster = cluster_of(etcd, reads, rules)
+        self._stores = {
+            BY_PATH[resource.group, resource.version, resource.plural]: (resource, store)
+            for resource, store, _ in stores(self.cluster, set(reads))
+        }
+        self._changed: dict[tuple[Kind, str], None] = {}
+        handle = Handle(self.cluster, ClusterFile(self.cluster, []), random=Random(0))
         self._profiles = Profiles(registry.profiles(config, handle))
-        self._engine = Engine(cluster, self._profiles, ClusterFile(cluster, []))
+        self.engine = Engine(self.cluster, self._profiles, ClusterFile(self.cluster, []))
+
+    def follow(self) -> None:
+        """Take note of what is stored from now on, for `refresh`."""
+        self._etcd.listeners.append(self._note)
+        self._etcd.on_restore.append(self._note_all)
+
+    def refresh(self) -> None:
+        """Bring the cluster up to date."""
+        for kind, key in self._changed:
+            resource, store = self._stores[kind]
+            item = self._etcd.get(kind, key)
+            if item is None or (kind is PODS and item.value["status"].get("phase") in _ENDED):
+                namespace, _, name = key.rpartition("/")
+                store.remove((namespace, name))
+            else:
+                store.apply(resource.decoder.decode(item.body))
+        self._changed.clear()
+
+    def _note(self, kind: Kind, change: Change) -> None:
+        if kind in self._stores:
+            self._changed[kind, change.item.key] = None
+
+    def _note_all(self) -> None:
+        for kind, (_, store) in self._stores.items():
+            for namespace, name in [*store.keys()]:
+                self._changed[kind, f"{namespace}/{name}" if namespace else name] = None
+            for item in self._etcd.all(kind):
+                self._changed[kind, item.key] = None
 
     def feasible(self, item: Item) -> list[str]:
         """Return the names of the nodes on which a pod fits; none if it is gated, or of a scheduler not known here."""
@@ -59,9 +97,9 @@ class Judge:
         profile = self._profiles.find(pod.spec.scheduler_name)
         if profile is None or run_pre_enqueue(profile, pod) is not None:
             return []
-        question = Question(pod, self._engine.nodes.all(), must_score=False, refuses_unsupported=True)
+        question = Question(pod, self.engine.nodes.all(), must_score=False, refuses_unsupported=True)
         try:
-            decision = self._engine.judge(question) if self._engine.cluster.node_count else None
+            decision = self.engine.judge(question) if self.cluster.node_count else None
         except CycleError:
             return []
         return [] if decision is None else list(question.nodes.view.names_at(decision.feasible))

@@ -19,6 +19,7 @@ from tests.worlds.invariants.logs import EveryErrorRead, NothingUnexpectedLogged
 from tests.worlds.invariants.observed import Always, InTheEnd, Observed
 from tests.worlds.invariants.reservations import ReservationsBalanced
 from tests.worlds.invariants.rooms import RoomKept, VolumesGivenOnce
+from tests.worlds.invariants.waits import FittingPodsTried
 from tests.worlds.simulation.process import Process
 from tests.worlds.simulation.served_model import ServedModel
 from tests.worlds.simulation.world import World
@@ -29,6 +30,7 @@ _ALWAYS: Sequence[Callable[[Observed], Always]] = (
     ReservationsBalanced,
     RoomKept,
     VolumesGivenOnce,
+    FittingPodsTried,
     WithinBounds,
     NothingUnexpectedLogged,
     EveryErrorRead,
@@ -58,8 +60,10 @@ class WhatMustHold:
         replicas: Sequence[Process],
         service: Process | None = None,
         api_servers: Sequence[ServedModel] = (),
+        *,
+        calm_from: float = 0.0,
     ) -> None:
-        self.observed = Observed(world, model, replicas, service, api_servers)
+        self.observed = Observed(world, model, replicas, service, api_servers, calm_from)
         self._always = [make(self.observed) for make in _ALWAYS]
         self._in_the_end = [make() for make in _IN_THE_END]
         self._has_ended = False

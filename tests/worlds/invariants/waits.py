@@ -1,0 +1,153 @@
+"""What holds of pods that wait."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from extender_service.kube.types.pods import pod_uid
+from extender_service.queue.waiting_queues import UNSCHEDULABLE
+from extender_service.scheduler.scheduler import nominations
+from tests.worlds.actors.fitting import is_finished
+from tests.worlds.api_server.etcd import Change
+from tests.worlds.api_server.kinds import BY_PATH, PODS, Kind
+from tests.worlds.invariants.insides import SchedulerInsides, ServiceInsides, scheduler_insides, service_insides
+from tests.worlds.invariants.observed import Observed
+from tests.worlds.invariants.truth import Judge
+from tests.worlds.simulation.process import Process
+
+_SECONDS_BETWEEN_LOOKS: Final = 1.0
+# A pod may wait so long once all know that it fits; up to a second more passes before it is looked at.
+_MOST_SECONDS: Final = 2.0 + _SECONDS_BETWEEN_LOOKS
+# So much is judged at each look, the others at the next ones.
+_MOST_JUDGED: Final = 10
+
+# A program that computes for longer than that was stalled by a fault.
+_COMPUTES_SECONDS: Final = 0.01
+# After etcd was restored, versions say nothing until everything was listed again.
+_RESTORED_SECONDS: Final = 60.0
+
+_Insides = SchedulerInsides | ServiceInsides
+
+
+class FittingPodsTried:
+    """No pod stays in the unschedulable part of the leader's queue for longer than 2 s, if it fits on a node all the
+    while, and the leader, and the service that it asks, know all that the API server has. So a pod waits no longer than
+    their watches lag, and 2 s; backoff comes on top, as in kube-scheduler.
+
+    The engine judges each second whether it fits, on what the API server has, with the leader's nominations. It is not
+    looked at while a binding is under way, whose room only the leader knows of, while the leader or the service is
+    frozen or computes, and with a service, before faults are over: it needs the API server to have a pod tried again.
+    """
+
+    name = "fitting pods tried"
+
+    def __init__(self, observed: Observed) -> None:
+        self._observed = observed
+        self._judge: Judge | None = None
+        self._latest: dict[Kind, int] = {}
+        self._quiet_until = 0.0
+        self._judged = 0
+        self._fits: dict[str, tuple[int, bool]] = {}
+        self._fits_since: dict[str, float] = {}
+        self._judged_at: object = None
+        observed.model.etcd.listeners.append(self._note)
+        observed.model.etcd.on_restore.append(self._wait_for_lists)
+        observed.world.timeline.call_later(_SECONDS_BETWEEN_LOOKS, self._look)
+
+    def _note(self, kind: Kind, change: Change) -> None:
+        versions = (change.before, change.after)
+        if kind is not PODS or any(item is not None and not is_finished(item.value) for item in versions):
+            self._latest[kind] = change.revision
+
+    def _wait_for_lists(self) -> None:
+        self._latest.clear()
+        self._quiet_until = self._observed.now + _RESTORED_SECONDS
+
+    def _look(self) -> None:
+        observed = self._observed
+        observed.world.timeline.call_later(_SECONDS_BETWEEN_LOOKS, self._look)
+        leader = self._leader()
+        begins_at = self._quiet_until if observed.service is None else max(self._quiet_until, observed.calm_from)
+        if leader is None or observed.now < begins_at:
+            self._fits_since.clear()
+            return
+        waiting = {
+            pod_uid(entry.info.pod): entry.info.key for entry in leader.queue.entries() if entry.queue == UNSCHEDULABLE
+        }
+        for uid in self._fits_since.keys() - waiting.keys():
+            del self._fits_since[uid]
+        self._judged = 0
+        for uid, key in waiting.items():
+            self._judge_pod(leader, uid, key)
+
+    def _judge_pod(self, leader: SchedulerInsides, uid: str, key: str) -> None:
+        now = self._observed.now
+        if not self._fits_now(leader, uid, key):
+            self._fits_since.pop(uid, None)
+        elif now - self._fits_since.setdefault(uid, now) > _MOST_SECONDS:
+            self._fits_since[uid] = float("inf")  # it is reported once
+            self._observed.violated(self, f"pod {key} waits for an event, though it has fitted for some seconds")
+
+    def _fits_now(self, leader: SchedulerInsides, uid: str, key: str) -> bool:
+        """Decide about a pod, unless nothing has changed since the last time."""
+        judge = self._judge
+        if judge is None:
+            judge = self._judge = Judge(self._observed.model.etcd, self._observed.rules)
+            judge.follow()
+        judge.refresh()
+        judge.engine._nominated_for = nominations(judge.cluster, leader.queue)
+        state = (judge.cluster.version, tuple(leader.queue.nominator.node_of.items()))
+        if state != self._judged_at:
+            self._judged_at = state
+            self._fits.clear()
+        item = self._observed.model.etcd.get(PODS, key)
+        if item is None:
+            return False
+        known = self._fits.get(uid)
+        if known is None or known[0] != item.revision:
+            if self._judged == _MOST_JUDGED:
+                return False
+            self._judged += 1
+            known = self._fits[uid] = (item.revision, bool(judge.feasible(item)))
+        return known[1]
+
+    def _leader(self) -> SchedulerInsides | None:
+        """Return the leader, if it and the service run, know the latest versions, and have nothing of their own."""
+        leading = [
+            insides
+            for replica in self._observed.replicas
+            if (insides := scheduler_insides(replica)) is not None and self._leads(insides)
+        ]
+        if len(leading) != 1 or not all(self._is_current(each, insides) for each, insides in self._parties(leading)):
+            return None
+        return leading[0]
+
+    def _leads(self, insides: SchedulerInsides) -> bool:
+        return insides.is_leading and (insides.elector is None or insides.elector.problem() is None)
+
+    def _parties(self, leading: Sequence[SchedulerInsides]) -> Iterator[tuple[Process, _Insides | None]]:
+        for replica in self._observed.replicas:
+            insides = scheduler_insides(replica)
+            if insides is not None and insides.cluster is leading[0].cluster:
+                yield replica, insides
+        if self._observed.service is not None:
+            yield self._observed.service, service_insides(self._observed.service)
+
+    def _is_current(self, process: Process, insides: _Insides | None) -> bool:
+        if (
+            insides is None
+            or process.loop.is_frozen
+            or process.loop._busy_until > self._observed.now + _COMPUTES_SECONDS
+        ):
+            return False
+        if len(insides.cluster.placements) or insides.cluster.storage.sizes()["assumed"]:
+            return False
+        for name, reflector in insides.api_server._reflectors.items():
+            resource = reflector.resource
+            kind = BY_PATH[resource.group, resource.version, resource.plural]
+            known = int(insides.api_server.states[name].last_resource_version or 0)
+            if known < self._latest.get(kind, 0):
+                return False
+        return True
+
+    def at_end(self) -> None:
+        """All was looked at as time went on."""
