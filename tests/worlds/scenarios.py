@@ -11,7 +11,6 @@ import msgspec
 
 from tests.worlds.api_server.kinds import PODS
 from tests.worlds.api_server.messages import Request, Response
-from tests.worlds.api_server.server import ApiServer
 from tests.worlds.clusters.draft import draw_counts
 from tests.worlds.clusters.inhabitants import Inhabitants
 from tests.worlds.faults.kinds import ALL_KINDS
@@ -23,7 +22,7 @@ from tests.worlds.parts import Parts
 from tests.worlds.simulation.clocks import MachineClocks
 from tests.worlds.simulation.process import Process
 from tests.worlds.simulation.programs import scheduler, service
-from tests.worlds.simulation.served_model import ServedModel
+from tests.worlds.simulation.served_model import ApiServers
 from tests.worlds.simulation.world import World
 
 Object = dict[str, Any]
@@ -56,6 +55,7 @@ class Scenario:
     has_others: bool = False
     has_faults: bool = False
     faults: Plan | None = None
+    api_servers: int | None = None  # behind one address; by the seed if not given
     mode: Mode | None = None  # of `serve`, which the replicas then ask as an extender
     without: frozenset[str] = frozenset()
     until: float | None = None
@@ -82,17 +82,20 @@ class ScheduledCluster:
         self.parts = Parts(scenario.without)
         self._random = self.world.random("scenario")
         clocks = MachineClocks(self.world.timeline)
-        self.model = ApiServer(clocks.wall, self.world.random(_API_SERVER))
-        self.api_server = ServedModel(self.world, self.model, _API_SERVER, "10.0.0.1", clocks)
+        count = scenario.api_servers or self._draw_api_servers()
+        self.api_servers = ApiServers(self.world, _API_SERVER, "10.0.0.1", clocks, count)
+        self.model = self.api_servers.model
         self.service: Process | None = None
         self._config = (*PLUGIN, "--config", str(Path(__file__).parent / "counted.yaml"))
         if scenario.mode is not None:
             arguments = ("--mode", scenario.mode, *(self._config if scenario.mode == "replace" else ()))
-            self.service = service(self.world, "service", self.api_server.url, _SERVICE_ADDRESS, *arguments)
+            self.service = service(self.world, "service", self.api_servers.url, _SERVICE_ADDRESS, *arguments)
             self._config = (*PLUGIN, "--config", str(Path(__file__).parent / f"extended-{scenario.mode}.yaml"))
         self.replicas = [self._replica(number) for number in range(scenario.replicas)]
         programs = [*self.replicas, *([] if self.service is None else [self.service])]
-        self._surroundings = Surroundings(self.world, {each.name: each for each in programs}, _API_SERVER)
+        self._surroundings = Surroundings(
+            self.world, {each.name: each for each in programs}, self.api_servers, self._has_machine
+        )
         self.faults = scenario.faults or ()
         if scenario.has_faults and scenario.faults is None:
             plan = draw_plan(ALL_KINDS, self._surroundings, scenario.busy_seconds)
@@ -102,12 +105,13 @@ class ScheduledCluster:
         self._nodes = nodes if scenario.nodes is None else scenario.nodes
         self._pods = pods if scenario.pods is None else scenario.pods
         self.inhabitants = self._inhabitants() if scenario.has_others else None
+        servers = list(self.api_servers.servers.values())
         self.holds = WhatMustHold(
             self.world,
             self.model,
             self.replicas,
             self.service,
-            [self.api_server],
+            servers,
             calm_from=scenario.busy_seconds if self.faults else 0.0,
         )
 
@@ -137,6 +141,10 @@ class ScheduledCluster:
         """Return what did not hold, once all has ended."""
         return self.holds.violations()
 
+    def _draw_api_servers(self) -> int:
+        """Draw how many there are: several only where faults can make them differ."""
+        return self.world.random("api servers").choice((1, 1, 2, 3)) if self.scenario.has_faults else 1
+
     def _restart_later(self, program: Process) -> None:
         """Do what the kubelet does."""
         self.world.timeline.call_later(self._random.uniform(1.0, 20.0), program.start)
@@ -150,12 +158,22 @@ class ScheduledCluster:
         )
         elects = "true" if self.scenario.replicas > 1 else "false"
         arguments = ("--leader-elect", elects, *self._config)
-        return scheduler(self.world, f"replica-{number}", self.api_server.url, *arguments, clocks=clocks)
+        return scheduler(self.world, f"replica-{number}", self.api_servers.url, *arguments, clocks=clocks)
 
     def _inhabitants(self) -> Inhabitants:
         return Inhabitants(
-            self.world, [self.api_server], self.model, self.parts, self._nodes, self._pods, self.scenario.busy_seconds
+            self.world,
+            list(self.api_servers.servers.values()),
+            self.model,
+            self.parts,
+            self._nodes,
+            self._pods,
+            self.scenario.busy_seconds,
         )
+
+    def _has_machine(self, node_name: str) -> bool:
+        """Return whether a node can come again: without others in the cluster, each can."""
+        return self.inhabitants is None or node_name in self.inhabitants.machines.names
 
     def _create_plain_objects(self) -> None:
         self._create("priorityclasses", {"metadata": {"name": "high"}, "value": 10})
@@ -180,7 +198,7 @@ class ScheduledCluster:
         headers = {
             "content-type": "application/strategic-merge-patch+json" if method == "PATCH" else "application/json"
         }
-        answer = self.api_server.ask(Request(method, path, {}, headers, msgspec.json.encode(body)))
+        answer = self.api_servers.ask(Request(method, path, {}, headers, msgspec.json.encode(body)))
         assert isinstance(answer, Response)
         assert answer.status < 300, answer
         self.world.trace.write("cluster", f"{method} {path} {body.get('metadata', {}).get('name', '')}")

@@ -30,8 +30,9 @@ def test_a_machine_that_wakes_has_counted_its_sleep_on_two_clocks() -> None:
     timeline = Timeline()
     clocks = MachineClocks(timeline, rate=1.001)
     before = clocks.monotonic(), clocks.boot(), clocks.wall()
+    clocks.fall_asleep()
     timeline.now += 100.0
-    clocks.wake(slept_seconds=100.0)
+    clocks.wake()
     after = clocks.monotonic(), clocks.boot(), clocks.wall()
     assert [round(new - old, 3) for old, new in zip(before, after, strict=True)] == [0.0, 100.1, 100.1]
 

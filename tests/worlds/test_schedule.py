@@ -4,6 +4,7 @@ import signal
 
 import pytest
 
+from tests.worlds.faults.plan import Fault
 from tests.worlds.scenarios import Scenario, ScheduledCluster
 from tests.worlds.simulation.trace import traced_logs
 from tests.worlds.simulation.watched_calls import watched_calls
@@ -54,3 +55,10 @@ def test_the_standby_leads_soon_after_a_leader_that_was_told_to_end() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_replicas_that_fail_bind_each_pod_once(seed: int) -> None:
     assert run(Scenario(seed, replicas=2, has_faults=True)).problems() == []
+
+
+def test_a_replica_sees_that_etcd_was_restored_with_its_old_revisions() -> None:
+    plan = (Fault(20.0, "restore-revision", "etcd", seconds=20.0),)
+    cluster = run(Scenario(1, minutes=2.0, has_faults=True, faults=plan, api_servers=1))
+    assert cluster.problems() == []
+    assert any("etcd has been restored" in line for line in cluster.world.trace.lines)

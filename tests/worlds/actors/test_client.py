@@ -57,8 +57,8 @@ def test_what_an_overloaded_server_refuses_is_tried_again(cluster: SmallCluster)
 
 
 def test_without_an_answer_a_request_fails_and_is_done_all_the_same(cluster: SmallCluster) -> None:
-    cluster.world.timeline.call_later(0.0, lambda: setattr(cluster.server.loop, "is_frozen", True))
-    cluster.world.timeline.call_later(20.0, lambda: setattr(cluster.server.loop, "is_frozen", False))
+    cluster.world.timeline.call_later(0.0, lambda: setattr(cluster.server.loop, "stops", 1))
+    cluster.world.timeline.call_later(20.0, lambda: setattr(cluster.server.loop, "stops", 0))
     body = {"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "i:1"}]}}
     assert outcome_of(cluster, cluster.client("person"), "POST", PODS, body) == (0, "no answer in time")
     assert cluster.names("pods") == ["a"]

@@ -173,9 +173,12 @@ class Etcd:
         """Return a backup of what there is now."""
         return Backup(self.revision, {kind: tuple(table.items.values()) for kind, table in self._tables.items()})
 
-    def restore(self, backup: Backup) -> None:
-        """Go back to a backup: objects and the revision. The history is gone, as after `etcdutl snapshot restore`."""
-        self.revision = self.compacted = self._noted = backup.revision
+    def restore(self, backup: Backup, *, bump_revision: int = 0) -> None:
+        """Go back to a backup: objects and the revision. The history is gone, as after `etcdutl snapshot restore`.
+
+        `bump_revision` is added to the revision, as with --bump-revision and --mark-compacted.
+        """
+        self.revision = self.compacted = self._noted = backup.revision + bump_revision
         self._tables = {}
         for kind, items in backup.items.items():
             for item in items:

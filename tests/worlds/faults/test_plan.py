@@ -1,14 +1,25 @@
 from tests.worlds.faults.kinds import ALL_KINDS
-from tests.worlds.faults.plan import Fault, FaultKind, Plan, carry_out, draw_plan
+from tests.worlds.faults.plan import (
+    Fault,
+    FaultKind,
+    Plan,
+    Unavoidable,
+    carry_out,
+    draw_plan,
+    unavoidable,
+)
 from tests.worlds.faults.surroundings import Surroundings
 from tests.worlds.scenarios import Scenario, ScheduledCluster
+from tests.worlds.simulation.clocks import MachineClocks
 from tests.worlds.simulation.programs import scheduler
+from tests.worlds.simulation.served_model import ApiServers
 from tests.worlds.simulation.world import World
 
 
 def surroundings(seed: int = 1) -> Surroundings:
     world = World(seed)
-    return Surroundings(world, {"replica-0": scheduler(world, "replica-0", "http://10.0.0.1")}, "api-server")
+    servers = ApiServers(world, "api-server", "10.0.0.1", MachineClocks(world.timeline))
+    return Surroundings(world, {"replica-0": scheduler(world, "replica-0", servers.url)}, servers)
 
 
 def plans(count: int, until: float = 300.0) -> list[Plan]:
@@ -49,3 +60,12 @@ def test_a_given_plan_is_carried_out_instead() -> None:
     cluster.run()
     assert cluster.faults == plan
     assert [line for line in cluster.world.trace.lines if "was killed" in line]
+
+
+def test_says_what_a_plan_makes_unavoidable() -> None:
+    plan = (Fault(3.0, "lag", "api-server", 2.0, amount=1.0), Fault(6.0, "read-only", "api-server", 2.0))
+    assert unavoidable(plan, ALL_KINDS) == (Unavoidable("late reads", "api-server", since=3.0, until=10.0),)
+
+
+def test_each_kind_has_a_name_of_its_own() -> None:
+    assert len({kind.name for kind in ALL_KINDS}) == len(ALL_KINDS)

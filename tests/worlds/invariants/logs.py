@@ -10,7 +10,7 @@ from tests.worlds.invariants.observed import Observed
 _EXPECTED: Final = (
     (r"WARNING any client that reaches this address can bind pods", "worlds have no TLS"),
     (r"WARNING without --config, the whole default profile runs beside", "worlds have no other plugins"),
-    (r"WARNING [a-z]+: .*; next watch in", "a watch broke, or was refused"),
+    (r"WARNING [a-z]+: .*; next (list|watch) in", "a list or watch broke, or was refused"),
     (r"WARNING waiting for the release of the API server", "it does not answer"),
     (r"WARNING not ready, and all calls fail, until the cluster can be read", "it does not answer"),
     (r"WARNING cannot find out whether pods may be bound", "it does not answer"),

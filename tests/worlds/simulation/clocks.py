@@ -22,6 +22,7 @@ class MachineClocks:
         self._uptime = uptime
         self._rate = rate
         self._slept_seconds = 0.0
+        self._slept_from: float | None = None
         self._wall_ahead = _WORLD_BEGINS + self._counted_at + skew_seconds - uptime
 
     def monotonic(self) -> float:
@@ -48,8 +49,22 @@ class MachineClocks:
         """Jump: set the wall clock ahead, or back if `seconds` is negative."""
         self._wall_ahead += seconds
 
-    def wake(self, slept_seconds: float) -> None:
-        """Take note that the machine was asleep for so long, until now."""
-        self._uptime = self.monotonic() - slept_seconds * self._rate
-        self._counted_at = self._timeline.now
-        self._slept_seconds += slept_seconds * self._rate
+    def change_rate(self, factor: float) -> None:
+        """Drift: from now on, run so many times as fast as until now."""
+        self.set_rate(self._rate * factor)
+
+    @property
+    def is_asleep(self) -> bool:
+        """Return whether the machine is asleep. What its clocks show then is not defined."""
+        return self._slept_from is not None
+
+    def fall_asleep(self) -> None:
+        """Begin to sleep."""
+        self._slept_from = self.monotonic()
+
+    def wake(self) -> None:
+        """End the sleep."""
+        assert self._slept_from is not None, "awake"
+        self._slept_seconds += self.monotonic() - self._slept_from
+        self._uptime, self._counted_at = self._slept_from, self._timeline.now
+        self._slept_from = None

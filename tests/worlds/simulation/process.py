@@ -69,15 +69,32 @@ class Process:
         self._world.trace.write(self.name, "starts")
         loop.call_soon(self._begin, loop, machine)
 
+    @property
+    def is_awake(self) -> bool:
+        """Return whether a process runs, on a machine that is not asleep."""
+        return self.outcome is None and not self.clocks.is_asleep
+
     def freeze(self) -> None:
         """Stop the process where it stands, as SIGSTOP does; its clocks go on."""
         self._world.trace.write(self.name, "freezes")
-        self.loop.is_frozen = True
+        self.loop.stops += 1
 
     def thaw(self) -> None:
         """Let it go on, as SIGCONT does."""
         self._world.trace.write(self.name, "thaws")
-        self.loop.is_frozen = False
+        self.loop.stops -= 1
+
+    def fall_asleep(self) -> None:
+        """Let the machine sleep, with the process. Neither may be used before it wakes."""
+        self._world.trace.write(self.name, "falls asleep")
+        self.loop.stops += 1
+        self.clocks.fall_asleep()
+
+    def wake(self) -> None:
+        """Let the machine wake."""
+        self._world.trace.write(self.name, "wakes")
+        self.clocks.wake()
+        self.loop.stops -= 1
 
     def kill(self) -> None:
         """End the process at once, as SIGKILL does."""

@@ -1,69 +1,134 @@
-"""An API server in a world: a model behind HTTP, in a process of its own."""
+"""API servers in a world: models behind HTTP, each in a process of its own, on one etcd and behind one address."""
 
 import asyncio
 import math
 from collections.abc import Callable
-from typing import Final, Protocol
+from functools import partial
+from typing import Final
 
 from tests.worlds.api_server.messages import Answer, Request
+from tests.worlds.api_server.server import ApiServer
 from tests.worlds.simulation.clocks import MachineClocks
 from tests.worlds.simulation.http_face import HttpFace, Served
 from tests.worlds.simulation.simulated_loop import SimulatedLoop
 from tests.worlds.simulation.world import World
 
 PORT: Final = 8080
+_LEAST_STEP_SECONDS: Final = 1.0
+_MOST_STEP_SECONDS: Final = 60.0
 
-
-class Model(Protocol):
-    """An API server as a state machine, in seconds since 1970."""
-
-    def handle(self, request: Request) -> Answer:
-        """Carry out a request."""
-
-    def due_at(self) -> float:
-        """Return when `step` has something to do at the latest; infinite if it has not."""
-
-    def step(self) -> None:
-        """Do what is due."""
+# What a request goes through before the model: it is given what carries the request out, and returns the answer.
+Gate = Callable[[Request, Callable[[], Answer]], Answer]
 
 
 class ServedModel:
-    """The process of an API server. `url` is where programs ask it; the others in the world call `ask`.
+    """The process of an API server, which may be stopped and started. `url` is where programs ask it.
 
-    `listeners` are called after each request of a program was carried out.
+    `gates` are what requests go through, in order. `listeners` are called after each request of a program was carried
+    out.
     """
 
-    def __init__(self, world: World, model: Model, name: str, address: str, clocks: MachineClocks) -> None:
-        """`clocks` must be those of the model."""
+    def __init__(self, world: World, model: ApiServer, name: str, address: str, clocks: MachineClocks) -> None:
+        """It runs from the start. `clocks` must be those of the model."""
         self.url = f"http://{address}:{PORT}"
+        self.name = name
+        self.model = model
+        self.gates: list[Gate] = []
         self.listeners: list[Callable[[Served], None]] = []
         self.loop: SimulatedLoop = world.loop(name, clocks)
-        self._model = model
+        self._world = world
+        self._address = address
         self._clocks = clocks
+        self._random = world.random(f"answers of {name}")
         self._timer: asyncio.TimerHandle | None = None
-        random = world.random(f"answers of {name}")
+        model.etcd.listeners.append(lambda *_: self._note_change())
+        self._listen()
 
-        def accept() -> HttpFace:
-            return HttpFace(self.ask, self.loop, random, world.trace, self._report)
+    @property
+    def is_running(self) -> bool:
+        """Return whether its process runs."""
+        return not self.loop.is_closed()
 
-        world.network.listen(self.loop, address, PORT, accept)
+    def stop(self) -> None:
+        """End the process. Its connections end, and it is refused to open new ones."""
+        self.loop.kill()
+        self.model.watches.restart()
+
+    def start(self) -> None:
+        """Start a new process, whose watch cache begins with what etcd has now."""
+        self.loop = self._world.loop(self.name, self._clocks)
+        self.model.watches.restart()
+        self._timer = None
+        self._listen()
 
     def ask(self, request: Request) -> Answer:
-        """Have the model carry out a request now."""
-        answer = self._model.handle(request)
+        """Have a request carried out now, or what faults let happen instead."""
+        carry_out = partial(self.model.handle, request)
+        for gate in reversed(self.gates):
+            carry_out = partial(gate, request, carry_out)
+        answer = carry_out()
         self._plan()
         return answer
+
+    def lag(self, seconds: float) -> None:
+        """Let its watch cache be so far behind etcd from now on; 0 lets it catch up."""
+        self.model.watches.lag_seconds = seconds
+        if self.is_running:
+            self.loop.call_soon(self._step)
+
+    def _listen(self) -> None:
+        loop = self.loop
+
+        def accept() -> HttpFace:
+            return HttpFace(self.ask, loop, self._random, self._world.trace, self._report)
+
+        self._world.network.listen(loop, self._address, PORT, accept)
 
     def _report(self, served: Served) -> None:
         for listener in self.listeners:
             listener(served)
 
     def _step(self) -> None:
-        self._model.step()
+        self.model.step()
         self._plan()
+
+    def _note_change(self) -> None:
+        if self.model.watches.lag_seconds and self.is_running:  # without lag, the change is delivered by now
+            self._plan()
 
     def _plan(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        seconds = self._model.due_at() - self._clocks.wall()
+        seconds = self.model.due_at() - self._clocks.wall()
         self._timer = None if math.isinf(seconds) else self.loop.call_later(max(0.0, seconds), self._step)
+
+
+class ApiServers:
+    """The API servers of a cluster. `url` is where programs ask one of them, by chance for each connection.
+
+    `ask` is for what happens by itself in a world: `model`, its server, has no faults and is never behind.
+    """
+
+    def __init__(self, world: World, name: str, address: str, clocks: MachineClocks, count: int = 1) -> None:
+        """Start so many, with names such as `api-server`, `api-server-2`."""
+        self.url = f"http://{address}:{PORT}"
+        self.model = ApiServer(clocks.wall, world.random(f"direct {name}"))
+        names = [name if number == 1 else f"{name}-{number}" for number in range(1, count + 1)]
+        models = {each: ApiServer(clocks.wall, world.random(each), etcd=self.model.etcd) for each in names}
+        self.servers = {each: ServedModel(world, model, each, address, clocks) for each, model in models.items()}
+        self._world = world
+        self._clocks = clocks
+        self._plan()
+
+    def ask(self, request: Request) -> Answer:
+        """Have a request carried out now."""
+        return self.model.handle(request)
+
+    def _plan(self) -> None:
+        """Let the model do what is due: compaction, and what expires. That may be a little late."""
+        seconds = self.model.due_at() - self._clocks.wall()
+        self._world.timeline.call_later(min(max(seconds, _LEAST_STEP_SECONDS), _MOST_STEP_SECONDS), self._step)
+
+    def _step(self) -> None:
+        self.model.step()
+        self._plan()

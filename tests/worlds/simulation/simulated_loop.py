@@ -75,7 +75,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
 
     - `name`: the process's, in the trace
     - `failures`: the contexts that callbacks failed with, as the exception handler got them
-    - `is_frozen`: the process is stopped; all that comes for it waits
+    - `stops`: as long as it is not 0, the process is stopped; all that comes for it waits
     """
 
     def __init__(self, name: str, timeline: Timeline, clocks: MachineClocks, network: "Network", pace: Random) -> None:
@@ -84,7 +84,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self.clocks = clocks
         self.network = network
         self.failures: list[dict[str, Any]] = []
-        self.is_frozen = False
+        self.stops = 0
         self._timeline = timeline
         self._pace = pace
         self._ready: deque[asyncio.Handle] = deque()
@@ -97,12 +97,14 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self._system_signals: dict[int, SignalHandler] = {}
         self._readers: dict[int, Callable[[], object]] = {}
         self._is_closed = False
+        self._countdown = 0
+        self._at_zero: Callable[[], None] = lambda: None
 
     # What the world calls:
 
     def next_at(self) -> float:
         """Return when the next callback runs, in the world's time; infinity if there is none."""
-        if self.is_frozen:
+        if self.stops:
             return NEVER
         if self._ready:
             return self._busy_until
@@ -136,6 +138,14 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         computing = _LEAST_SECONDS + _MORE_SECONDS * drawn**4 + self._looks_seconds
         self._looks_seconds = 0.0
         self._busy_until = self._timeline.now + computing
+        if self._countdown:
+            self._countdown -= 1
+            if not self._countdown:
+                self._at_zero()
+
+    def after_callbacks(self, count: int, action: Callable[[], None]) -> None:
+        """Do something after so many more callbacks, at least one. The last call of this counts."""
+        self._countdown, self._at_zero = count, action
 
     def call_at_world(self, at: float, callback: Callable[..., object], *args: Any) -> None:
         """Call something at a time of the world's: what comes from outside, such as bytes."""
