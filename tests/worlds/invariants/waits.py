@@ -135,7 +135,7 @@ class FittingPodsTried:
     def _is_current(self, process: Process, insides: _Insides | None) -> bool:
         if (
             insides is None
-            or process.loop.is_frozen
+            or process.loop.stops
             or process.loop._busy_until > self._observed.now + _COMPUTES_SECONDS
         ):
             return False
