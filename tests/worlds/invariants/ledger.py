@@ -40,7 +40,7 @@ def listen_to_ledgers(network: Network, listener: Listener) -> None:
 
 
 class Ledger(Reserve, PostBind):
-    """Accepts everything. `who` is the name of its process."""
+    """Accepts everything. `loop` is that of its process, and `who` the name."""
 
     name = "Ledger"
 
@@ -49,7 +49,7 @@ class Ledger(Reserve, PostBind):
         loop = asyncio.get_running_loop()
         assert isinstance(loop, SimulatedLoop)
         self.who = loop.name
-        self._network = loop.network
+        self.loop = loop
 
     @property
     def api_server(self) -> ApiServer:
@@ -67,5 +67,5 @@ class Ledger(Reserve, PostBind):
         self._report(LedgerEntry("post_bind", self, state, pod, node_name))
 
     def _report(self, entry: LedgerEntry) -> None:
-        for listener in _listeners.get(self._network, ()):
+        for listener in _listeners.get(self.loop.network, ()):
             listener(entry)

@@ -34,11 +34,9 @@ class ReservationsBalanced:
     def __init__(self, observed: Observed) -> None:
         self._observed = observed
         self._attempts: WeakKeyDictionary[Ledger, _Attempts] = WeakKeyDictionary()
-        self._latest: dict[str, Ledger] = {}
         listen_to_ledgers(observed.world.network, self._note)
 
     def _note(self, entry: LedgerEntry) -> None:
-        self._latest[entry.ledger.who] = entry.ledger
         attempts = self._attempts.setdefault(entry.ledger, _Attempts())
         uid, state = pod_uid(entry.pod), entry.state
         held = attempts.open.get(uid)
@@ -69,8 +67,7 @@ class ReservationsBalanced:
 
     def at_end(self) -> None:
         """Look for reservations that are left."""
-        running = {program.name for program in self._observed.programs if program.outcome is None}
-        for who, ledger in self._latest.items():
-            if who in running:
-                for uid, (_, node_name) in self._attempts[ledger].open.items():
-                    self._observed.violated(self, f"{who} has pod {uid} reserved on {node_name} in the end")
+        running = [program.loop for program in self._observed.programs if program.outcome is None]
+        for ledger, attempts in self._attempts.items():
+            for uid, (_, node_name) in attempts.open.items() if ledger.loop in running else ():
+                self._observed.violated(self, f"{ledger.who} has pod {uid} reserved on {node_name} in the end")

@@ -100,6 +100,26 @@ def test_one_that_does_not_is_reported(act: Callable[[Ledger], None], text: str)
     assert reported(act) == [text]
 
 
+def test_what_a_process_had_reserved_ends_with_it() -> None:
+    async def program(_: object) -> None:
+        ledger = Ledger(None, cast(Handle, None))
+        if process.starts == 1:
+            ledger.reserve(FIRST, POD, "one")
+        await asyncio.sleep(100.0)
+
+    world = World(1)
+    process = Process(world, "replica-0", program)
+    observed = Observed(world, ApiServer(MachineClocks(world.timeline).wall, Random(1)), [process])
+    rule = ReservationsBalanced(observed)
+    process.start()
+    world.run(1.0)
+    process.kill()
+    process.start()
+    world.run(2.0)
+    rule.at_end()
+    assert observed.violations.lines() == []
+
+
 def test_the_plugin_sees_each_binding_of_a_world() -> None:
     cluster = ScheduledCluster(Scenario(seed=1, minutes=0.5, pods=5))
     cluster.run()
