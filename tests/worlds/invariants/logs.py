@@ -24,6 +24,10 @@ _EXPECTED: Final = (
     (r"WARNING a pod that was to be bound is not", "the API server did not answer the binding, and did not do it"),
     (r"WARNING hanging up on calls that have not finished", "`serve` ends while it is asked"),
     (r"WARNING cannot evaluate the nominated node", "an extender does not answer"),
+    (
+        r"WARNING failed error=.*(\(\d{3} |http://|does not exist|is another one now|does not count there any more)",
+        "`serve` could not bind: an object has changed, the pod has gone, or the API server does not answer",
+    ),
 )
 # The API server calls the request itself wrong: no fault explains that.
 _WRONG_REQUEST: Final = re.compile(r"\((400|404 NotFound: the server could not find|405|415|422) ")

@@ -25,6 +25,7 @@ def observed() -> Observed:
         "ERROR an attempt failed unexpectedly pod=a KeyError('x')",
         "WARNING an object cannot be decoded kind=pods",
         'ERROR cannot update a pod error=pods "a" is invalid (422 Invalid) pod=default/a',
+        'WARNING failed error=running PreBind plugin "VolumeBinding": list index out of range ms=7.7 node=a',
         "ERROR Task exception was never retrieved ValueError('x')",
     ],
 )
@@ -40,6 +41,7 @@ def test_a_line_that_no_fault_explains_is_reported(observed: Observed, line: str
         "INFO bound a pod",
         "ERROR lost the leader lease holder=b",
         'ERROR cannot update a pod error=pods "a" not found (404 NotFound) pod=default/a',
+        'WARNING failed error=running PreBind plugin "VolumeBinding": try again (409 Conflict) ms=7.7 node=a',
         "WARNING nodes: nothing came for 6 s; next watch in 0.0 s",
         "INFO cannot schedule a pod why=a text with : ERROR in it",
     ],
