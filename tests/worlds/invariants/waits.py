@@ -133,11 +133,7 @@ class FittingPodsTried:
             yield self._observed.service, service_insides(self._observed.service)
 
     def _is_current(self, process: Process, insides: _Insides | None) -> bool:
-        if (
-            insides is None
-            or process.loop.stops
-            or process.loop._busy_until > self._observed.now + _COMPUTES_SECONDS
-        ):
+        if insides is None or process.loop.stops or process.loop._busy_until > self._observed.now + _COMPUTES_SECONDS:
             return False
         if len(insides.cluster.placements) or insides.cluster.storage.sizes()["assumed"]:
             return False
