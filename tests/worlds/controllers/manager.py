@@ -45,6 +45,7 @@ class ControllerManager:
         self._collector = GarbageCollector(model.registry)
         self._disruption = DisruptionController(model.registry, client.clocks.wall)
         self._may_collect = self._may_count = False
+        self._etcd = model.etcd
         model.etcd.listeners.append(self._note)
 
     def start(self) -> None:
@@ -62,8 +63,21 @@ class ControllerManager:
 
     def _step(self) -> None:
         if self._may_collect:
-            self._may_collect = self._collector.step()
+            self._trace("DELETE / (dependents of owners that are gone)", self._collect)
         if self._may_count:
-            self._may_count = False
-            self._disruption.step()
+            self._trace("PUT /apis/policy/v1/poddisruptionbudgets (status)", self._count)
         self._client.call_later(_STEP_SECONDS * self._client.random.uniform(0.5, 2.0), self._step)
+
+    def _collect(self) -> None:
+        self._may_collect = self._collector.step()
+
+    def _count(self) -> None:
+        self._may_count = False
+        self._disruption.step()
+
+    def _trace(self, what: str, act: Callable[[], None]) -> None:
+        """Do something with the store itself; the history gets a line if that changes anything."""
+        before = self._etcd.revision
+        act()
+        if self._etcd.revision != before:
+            self._client.world.trace.write(self._client.name, what)

@@ -18,6 +18,8 @@ Object = Mapping[str, Any]
 _VALUE_CHARACTERS: Final = 60
 _LINE_CHARACTERS: Final = 300
 _MOST_FIELDS: Final = 4
+# The leases of nodes, which kubelets renew.
+_OF_NODES: Final = "kube-node-lease/"
 _NO_NEWS: Final = {"resourceVersion", "generation", "managedFields", "observedGeneration", "lastHeartbeatTime"}
 # What a line of the history says of a request: how it was answered, what it was, and whose.
 _REQUEST: Final = re.compile(r"(\d{3}) ([A-Z]+) (\S+) of (\S+)")
@@ -71,7 +73,7 @@ def _told(kind: Kind, change: Change) -> str:
     before = change.before.value if change.before else None
     after = change.after.value if change.after else None
     thing = f"{kind.name.lower()} {change.item.key}"
-    if kind.name == "Event":
+    if kind.name == "Event" or change.item.key.startswith(_OF_NODES):
         return ""
     if kind.name == "Lease":
         holder = _holder(after)

@@ -36,3 +36,10 @@ def test_tells_of_requests_that_are_refused() -> None:
     lines = story(Scenario(seed=1, minutes=0.2, replicas=2, nodes=1, pods=0, without=frozenset({"replica-1"})))
     lease = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
     assert f"replica-0: gets 404 for GET {lease}" in lines
+
+
+def test_names_kubelets_and_controllers_and_leaves_out_their_leases() -> None:
+    lines = story(Scenario(seed=1, minutes=1.0, replicas=0, nodes=5, pods=20, has_others=True))
+    assert "kubelet-node-0: created node node-0" in lines
+    assert any(line.startswith("controller-manager: created pod default/set-") for line in lines)
+    assert not [line for line in lines if "kube-node-lease" in line and "gets" not in line]
