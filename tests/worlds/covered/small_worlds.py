@@ -51,4 +51,4 @@ def run_small_worlds(seeds: Sequence[int], jobs: int, measured: Measurement) -> 
 def small_world(seed: int) -> Scenario:
     """Return the world of a seed."""
     mode = _MODES[seed % len(_MODES)]
-    return Scenario(seed, minutes=10.0, replicas=2, nodes=5, pods=100, has_faults=True, mode=mode)
+    return Scenario(seed, minutes=10.0, replicas=2, nodes=5, pods=100, has_others=True, has_faults=True, mode=mode)

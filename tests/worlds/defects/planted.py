@@ -19,7 +19,7 @@ _PACKAGE: Final = "extender_service"
 _HEADER: Final = re.compile(r"(?P<what>.+?)\nSource: (?P<source>[^\n]+)\n(Mode: (?P<mode>\w+)\n)?\n", re.DOTALL)
 _FAILED: Final = re.compile(r"^seed (\d+) failed.*\n.*\n {2}(.*)", re.MULTILINE)
 # Worlds that are small, and long enough for faults to end and for all to settle.
-SMALL: Final = ("--minutes", "6", "--replicas", "2", "--nodes", "5", "--pods", "40", "--faults")
+SMALL: Final = ("--minutes", "8", "--replicas", "2", "--nodes", "5", "--pods", "40", "--others", "--faults")
 
 
 @dataclass(frozen=True)
