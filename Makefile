@@ -25,6 +25,8 @@
 #               (SEEDS=N or SECONDS=N, MINUTES=N, SEED=N the first, MODE=beside or replace with `serve`)
 # make judge-worlds  let kube-scheduler's plugins judge 1,000 preemptions and pods left pending of simulated worlds: two minutes (DECISIONS=N, SEED=N)
 # make worlds-coverage  print which lines, branches and state changes 200 small worlds reach: half an hour (SEEDS=N, MISSING=1)
+# make worlds-repeats  run 100 seeds of each mode twice, in other layouts of memory, and compare their histories: an hour (SEEDS=N, MINUTES=N)
+# make worlds-draw  draw ten more defects to plant, by mutation: half an hour (SEED=N)
 # make worlds-defects  plant known defects in copies of the product, and see after how many worlds each is found: hours (ONLY=NAME)
 # make soak     let a cluster churn: ten minutes (MINUTES=N)
 # make mutants  change the code bit by bit and list the changes that no test notices: an hour or more (CHILDREN=N cores)
@@ -35,7 +37,8 @@ UV := scripts/uv
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-lowest check audit sbom mutants conformance compat faults restarts lag lag-churn fuzz hints hostile queue \
-	api-fields sampling beside scheduler-faults scheduler-soak model-check worlds judge-worlds worlds-defects worlds-coverage soak fix openapi bench
+	api-fields sampling beside scheduler-faults scheduler-soak model-check worlds judge-worlds \
+	worlds-repeats worlds-draw worlds-defects worlds-coverage soak fix openapi bench
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -140,6 +143,12 @@ judge-worlds:
 
 worlds-coverage:
 	@$(UV) run --frozen --group coverage python -m tests.worlds.covered $(if $(SEEDS),--seeds $(SEEDS)) $(if $(MISSING),--missing)
+
+worlds-repeats:
+	@$(UV) run --frozen python -m tests.worlds.repeats $(if $(SEEDS),--seeds $(SEEDS)) $(if $(MINUTES),--minutes $(MINUTES))
+
+worlds-draw:
+	@$(UV) run --frozen --group mutation python -m tests.worlds.defects.draw $(if $(SEED),--seed $(SEED))
 
 worlds-defects:
 	@$(UV) run --frozen python -m tests.worlds.defects $(if $(ONLY),--only $(ONLY)) $(if $(SEEDS),--seeds $(SEEDS))
