@@ -19,7 +19,7 @@
 # make sampling  schedule 40,000 new pods beside kube-scheduler, with percentageOfNodesToScore: three minutes (SCRIPTS=N)
 # make beside   run all scenarios with kube-scheduler and with `schedule`, and compare what users see: some minutes (VERSION=1.37)
 # make scheduler-faults  let replicas of `schedule` and the API server fail while they place 5,600 pods on 1,000 nodes: a quarter of an hour (ROUNDS=N)
-# make scheduler-soak  let a cluster churn with kube-scheduler and with `schedule`, and compare what they count: half an hour (MINUTES=N, HINTS=1)
+# make scheduler-soak  let a cluster churn with kube-scheduler and with `schedule`, and compare what they count: 50 minutes (MINUTES=N, HINTS=1)
 # make model-check  compare the model of the API server with the real one on 5,000 random scripts: some minutes (SCRIPTS=N, SEED=N, VERSION=1.37)
 # make worlds   run `schedule` in simulated worlds with others in the cluster and faults, on all cores: 100 new ones of ten minutes
 #               (SEEDS=N or SECONDS=N, MINUTES=N, SEED=N the first, MODE=beside or replace with `serve`)
@@ -128,7 +128,7 @@ scheduler-faults:
 	$(UV) run --frozen python -m tests.scheduler_faults --rounds $(or $(ROUNDS),1)
 
 scheduler-soak:
-	$(UV) run --frozen python -m tests.scheduler_soak --minutes $(or $(MINUTES),30) $(if $(HINTS),--hints)
+	$(UV) run --frozen python -m tests.scheduler_soak --minutes $(or $(MINUTES),45) $(if $(HINTS),--hints)
 
 model-check:
 	$(UV) run --frozen python -m tests.worlds.model_check --version $(or $(VERSION),1.31) --scripts $(or $(SCRIPTS),5000) \

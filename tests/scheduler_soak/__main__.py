@@ -1,6 +1,6 @@
 """Let a cluster churn with kube-scheduler and with `schedule` at the same time, and compare what they count.
 
-    python -m tests.scheduler_soak --minutes 30
+    python -m tests.scheduler_soak --minutes 45
 
 Each has a control plane of its own. One script, by its own clock, changes both: pods that can never be scheduled, gated
 ones, short-lived ones of many kinds, and nodes that come, go and change. It fails unless attempts, and pods that came
@@ -24,7 +24,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tests.scheduler_soak", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--minutes", type=float, default=30.0, help="how long (default %(default)g)")
+    parser.add_argument("--minutes", type=float, default=45.0, help="how long (default %(default)g)")
     parser.add_argument("--pods", type=float, default=5.0, help="pods that come in a second (default %(default)g)")
     parser.add_argument("--hints", action="store_true", help="with the feature gate SchedulerQueueingHints")
     parser.add_argument(
