@@ -100,7 +100,9 @@ def _restore(surroundings: Surroundings, fault: Fault, *, bump_revision: int) ->
 
     def restore() -> None:
         starts = [surroundings.share("stop", each.name, begin=each.stop, end=each.start) for each in servers]
-        etcd.restore(backup, bump_revision=bump_revision)
+        # An older backup may be restored after a younger one. The revision must then be above that one's, too.
+        times = 1 + max(0, etcd.revision - backup.revision) // bump_revision if bump_revision else 0
+        etcd.restore(backup, bump_revision=times * bump_revision)
         for start in starts:
             surroundings.world.timeline.call_later(_RESTART_SECONDS, start)
 

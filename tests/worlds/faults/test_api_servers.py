@@ -117,6 +117,15 @@ def test_a_restore_takes_back_what_was_written_since_the_backup(kind: str) -> No
     assert trial.servers.model.etcd.revision == before + (1 if kind == "restore-revision" else 1_000_000_001)
 
 
+def test_an_older_backup_that_is_restored_later_has_newer_versions() -> None:
+    trial = Trial(Fault(1.0, "restore", "etcd", seconds=9.0), Fault(2.0, "restore", "etcd", seconds=3.0))
+    trial.world.run(6.0)
+    trial.create(NODES, **node("between"))
+    seen = trial.servers.model.etcd.revision
+    trial.world.run(11.0)
+    assert trial.servers.model.etcd.revision > seen
+
+
 def test_a_server_with_few_seats_lets_requests_wait_or_refuses_them() -> None:
     trial = Trial(Fault(0.5, "limit-requests", "api-server", seconds=20.0, amount=1.0))
     heard: list[Heard] = []
