@@ -168,7 +168,7 @@ def test_extenders_are_not_asked_and_a_warning_says_so(tmp_path: Path, capsys: p
 
 
 class Curious(Filter):
-    """Rejects a pod until it is shown a node that is asked about in a hint."""
+    """Rejects a pod that is tried before another one is bound, and notes the events that its hint is asked about."""
 
     name = "Curious"
     retry_on = (ClusterEvent(POD, ActionType.ADD),)
@@ -179,7 +179,7 @@ class Curious(Filter):
         return QueueingHint.SKIP
 
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
-        if pod.metadata.name != "web":
+        if pod.metadata.name != "gateway":
             return None
         return Rejections.where(np.ones(len(nodes), np.bool_), unschedulable("never"))
 
