@@ -131,9 +131,7 @@ class RoomKept:
             if uid not in counted and (pod.since <= version or own.get(uid) == node_name):
                 yield f"{pod.item.key} does not count, which is there since version {pod.since} of {version}"
         for uid, key in counted.items():
-            left_version = self._pods.left.get(uid)
-            is_there = uid in present or own.get(uid) == node_name if left_version is None else left_version > version
-            if not is_there:
+            if not self._is_there(uid, present.get(uid), own.get(uid) == node_name, version):
                 yield f"{key} counts, which is not there"
         item = self._etcd.get(PODS, pod_name(entry.pod))
         cluster = entry.ledger.handle.cluster
@@ -144,6 +142,14 @@ class RoomKept:
         allocatable = {name: str(amount) for name, amount in node.status.allocatable.items()}
         yield from _conflicts(item.value, others, amounts_of(allocatable))
         yield from self._shared_claims(item.value, entry.ledger, version)
+
+    def _is_there(self, uid: str, pod: _OnNode | None, is_own: bool, version: int) -> bool:
+        """Return whether a pod is on its node at a version, or came there since without having left before."""
+        left_version = self._pods.left.get(uid)
+        if left_version is None:
+            return pod is not None or is_own
+        # A kubelet's status that arrives late can have a pod run again that had failed.
+        return left_version > version or (pod is not None and pod.since <= version)
 
     def _as_known(self, keys: Iterable[str], version: int) -> Iterator[Object]:
         """Yield pods as they were at a version, or as they are now if they came later."""

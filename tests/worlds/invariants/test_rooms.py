@@ -79,6 +79,21 @@ def test_a_pod_that_never_was_is_reported() -> None:
     assert reported(cluster)[0].endswith("default/ghost counts, which is not there")
 
 
+def test_a_pod_that_failed_and_runs_again_after_all_counts_again() -> None:
+    def set_phase(cluster: ScheduledCluster, phase: str) -> None:
+        item = cluster.model.etcd.get(PODS, "default/early")
+        assert item is not None
+        cluster.model.registry.change(PODS, item, lambda pod: pod["status"].update(phase=phase))
+
+    cluster = ScheduledCluster(Scenario(seed=1, minutes=0.5, nodes=1, pods=0))
+    timeline = cluster.world.timeline
+    timeline.call_at(2.0, partial(cluster._create, "pods", pod("early", containers=[{"name": "main", "image": "i"}])))
+    timeline.call_at(4.0, partial(set_phase, cluster, "Failed"))
+    timeline.call_at(6.0, partial(set_phase, cluster, "Running"))
+    timeline.call_at(8.0, partial(cluster._create, "pods", pod("late")))
+    assert reported(cluster) == []
+
+
 def pod(name: str, **spec: object) -> Object:
     container = {"name": "main", "image": "image", "ports": [{"containerPort": 80, "hostPort": 80}]}
     whole = {"schedulerName": "default-scheduler", "containers": [container], **spec}
