@@ -42,6 +42,7 @@ def test_a_line_that_no_fault_explains_is_reported(observed: Observed, line: str
         "ERROR lost the leader lease holder=b",
         'ERROR cannot update a pod error=pods "a" not found (404 NotFound) pod=default/a',
         'WARNING failed error=running PreBind plugin "VolumeBinding": try again (409 Conflict) ms=7.7 node=a',
+        'WARNING failed error=running PreBind plugin "V": binding volumes: provisioning failed for PVC "c" ms=2',
         "WARNING nodes: nothing came for 6 s; next watch in 0.0 s",
         "INFO cannot schedule a pod why=a text with : ERROR in it",
     ],
@@ -50,6 +51,24 @@ def test_a_line_that_a_fault_explains_is_not(observed: Observed, line: str) -> N
     observed.world.trace.write("replica-0", line)
     NothingUnexpectedLogged(observed).at_end()
     assert observed.violations.lines() == []
+
+
+@pytest.mark.parametrize(("at", "is_expected"), [(100.0, True), (361.0, False)])
+def test_some_lines_are_explained_only_while_there_are_faults(at: float, is_expected: bool) -> None:
+    world = World(1)
+    observed = Observed(world, ApiServer(MachineClocks(world.timeline).wall, Random(1)), [], calm_from=300.0)
+    text = "WARNING failed error=extender-service does not know the cluster well enough to decide: stale ms=1"
+    world.timeline.call_at(at, lambda: world.trace.write("service", text))
+    world.run(400.0)
+    NothingUnexpectedLogged(observed).at_end()
+    assert (observed.violations.lines() == []) is is_expected
+
+
+def test_such_lines_are_reported_without_faults(observed: Observed) -> None:
+    text = "WARNING failed error=the caller hung up before its request was complete ms=1"
+    observed.world.trace.write("service", text)
+    NothingUnexpectedLogged(observed).at_end()
+    assert len(observed.violations.lines()) == 1
 
 
 def test_an_error_of_a_task_that_nothing_waits_for_is_reported(observed: Observed) -> None:
