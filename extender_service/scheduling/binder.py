@@ -62,7 +62,7 @@ class Binder:
         # to make than most of its binding.
         self._bound: deque[tuple[float, str]] = deque()
         self._next_look: asyncio.TimerHandle | None = None
-        self._confirming: dict[str, asyncio.Task[None]] = {}
+        self._confirming: dict[Placement, asyncio.Task[None]] = {}
 
     def start(self, uid: str, node_name: str, binding: Coroutine[Any, Any, None]) -> UnderWay:
         """Start a binding: all that the coroutine `binding` does, `bind` included, is under way until it ends."""
@@ -202,18 +202,17 @@ class Binder:
         read until it can be.
         """
         while self._cluster.placements.get(placement.uid) is placement:
-            if (confirming := self._confirming.get(placement.uid)) is not None:
+            if (confirming := self._confirming.get(placement)) is not None:
                 confirming.cancel()
             await asyncio.sleep(RETRY_SECONDS)
             with suppress(BindError):
                 if await self.read_back(placement) == placement.node_name:
                     break
         if self._cluster.placements.get(placement.uid) is placement:
-            self._confirm(placement.uid, self._confirm_seconds)
-        elif self.shown_on(placement.uid) != placement.node_name:
+            self._confirm(placement, self._confirm_seconds)
+        elif not placement.is_confirmed and self.shown_on(placement.uid) != placement.node_name:
             return False
-        if placement.reservation is not None:
-            placement.reservation.finish()
+        _finish(placement)
         return True
 
     def shown_on(self, uid: str) -> str | None:
@@ -254,11 +253,13 @@ class Binder:
         try:
             pod = await self.read(metadata.namespace, metadata.name)
         except BindError:
+            if placement.is_confirmed:
+                return
             # The pod keeps counting on the node until it can be read.
-            self._confirm(placement.uid, RETRY_SECONDS)
+            self._confirm(placement, RETRY_SECONDS)
             raise failed from error
         bound_to = pod.spec.node_name if pod is not None and pod_uid(pod) == placement.uid else ""
-        if bound_to == placement.node_name:
+        if placement.is_confirmed or bound_to == placement.node_name:
             return
         self._drop(placement)
         if bound_to:
@@ -280,29 +281,39 @@ class Binder:
             _, uid = self._bound.popleft()
             placement = self._cluster.placements.get(uid)
             if placement is not None and placement.assumed:
-                self._confirm(uid, 0.0)
+                self._confirm(placement, 0.0)
         if self._bound:
             self._look_again()
 
-    def _confirm(self, uid: str, seconds: float) -> None:
-        if self._cluster.placements.get(uid) is not None and uid not in self._confirming:
-            task = asyncio.create_task(self._settle_in_time(uid, seconds))
-            self._confirming[uid] = task
-            task.add_done_callback(lambda _: self._confirming.pop(uid, None))
+    def _confirm(self, placement: Placement, seconds: float) -> None:
+        if self._cluster.placements.get(placement.uid) is placement and placement not in self._confirming:
+            task = asyncio.create_task(self._settle_in_time(placement, seconds))
+            self._confirming[placement] = task
+            task.add_done_callback(lambda _: self._confirming.pop(placement, None))
 
-    async def _settle_in_time(self, uid: str, seconds: float) -> None:
-        """Read the pod of a binding that the watch does not confirm in time; repeat that while it is unconfirmed."""
-        while True:
-            await asyncio.sleep(seconds)
-            placement = self._cluster.placements.get(uid)
-            if placement is None or not placement.assumed:
-                return
+    async def _settle_in_time(self, placement: Placement, seconds: float) -> None:
+        """Read the pod of a binding that the watch does not confirm in time; repeat that while it is unconfirmed.
+
+        Runs PostBind once the pod is known to be bound, which a binding whose answer was lost could not.
+        """
+        await asyncio.sleep(seconds)
+        while self._cluster.placements.get(placement.uid) is placement:
             seconds = self._confirm_seconds
             try:
-                await self.settle(uid)
+                bound_to = await self.settle(placement.uid)
+                if bound_to == placement.node_name and self._cluster.placements.get(placement.uid) is placement:
+                    _finish(placement)
             except BindError as error:
                 log.warning("cannot find out whether a pod is bound: %s", error)
                 seconds = RETRY_SECONDS
+            await asyncio.sleep(seconds)
+        if placement.is_confirmed:
+            _finish(placement)
+
+
+def _finish(placement: Placement) -> None:
+    if placement.reservation is not None:
+        placement.reservation.finish()
 
 
 def _failed(placement: Placement, why: object) -> BindError:

@@ -67,6 +67,7 @@ class BindingCycle:
         self._bind_elsewhere = bind_elsewhere
         self._rules = rules
         self._is_permitted = False
+        self._has_finished = False
         # While a Permit plugin makes the pod wait.
         self._waiting: WaitingPod | None = None
 
@@ -176,7 +177,10 @@ class BindingCycle:
 
     @extension_point("PostBind")
     def finish(self) -> None:
-        """Run PostBind once the pod is bound."""
+        """Run PostBind once the pod is bound; later calls do nothing."""
+        if self._has_finished:
+            return
+        self._has_finished = True
         for plugin in self._profile.post_bind:
             with self._run(plugin, "PostBind"):
                 try:

@@ -59,7 +59,7 @@ class EngineOnTwoNodes:
     def __init__(self, *pods: Pod, confirm_seconds: float = 30.0, rules: Rules = DEFAULT_RULES) -> None:
         self.cluster = Cluster(rules)
         self.api = Pods()
-        handle = Handle(self.cluster, self.api)
+        self.handle = handle = Handle(self.cluster, self.api)
         profiles = Registry(IN_TREE, rules=rules).profiles(default_config(ARGS_TYPES, rules), handle)
         (profile,) = profiles.values()
         self.steps = Steps(None, handle)

@@ -46,11 +46,14 @@ class Reservation(Protocol):
         """Bind the pod, if `may_bind` does not raise CycleError by then. Raises CycleError or KubeError."""
 
     def finish(self) -> None:
-        """Do what is to be done once the pod is bound."""
+        """Do what is to be done once the pod is bound; later calls do nothing."""
 
 
 class Placement(msgspec.Struct, eq=False, weakref=True):
-    """One pod that counts on a node ahead of the watch; `assumed` once its binding has begun, with Permit."""
+    """One pod that counts on a node ahead of the watch; `assumed` once its binding has begun, with Permit.
+
+    `is_confirmed` is set when the watch shows the pod there, which ends the placement.
+    """
 
     pod: Pod
     uid: str
@@ -58,6 +61,7 @@ class Placement(msgspec.Struct, eq=False, weakref=True):
     slot: int
     reservation: Reservation | None
     assumed: bool = False
+    is_confirmed: bool = False
 
 
 class Placements:
@@ -88,12 +92,15 @@ class Placements:
 
     def hand_over(self, uid: str) -> int:
         """End a placement because the watch shows just that pod on that node; its slot is the caller's from now on."""
-        return self._by_uid.pop(uid).slot
+        placement = self._by_uid.pop(uid)
+        placement.is_confirmed = True
+        return placement.slot
 
     def fulfil(self, uid: str) -> Placement | None:
         """End a placement because the watch shows the pod on that node, where the caller counts it in another slot."""
         placement = self._by_uid.pop(uid, None)
         if placement is not None:
+            placement.is_confirmed = True
             self._occupancy.remove(placement.slot)
         return placement
 

@@ -1,11 +1,16 @@
 """The verbs' tests show what comes of bindings that fail; here is what the binder alone promises."""
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
 from extender_service.cluster.state.placements import Placement
+from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.handle import Handle
+from extender_service.framework.interface import PostBind
 from extender_service.kube.api_errors import UnreachableError
+from extender_service.kube.types.core import Pod
 from extender_service.kube.types.pods import pod_uid
 from extender_service.scheduling.binder import BindError
 from tests.support.engines import EngineOnTwoNodes
@@ -130,3 +135,83 @@ def test_a_binding_whose_outcome_is_not_known_keeps_its_room_even_if_it_is_undon
 
     asyncio.run(bind())
     assert world.cpu_milli("a") == 1000
+
+
+class Bound(PostBind):
+    """Notes which pods were bound."""
+
+    name = "Bound"
+
+    def __init__(self, args: None, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self.pods: list[str] = []
+
+    def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        self.pods.append(f"{pod.metadata.name} on {node_name}")
+
+
+def _shown(world: EngineOnTwoNodes) -> None:
+    world.cluster.apply_pod(make_pod("web", "a", requests={"cpu": "1"}))
+
+
+def _shown_and_deleted(world: EngineOnTwoNodes) -> None:
+    _shown(world)
+    world.cluster.remove_pod(("default", "web"))
+
+
+def _read(world: EngineOnTwoNodes) -> None:
+    """Nothing happens: the watch is late, and reading the pod shows it."""
+
+
+def _tried_again(world: EngineOnTwoNodes) -> None:
+    world.api.put(WEB)
+    placement = world.cluster.placements.get(UID)
+    assert placement is not None
+    world.engine.binder.start(UID, "a", world.engine.binder._bind(placement))
+
+
+@pytest.mark.parametrize("then", [_shown, _shown_and_deleted, _read, _tried_again])
+@pytest.mark.parametrize("finds_out", [False, True])
+def test_post_bind_runs_once_where_the_answer_to_a_binding_was_lost(
+    then: Callable[[EngineOnTwoNodes], None], finds_out: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("extender_service.scheduling.binder.RETRY_SECONDS", 0.01)
+    world = EngineOnTwoNodes(WEB, confirm_seconds=0.01)
+    world.api.bind_errors, world.api.read_errors = [LOST], [LOST]
+    (profile,) = world.engine.profiles
+    profile.post_bind += (bound := Bound(None, world.handle),)
+
+    async def bind() -> None:
+        binder, placement = world.engine.binder, world.engine.place(WEB, "a")
+        with pytest.raises(BindError, match="the connection was lost"):
+            await world.engine.bind(placement)
+        assert bound.pods == []
+        then(world)
+        if finds_out:
+            assert await binder.find_out(placement)
+        await asyncio.sleep(0.05)
+        if then is _read:
+            _shown(world)
+        await asyncio.sleep(0.05)
+
+    asyncio.run(bind())
+    assert bound.pods == ["web on a"]
+
+
+@pytest.mark.parametrize("is_read", [False, True])
+def test_a_pod_that_the_watch_shows_is_bound_though_no_request_says_so(is_read: bool) -> None:
+    world = EngineOnTwoNodes(WEB)
+    world.api.bind_errors, world.api.read_errors = [LOST], [] if is_read else [LOST]
+    hold = world.api.hold = Hold()
+
+    async def bind() -> None:
+        binding = asyncio.create_task(world.engine.bind(world.engine.place(WEB, "a")))
+        await world.reached("bind")
+        _shown_and_deleted(world)
+        world.api.applies = False
+        world.api.pods.clear()
+        hold.go_on.set()
+        await binding
+
+    asyncio.run(bind())
+    assert world.cpu_milli("a") == 0
