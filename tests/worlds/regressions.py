@@ -14,4 +14,10 @@ class Regression:
     found: str
 
 
-REGRESSIONS: Final[tuple[Regression, ...]] = ()
+REGRESSIONS: Final[tuple[Regression, ...]] = (
+    Regression(
+        Scenario(seed=200017, minutes=10.0, replicas=2, has_others=True, has_faults=True, mode="replace", until=160.0),
+        "the answer to a binding was lost, and reading the pod failed: when the watch showed it bound, `serve` ran "
+        "neither PostBind nor Unreserve. Now the watch's word counts, and PostBind runs once that or a read is there",
+    ),
+)
