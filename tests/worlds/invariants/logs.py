@@ -25,7 +25,7 @@ _EXPECTED: Final = (
     (r"WARNING hanging up on calls that have not finished", "`serve` ends while it is asked"),
     (r"WARNING cannot evaluate the nominated node", "an extender does not answer"),
     (
-        r"WARNING failed error=.*(\(\d{3} |http://|does not exist|is another one now|does not count there any more)",
+        r"WARNING failed error=.*(\(\d{3}[ )]|http://|does not exist|is another one now|does not count there any more)",
         "`serve` could not bind: an object has changed, the pod has gone, or the API server does not answer",
     ),
     (
