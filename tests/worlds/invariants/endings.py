@@ -1,5 +1,6 @@
 """What holds in the end, once faults are over and all had time to settle."""
 
+from collections import Counter
 from collections.abc import Iterator, Sized
 from itertools import chain
 
@@ -85,7 +86,7 @@ class NothingLeftOver:
 
 
 class QueuesComplete:
-    """Each pod that waits is in the queue of each scheduler, once; and the queue has no other."""
+    """Each pod that waits is in the queue of each scheduler, once; and no other. It counts them rightly."""
 
     name = "queues complete"
 
@@ -100,6 +101,10 @@ class QueuesComplete:
             queued = {pod_uid(entry.info.pod): entry.info.key for entry in entries}
             if len(entries) != len(queued):
                 yield f"the queue of {replica.name} has a pod twice: {sorted(entry.info.key for entry in entries)}"
+            counts = Counter(entry.queue for entry in entries)
+            for part, count in insides.queue.pending_counts().items():
+                if count != counts[part]:
+                    yield f"the queue of {replica.name} has {counts[part]} pods in {part}, and counts {count}"
             for uid in wanted.keys() - queued.keys():
                 yield f"the queue of {replica.name} lacks pod {wanted[uid]}"
             ending = _being_deleted(observed)

@@ -1,9 +1,14 @@
 """What holds of who writes."""
 
 from bisect import bisect_right
+from typing import Final
+
+import msgspec
 
 from tests.worlds.api_server.etcd import Change
 from tests.worlds.api_server.kinds import LEASES, Kind
+from tests.worlds.api_server.messages import Response
+from tests.worlds.invariants.insides import scheduler_insides
 from tests.worlds.invariants.observed import Observed
 from tests.worlds.simulation.http_face import Served
 
@@ -13,6 +18,13 @@ LEASE = "kube-system/kube-scheduler"
 _DISTURBED_SECONDS = 12.0
 # Leases themselves, reviews, and the core/v1 events that say who leads.
 _WRITTEN_BY_ALL = ("/leases", "reviews", "/api/v1/namespaces/kube-system/events", "/api/v1/namespaces/default/events")
+
+_LEASE_PATH: Final = "/leases/kube-scheduler"
+_LEAST_REFUSAL: Final = 300
+_SECONDS_BETWEEN_LOOKS: Final = 1.0
+# Drifts of several faults add up to that at most; and a program reads its clock some time before it writes.
+_DRIFTED_RATE: Final = 0.9
+_READING_SECONDS: Final = 0.01
 
 
 class WrittenByLeader:
@@ -71,3 +83,46 @@ class WrittenByLeader:
 
     def at_end(self) -> None:
         """All was checked as it came."""
+
+
+class LeaseCountedFromRequest:
+    """Each second: a replica counts the age of its lease from no later than the request that renewed it last.
+
+    So it stops to write before another replica may take the lease, however long the answer takes. A tenth of the age is
+    excused, as clocks drift. A machine that sleeps is not looked at.
+    """
+
+    name = "lease counted from its request"
+
+    def __init__(self, observed: Observed) -> None:
+        self._observed = observed
+        self._written_at: dict[str, float] = {}
+        observed.listen(self._note)
+        observed.world.timeline.call_later(_SECONDS_BETWEEN_LOOKS, self._look)
+
+    def _note(self, served: Served) -> None:
+        """Note when the last byte of a renewal was written that was carried out, by the identity in it."""
+        path, method = served.request.path, served.request.method
+        is_done = isinstance(served.answer, Response) and served.answer.status < _LEAST_REFUSAL
+        if path.endswith(_LEASE_PATH) and method == "PUT" and is_done:
+            holder = msgspec.json.decode(served.request.body)["spec"].get("holderIdentity", "")
+            self._written_at[holder] = max(served.written_at, self._written_at.get(holder, 0.0))
+
+    def _look(self) -> None:
+        self._observed.world.timeline.call_later(_SECONDS_BETWEEN_LOOKS, self._look)
+        for replica in self._observed.replicas:
+            insides = scheduler_insides(replica)
+            if insides is None or insides.elector is None or replica.clocks.is_asleep:
+                continue
+            renewed_at = insides.elector._renewed_at
+            written_at = self._written_at.get(insides.elector._lock.identity)
+            if renewed_at is not None and written_at is not None:
+                self._compare(replica.name, insides.elector._clock() - renewed_at, self._observed.now - written_at)
+
+    def _compare(self, name: str, age: float, seconds: float) -> None:
+        if age < seconds * _DRIFTED_RATE - _READING_SECONDS:
+            text = f"{name} counts {age:.3f} s since it renewed its lease, and asked for that {seconds:.3f} s ago"
+            self._observed.violated(self, text)
+
+    def at_end(self) -> None:
+        """All was looked at as time went on."""

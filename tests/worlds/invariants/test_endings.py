@@ -99,6 +99,10 @@ def add_a_pod_unseen(cluster: ScheduledCluster) -> None:
     cluster.model.etcd.put(PODS, "default/late", item)
 
 
+def miscount_the_queue(cluster: ScheduledCluster) -> None:
+    insides_of(cluster).queue._unschedulable.unschedulable_count += 1
+
+
 def kill(cluster: ScheduledCluster) -> None:
     cluster.replicas[0].on_end = lambda: None
     cluster.replicas[0].kill()
@@ -114,6 +118,7 @@ def drain(cluster: ScheduledCluster) -> None:
         (AllRun, kill, "replica-0 does not run: it was killed"),
         (FittingPodsBound, add_a_pod_unseen, "pod default/late waits, though it fits on node-0"),
         (QueuesComplete, add_a_pod_unseen, "the queue of replica-0 lacks pod default/late"),
+        (QueuesComplete, miscount_the_queue, "the queue of replica-0 has 0 pods in unschedulable, and counts 1"),
         (CachesEqual, drop_a_node, "the cache of replica-0 differs: missed nodes (1): node-0"),
         (CachesEqual, lose_a_pod, "the cache of replica-0 differs: missed pods (1): default/pod-1"),
         (NothingLeftOver, leave_a_placement, "replica-0 still has pod other reserved on node-1"),

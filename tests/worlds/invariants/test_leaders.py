@@ -5,8 +5,10 @@ from random import Random
 from tests.worlds.api_server.kinds import LEASES
 from tests.worlds.api_server.messages import Request, Response
 from tests.worlds.api_server.server import ApiServer
-from tests.worlds.invariants.leaders import LEASE, WrittenByLeader
+from tests.worlds.invariants.insides import scheduler_insides
+from tests.worlds.invariants.leaders import LEASE, LeaseCountedFromRequest, WrittenByLeader
 from tests.worlds.invariants.observed import Observed
+from tests.worlds.scenarios import Scenario, ScheduledCluster
 from tests.worlds.simulation.clocks import MachineClocks
 from tests.worlds.simulation.http_face import Served
 from tests.worlds.simulation.process import Process
@@ -80,3 +82,19 @@ def test_two_may_lead_for_a_while_after_the_lease_was_deleted() -> None:
     election.at(21.0, "replica-1")
     assert election.write("replica-0", 25.0) == []
     assert len(election.write("replica-0", 33.0)) == 1
+
+
+def test_an_age_that_is_counted_from_later_than_the_renewal_is_reported() -> None:
+    cluster = ScheduledCluster(Scenario(seed=1, minutes=0.5, replicas=2, pods=0))
+    cluster.run()
+    assert cluster.problems() == []
+    leading = [each for each in map(scheduler_insides, cluster.replicas) if each is not None and each.is_leading]
+    elector = leading[0].elector
+    assert elector is not None
+    (rule,) = [each for each in cluster.holds._always if isinstance(each, LeaseCountedFromRequest)]
+    written_at = rule._written_at[elector.holder]
+    cluster.world.timeline.now = written_at + 1.0
+    elector._renewed_at = elector._clock()
+    rule._look()
+    (line,) = cluster.problems()
+    assert "counts 0.000 s since it renewed its lease, and asked for that 1.000 s ago" in line

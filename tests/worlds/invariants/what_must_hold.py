@@ -14,7 +14,7 @@ from tests.worlds.invariants.endings import (
     NothingLeftOver,
     QueuesComplete,
 )
-from tests.worlds.invariants.leaders import WrittenByLeader
+from tests.worlds.invariants.leaders import LeaseCountedFromRequest, WrittenByLeader
 from tests.worlds.invariants.logs import EveryErrorRead, NothingUnexpectedLogged
 from tests.worlds.invariants.observed import Always, InTheEnd, Observed
 from tests.worlds.invariants.reservations import ReservationsBalanced
@@ -27,6 +27,7 @@ from tests.worlds.simulation.world import World
 _ALWAYS: Sequence[Callable[[Observed], Always]] = (
     BoundOnce,
     WrittenByLeader,
+    LeaseCountedFromRequest,
     ReservationsBalanced,
     RoomKept,
     VolumesGivenOnce,
