@@ -3,7 +3,7 @@
 Each world has some of all that (swarm testing): what is left out makes room for what would otherwise hide behind it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
 
@@ -15,6 +15,8 @@ FEATURES: Final = (
     "deletions", "gates", "namespaces", "node-affinity", "pod-affinity", "ports", "priorities", "scarcity", "spread",
     "taints", "volume-limits",
 )  # fmt: skip
+# Drawn behind all else, so that what a seed has otherwise stays as it was before this came.
+_LATER_FEATURES: Final = ("same-names",)
 _LEAST_NODES: Final = 5
 _MOST_NODES: Final = 50
 _MOST_PODS: Final = 200
@@ -33,12 +35,14 @@ class Draft:
 def draw_draft(random: Random) -> Draft:
     """Draw who acts, and what pods and nodes are like."""
     rate = random.choice((0.3, 0.6, 0.9))
-    return Draft(
+    draft = Draft(
         actors=frozenset([name for name in ACTORS if random.random() < rate]),
         features=frozenset([name for name in FEATURES if random.random() < rate]),
         zones=random.randint(1, 3),
         sizes=tuple(random.choice((1, 2, 4, 8)) for _ in range(random.randint(1, 3))),
     )
+    later = frozenset([name for name in _LATER_FEATURES if random.random() < rate])
+    return replace(draft, features=draft.features | later)
 
 
 def draw_counts(random: Random) -> tuple[int, int]:

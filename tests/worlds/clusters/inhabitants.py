@@ -152,8 +152,19 @@ class Inhabitants:
                 if "deletions" in self.draft.features and random.random() < 0.4 and at + lifetime < self._busy:
                     path = next(path for path, value in wanted if value["metadata"]["name"] == name)
                     self._users.delete_at(at + lifetime, f"{path}/{name}")
+                elif kind == "pod" and "same-names" in self.draft.features:
+                    path, value = next(each for each in wanted if each[1]["metadata"]["name"] == name)
+                    self._plan_to_make_again(at, path, value)
         if "daemon-sets" in self.draft.actors:
             self._plan_daemons()
+
+    def _plan_to_make_again(self, at: float, path: str, value: Object) -> None:
+        """Let a pod be made again once or more: while it is decided about, being bound, or later."""
+        random = self._random(f"{value['metadata']['name']} again")
+        while random.random() < 0.6:
+            at += random.choice((0.01, 0.3, 3.0, 20.0)) * random.uniform(0.5, 1.5)
+            if at < self._busy:
+                self._users.make_again_at(at, path, value)
 
     def _plan_daemons(self) -> None:
         random = self._random("daemons")

@@ -28,6 +28,14 @@ class Users:
         """Delete an object at a time."""
         self._at(at, lambda: start(self._ask("DELETE", path)))
 
+    def make_again_at(self, at: float, path: str, value: Object) -> None:
+        """Delete an object at once at a time, and create it again under its name, as a StatefulSet does with pods."""
+        self._at(at, lambda: start(self._make_again(path, value)))
+
+    async def _make_again(self, path: str, value: Object) -> None:
+        await self._ask("DELETE", f"{path}/{value['metadata']['name']}", {"gracePeriodSeconds": 0})
+        await self._ask("POST", path, value)
+
     def _at(self, at: float, action: Callable[[], None]) -> None:
         self._client.call_later(max(0.0, at - self._client.world.timeline.now), action)
 
