@@ -69,7 +69,8 @@ def _run_one(options: argparse.Namespace) -> int:
 def _run_many(options: argparse.Namespace) -> int:
     seed = random.SystemRandom().randrange(1_000_000_000) if options.seed is None else options.seed
     print(f"seeds from {seed} on", flush=True)
-    plan = Plan(scenario(options, seed), options.seeds, options.seconds, options.failures)
+    draw = partial(scenario, options)
+    plan = Plan(draw(seed), options.seeds, options.seconds, options.failures, draw)
     totals = run_worlds(plan, _limits(options), Progress(options.seeds))
     if options.digests:
         for each, end in sorted(totals.ends.items()):

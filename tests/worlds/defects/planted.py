@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +19,6 @@ _ROOT: Final = Path(__file__).parents[3]
 _PACKAGE: Final = "extender_service"
 _HEADER: Final = re.compile(r"(?P<what>.+?)\nSource: (?P<source>[^\n]+)\n(Mode: (?P<mode>\w+)\n)?\n", re.DOTALL)
 _FAILED: Final = re.compile(r"^seed (\d+) failed.*\n.*\n {2}(.*)", re.MULTILINE)
-# Worlds that are small, and long enough for faults to end and for all to settle.
-SMALL: Final = ("--minutes", "8", "--replicas", "2", "--nodes", "5", "--pods", "40", "--others", "--faults")
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ class Defect:
 
     def options(self) -> Sequence[str]:
         """Return the options of worlds that may find it."""
-        return (*SMALL, *(("--mode", self.mode) if self.mode else ()))
+        return ("--small", *(("--mode", self.mode) if self.mode else ()))
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,22 @@ def plant(defect: Defect, folder: Path) -> None:
 def find(
     defect: Defect, folder: Path, *, first: int, worlds: int, seconds: float, jobs: int | None = None
 ) -> Found | None:
-    """Run worlds of the product in `folder`, from the seed `first` on, until one fails; None if none does in time."""
+    """Run worlds of the product in `folder`, from the seed `first` on, until one fails; None if none does in time.
+
+    A world that fails without the defect, too, does not count.
+    """
+    seed, ends_at = first, time.monotonic() + seconds
+    while seed < first + worlds and (left := ends_at - time.monotonic()) > 0:
+        found = _first_failed(defect, folder, seed, first + worlds - seed, left, jobs)
+        if found is None or _first_failed(defect, _ROOT, found.seed, 1, left, jobs) is None:
+            return found
+        seed = found.seed + 1
+    return None
+
+
+def _first_failed(
+    defect: Defect, folder: Path, first: int, worlds: int, seconds: float, jobs: int | None
+) -> Found | None:
     bounds = ("--seed", str(first), "--seeds", str(worlds), "--seconds", str(seconds), "--failures", "1")
     options = [*bounds, *defect.options(), "--limit-seconds", "120", *(["--jobs", str(jobs)] if jobs else [])]
     # The folder comes before the repository, to which the installed package refers.

@@ -5,8 +5,9 @@ import re
 import shlex
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import fields
+from dataclasses import fields, replace
 
+from tests.worlds.finding.small_worlds import small_world
 from tests.worlds.scenarios import Scenario
 
 PROGRAM = "python -m tests.worlds"
@@ -21,6 +22,7 @@ def add_scenario_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pods", type=int, help="(default: 60, with others by seed)")
     parser.add_argument("--others", action="store_true", help="kubelets, controllers, people and others in the cluster")
     parser.add_argument("--faults", action="store_true")
+    parser.add_argument("--small", action="store_true", help="draw all of the above by seed, small")
     parser.add_argument("--mode", choices=("beside", "replace"), help="let the replicas ask `serve` in this mode")
     parser.add_argument("--without", type=_read_names, default=frozenset(), help="leave out parts: pod-0..7,fault-3")
     parser.add_argument("--until", type=float, help="end at this second of the world")
@@ -28,6 +30,8 @@ def add_scenario_options(parser: argparse.ArgumentParser) -> None:
 
 def scenario(options: argparse.Namespace, seed: int) -> Scenario:
     """Return what the options say, with a seed."""
+    if options.small:
+        return replace(small_world(seed, options.mode), without=options.without, until=options.until)
     return Scenario(
         seed,
         minutes=options.minutes,

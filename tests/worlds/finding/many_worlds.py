@@ -59,12 +59,16 @@ class Totals:
 
 @dataclass(frozen=True)
 class Plan:
-    """Which worlds to run: of how many seeds, at most for how long, and until how many have failed."""
+    """Which worlds to run: of how many seeds, at most for how long, and until how many have failed.
+
+    Those after `first` are like it, unless `draw` is given, which makes one for each seed.
+    """
 
     first: Scenario
     worlds: int | None = None
     seconds: float | None = None
     failures: int | None = None
+    draw: Callable[[int], Scenario] | None = None
 
 
 def run_worlds(plan: Plan, limits: Limits, progress: "Progress") -> Totals:
@@ -145,7 +149,8 @@ class Progress:
 
 def _scenarios(plan: Plan) -> Iterator[Scenario]:
     seeds: Iterable[int] = count(plan.first.seed)
-    return (replace(plan.first, seed=seed) for seed in islice(seeds, plan.worlds))
+    draw = plan.draw or (lambda seed: replace(plan.first, seed=seed))
+    return (draw(seed) for seed in islice(seeds, plan.worlds))
 
 
 def _until(is_over: Callable[[], bool], scenarios: Iterable[Scenario]) -> Iterator[Scenario]:

@@ -6,6 +6,7 @@ import shlex
 import pytest
 
 from tests.worlds.finding.command_line import add_scenario_options, command, scenario, shown_names
+from tests.worlds.finding.small_worlds import small_world
 from tests.worlds.scenarios import Scenario
 
 
@@ -39,6 +40,13 @@ def read(line: str) -> Scenario:
 def test_the_command_says_all_of_a_scenario(scenario: Scenario, line: str) -> None:
     assert command(scenario) == line
     assert read(line) == scenario
+
+
+def test_small_worlds_are_drawn_by_seed_and_shown_in_full() -> None:
+    small = read("python -m tests.worlds --seed 7 --small --mode replace")
+    assert small == small_world(7, "replace")
+    assert read(command(small)) == small
+    assert len({(each.nodes, each.pods, each.minutes) for each in map(small_world, range(20))}) > 10
 
 
 def test_names_of_parts_are_short() -> None:
