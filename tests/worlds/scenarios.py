@@ -1,7 +1,7 @@
 """Worlds to run: a cluster, its pods, and replicas of `schedule`, with faults or without."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -14,7 +14,7 @@ from tests.worlds.api_server.messages import Request, Response
 from tests.worlds.clusters.draft import draw_counts
 from tests.worlds.clusters.inhabitants import Inhabitants
 from tests.worlds.faults.kinds import ALL_KINDS
-from tests.worlds.faults.plan import Plan, carry_out, draw_plan
+from tests.worlds.faults.plan import FaultKind, Plan, carry_out, draw_plan
 from tests.worlds.faults.surroundings import Surroundings
 from tests.worlds.invariants.ledger import PLUGIN
 from tests.worlds.invariants.what_must_hold import WhatMustHold
@@ -55,6 +55,7 @@ class Scenario:
     has_others: bool = False
     has_faults: bool = False
     faults: Plan | None = None
+    fault_kinds: frozenset[str] = frozenset()  # some of these only, also such as no seed has by itself; else of all
     api_servers: int | None = None  # behind one address; by the seed if not given
     mode: Mode | None = None  # of `serve`, which the replicas then ask as an extender
     without: frozenset[str] = frozenset()
@@ -98,7 +99,7 @@ class ScheduledCluster:
         )
         self.faults = scenario.faults or ()
         if scenario.has_faults and scenario.faults is None:
-            plan = draw_plan(ALL_KINDS, self._surroundings, scenario.busy_seconds)
+            plan = draw_plan(_kinds(scenario.fault_kinds), self._surroundings, scenario.busy_seconds)
             has = self.parts.has
             self.faults = tuple(each for number, each in enumerate(plan) if has(f"fault-{number}", each.until))
         nodes, pods = draw_counts(self.world.random("counts")) if scenario.has_others else _PLAIN_COUNTS
@@ -202,6 +203,11 @@ class ScheduledCluster:
         assert isinstance(answer, Response)
         assert answer.status < 300, answer
         self.world.trace.write("cluster", f"{method} {path} {body.get('metadata', {}).get('name', '')}")
+
+
+def _kinds(names: frozenset[str]) -> list[FaultKind]:
+    """Return the kinds of faults that may be drawn: those with these names, or all if there are none."""
+    return [replace(kind, is_drawn=kind.name in names) if names else kind for kind in ALL_KINDS]
 
 
 def _node(name: str) -> Object:

@@ -15,21 +15,30 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tests.worlds.finding.forked import Limits, forked
+from tests.worlds.finding.small_worlds import small_world
+from tests.worlds.finding.world_run import run_world
+from tests.worlds.scenarios import Mode, Scenario
+
 _ROOT: Final = Path(__file__).parents[3]
 _PACKAGE: Final = "extender_service"
-_HEADER: Final = re.compile(r"(?P<what>.+?)\nSource: (?P<source>[^\n]+)\n(Mode: (?P<mode>\w+)\n)?\n", re.DOTALL)
+_HEADER: Final = re.compile(
+    r"(?P<what>.+?)\nSource: (?P<source>[^\n]+)\n(Mode: (?P<mode>beside|replace)\n)?\n", re.DOTALL
+)
 _FAILED: Final = re.compile(r"^seed (\d+) failed.*\n.*\n {2}(.*)", re.MULTILINE)
+# Real time of a small world.
+_LIMIT_SECONDS: Final = 120.0
 
 
 @dataclass(frozen=True)
 class Defect:
-    """A planted defect. `mode` is that of `serve`, empty if it takes worlds with `schedule` alone."""
+    """A planted defect. `mode` is that of `serve`, none if it takes worlds with `schedule` alone."""
 
     name: str
     patch: Path
     what: str
     source: str
-    mode: str = ""
+    mode: Mode | None = None
 
     def options(self) -> Sequence[str]:
         """Return the options of worlds that may find it."""
@@ -69,7 +78,7 @@ def find(
     seed, ends_at = first, time.monotonic() + seconds
     while seed < first + worlds and (left := ends_at - time.monotonic()) > 0:
         found = _first_failed(defect, folder, seed, first + worlds - seed, left, jobs)
-        if found is None or _first_failed(defect, _ROOT, found.seed, 1, left, jobs) is None:
+        if found is None or not _fails_without_it(small_world(found.seed, defect.mode)):
             return found
         seed = found.seed + 1
     return None
@@ -79,7 +88,13 @@ def _first_failed(
     defect: Defect, folder: Path, first: int, worlds: int, seconds: float, jobs: int | None
 ) -> Found | None:
     bounds = ("--seed", str(first), "--seeds", str(worlds), "--seconds", str(seconds), "--failures", "1")
-    options = [*bounds, *defect.options(), "--limit-seconds", "120", *(["--jobs", str(jobs)] if jobs else [])]
+    options = [
+        *bounds,
+        *defect.options(),
+        "--limit-seconds",
+        str(_LIMIT_SECONDS),
+        *(["--jobs", str(jobs)] if jobs else []),
+    ]
     # The folder comes before the repository, to which the installed package refers.
     environment = {**os.environ, "PYTHONPATH": str(folder)}
     command = [sys.executable, "-m", "tests.worlds", *options]
@@ -92,8 +107,19 @@ def _first_failed(
     return None
 
 
+def _fails_without_it(scenario: Scenario) -> bool:
+    """Return whether a world fails in the product as it is, which this process has."""
+    (ended,) = forked([scenario], _violations, Limits(1, _LIMIT_SECONDS))
+    return ended.answer != b""
+
+
+def _violations(scenario: Scenario) -> bytes:
+    return "\n".join(run_world(scenario)[0].violations).encode()
+
+
 def _read(patch: Path) -> Defect:
     head = _HEADER.match(patch.read_text())
     if head is None:
         raise ValueError(f"{patch.name} begins with no description and source")
-    return Defect(patch.stem, patch, " ".join(head["what"].split()), head["source"], head["mode"] or "")
+    mode: Mode | None = "beside" if head["mode"] == "beside" else "replace" if head["mode"] else None
+    return Defect(patch.stem, patch, " ".join(head["what"].split()), head["source"], mode)

@@ -22,6 +22,7 @@ def add_scenario_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pods", type=int, help="(default: 60, with others by seed)")
     parser.add_argument("--others", action="store_true", help="kubelets, controllers, people and others in the cluster")
     parser.add_argument("--faults", action="store_true")
+    parser.add_argument("--fault-kinds", type=_read_names, default=frozenset(), help="some of these: freeze,cut")
     parser.add_argument("--small", action="store_true", help="draw all of the above by seed, small")
     parser.add_argument("--mode", choices=("beside", "replace"), help="let the replicas ask `serve` in this mode")
     parser.add_argument("--without", type=_read_names, default=frozenset(), help="leave out parts: pod-0..7,fault-3")
@@ -40,6 +41,7 @@ def scenario(options: argparse.Namespace, seed: int) -> Scenario:
         pods=options.pods,
         has_others=options.others,
         has_faults=options.faults,
+        fault_kinds=options.fault_kinds,
         mode=options.mode,
         without=options.without,
         until=options.until,
@@ -61,6 +63,8 @@ def _options(of: Scenario) -> Iterator[str]:
         yield "--others"
     if of.has_faults:
         yield "--faults"
+    if of.fault_kinds:
+        yield from ("--fault-kinds", ",".join(sorted(of.fault_kinds)))
     if of.without:
         yield from ("--without", shown_names(of.without))
 

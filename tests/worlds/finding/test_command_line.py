@@ -5,6 +5,7 @@ import shlex
 
 import pytest
 
+from tests.worlds.faults.kinds import ALL_KINDS
 from tests.worlds.finding.command_line import add_scenario_options, command, scenario, shown_names
 from tests.worlds.finding.small_worlds import small_world
 from tests.worlds.scenarios import Scenario
@@ -47,6 +48,12 @@ def test_small_worlds_are_drawn_by_seed_and_shown_in_full() -> None:
     assert small == small_world(7, "replace")
     assert read(command(small)) == small
     assert len({(each.nodes, each.pods, each.minutes) for each in map(small_world, range(20))}) > 10
+
+
+def test_small_worlds_have_faults_of_kinds_that_there_are() -> None:
+    names = {name for seed in range(100) for name in small_world(seed).fault_kinds}
+    assert names
+    assert names <= {kind.name for kind in ALL_KINDS}
 
 
 def test_names_of_parts_are_short() -> None:
