@@ -57,10 +57,11 @@ from extender_service.scheduler.extenders.extender_client import ExtenderClient
 from extender_service.scheduler.extenders.extenders import Extenders
 from extender_service.scheduler.node_order import NodeOrder
 from extender_service.scheduler.node_sampling import NodeSampling, percentages
+from extender_service.scheduler.nominated_pods import nominations
 from extender_service.scheduler.pod_lister import PodLister
 from extender_service.scheduler.pod_resource_metrics import PodResourceMetrics
 from extender_service.scheduler.registered_kinds import RegisteredKind, registered_kinds
-from extender_service.scheduler.scheduler import Scheduler, nominations
+from extender_service.scheduler.scheduler import Scheduler
 from extender_service.scheduler.scheduler_metrics import SchedulerMetrics, SchedulerState
 from extender_service.scheduling.engine import Engine
 from extender_service.seams import THIS_MACHINE, Machine

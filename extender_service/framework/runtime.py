@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.state.nominations import Nomination
+from extender_service.cluster.state.nominations import Nominated, NominatedPods
 from extender_service.cluster.view.hypothetical import RowChanges
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.answer_checks import wrong_names, wrong_rejections, wrong_scores, wrong_status
@@ -158,7 +158,7 @@ def run_filter(
     nodes: NodeView,
     asked: NDArray[np.bool_],
     found: PreFilterOutcome,
-    nominated: Sequence[Nomination] = (),
+    nominated: Nominated = (),
     search: Search | None = None,
 ) -> Verdicts:
     """Run Filter on the asked nodes, each plugin once, until no node is left.
@@ -182,7 +182,7 @@ def filter_nodes(
     nodes: NodeView,
     asked: NDArray[np.bool_],
     found: PreFilterOutcome,
-    nominated: Sequence[Nomination] = (),
+    nominated: Nominated = (),
 ) -> Verdicts:
     """Run Filter like `run_filter`, except that a plugin's failure on a node is the node's verdict.
 
@@ -208,16 +208,19 @@ def filter_nodes(
     return verdicts
 
 
-def _joining(nodes: NodeView, nominated: Sequence[Nomination]) -> RowChanges | None:
+def _joining(nodes: NodeView, nominated: Nominated) -> RowChanges | None:
     """Return the nominated pods as changes of the nodes that they are nominated for."""
     if not nominated:
         return None
-    positions = nodes.positions_of([nomination.node_name for nomination in nominated])
-    slots = np.array([nomination.slot for nomination in nominated], np.intp)
-    here = positions >= 0
-    if not here.any():
+    if isinstance(nominated, NominatedPods):
+        slots, positions = nominated.slots, nodes.positions_of_rows(nominated.rows)
+    else:
+        slots = np.array([nomination.slot for nomination in nominated], np.intp)
+        positions = nodes.positions_of([nomination.node_name for nomination in nominated])
+    here = (positions >= 0).nonzero()[0]
+    if not len(here):
         return None
-    return RowChanges(positions[here], slots[here], np.ones(np.count_nonzero(here), np.int64))
+    return RowChanges(positions[here], slots[here], np.ones(len(here), np.int64))
 
 
 def _run_filters(profile: Profile, state: CycleState, pod: Pod, verdicts: Verdicts) -> None:
@@ -233,7 +236,7 @@ def _run_filters(profile: Profile, state: CycleState, pod: Pod, verdicts: Verdic
             verdicts.reject(plugin.name, rejections)
 
 
-def filter_again(profile: Profile, state: CycleState, pod: Pod, nominated: Sequence[Nomination]) -> FilterAgain:
+def filter_again(profile: Profile, state: CycleState, pod: Pod, nominated: Nominated) -> FilterAgain:
     """Return a function that runs Filter on nodes with other pods, also those that PreFilter left out.
 
     The function raises CycleError.
@@ -247,7 +250,7 @@ def filter_again(profile: Profile, state: CycleState, pod: Pod, nominated: Seque
 
 
 def judge_nominated_node(
-    profile: Profile, state: CycleState, pod: Pod, verdicts: Verdicts, nominated: Sequence[Nomination]
+    profile: Profile, state: CycleState, pod: Pod, verdicts: Verdicts, nominated: Nominated
 ) -> None:
     """If PreFilter has left out the pod's nominated node, give that node Filter's verdict; none if Filter fails there.
 
@@ -265,7 +268,7 @@ def judge_nominated_node(
 
 @extension_point("PostFilter", lambda result: result.status.code)
 def run_post_filter(
-    profile: Profile, state: CycleState, pod: Pod, verdicts: Verdicts, nominated: Sequence[Nomination] = ()
+    profile: Profile, state: CycleState, pod: Pod, verdicts: Verdicts, nominated: Nominated = ()
 ) -> PostFilterResult:
     """Run PostFilter until a plugin makes room or rules that out (RunPostFilterPlugins).
 

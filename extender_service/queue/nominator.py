@@ -6,6 +6,7 @@ What preemption decided counts at once, before the API server has a pod's nomina
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from extender_service.cluster.structures.change_log import ChangeLog
 from extender_service.kube.types.core import Pod, pod_name
 from extender_service.kube.types.pods import pod_uid
 
@@ -29,6 +30,8 @@ class Nominator:
         # By UID, in the order in which they were nominated. Thousands may be for the empty name.
         self._by_node: dict[str, dict[str, NominatedPod]] = {}
         self._node_of: dict[str, str] = {}
+        self.changes: ChangeLog[str] = ChangeLog()
+        """The UIDs of pods that were nominated for a node, or are not any more."""
 
     def on_node(self, node_name: str) -> list[NominatedPod]:
         """Return the pods that are nominated for a node, in the order in which they were."""
@@ -63,6 +66,7 @@ class Nominator:
             return
         self._node_of[uid] = node_name
         self._by_node.setdefault(node_name, {})[uid] = NominatedPod(pod_name(pod), uid)
+        self._note(uid, node_name)
 
     def update(self, old: Pod, new: Pod) -> None:
         """Take in an update of a pod, as nominatedNodeName in its status says.
@@ -85,3 +89,8 @@ class Nominator:
         del pods[uid]
         if not pods:
             del self._by_node[node_name]
+        self._note(uid, node_name)
+
+    def _note(self, uid: str, node_name: str) -> None:
+        if node_name:
+            self.changes.append(uid)

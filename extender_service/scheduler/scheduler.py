@@ -18,8 +18,6 @@ from typing import Any, Final
 
 import msgspec
 
-from extender_service.cluster.state.cluster import Cluster
-from extender_service.cluster.state.nominations import Nomination
 from extender_service.cluster.state.placements import Placement
 from extender_service.framework.events import reported_events
 from extender_service.framework.guard import CycleError
@@ -383,17 +381,3 @@ class Scheduler:
 
 def _is_unfit(outcome: Outcome) -> bool:
     return isinstance(outcome, Preemption) or (isinstance(outcome, Failure) and outcome.fit_error is not None)
-
-
-def nominations(cluster: Cluster, queue: SchedulingQueue) -> Callable[[Pod], list[Nomination]]:
-    """Return the function that the engine asks for nominated pods: others of the pod's priority or more.
-
-    The queue knows them before the watch does.
-    """
-
-    def nominated_for(pod: Pod) -> list[Nomination]:
-        own = pod_uid(pod)
-        known = (cluster.nomination(uid, node) for uid, node in queue.nominator.on_nodes() if uid != own)
-        return [found for found in known if found is not None and found.priority >= pod.spec.priority]
-
-    return nominated_for

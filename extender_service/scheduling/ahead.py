@@ -7,7 +7,7 @@ next question. A decision that was made in that time is used only if nothing has
 from typing import NamedTuple
 
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.cluster.state.nominations import Nomination
+from extender_service.cluster.state.nominations import Nominated
 from extender_service.framework.guard import CycleError
 from extender_service.framework.profile import Profile
 from extender_service.kube.parsing.quantities import QuantityError
@@ -28,7 +28,7 @@ class _Ahead(NamedTuple):
     """A decision about any pod of a kind, and all that it depends on."""
 
     kind: Kind
-    nominated: list[Nomination]
+    nominated: Nominated
     version: tuple[int, ...]
     decision: Decision
 
@@ -50,7 +50,7 @@ class DecidingAhead:
         self._pause = 0
         self.counts = {"used": 0, "unused": 0}
 
-    def take(self, profile: Profile, question: Question, nominated: list[Nomination]) -> Decision | None:
+    def take(self, profile: Profile, question: Question, nominated: Nominated) -> Decision | None:
         """Return the decision that was made ahead if it answers this question, else None; it is dropped either way."""
         ahead, self._ahead = self._ahead, None
         if ahead is None:
@@ -88,7 +88,7 @@ class DecidingAhead:
         """Return the question about one more pod like this one, with a deadline that is close."""
         return Question(pod, nodes, profile.clock() + _MOST_SECONDS)
 
-    def prepare(self, profile: Profile, question: Question, nominated: list[Nomination]) -> None:
+    def prepare(self, profile: Profile, question: Question, nominated: Nominated) -> None:
         """Make the decision about one more pod like that of `question`."""
         try:
             decision = decide(profile, question, nominated)

@@ -10,7 +10,7 @@ A run ends when a pod of another kind comes, when the cluster changes in another
 """
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cached_property
 from typing import NamedTuple, TypeVar
 
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.cluster.state.nominations import Nomination
+from extender_service.cluster.state.nominations import Nominated
 from extender_service.cluster.state.placements import Placement
 from extender_service.cluster.view.hypothetical import RowChanges
 from extender_service.framework.cycle_state import CycleState
@@ -165,7 +165,7 @@ class AlikeRuns:
         self._not_repeated_left = 0
         self.repeated = 0
 
-    def decide(self, profile: Profile, question: Question, nominated: Sequence[Nomination]) -> Decision:
+    def decide(self, profile: Profile, question: Question, nominated: Nominated) -> Decision:
         """Decide about a pod. Raises like `decide` of decision.py."""
         run = self.current
         state = None if run is None else self._next_state(run, profile, question, nominated)
@@ -219,9 +219,7 @@ class AlikeRuns:
         run.taken = decision.chosen, placement
         run.version = self._cluster.version
 
-    def _next_state(
-        self, run: _Run, profile: Profile, question: Question, nominated: Sequence[Nomination]
-    ) -> CycleState | None:
+    def _next_state(self, run: _Run, profile: Profile, question: Question, nominated: Nominated) -> CycleState | None:
         """Return the state of the decision about the next pod of a run; None if the question is not about such a pod.
 
         Then the scores of the run are those after the last placement.

@@ -1,11 +1,9 @@
 """One decision about a pod: PreFilter and Filter on the asked nodes, PreScore and Score on those that pass."""
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.state.nominations import Nomination
+from extender_service.cluster.state.nominations import Nominated
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.profile import Profile
 from extender_service.framework.runtime import (
@@ -90,7 +88,7 @@ def best_of(feasible: NDArray[np.intp], totals: NDArray[np.int64]) -> NDArray[np
 
 
 def decide(
-    profile: Profile, question: Question, nominated: Sequence[Nomination] = (), state: CycleState | None = None
+    profile: Profile, question: Question, nominated: Nominated = (), state: CycleState | None = None
 ) -> Decision:
     """Decide about a pod: every asked node gets a verdict and, where there is a choice, every feasible one a score.
 

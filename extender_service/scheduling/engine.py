@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.cluster.state.nominations import Nomination
+from extender_service.cluster.state.nominations import Nominated
 from extender_service.cluster.state.placements import Placement
 from extender_service.cluster.view.hypothetical import RowChanges
 from extender_service.framework.cycle_state import CycleState
@@ -64,7 +64,7 @@ class Engine:
         *,
         may_bind: Callable[[], None] = lambda: None,
         confirm_seconds: float = CONFIRM_SECONDS,
-        nominated_for: Callable[[Pod], list[Nomination]] | None = None,
+        nominated_for: Callable[[Pod], Nominated] | None = None,
         bind_elsewhere: BindElsewhere | None = None,
     ) -> None:
         self.cluster = cluster
@@ -249,5 +249,5 @@ class Engine:
                 self.ahead.prepare(placed.profile, question, self._nominated(question))
         self.cluster.catch_up()
 
-    def _nominated(self, question: Question) -> list[Nomination]:
+    def _nominated(self, question: Question) -> Nominated:
         return self._nominated_for(question.pod)

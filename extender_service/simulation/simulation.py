@@ -39,8 +39,9 @@ from extender_service.scheduler.event_handlers import EventHandlers
 from extender_service.scheduler.extenders.extenders import NO_EXTENDERS
 from extender_service.scheduler.node_order import NodeOrder
 from extender_service.scheduler.node_sampling import NodeSampling, percentages
+from extender_service.scheduler.nominated_pods import nominations
 from extender_service.scheduler.pod_lister import PodLister
-from extender_service.scheduler.scheduler import Scheduler, nominations
+from extender_service.scheduler.scheduler import Scheduler
 from extender_service.scheduling.engine import Engine
 from extender_service.scheduling.question import Question
 from extender_service.simulation.pod_outcome import DELETED, GATED, OTHER_SCHEDULER, PodOutcome

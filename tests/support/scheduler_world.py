@@ -37,9 +37,10 @@ from extender_service.scheduler.extenders.extender_client import PodJson
 from extender_service.scheduler.extenders.extenders import NO_EXTENDERS, Extenders
 from extender_service.scheduler.node_order import NodeOrder
 from extender_service.scheduler.node_sampling import NodeSampling
+from extender_service.scheduler.nominated_pods import nominations
 from extender_service.scheduler.pod_lister import PodLister
 from extender_service.scheduler.pod_resource_metrics import PodResourceMetrics
-from extender_service.scheduler.scheduler import Scheduler, nominations
+from extender_service.scheduler.scheduler import Scheduler
 from extender_service.scheduling.engine import Engine
 from tests.support.clock import Clock
 from tests.support.objects import watched

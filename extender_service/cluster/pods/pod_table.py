@@ -1,5 +1,6 @@
 """The table of pods: where each is and what it requests, in arrays, so that sets of pods can be summed at once."""
 
+import itertools
 from collections.abc import Collection
 
 import msgspec
@@ -49,6 +50,7 @@ class PodTable:
     - `term_set`: the number of its pod affinity terms; `port_set`: that of its host ports
     - `priority`; `started`: when it started, in microseconds since 1970, or NOT_STARTED
     - `preempted`: it is being deleted because kube-scheduler preempted it
+    - `serial`: another one each time that a slot is taken, 0 while it is free
 
     For the pods that count on a row, `changes` has the latest additions and removals, `anti_affinity` the required
     terms of anti-affinity, and `affinity` all other terms of affinity and anti-affinity.
@@ -71,10 +73,12 @@ class PodTable:
         self.priority = np.zeros(_FIRST_CAPACITY, np.int64)
         self.started = np.zeros(_FIRST_CAPACITY, np.int64)
         self.preempted = np.zeros(_FIRST_CAPACITY, np.bool_)
+        self.serial = np.zeros(_FIRST_CAPACITY, np.int64)
         self.changes = PodChanges()
         self.anti_affinity = RunningTerms()
         self.affinity = RunningTerms()
         self._free: list[int] = []
+        self._serials = itertools.count(1)
 
     def __len__(self) -> int:
         return len(self.facts) - len(self._free)
@@ -89,6 +93,7 @@ class PodTable:
             if slot == len(self.row):
                 self._grow()
         number = self._hold(entry.requests)
+        self.serial[slot] = next(self._serials)
         self.row[slot] = row
         self.requests[slot] = number
         self.label_set[slot] = self.label_sets.hold(entry.label_set)
@@ -145,6 +150,7 @@ class PodTable:
             for resource, _ in requests.amounts:
                 self.dimensions.release(resource)
         self.facts[slot] = None
+        self.serial[slot] = 0
         self._free.append(slot)
 
     def __getitem__(self, slot: int) -> PodFacts:
@@ -228,3 +234,4 @@ class PodTable:
         self.priority = np.pad(self.priority, more)
         self.started = np.pad(self.started, more)
         self.preempted = np.pad(self.preempted, more)
+        self.serial = np.pad(self.serial, more)

@@ -195,12 +195,10 @@ class Cluster:
         """Return the slot of a pod that the watch knows."""
         return self._slot_by_key.get(key)
 
-    def nomination(self, uid: str, node_name: str) -> Nomination | None:
-        """Return the nomination of a pod for a node; None if the watch shows no such pod, or it counts on a node."""
+    def pending_slot(self, uid: str) -> int | None:
+        """Return the slot of a pod that the watch shows on no node; None if it shows no such pod."""
         slot = self._slot_by_uid.get(uid)
-        if slot is None or self.pods[slot].node_name or self.placements.get(uid) is not None:
-            return None
-        return Nomination(uid, slot, node_name, int(self.pods.priority[slot]), "", 0)
+        return None if slot is None or self.pods[slot].node_name else slot
 
     def drop_placement(self, uid: str) -> None:
         """End a placement that has failed or is out of date; its room is free again."""

@@ -1,9 +1,11 @@
 """Pods that preemption has made room for, and that are still on their way (internal/queue, nominator)."""
 
 import itertools
-from collections.abc import Container
+from collections.abc import Container, Sequence
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from extender_service.kube.types.watched_pods import AnyPod
 
@@ -21,6 +23,23 @@ class Nomination(msgspec.Struct, frozen=True):
     priority: int
     scheduler_name: str
     version: int
+
+
+class NominatedPods:
+    """Nominated pods as columns: the slot of each in the pod table, and the row of its node."""
+
+    __slots__ = ("rows", "slots")
+
+    def __init__(self, slots: NDArray[np.intp], rows: NDArray[np.intp]) -> None:
+        self.slots = slots
+        self.rows = rows
+
+    def __len__(self) -> int:
+        return len(self.slots)
+
+
+# Nominated pods that count when a pod is judged.
+Nominated = Sequence[Nomination] | NominatedPods
 
 
 class Nominations:

@@ -5,7 +5,7 @@ from typing import Final
 
 from extender_service.kube.types.pods import pod_uid
 from extender_service.queue.waiting_queues import UNSCHEDULABLE
-from extender_service.scheduler.scheduler import nominations
+from extender_service.scheduler.nominated_pods import nominations
 from tests.worlds.actors.fitting import is_finished
 from tests.worlds.api_server.etcd import Change
 from tests.worlds.api_server.kinds import BY_PATH, PODS, Kind
