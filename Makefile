@@ -23,7 +23,8 @@
 # make model-check  compare the model of the API server with the real one on 5,000 random scripts: some minutes (SCRIPTS=N, SEED=N, VERSION=1.37)
 # make worlds   run `schedule` in simulated worlds with others in the cluster and faults, on all cores: 100 new ones of ten minutes
 #               (SEEDS=N or SECONDS=N, MINUTES=N, SEED=N the first, MODE=beside or replace with `serve`)
-# make judge-worlds  let kube-scheduler's plugins judge 1,000 preemptions and pods left pending of simulated worlds: two minutes (DECISIONS=N, SEED=N)
+# make judge-worlds  let kube-scheduler's plugins judge 1,000 preemptions and pods left pending of simulated worlds: two minutes (DECISIONS=N, SEED=N,
+#               MODE=beside or replace: answers of `serve` about preemption)
 # make worlds-coverage  print which lines, branches and state changes 200 small worlds reach: half an hour (SEEDS=N, MISSING=1)
 # make worlds-repeats  run 100 seeds of each mode twice, in other layouts of memory, and compare their histories: an hour (SEEDS=N, MINUTES=N)
 # make worlds-draw  draw ten more defects to plant, by mutation: half an hour (SEED=N)
@@ -139,7 +140,8 @@ worlds:
 		$(if $(SECONDS),--seconds $(SECONDS),--seeds $(or $(SEEDS),100)) $(if $(SEED),--seed $(SEED)) $(if $(MODE),--mode $(MODE))
 
 judge-worlds:
-	PYTHONHASHSEED=0 $(UV) run --frozen python -m tests.worlds.judging --seed $(or $(SEED),1) --decisions $(or $(DECISIONS),1000)
+	PYTHONHASHSEED=0 $(UV) run --frozen python -m tests.worlds.judging --seed $(or $(SEED),1) --decisions $(or $(DECISIONS),1000) \
+		$(if $(MODE),--mode $(MODE))
 
 worlds-coverage:
 	@$(UV) run --frozen --group coverage python -m tests.worlds.covered $(if $(SEEDS),--seeds $(SEEDS)) $(if $(MISSING),--missing)

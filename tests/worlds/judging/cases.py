@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -16,16 +16,21 @@ Object = dict[str, Any]
 _FAILED: Final = "INFO cannot schedule a pod pod="
 
 
-class WitnessedCase(msgspec.Struct):
-    """A decision as a case, and what was done: the node and victims of preemption, and the reason that was reported.
-
-    `reason` is None if the process ended before it reported one.
-    """
+class OracleCase(msgspec.Struct):
+    """A cluster and a pod, for the oracle; `objects` are names of `definitions`."""
 
     name: str
     pod: Object
     objects: list[str]
     definitions: dict[str, Object]
+
+
+class WitnessedCase(OracleCase):
+    """A decision as a case, and what was done: the node and victims of preemption, and the reason that was reported.
+
+    `reason` is None if the process ended before it reported one.
+    """
+
     nodes: int
     node: str
     victims: list[str]
@@ -34,16 +39,10 @@ class WitnessedCase(msgspec.Struct):
 
 def case_of(seed: int, number: int, decision: WitnessedDecision, history: Sequence[str]) -> WitnessedCase:
     """Return the case of a decision. `history` are the lines of its world."""
-    definitions: dict[str, Object] = {}
-    for kind, item in decision.objects:
-        definitions[f"{seed} {kind.name} {item.key} {item.revision}"] = _whole(kind, item)
-    for item, node in decision.counted:
-        definitions[f"{seed} Pod {item.key} {item.revision} on {node}"] = _on_node(item, node)
-    for item, node in decision.nominated:
-        definitions[f"{seed} Pod {item.key} {item.revision} for {node}"] = _nominated(item, node)
+    definitions = definitions_of(seed, decision)
     return WitnessedCase(
         name=f"seed {seed} at {decision.at:.6f} ({number}): {decision.who} on {decision.pod.key}",
-        pod=_whole(PODS, decision.pod),
+        pod=whole(PODS, decision.pod),
         objects=[*definitions],
         definitions=definitions,
         nodes=sum(kind.name == "Node" for kind, _ in decision.objects),
@@ -53,7 +52,35 @@ def case_of(seed: int, number: int, decision: WitnessedDecision, history: Sequen
     )
 
 
-def oracle_input(cases: Sequence[WitnessedCase]) -> bytes:
+class Known(Protocol):
+    """What a program knew of the cluster, as `WitnessedDecision` has it."""
+
+    @property
+    def objects(self) -> Sequence[tuple[Kind, Item]]:
+        """All objects except pods, by kind."""
+
+    @property
+    def counted(self) -> Sequence[tuple[Item, str]]:
+        """Pods that counted on nodes, with the node."""
+
+    @property
+    def nominated(self) -> Sequence[tuple[Item, str]]:
+        """Pods that were nominated for nodes, with the node."""
+
+
+def definitions_of(seed: int, known: Known) -> dict[str, Object]:
+    """Return the objects that a program knew, by names that are theirs alone."""
+    definitions: dict[str, Object] = {}
+    for kind, item in known.objects:
+        definitions[f"{seed} {kind.name} {item.key} {item.revision}"] = whole(kind, item)
+    for item, node in known.counted:
+        definitions[f"{seed} Pod {item.key} {item.revision} on {node}"] = _on_node(item, node)
+    for item, node in known.nominated:
+        definitions[f"{seed} Pod {item.key} {item.revision} for {node}"] = _nominated(item, node)
+    return definitions
+
+
+def oracle_input(cases: Sequence[OracleCase]) -> bytes:
     """Return the cases as the oracle reads them; each object is written once."""
     written: set[str] = set()
     lines = []
@@ -86,7 +113,7 @@ def differences(case: WitnessedCase, verdict: Verdict) -> Iterator[str]:
         yield f"the reason was {case.reason!r}, the reference's is {expected!r}"
 
 
-def is_left_to_chance(case: WitnessedCase) -> bool:
+def is_left_to_chance(case: OracleCase) -> bool:
     """Return whether two pods on a node, which may be victims, have the same priority and start time, or none."""
     priority = case.pod["spec"].get("priority", 0)
     importances = Counter(
@@ -123,15 +150,16 @@ def _reason(decision: WitnessedDecision, history: Sequence[str]) -> str | None:
     return None
 
 
-def _whole(kind: Kind, item: Item) -> Object:
+def whole(kind: Kind, item: Item) -> Object:
+    """Return an object as a client sends it."""
     return {"apiVersion": kind.api_version, "kind": kind.name, **item.value}
 
 
 def _on_node(item: Item, node: str) -> Object:
-    whole = _whole(PODS, item)
-    return {**whole, "spec": {**whole["spec"], "nodeName": node}}
+    pod = whole(PODS, item)
+    return {**pod, "spec": {**pod["spec"], "nodeName": node}}
 
 
 def _nominated(item: Item, node: str) -> Object:
-    whole = _whole(PODS, item)
-    return {**whole, "status": {**whole["status"], "nominatedNodeName": node}}
+    pod = whole(PODS, item)
+    return {**pod, "status": {**pod["status"], "nominatedNodeName": node}}

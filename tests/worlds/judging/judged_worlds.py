@@ -14,8 +14,8 @@ from tests.worlds.scenarios import Scenario, ScheduledCluster
 from tests.worlds.simulation.trace import traced_logs
 
 # Two nodes have room for some 40 of these pods, a quarter of which preempt others.
-_NODES: Final = 2
-_PODS: Final = 60
+NODES: Final = 2
+PODS: Final = 60
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class WitnessedWorld:
 
 def witnessed(seed: int, minutes: float) -> WitnessedWorld:
     """Run a world of two replicas with faults, and return what was witnessed."""
-    cluster = ScheduledCluster(Scenario(seed, minutes, replicas=2, nodes=_NODES, pods=_PODS, has_faults=True))
+    cluster = ScheduledCluster(Scenario(seed, minutes, replicas=2, nodes=NODES, pods=PODS, has_faults=True))
     witness = Witness(cluster.holds.observed)
     StartTimes(cluster.world, cluster.model)
     with traced_logs(cluster.world.trace, cluster.world.who):

@@ -1,6 +1,6 @@
 """Writes down, while a world runs, what its schedulers knew when a pod fitted nowhere, and what they did then."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Final
@@ -16,11 +16,12 @@ from extender_service.scheduling.question import Question
 from tests.worlds.actors.fitting import is_finished
 from tests.worlds.api_server.etcd import Etcd, Item
 from tests.worlds.api_server.kinds import BY_PATH, NODES, PODS, Kind
-from tests.worlds.invariants.insides import SchedulerInsides, scheduler_insides
+from tests.worlds.invariants.insides import SchedulerInsides, ServiceInsides, scheduler_insides
 from tests.worlds.invariants.observed import Observed
 from tests.worlds.simulation.http_face import Served
 
 Object = dict[str, Any]
+Insides = SchedulerInsides | ServiceInsides
 MakeRoom = Callable[[Question, Decision], PostFilterResult]
 
 # So many decisions of one world at most: they hold on to old versions of objects.
@@ -47,6 +48,17 @@ class WitnessedDecision:
     victims: Sequence[str]
 
 
+class Restored:
+    """Whether etcd was restored since this was made: then versions say nothing any more."""
+
+    def __init__(self, observed: Observed) -> None:
+        self.is_restored = False
+        observed.model.etcd.on_restore.append(self._note)
+
+    def _note(self) -> None:
+        self.is_restored = True
+
+
 @dataclass
 class Witness:
     """Make it before the world runs. `decisions` are in order; `skipped` counts those whose state cannot be told.
@@ -61,23 +73,17 @@ class Witness:
     unnamed: list[str] = field(default_factory=list)
     _named: set[tuple[str, str]] = field(default_factory=set)
     _watched: set[tuple[str, int]] = field(default_factory=set)
-    _is_restored: bool = False
 
     def __post_init__(self) -> None:
+        self._restored = Restored(self.observed)
         self.observed.listen(self._see)
-        self.observed.model.etcd.on_restore.append(self._stop)
-
-    def _stop(self) -> None:
-        self._is_restored = True
 
     def _see(self, served: Served) -> None:
         self._find_programs(served)
-        path = served.request.path
-        if served.request.method == "DELETE" and "/pods/" in path:
-            _, _, rest = path.partition("/namespaces/")
-            key = rest.replace("/pods/", "/", 1)
-            if (served.who, key) not in self._named and served.who in {each.name for each in self.observed.replicas}:
-                self.unnamed.append(f"{self.observed.now:.6f} {served.who} deleted {key}")
+        key = key_of_deleted(served)
+        is_replica = served.who in {each.name for each in self.observed.replicas}
+        if key and is_replica and (served.who, key) not in self._named:
+            self.unnamed.append(f"{self.observed.now:.6f} {served.who} deleted {key}")
 
     def _find_programs(self, served: Served) -> None:
         """Listen to each new process, which asks the API server before it decides anything."""
@@ -95,7 +101,7 @@ class Witness:
         def make_room_and_note(question: Question, decision: Decision) -> PostFilterResult:
             result = make_room(question, decision)
             self._named.update((who, "/".join(insides.cluster.pods[slot].key)) for slot in result.victims)
-            if len(self.decisions) < MOST_DECISIONS and not self._is_restored:
+            if len(self.decisions) < MOST_DECISIONS and not self._restored.is_restored:
                 self._note(who, insides, question.pod, result)
             return result
 
@@ -104,12 +110,12 @@ class Witness:
     def _note(self, who: str, insides: SchedulerInsides, pod: Pod, result: PostFilterResult) -> None:
         etcd, cluster = self.observed.model.etcd, insides.cluster
         own = etcd.item_at(PODS, pod_name(pod), int(pod.metadata.resource_version))
-        objects = _objects_as_known(etcd, insides)
-        placed = _placed(etcd, insides)
-        if own is None or str(own.revision) != pod.metadata.resource_version or objects is None or placed is None:
+        objects = objects_as_known(etcd, insides)
+        known = placed(etcd, insides, insides.queue.nominator.on_nodes())
+        if own is None or str(own.revision) != pod.metadata.resource_version or objects is None or known is None:
             self.skipped += 1
             return
-        counted, nominated = placed
+        counted, nominated = known
         is_success = result.status.code == Code.SUCCESS
         self.decisions.append(
             WitnessedDecision(
@@ -126,8 +132,16 @@ class Witness:
         )
 
 
-def _objects_as_known(etcd: Etcd, insides: SchedulerInsides) -> list[tuple[Kind, Item]] | None:
-    """Return all objects except pods in the versions that a scheduler knows; None if the history has others."""
+def key_of_deleted(served: Served) -> str:
+    """Return the pod (namespace/name) that a request deletes, empty if it is none of that kind."""
+    path = served.request.path
+    if served.request.method != "DELETE" or "/pods/" not in path:
+        return ""
+    return path.partition("/namespaces/")[2].replace("/pods/", "/", 1)
+
+
+def objects_as_known(etcd: Etcd, insides: Insides) -> list[tuple[Kind, Item]] | None:
+    """Return all objects except pods in the versions that a program knows; None if the history has others."""
     found = [
         (kind, item) for kind, version in _versions(insides) if kind is not PODS for item in etcd.at(kind, version)
     ]
@@ -135,8 +149,8 @@ def _objects_as_known(etcd: Etcd, insides: SchedulerInsides) -> list[tuple[Kind,
     return found if versions == {*_known(insides.cluster)} else None
 
 
-def _versions(insides: SchedulerInsides) -> Iterator[tuple[Kind, int]]:
-    """Yield each kind that a scheduler watches, and up to which version it has shown."""
+def _versions(insides: Insides) -> Iterator[tuple[Kind, int]]:
+    """Yield each kind that a program watches, and up to which version it has shown."""
     for name, reflector in insides.api_server._reflectors.items():
         resource = reflector.resource
         version = insides.api_server.states[name].last_resource_version
@@ -144,7 +158,7 @@ def _versions(insides: SchedulerInsides) -> Iterator[tuple[Kind, int]]:
 
 
 def _known(cluster: Cluster) -> Iterator[tuple[str, str, str]]:
-    """Yield the kind, key and version of each object except pods that a scheduler knows."""
+    """Yield the kind, key and version of each object except pods that a program knows."""
     for node in cluster.nodes.objects:
         if node is not None:
             yield NODES.name, node.metadata.name, node.metadata.resource_version
@@ -152,8 +166,13 @@ def _known(cluster: Cluster) -> Iterator[tuple[str, str, str]]:
         yield type(item).__name__, "/".join(filter(None, key_of(item))), item.metadata.resource_version
 
 
-def _placed(etcd: Etcd, insides: SchedulerInsides) -> tuple[list[tuple[Item, str]], list[tuple[Item, str]]] | None:
-    """Return the pods that count on nodes for a scheduler, and those nominated; None if the history lacks one."""
+def placed(
+    etcd: Etcd, insides: Insides, nominations: Iterable[tuple[str, str]]
+) -> tuple[list[tuple[Item, str]], list[tuple[Item, str]]] | None:
+    """Return the pods that count on nodes for a program, and those nominated; None if the history lacks one.
+
+    `nominations` are those that the program knows, by UID with the node.
+    """
     cluster = insides.cluster
     version = next(version for kind, version in _versions(insides) if kind is PODS)
     by_uid = {item.value["metadata"]["uid"]: item for item in etcd.at(PODS, version)}
@@ -163,7 +182,7 @@ def _placed(etcd: Etcd, insides: SchedulerInsides) -> tuple[list[tuple[Item, str
         for slot, facts in enumerate(cluster.pods.facts)
         if facts is not None and rows[slot] != NO_ROW
     }
-    nominated = {uid: node for uid, node in insides.queue.nominator.on_nodes() if uid not in counted}
+    nominated = {uid: node for uid, node in nominations if uid not in counted}
     if not counted.keys() | nominated.keys() <= by_uid.keys():
         return None
     on_nodes = {
