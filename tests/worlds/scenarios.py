@@ -114,6 +114,7 @@ class ScheduledCluster:
             self.service,
             servers,
             calm_from=scenario.busy_seconds if self.faults else 0.0,
+            service_decides=scenario.mode == "replace",
         )
 
     def run(self) -> None:

@@ -38,7 +38,8 @@ class Observed:
     """A world before it runs, and its parts.
 
     `replicas` are the schedulers, `service` is `serve` if it runs, `api_servers` are what they ask. From
-    `calm_from` on, in the world's time, there are no faults.
+    `calm_from` on, in the world's time, there are no faults. With `service_decides`, the schedulers themselves look at
+    nothing except amounts.
     """
 
     world: World
@@ -47,6 +48,7 @@ class Observed:
     service: Process | None = None
     api_servers: Sequence[ServedModel] = ()
     calm_from: float = 0.0
+    service_decides: bool = False
     violations: "Violations" = field(default_factory=lambda: Violations())
 
     @property

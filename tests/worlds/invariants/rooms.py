@@ -78,7 +78,8 @@ class PodsOnNodes:
 class RoomKept:
     """At Reserve, without exception: on the node that is taken, each pod counts that the scheduler's watch has shown
     there, or that it has itself bound or reserved there; no other pod counts; and beside all of them the node has room
-    for the pod: by its allocatable, its ports, and the claims with ReadWriteOncePod.
+    for the pod: by its allocatable, its ports, and the claims with ReadWriteOncePod. Where `serve` decides in place of
+    the scheduler's plugins, ports and claims are for `serve` alone to look at, whose watch may be ahead.
 
     In the API server: a binding goes to the node that was reserved. It puts the node over its allocatable, or gives a
     port of it twice, only if another pod came there, or the node or a pod on it changed, after the version that the
@@ -96,6 +97,7 @@ class RoomKept:
         self._pods = PodsOnNodes(observed)
         self._reserved: dict[tuple[str, str], _Reserved] = {}
         self._own: dict[Ledger, dict[str, str]] = {}
+        self._replicas = {replica.name for replica in observed.replicas}
         self._is_restored = False
         self._etcd.on_restore.append(self._stop)
         listen_to_ledgers(observed.world.network, self._note)
@@ -140,8 +142,10 @@ class RoomKept:
             return  # deleted meanwhile
         others = [*self._as_known(counted.values(), version)]
         allocatable = {name: str(amount) for name, amount in node.status.allocatable.items()}
-        yield from _conflicts(item.value, others, amounts_of(allocatable))
-        yield from self._shared_claims(item.value, entry.ledger, version)
+        looks_at_all = not self._observed.service_decides or entry.ledger.who not in self._replicas
+        yield from _conflicts(item.value, others, amounts_of(allocatable), looks_at_all)
+        if looks_at_all:
+            yield from self._shared_claims(item.value, entry.ledger, version)
 
     def _is_there(self, uid: str, pod: _OnNode | None, is_own: bool, version: int) -> bool:
         """Return whether a pod is on its node at a version, or came there since without having left before."""
@@ -256,10 +260,12 @@ def _counted(ledger: Ledger, node_name: str) -> Iterator[tuple[str, str]]:
         yield facts.uid, f"{facts.namespace}/{facts.name}"
 
 
-def _conflicts(pod: Object, others: list[Object], allocatable: Mapping[str, int]) -> Iterator[str]:
+def _conflicts(
+    pod: Object, others: list[Object], allocatable: Mapping[str, int], looks_at_ports: bool = True
+) -> Iterator[str]:
     if short := shortage(pod, others, dict(allocatable)):
         yield f"too little {short} is left beside {len(others)} pods"
-    if ports_collide(pod, others):
+    if looks_at_ports and ports_collide(pod, others):
         yield "a port of the host is taken"
 
 

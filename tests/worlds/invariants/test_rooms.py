@@ -11,7 +11,7 @@ from tests.support.objects import make_pod
 from tests.worlds.api_server.kinds import CLAIMS, NODES, PODS, VOLUMES
 from tests.worlds.api_server.messages import Request, Response
 from tests.worlds.api_server.server import ApiServer
-from tests.worlds.invariants.insides import scheduler_insides
+from tests.worlds.invariants.insides import scheduler_insides, service_insides
 from tests.worlds.invariants.observed import Observed
 from tests.worlds.invariants.rooms import RoomKept, VolumesGivenOnce, _Reserved
 from tests.worlds.scenarios import Scenario, ScheduledCluster
@@ -110,6 +110,23 @@ def test_a_port_that_is_given_twice_is_reported(has_plugin: bool) -> None:
     found = reported(cluster)
     expected = "replica-0 reserves node-0 for default/pod-1: a port of the host is taken"
     assert (expected in found) is not has_plugin
+
+
+def test_ports_are_for_serve_to_look_at_where_it_decides() -> None:
+    def forget_ports(cluster: ScheduledCluster) -> None:
+        assert cluster.service is not None
+        insides = service_insides(cluster.service)
+        assert insides is not None
+        for profile in insides.engine.profiles:
+            profile.filter = tuple(plugin for plugin in profile.filter if plugin.name != "NodePorts")
+
+    cluster = ScheduledCluster(Scenario(seed=1, minutes=0.5, nodes=1, pods=0, mode="replace"))
+    after_start(cluster, forget_ports)
+    for number in range(2):
+        cluster.world.timeline.call_at(5.0 + number, partial(cluster._create, "pods", pod(f"pod-{number}")))
+    found = reported(cluster)
+    assert found[0] == "service reserves node-0 for default/pod-1: a port of the host is taken"
+    assert not any(line.startswith("replica-0 ") for line in found)
 
 
 @pytest.mark.parametrize("has_plugin", [True, False])

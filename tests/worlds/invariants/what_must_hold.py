@@ -63,8 +63,9 @@ class WhatMustHold:
         api_servers: Sequence[ServedModel] = (),
         *,
         calm_from: float = 0.0,
+        service_decides: bool = False,
     ) -> None:
-        self.observed = Observed(world, model, replicas, service, api_servers, calm_from)
+        self.observed = Observed(world, model, replicas, service, api_servers, calm_from, service_decides)
         self._always = [make(self.observed) for make in _ALWAYS]
         self._in_the_end = [make() for make in _IN_THE_END]
         self._has_ended = False
