@@ -89,7 +89,7 @@ class ScheduledCluster:
         self.service: Process | None = None
         self._config = (*PLUGIN, "--config", str(Path(__file__).parent / "counted.yaml"))
         if scenario.mode is not None:
-            arguments = ("--mode", scenario.mode, *(self._config if scenario.mode == "replace" else ()))
+            arguments = ("--mode", scenario.mode, *self._config)
             self.service = service(self.world, "service", self.api_servers.url, _SERVICE_ADDRESS, *arguments)
             self._config = (*PLUGIN, "--config", str(Path(__file__).parent / f"extended-{scenario.mode}.yaml"))
         self.replicas = [self._replica(number) for number in range(scenario.replicas)]

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.worlds.invariants.ledger import listen_to_ledgers
 from tests.worlds.scenarios import Mode, Scenario, ScheduledCluster
 from tests.worlds.simulation.trace import traced_logs
 from tests.worlds.simulation.watched_calls import watched_calls
@@ -19,6 +20,16 @@ def test_answers_calls_about_all_pods_without_the_system(mode: Mode) -> None:
     assert any(" verb=bind" in line for line in decided) is (mode == "replace")
     bindings = [line for line in cluster.world.trace.lines if " 201 POST " in line and "/binding of " in line]
     assert {line.split(" of ")[1].split()[0] for line in bindings} == {"service" if mode == "replace" else "replica-0"}
+
+
+@pytest.mark.parametrize("mode", ["beside", "replace"])
+def test_reserves_nodes_only_where_it_binds(mode: Mode) -> None:
+    cluster = ScheduledCluster(Scenario(seed=1, minutes=1.0, pods=20, mode=mode))
+    reserved: list[str] = []
+    listen_to_ledgers(cluster.world.network, lambda entry: reserved.append(entry.ledger.who))
+    cluster.run()
+    assert cluster.problems() == []
+    assert set(reserved) == ({"replica-0"} if mode == "beside" else {"replica-0", "service"})
 
 
 def test_ends_at_a_signal_once_its_calls_have_ended() -> None:

@@ -9,7 +9,6 @@ from tests.worlds.invariants.observed import Observed
 # What a program may log as a warning or an error, and when it does.
 _EXPECTED: Final = (
     (r"WARNING any client that reaches this address can bind pods", "worlds have no TLS"),
-    (r"WARNING without --config, the whole default profile runs beside", "worlds have no other plugins"),
     (r"WARNING [a-z]+: .*; next (list|watch) in", "a list or watch broke, or was refused"),
     (r"WARNING waiting for the release of the API server", "it does not answer"),
     (r"WARNING not ready, and all calls fail, until the cluster can be read", "it does not answer"),
@@ -41,6 +40,7 @@ _EXPECTED: Final = (
 _EXPECTED_WITH_FAULTS: Final = (
     (r"WARNING failed error=the caller hung up before its request was complete ", "a connection broke"),
     (r"WARNING failed error=extender-service does not know the cluster well enough", "the API server does not answer"),
+    (r"WARNING a refused pod fits now, but cannot be changed", "the API server does not answer, or refuses"),
     (r"WARNING failed error=pod \S+ was asked about again in the meantime ", "`serve` was late, or a replica new"),
 )
 _SETTLES_SECONDS: Final = 60.0
