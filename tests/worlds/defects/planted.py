@@ -8,26 +8,20 @@ import os
 import re
 import shutil
 import subprocess
-import sys
-import time
-from collections.abc import Sequence
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.worlds.finding.forked import Limits, forked
-from tests.worlds.finding.small_worlds import small_world
-from tests.worlds.finding.world_run import run_world
-from tests.worlds.scenarios import Mode, Scenario
+from tests.worlds.scenarios import Mode
 
 _ROOT: Final = Path(__file__).parents[3]
 _PACKAGE: Final = "extender_service"
 _HEADER: Final = re.compile(
     r"(?P<what>.+?)\nSource: (?P<source>[^\n]+)\n(Mode: (?P<mode>beside|replace)\n)?\n", re.DOTALL
 )
-_FAILED: Final = re.compile(r"^seed (\d+) failed.*\n.*\n {2}(.*)", re.MULTILINE)
-# Real time of a small world.
-_LIMIT_SECONDS: Final = 120.0
+# The name of a module, its source, and its source with a defect.
+Change = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
@@ -40,18 +34,6 @@ class Defect:
     source: str
     mode: Mode | None = None
 
-    def options(self) -> Sequence[str]:
-        """Return the options of worlds that may find it."""
-        return ("--small", *(("--mode", self.mode) if self.mode else ()))
-
-
-@dataclass(frozen=True)
-class Found:
-    """The first seed by which a defect was found, and what was violated."""
-
-    seed: int
-    violation: str
-
 
 def defects() -> list[Defect]:
     """Return all planted defects. Raises ValueError for a patch whose head is not as it should be."""
@@ -62,59 +44,29 @@ def plant(defect: Defect, folder: Path) -> None:
     """Make a copy of the product with the defect, and the tests beside it. Raises CalledProcessError if it cannot."""
     shutil.copytree(_ROOT / _PACKAGE, folder / _PACKAGE, symlinks=True)
     (folder / "tests").symlink_to(_ROOT / "tests", target_is_directory=True)
+    _apply(defect, folder)
+
+
+def changes(defect: Defect) -> list[Change]:
+    """Return what the defect makes of each module that it changes. Raises CalledProcessError if it does not fit."""
+    paths = [line[6:] for line in defect.patch.read_text().splitlines() if line.startswith("+++ b/")]
+    with tempfile.TemporaryDirectory(prefix="defect-") as name:
+        folder = Path(name)
+        for path in paths:
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(_ROOT / path, folder / path)
+        _apply(defect, folder)
+        return [
+            (path.removesuffix(".py").replace("/", "."), (_ROOT / path).read_text(), (folder / path).read_text())
+            for path in paths
+        ]
+
+
+def _apply(defect: Defect, folder: Path) -> None:
     # Outside of any repository: git would leave out what is not in its own.
     environment = {**os.environ, "GIT_CEILING_DIRECTORIES": str(folder.parent)}
     command = ["git", "apply", "-C1", str(defect.patch)]
     subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True, text=True)
-
-
-def find(
-    defect: Defect, folder: Path, *, first: int, worlds: int, seconds: float, jobs: int | None = None
-) -> Found | None:
-    """Run worlds of the product in `folder`, from the seed `first` on, until one fails; None if none does in time.
-
-    A world that fails without the defect, too, does not count.
-    """
-    seed, ends_at = first, time.monotonic() + seconds
-    while seed < first + worlds and (left := ends_at - time.monotonic()) > 0:
-        found = _first_failed(defect, folder, seed, first + worlds - seed, left, jobs)
-        if found is None or not _fails_without_it(small_world(found.seed, defect.mode)):
-            return found
-        seed = found.seed + 1
-    return None
-
-
-def _first_failed(
-    defect: Defect, folder: Path, first: int, worlds: int, seconds: float, jobs: int | None
-) -> Found | None:
-    bounds = ("--seed", str(first), "--seeds", str(worlds), "--seconds", str(seconds), "--failures", "1")
-    options = [
-        *bounds,
-        *defect.options(),
-        "--limit-seconds",
-        str(_LIMIT_SECONDS),
-        *(["--jobs", str(jobs)] if jobs else []),
-    ]
-    # The folder comes before the repository, to which the installed package refers.
-    environment = {**os.environ, "PYTHONPATH": str(folder)}
-    command = [sys.executable, "-m", "tests.worlds", *options]
-    ran = subprocess.run(command, cwd=folder, env=environment, check=False, capture_output=True, text=True)
-    failed = _FAILED.search(ran.stdout)
-    if failed is not None:
-        return Found(int(failed[1]), failed[2])
-    if ran.returncode:
-        raise RuntimeError(f"worlds with {defect.name} could not be run:\n{ran.stderr}")
-    return None
-
-
-def _fails_without_it(scenario: Scenario) -> bool:
-    """Return whether a world fails in the product as it is, which this process has."""
-    (ended,) = forked([scenario], _violations, Limits(1, _LIMIT_SECONDS))
-    return ended.answer != b""
-
-
-def _violations(scenario: Scenario) -> bytes:
-    return "\n".join(run_world(scenario)[0].violations).encode()
 
 
 def _read(patch: Path) -> Defect:
