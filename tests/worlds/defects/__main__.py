@@ -25,7 +25,7 @@ def main() -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--only", default="", help="defects with this in their name")
+    parser.add_argument("--only", action="append", help="defects with this in their name; may be given again")
     parser.add_argument("--seed", type=int, default=1, help="the first (default %(default)d)")
     parser.add_argument("--seeds", type=int, default=500, help="worlds for each, at most (default %(default)d)")
     parser.add_argument("--seconds", type=float, default=36_000.0, help="real time for all (default %(default)g)")
@@ -33,7 +33,7 @@ def main() -> int:
     options = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED") != "0":  # which histories depend on
         os.execve(sys.executable, [*sys.orig_argv], {**os.environ, "PYTHONHASHSEED": "0"})
-    chosen = [each for each in defects() if options.only in each.name]
+    chosen = [each for each in defects() if any(part in each.name for part in options.only or [""])]
     search = Search(chosen, Limits(options.jobs, _LIMIT_SECONDS))
     for line in search.run(range(options.seed, options.seed + options.seeds), options.seconds):
         print(line, file=sys.stderr, flush=True)
