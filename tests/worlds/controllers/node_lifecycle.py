@@ -140,7 +140,8 @@ class NodeLifecycleController:
         pod = self._pods.objects.get(key)
         if pod is None or "deletionTimestamp" in pod["metadata"] or is_finished(pod):
             return
-        node = self._nodes.objects.get(pod["spec"]["nodeName"])
+        # A pod that was made again under the name of one on a node may be on none.
+        node = self._nodes.objects.get(pod["spec"].get("nodeName", ""))
         taints = [taint for taint in _taints(node) if taint["effect"] == "NoExecute"]
         at = min((self._evicted_at(pod, taint) for taint in taints), default=NEVER)
         if at == NEVER:
