@@ -30,8 +30,9 @@ class Found:
 class Search:
     """Runs worlds of all defects by turns, in processes that are forked; those of a seed before those of the next.
 
-    A world that fails without the defect, too, does not count, nor does one that is too slow. `found` is by name, and `worlds` how many were run of
-    each; both grow while `run` goes on. Histories depend on Python's hash seed, which must be 0.
+    A world that fails without the defect, too, does not count, nor does one that is too slow. `found` is by name, and
+    `worlds` how many were run of each; both grow while `run` goes on. Histories depend on Python's hash seed, which
+    must be 0.
     """
 
     def __init__(self, defects: Sequence[Defect], limits: Limits) -> None:
