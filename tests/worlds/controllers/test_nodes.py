@@ -83,3 +83,15 @@ def test_pods_of_a_node_that_is_gone_go(cluster: SmallCluster) -> None:
     assert cluster.names("pods") == ["a"]
     cluster.run(60.0)
     assert cluster.names("pods") == []
+
+
+def test_a_pod_that_was_made_again_on_no_node_stays(cluster: SmallCluster) -> None:
+    kubelet(cluster, "n")
+    cluster.run(20.0)
+    cluster.ask("PATCH", "/api/v1/nodes/n", {"spec": {"taints": [{"key": "k", "effect": "NoExecute"}]}})
+    create_pod(cluster, "a", "n", tolerations=[{"key": "k", "operator": "Exists", "tolerationSeconds": 5}])
+    cluster.run(2.0)
+    cluster.ask("DELETE", f"{PODS}/a", {"gracePeriodSeconds": 0})
+    cluster.ask("POST", PODS, {"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "i:1"}]}})
+    cluster.run(10.0)
+    assert cluster.names("pods") == ["a"]
