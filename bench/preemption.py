@@ -20,7 +20,7 @@ from extender_service.cluster.state.cluster import Cluster
 from extender_service.framework.preemption.candidates import best_candidates
 from extender_service.framework.preemption.dry_run import dry_run
 from extender_service.framework.profile import Profile
-from extender_service.framework.runtime import filter_again
+from extender_service.framework.runtime import FilteringAgain
 from extender_service.framework.status import Code
 from extender_service.kube.types.core import (
     Container,
@@ -74,7 +74,7 @@ def _search(profile: Profile, cluster: Cluster, pod: Pod) -> tuple[float, int]:
     assert not len(decision.feasible)
     started = time.perf_counter()
     hopeful = np.flatnonzero(decision.verdicts.rejected_with(Code.UNSCHEDULABLE))
-    tried = dry_run(cluster, pod, nodes.at(hopeful), filter_again(profile, decision.state, pod, []))
+    tried = dry_run(cluster, pod, nodes.at(hopeful), FilteringAgain(profile, decision.state, pod, []))
     best = best_candidates(cluster.pods, tried.candidates)
     assert len(best)
     return (time.perf_counter() - started) * 1000, len(tried.candidates)

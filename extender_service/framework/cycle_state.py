@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections import Counter
 from typing import Any
 
 from extender_service.cluster.amounts.requests import OLDEST_REQUEST_RULES, RequestRules, request_shape
@@ -18,8 +19,11 @@ class CycleState:
 
     The caller waits until the `deadline`, in seconds of `clock`, and not longer. `request_shape` has the fields of the
     pod that its requests depend on; each plugin sums them up in its own way. `volumes` are those that the pod uses.
-    `label_set` is its namespace and labels, one object for all pods that share them.
+    `label_set` is its namespace and labels, one object for all pods that share them. `evaluated_again` counts the nodes
+    that plugins judged while PostFilter ran.
     """
+
+    evaluated_again: Counter[str] | None = None
 
     def __init__(
         self,

@@ -6,10 +6,10 @@ The points and their contracts are those of k8s.io/kubernetes/pkg/scheduler/fram
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from enum import Enum
 from functools import cmp_to_key
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import msgspec
 import numpy as np
@@ -139,16 +139,41 @@ class PreFilter(Plugin):
         names of the only nodes to look at. An exception ends the cycle with an error."""
 
 
+class Needs(NamedTuple):
+    """How much must be left on a node, by dimension of the node table, after what its pods request."""
+
+    dimensions: tuple[int, ...]
+    amounts: tuple[int, ...]
+
+
 class Filter(Plugin):
-    """Rejects nodes that cannot run the pod."""
+    """Rejects nodes that cannot run the pod.
+
+    `depends_on_pods` is whether a verdict may depend on the pods that there are. Otherwise, preemption does not ask
+    again about a node that passed, while it tries which pods may stay there.
+    """
+
+    depends_on_pods: ClassVar[bool] = True
 
     @abstractmethod
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
         """Return which nodes are rejected and why; None if all pass. An exception ends the cycle with an error."""
 
+    def needs(self, state: CycleState, nodes: NodeView) -> Needs | None:
+        """Return what a node needs to have left, if `filter` looks at nothing else of the pods that there are.
 
-# Runs the profile's Filter on nodes whose pods may differ from the cluster's, with nominated pods as in the decision.
-FilterAgain = Callable[[NodeView], Verdicts]
+        Preemption then computes by itself which pods may stay.
+        """
+        del state, nodes
+        return None
+
+
+class FilterAgain(Protocol):
+    """Runs the profile's Filter on nodes whose pods may differ from the cluster's, with nominated pods as in the
+    decision."""
+
+    def __call__(self, nodes: NodeView, /) -> Verdicts:
+        """Return the verdicts, also on nodes that PreFilter left out. Raises CycleError."""
 
 
 class Candidate(msgspec.Struct, frozen=True):

@@ -90,6 +90,20 @@ class Profile:
         scoring = [plugin for plugin, _ in self.score]
         return all(plugin.treats_alike for plugin in (*self.pre_filter, *self.filter, *self.pre_score, *scoring))
 
+    @cached_property
+    def filter_regardless_of_pods(self) -> frozenset[str]:
+        """The names of the plugins whose Filter does not depend on pods."""
+        return frozenset(
+            plugin.name
+            for plugin in self.filter
+            if not plugin.depends_on_pods and _goes_with_filter(plugin, "depends_on_pods")
+        )
+
+    @cached_property
+    def filter_by_room(self) -> frozenset[str]:
+        """The names of the plugins that may say what a node needs to have left instead of running Filter."""
+        return frozenset(plugin.name for plugin in self.filter if _goes_with_filter(plugin, "needs"))
+
     @property
     def rejecting(self) -> tuple[Plugin, ...]:
         """The plugins whose rejection is remembered with the pod, each once: those of all points that can reject."""
@@ -109,3 +123,13 @@ class Profile:
 
 def _serving(point: type[P], plugins: Iterable[tuple[Plugin, int]]) -> tuple[P, ...]:
     return tuple(plugin for plugin, _ in plugins if isinstance(plugin, point))
+
+
+def _goes_with_filter(plugin: Filter, name: str) -> bool:
+    """Return whether the class that has a plugin's Filter, or one that is derived from it, has an attribute."""
+    for each in type(plugin).__mro__:
+        if name in each.__dict__:
+            return each is not Filter
+        if "filter" in each.__dict__:
+            return False
+    return False

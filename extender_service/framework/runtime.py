@@ -3,7 +3,9 @@
 Statuses, their merging and their texts follow kube-scheduler (framework/runtime/framework.go, schedule_one.go).
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +15,10 @@ from extender_service.cluster.view.hypothetical import RowChanges
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.answer_checks import wrong_names, wrong_rejections, wrong_scores, wrong_status
 from extender_service.framework.cycle_state import CycleState
-from extender_service.framework.guard import CycleError, call, guarded, require_answer, running
+from extender_service.framework.guard import CycleError, call, guarded, require_answer, require_time, running
 from extender_service.framework.interface import (
     MAX_NODE_SCORE,
     MIN_NODE_SCORE,
-    FilterAgain,
     PostFilterResult,
     PreEnqueue,
     PreScore,
@@ -25,6 +26,7 @@ from extender_service.framework.interface import (
 )
 from extender_service.framework.profile import Profile
 from extender_service.framework.recording import extension_point
+from extender_service.framework.room import Room
 from extender_service.framework.status import Code, Rejections, Status, unresolvable, unschedulable
 from extender_service.framework.verdicts import Verdicts
 from extender_service.kube.types.core import Pod
@@ -48,6 +50,17 @@ class PreFilterOutcome:
 
 # The method `max` calls a function in Python first.
 _highest = np.maximum.reduce
+
+_EVERYWHERE = PreFilterOutcome(None, None, [])
+
+
+class Again(NamedTuple):
+    """How Filter runs on nodes with other pods: `passed` are the plugins that are known to pass all of these nodes, and
+    `evaluations` counts the nodes that each plugin judges, or would."""
+
+    evaluations: Counter[str]
+    passed: frozenset[str]
+
 
 # Forgets the verdicts on nodes that are not looked at.
 Search = Callable[[Profile, Verdicts, PreFilterOutcome], None]
@@ -183,6 +196,7 @@ def filter_nodes(
     asked: NDArray[np.bool_],
     found: PreFilterOutcome,
     nominated: Nominated = (),
+    again: Again | None = None,
 ) -> Verdicts:
     """Run Filter like `run_filter`, except that a plugin's failure on a node is the node's verdict.
 
@@ -197,12 +211,12 @@ def filter_nodes(
         return verdicts
     if found.node_names is not None:
         verdicts.leave_out(Rejections.where(~verdicts.remaining.is_named(found.node_names), found.elsewhere))
-    _run_filters(profile, state, pod, verdicts)
+    _run_filters(profile, state, pod, verdicts, again)
     if joining is not None:
-        again = np.flatnonzero(verdicts.passing & joining.changes_at(len(nodes)))
-        without = Verdicts(nodes.at(again), np.ones(len(again), np.bool_))
-        _run_filters(profile, state, pod, without)
-        verdicts.take_over(without, again)
+        joined = np.flatnonzero(verdicts.passing & joining.changes_at(len(nodes)))
+        without = Verdicts(nodes.at(joined), np.ones(len(joined), np.bool_))
+        _run_filters(profile, state, pod, without, again)
+        verdicts.take_over(without, joined)
         # The verdicts' view shows the nodes without nominated pods.
         verdicts.view = nodes
     return verdicts
@@ -223,12 +237,16 @@ def _joining(nodes: NodeView, nominated: Nominated) -> RowChanges | None:
     return RowChanges(positions[here], slots[here], np.ones(len(here), np.int64))
 
 
-def _run_filters(profile: Profile, state: CycleState, pod: Pod, verdicts: Verdicts) -> None:
+def _run_filters(profile: Profile, state: CycleState, pod: Pod, verdicts: Verdicts, again: Again | None = None) -> None:
     for plugin in profile.filter:
         if not verdicts.left:
             break
         if plugin.name in state.skipped_filters:
             continue
+        if again is not None:
+            again.evaluations[plugin.name] += verdicts.left
+            if plugin.name in again.passed:
+                continue
         nodes = verdicts.remaining
         rejections = call(state, plugin, "Filter", plugin.filter, state, pod, nodes)
         if rejections is not None:
@@ -236,17 +254,58 @@ def _run_filters(profile: Profile, state: CycleState, pod: Pod, verdicts: Verdic
             verdicts.reject(plugin.name, rejections)
 
 
-def filter_again(profile: Profile, state: CycleState, pod: Pod, nominated: Nominated) -> FilterAgain:
-    """Return a function that runs Filter on nodes with other pods, also those that PreFilter left out.
+class FilteringAgain:
+    """Runs Filter on nodes with other pods, also on those that PreFilter left out.
 
-    The function raises CycleError.
+    `state.evaluated_again` counts the nodes that each plugin judged so, as kube-scheduler does, which calls each plugin
+    for each node. The methods raise CycleError.
     """
 
-    def judge(nodes: NodeView) -> Verdicts:
-        everywhere = np.ones(len(nodes), np.bool_)
-        return filter_nodes(profile, state, pod, nodes, everywhere, PreFilterOutcome(None, None, []), nominated)
+    def __init__(self, profile: Profile, state: CycleState, pod: Pod, nominated: Nominated) -> None:
+        self._profile = profile
+        self._state = state
+        self._pod = pod
+        self._nominated = nominated
+        if state.evaluated_again is None:
+            state.evaluated_again = Counter()
+        self._evaluations = state.evaluated_again
 
-    return judge
+    def __call__(self, nodes: NodeView, /) -> Verdicts:
+        """Return the verdicts on nodes."""
+        return self._judged(nodes, Again(self._evaluations, frozenset()))
+
+    def on_passing(self, nodes: NodeView) -> Verdicts:
+        """Return the verdicts on nodes that passed with other pods, by the plugins that depend on pods."""
+        return self._judged(nodes, Again(self._evaluations, self._profile.filter_regardless_of_pods))
+
+    def room_on(self, nodes: NodeView) -> Room | None:
+        """Return the room on nodes that pass, if Filter depends on nothing else of the pods that there are."""
+        profile, state = self._profile, self._state
+        known = profile.filter_regardless_of_pods | state.skipped_filters
+        dependent = [plugin for plugin in profile.filter if plugin.name not in known]
+        if len(dependent) != 1 or dependent[0].name not in profile.filter_by_room:
+            return None
+        [plugin] = dependent
+        needs = guarded(plugin, "Filter", plugin.needs, state, nodes)
+        if needs is None:
+            return None
+        doing = running(plugin, "Filter")
+        joining = _joining(nodes, self._nominated)
+        return Room(plugin.name, nodes, needs, joining, lambda: require_time(state.clock, state.deadline, doing))
+
+    def count(self, room: Room) -> None:
+        """Count the evaluations that were made in `room` instead of by plugins."""
+        evaluations = room.looked_at
+        for plugin in self._profile.filter:
+            if plugin.name not in self._state.skipped_filters:
+                self._evaluations[plugin.name] += evaluations
+            if plugin.name == room.plugin:
+                evaluations = room.passed
+
+    def _judged(self, nodes: NodeView, again: Again) -> Verdicts:
+        everywhere = np.ones(len(nodes), np.bool_)
+        profile, state, pod = self._profile, self._state, self._pod
+        return filter_nodes(profile, state, pod, nodes, everywhere, _EVERYWHERE, self._nominated, again)
 
 
 def judge_nominated_node(
@@ -261,7 +320,7 @@ def judge_nominated_node(
     if position < 0 or not verdicts.bring_back(position):
         return
     there = np.array([position])
-    judged = filter_again(profile, state, pod, nominated)(verdicts.view.at(there))
+    judged = FilteringAgain(profile, state, pod, nominated)(verdicts.view.at(there))
     if not judged.passing.any() and judged.first_error() is None:
         verdicts.take_over(judged, there)
 
@@ -279,7 +338,7 @@ def run_post_filter(
     reasons: list[str] = []
     clears_nomination = False
     for plugin in profile.post_filter:
-        again = filter_again(profile, state, pod, nominated)
+        again = FilteringAgain(profile, state, pod, nominated)
         result = call(state, plugin, "PostFilter", plugin.post_filter, state, pod, verdicts, again)
         if result.status.code == Code.SUCCESS:
             return result

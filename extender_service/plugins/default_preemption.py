@@ -125,9 +125,10 @@ class DefaultPreemption(PostFilter, PreEnqueue):
         begin, size = 0, max(wanted, 1)
         while begin < len(order):
             part = dry_run(self.handle.cluster, pod, nodes.at(order[begin : begin + size]), filter_again)
-            found = Candidates.joined([found, part.candidates])
             tried.failed += part.failed
-            tried.candidates = sampled(found, wanted)
+            if len(part.candidates):
+                found = Candidates.joined([found, part.candidates]) if len(found) else part.candidates
+                tried.candidates = sampled(found, wanted)
             if len(tried.candidates) >= wanted and not tried.candidates.pdb_violations.all():
                 break
             begin, size = begin + size, 2 * size

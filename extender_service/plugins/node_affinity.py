@@ -79,6 +79,7 @@ class NodeAffinity(PreFilter, Filter, PreScore, Score):
 
     name: ClassVar[str] = "NodeAffinity"
     treats_alike: ClassVar[bool] = True
+    depends_on_pods: ClassVar[bool] = False
     reach: ClassVar[Reach] = Reach.NONE
     args_type: ClassVar[type | None] = NodeAffinityArgs
     retry_on = (ClusterEvent(NODE, ActionType.ADD | ActionType.UPDATE),)

@@ -35,6 +35,7 @@ class NodeDeclaredFeatures(PreFilter, Filter):
 
     name: ClassVar[str] = "NodeDeclaredFeatures"
     treats_alike: ClassVar[bool] = True
+    depends_on_pods: ClassVar[bool] = False
     reach: ClassVar[Reach] = Reach.NONE
     retry_on: Sequence[ClusterEvent] = (ClusterEvent(NODE, ActionType.ADD | ActionType.UPDATE),)
 

@@ -58,6 +58,7 @@ class NodeLabel(Filter, Score):
 
     name: ClassVar[str] = "NodeLabel"
     treats_alike: ClassVar[bool] = True
+    depends_on_pods: ClassVar[bool] = False
     reach: ClassVar[Reach] = Reach.NONE
     args_type: ClassVar[type | None] = NodeLabelArgs
     args: NodeLabelArgs

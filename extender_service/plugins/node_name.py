@@ -20,6 +20,7 @@ class NodeName(PreFilter, Filter):
 
     name: ClassVar[str] = "NodeName"
     treats_alike: ClassVar[bool] = True
+    depends_on_pods: ClassVar[bool] = False
     reach: ClassVar[Reach] = Reach.NONE
     retry_on: Sequence[ClusterEvent] = (ClusterEvent(NODE, ActionType.ADD | ActionType.UPDATE),)
 

@@ -24,6 +24,7 @@ class NodeUnschedulable(Filter):
 
     name: ClassVar[str] = "NodeUnschedulable"
     treats_alike: ClassVar[bool] = True
+    depends_on_pods: ClassVar[bool] = False
     reach: ClassVar[Reach] = Reach.NONE
     retry_on: Sequence[ClusterEvent] = (ClusterEvent(NODE, ActionType.ADD | ActionType.UPDATE),)
 

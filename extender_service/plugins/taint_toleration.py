@@ -35,6 +35,7 @@ class TaintToleration(Filter, PreScore, Score):
 
     name: ClassVar[str] = "TaintToleration"
     treats_alike: ClassVar[bool] = True
+    depends_on_pods: ClassVar[bool] = False
     reach: ClassVar[Reach] = Reach.NONE
     retry_on: Sequence[ClusterEvent] = (ClusterEvent(NODE, ActionType.ADD | ActionType.UPDATE),)
 

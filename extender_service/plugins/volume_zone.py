@@ -48,6 +48,7 @@ class VolumeZone(PreFilter, Filter):
 
     name: ClassVar[str] = "VolumeZone"
     treats_alike: ClassVar[bool] = True
+    depends_on_pods: ClassVar[bool] = False
     reach: ClassVar[Reach] = Reach.NONE
     reads: ClassVar[frozenset[type[Object]]] = frozenset({PersistentVolume, PersistentVolumeClaim, StorageClass})
     retry_on: Sequence[ClusterEvent] = (

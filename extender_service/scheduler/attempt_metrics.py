@@ -22,6 +22,9 @@ class AttemptMetrics(Protocol):
     def scored(self, decision: Decision) -> None:
         """Note that a decision was scored that had been noted without scores."""
 
+    def tried_victims(self, decision: Decision) -> None:
+        """Note that PostFilter ran for a decision without a feasible node."""
+
     def decided(self, info: QueuedPodInfo, *, ran_post_filter: bool) -> None:
         """Note that the nodes were judged, and whether PostFilter ran."""
 
@@ -51,6 +54,9 @@ class UncountedAttempts:
         """Do nothing."""
 
     def scored(self, decision: Decision) -> None:
+        """Do nothing."""
+
+    def tried_victims(self, decision: Decision) -> None:
         """Do nothing."""
 
     def decided(self, info: QueuedPodInfo, *, ran_post_filter: bool) -> None:

@@ -17,7 +17,7 @@ _Counts = Counter[tuple[str, str, str]]
 
 class Evaluations(Collector):
     """Counts, from decisions that were made: once for PreFilter and PreScore unless the plugin skipped the pod, and for
-    each node that was left in Filter and Score."""
+    each node that was left in Filter and Score; in Filter, each time that preemption tried a node, too."""
 
     def __init__(self) -> None:
         self._counts: _Counts = Counter()
@@ -38,6 +38,11 @@ class Evaluations(Collector):
             self._repeated, self._added = decision.repeats, Counter()
             _count(decision, self._added)
         self._times += 1
+
+    def tried_victims(self, decision: Decision) -> None:
+        """Count what plugins judged while PostFilter ran for a decision without a feasible node."""
+        for plugin, count in (decision.state.evaluated_again or {}).items():
+            self._counts[plugin, "Filter", decision.profile.scheduler_name] += count
 
     def scored(self, decision: Decision) -> None:
         """Count the scores of a decision, if it has any."""

@@ -148,6 +148,10 @@ class SchedulerMetrics:
         """Note that an attempt begins."""
         self._begun_at[info.pod.metadata.uid] = self._clock()
 
+    def tried_victims(self, decision: Decision) -> None:
+        """Note that PostFilter ran for a decision without a feasible node."""
+        self._evaluations.tried_victims(decision)
+
     def decided(self, info: QueuedPodInfo, *, ran_post_filter: bool) -> None:
         """Note that the nodes were judged, and whether PostFilter ran."""
         self._algorithm_seconds.observe(self._clock() - self._begun_at[info.pod.metadata.uid])

@@ -18,8 +18,8 @@ from extender_service.framework.preemption.candidates import NO_CANDIDATES, Cand
 from extender_service.framework.preemption.dry_run import dry_run, given_candidate
 from extender_service.framework.profiles import Profiles
 from extender_service.framework.runtime import (
+    FilteringAgain,
     Scores,
-    filter_again,
     filter_nodes,
     run_post_filter,
     run_pre_filter,
@@ -146,7 +146,7 @@ class Engine:
         judged = nodes if agreed is None else nodes.changed(agreed)
         verdicts = filter_nodes(profile, state, pod, judged, question.nodes.asked, found, nominated)
         hopeful = np.flatnonzero(verdicts.rejected_with(Code.UNSCHEDULABLE))
-        again = filter_again(profile, state, pod, nominated)
+        again = FilteringAgain(profile, state, pod, nominated)
         tried = dry_run(self.cluster, pod, nodes.at(hopeful), again, () if agreed is None else agreed.slots)
         return DryRunOutcome(verdicts.passing, tried.candidates)
 

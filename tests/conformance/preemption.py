@@ -11,7 +11,7 @@ from extender_service.framework.interface import Candidate
 from extender_service.framework.preemption.candidates import NO_CANDIDATES, Candidates, best_candidates
 from extender_service.framework.preemption.dry_run import dry_run, ineligible
 from extender_service.framework.profile import Profile
-from extender_service.framework.runtime import filter_again, run_post_filter
+from extender_service.framework.runtime import FilteringAgain, run_post_filter
 from extender_service.framework.status import Code
 from extender_service.framework.verdicts import Verdicts
 from extender_service.kube.types.core import Pod
@@ -65,7 +65,7 @@ def _candidates(subject: Subject, state: CycleState, verdicts: Verdicts) -> Cand
     if not len(hopeful):
         return NO_CANDIDATES
     nominated = subject.cluster.nominated_for(subject.pod, subject.scheduler_names)
-    again = filter_again(subject.profile, state, subject.pod, nominated)
+    again = FilteringAgain(subject.profile, state, subject.pod, nominated)
     try:
         tried = dry_run(subject.cluster, subject.pod, verdicts.view.at(hopeful), again)
     except CycleError:

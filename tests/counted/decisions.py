@@ -12,7 +12,7 @@ from extender_service.config.release import OLDEST_MINOR
 from extender_service.config.rules import rules_of
 from extender_service.framework.preemption.candidates import best_candidates
 from extender_service.framework.preemption.dry_run import dry_run
-from extender_service.framework.runtime import filter_again
+from extender_service.framework.runtime import FilteringAgain
 from extender_service.framework.status import Code
 from extender_service.kube.types.core import pod_name
 from extender_service.scheduling.asked_nodes import AllNodes
@@ -61,7 +61,7 @@ def dry_run_of_preemption(victims: int, nodes: int) -> int:
     view = cluster.view(None)
     decision = decide(profile, Question(pod, AllNodes(view), must_score=False))
     hopeful = view.at(np.flatnonzero(decision.verdicts.rejected_with(Code.UNSCHEDULABLE)))
-    again = filter_again(profile, decision.state, pod, [])
+    again = FilteringAgain(profile, decision.state, pod, [])
 
     def search() -> None:
         found = dry_run(cluster, pod, hopeful, again).candidates

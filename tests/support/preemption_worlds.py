@@ -12,7 +12,7 @@ from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
 from extender_service.framework.interface import FilterAgain
 from extender_service.framework.registry import Registry
-from extender_service.framework.runtime import filter_again, run_pre_filter
+from extender_service.framework.runtime import FilteringAgain, run_pre_filter
 from extender_service.kube.types.core import LabelSelector, ObjectMeta, Pod
 from extender_service.kube.types.policy import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
@@ -61,4 +61,4 @@ def judging(cluster: Cluster, pod: Pod) -> FilterAgain:
     profile = registry.profiles(default_config(ARGS_TYPES, cluster.rules), handle)["default-scheduler"]
     state = CycleState(pod, rules=cluster.request_rules)
     run_pre_filter(profile, state, pod)
-    return filter_again(profile, state, pod, cluster.nominated_for(pod, ["default-scheduler"]))
+    return FilteringAgain(profile, state, pod, cluster.nominated_for(pod, ["default-scheduler"]))

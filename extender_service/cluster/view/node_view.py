@@ -191,6 +191,16 @@ class NodeView:
         carried = self._worlds.column(("requested", dimensions), lambda: Requested(self._table, self._pods, dimensions))
         return carried.values
 
+    def requests_of(self, slots: NDArray[np.intp], dimensions: tuple[int, ...]) -> NDArray[np.int64]:
+        """What the pods in some slots request of several dimensions, as (dimension, pod); zeros for dimension -1."""
+        pods = self._pods
+        rows, unknown = _rows_of(dimensions, pods.amounts.shape[1])
+        requests = pods.requests[slots]
+        amounts = pods.amounts[requests, rows].T if isinstance(rows, slice) else pods.amounts[requests[:, None], rows].T
+        if unknown:
+            amounts[unknown] = 0
+        return amounts
+
     def pods_among(self, slots: NDArray[np.intp]) -> NDArray[np.int64]:
         """How many of the pods in these slots, each given once, count on each node in its own world."""
         rows = self._pods.row[slots]

@@ -1,6 +1,7 @@
 """Nodes where preemption helps, and how the best of them is found (framework/preemption/preemption.go)."""
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +42,7 @@ class Candidates:
     def joined(cls, parts: "Sequence[Candidates]") -> "Candidates":
         """Return the candidates of all parts, in their order."""
         return cls(
-            [name for part in parts for name in part.names],
+            list(chain.from_iterable(part.names for part in parts)),
             np.concatenate([part.victims for part in parts]),
             np.concatenate([part.counts for part in parts]),
             np.concatenate([part.pdb_violations for part in parts]),
@@ -63,7 +64,7 @@ class Candidates:
         counts = self.counts[indices]
         within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         return Candidates(
-            [self.names[index] for index in indices.tolist()],
+            [*map(self.names.__getitem__, indices.tolist())],
             self.victims[np.repeat(self.first[indices], counts) + within],
             counts,
             self.pdb_violations[indices],

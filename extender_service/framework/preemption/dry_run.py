@@ -6,7 +6,8 @@ node, not with the number of nodes.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -15,11 +16,12 @@ from numpy.typing import NDArray
 from extender_service.cluster.owners.disruption_budgets import violating
 from extender_service.cluster.pods.pod_table import PodTable
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.cluster.structures.ranks import order_by
+from extender_service.cluster.structures.ranks import order_by, rank_in_group
 from extender_service.cluster.view.hypothetical import RowChanges
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.interface import Candidate, FilterAgain
 from extender_service.framework.preemption.candidates import NO_CANDIDATES, Candidates
+from extender_service.framework.runtime import FilteringAgain
 from extender_service.framework.status import Code, Status, unresolvable
 from extender_service.framework.verdicts import Verdicts
 from extender_service.kube.types.core import Pod
@@ -74,53 +76,81 @@ def dry_run(
 
     Raises CycleError.
     """
-    potential = _PotentialVictims(cluster, pod, nodes, given)
+    found = _lower_pods(cluster, pod, nodes, given)
+    counts = np.bincount(found.positions, minlength=len(nodes))
     result = DryRun()
-    tried = np.flatnonzero(potential.counts)
+    tried = counts.nonzero()[0]
     if len(tried) < len(nodes):
         result.failed.append((NO_VICTIMS, len(nodes) - len(tried)))
     if not len(tried):
         return result
-    # Pods are put back one by one, as in kube-scheduler: the order of changes matters for host ports.
-    slots = potential.slots
-    world = nodes.changed(RowChanges(potential.positions, slots, np.full(len(slots), -1)))
+    world = nodes.changed(RowChanges(found.positions, found.slots, np.full(len(found.slots), -1)))
     world = _narrowed(world, tried)
     verdicts = filter_again(world)
     result.failed += [(_as_framework_says(status), len(where)) for status, where in verdicts.groups()]
-    fitting = np.flatnonzero(verdicts.passing)
+    fitting = verdicts.passing.nonzero()[0]
     if not len(fitting):
         return result
     fits = tried[fitting]
-    must_go = _give_back(potential, fits, _narrowed(world, fitting), filter_again)
+    # Only there, and most pods fit on no node or on few of them, it matters which victims come first.
+    potential = _PotentialVictims(cluster, nodes, found if len(fits) == len(nodes) else found.on(fits, len(nodes)))
+    must_go = _must_go(potential, fits, _narrowed(world, fitting), filter_again)
     for name in nodes.names_at(fits[~np.isin(fits, potential.positions[must_go])]):
         result.failed.append((Status(Code.ERROR, (f'expected at least one victim pod on node "{name}"',)), 1))
     result.candidates = potential.candidates(nodes, must_go)
     return result
 
 
-def _give_back(
+def _must_go(
     potential: "_PotentialVictims", nodes: Positions, world: NodeView, filter_again: FilterAgain
 ) -> NDArray[np.bool_]:
-    """Return which potential victims must go from `nodes`; `world` shows the nodes without any of them.
+    """Return which potential victims must go from `nodes`, the only ones that have any.
 
-    One pass puts back the k-th potential victim of every node, and removes it again if the pod does not fit then.
+    `world` shows the nodes without any of them. They are put back one by one, as in kube-scheduler: the order of
+    changes matters for host ports. One pass puts back the k-th potential victim of every node, and removes it again if
+    the pod does not fit then.
     """
-    must_go, returning, counts = potential.on(nodes)
-    first = np.cumsum(counts) - counts
-    for rank in range(int(counts.max())):
-        at = np.flatnonzero(counts > rank)
-        if 2 * len(at) <= len(world):
-            world, first, counts = world.at(at), first[at], counts[at]
-            at = np.arange(len(at))
-        pods = returning[first[at] + rank]
-        slots = potential.slots[pods]
-        world = world.changed(RowChanges(at, slots, np.ones(len(at), np.int64)))
-        passing = filter_again(_narrowed(world, at)).passing
-        must_go[pods[passing]] = False
-        taken = np.flatnonzero(~passing)
-        if len(taken):
-            world = world.changed(RowChanges(at[taken], slots[taken], np.full(len(taken), -1)))
+    room, judge = None, filter_again
+    if isinstance(filter_again, FilteringAgain):
+        room, judge = filter_again.room_on(world), filter_again.on_passing
+    put_back = _Judged(world, judge).put_back if room is None else room.put_back
+    returning, numbers, ends = potential.by_turn(nodes)
+    slots = potential.slots[returning]
+    stays = np.zeros(len(returning), np.bool_)
+    begin = 0
+    for end in ends:
+        stays[begin:end] = put_back(numbers[begin:end], slots[begin:end])
+        begin = end
+    if room is not None and isinstance(filter_again, FilteringAgain):
+        filter_again.count(room)
+    must_go = np.ones(len(potential.slots), np.bool_)
+    must_go[returning[stays]] = False
     return must_go
+
+
+class _Judged:
+    """Puts pods back on nodes in a hypothetical world, on which Filter runs each time."""
+
+    def __init__(self, world: NodeView, judge: Callable[[NodeView], Verdicts]) -> None:
+        self._world = world
+        self._judge = judge
+        # Where the nodes are in the world; most have gone from it once the pods of most nodes are back.
+        self._at = np.arange(len(world))
+
+    def put_back(self, nodes: Positions, slots: Positions) -> NDArray[np.bool_]:
+        """Put a pod back on each of some nodes, and return where it stays. Later turns are about no other nodes."""
+        world, at = self._world, self._at[nodes]
+        if 2 * len(at) <= len(world):
+            world = world.at(at)
+            at = np.arange(len(at))
+            self._at[nodes] = at
+        world = world.changed(RowChanges(at, slots, np.ones(len(at), np.int64)))
+        stays = self._judge(_narrowed(world, at)).passing
+        leaving = (~stays).nonzero()[0]
+        if len(leaving):
+            world = world.changed(RowChanges(at[leaving], slots[leaving], np.full(len(leaving), -1)))
+        self._world = world
+        return stays
 
 
 def _narrowed(nodes: NodeView, positions: Positions) -> NodeView:
@@ -129,51 +159,80 @@ def _narrowed(nodes: NodeView, positions: Positions) -> NodeView:
 
 def given_candidate(cluster: Cluster, pod: Pod, node: NodeView, given: Collection[int]) -> Candidate:
     """Return the candidate for given victims on the only node of a view: in order, and with their budget violations."""
-    potential = _PotentialVictims(cluster, pod, node, given)
+    potential = _PotentialVictims(cluster, node, _lower_pods(cluster, pod, node, given))
     return potential.candidates(node, potential.given)[0]
+
+
+class _LowerPods(NamedTuple):
+    """Pods on some nodes: the slot of each, the position of its node, and whether it is a victim in any case."""
+
+    slots: Positions
+    positions: Positions
+    given: NDArray[np.bool_]
+
+    def at(self, indices: Positions) -> "_LowerPods":
+        return _LowerPods(self.slots[indices], self.positions[indices], self.given[indices])
+
+    def on(self, nodes: Positions, size: int) -> "_LowerPods":
+        """Return those on some of `size` nodes."""
+        is_on = np.zeros(size, np.bool_)
+        is_on[nodes] = True
+        return self.at(is_on[self.positions].nonzero()[0])
+
+
+def _lower_pods(cluster: Cluster, pod: Pod, nodes: NodeView, given: Collection[int]) -> _LowerPods:
+    """Return the pods of lower priority on some nodes, and the given ones."""
+    pods = cluster.pods
+    used = len(pods.facts)
+    is_lower = pods.priority[:used] < pod.spec.priority
+    is_given = np.zeros(used, np.bool_)
+    if given:
+        is_given[list(given)] = True
+        is_lower |= is_given
+    slots = is_lower.nonzero()[0]
+    on = nodes.positions_of_rows(pods.row[slots])
+    there = (on >= 0).nonzero()[0]
+    slots = slots[there]
+    return _LowerPods(slots, on[there], is_given[slots])
 
 
 class _PotentialVictims:
     """The pods of lower priority on some nodes, and the given ones, node by node in the order of putting them back:
-    first those whose budget is used up, then by importance. The arrays have an entry per pod, except `counts`, which
-    has one per node."""
+    first those whose budget is used up, then by importance. The arrays have an entry per pod."""
 
-    def __init__(self, cluster: Cluster, pod: Pod, nodes: NodeView, given: Collection[int]) -> None:
+    def __init__(self, cluster: Cluster, nodes: NodeView, found: _LowerPods) -> None:
         pods = cluster.pods
-        used = len(pods.facts)
-        is_given = np.zeros(used, np.bool_)
-        is_given[list(given)] = True
-        on = nodes.positions_of_rows(pods.row[:used])
-        slots = np.flatnonzero((on >= 0) & ((pods.priority[:used] < pod.spec.priority) | is_given))
-        slots = slots[_by_importance(pods, slots, on[slots])]
+        slots, on, given = found.at(_by_importance(pods, found.slots, found.positions))
         violates = violating(
             cluster.workloads.disruption_budgets,
             pods,
             slots,
-            on[slots],
+            on,
             only_first=cluster.rules.first_violated_budget_counts,
         )
         self._pods = pods
+        self._size = len(nodes)
         # Whether victims are to be sorted once more; of equal importance, those of a used up budget are first then.
         self._is_sorted_again = False
         if violates.any():
-            order = order_by((1 - violates, on[slots]))
-            slots, violates = slots[order], violates[order]
+            order = order_by((1 - violates, on))
+            slots, on, given, violates = slots[order], on[order], given[order], violates[order]
             self._is_sorted_again = cluster.rules.victims_by_importance
         self.slots: Positions = slots
-        self.positions: Positions = on[slots]
+        self.positions: Positions = on
         self.violating = violates
-        self.given = is_given[slots]
-        self.counts = np.bincount(self.positions, minlength=len(nodes))
+        self.given = given
 
-    def on(self, nodes: Positions) -> tuple[NDArray[np.bool_], Positions, Positions]:
-        """Return which of them are on some of the nodes, which of those may be put back, and how many of the latter
-        each of these nodes has."""
-        is_on = np.zeros(len(self.counts), np.bool_)
-        is_on[nodes] = True
-        there = is_on[self.positions]
-        returning = np.flatnonzero(there & ~self.given)
-        return there, returning, np.bincount(self.positions[returning], minlength=len(self.counts))[nodes]
+    def by_turn(self, nodes: Positions) -> tuple[Positions, Positions, list[int]]:
+        """Return which of them may be put back, turn by turn: in each the next one of every node; the number of its
+        node among `nodes` for each; and where each turn ends."""
+        returning = (~self.given).nonzero()[0]
+        number_of = np.zeros(self._size, np.intp)
+        number_of[nodes] = np.arange(len(nodes))
+        numbers = number_of[self.positions[returning]]
+        turns = rank_in_group(numbers)
+        order = order_by((numbers, turns))
+        return returning[order], numbers[order], np.cumsum(np.bincount(turns)).tolist()
 
     def candidates(self, nodes: NodeView, must_go: NDArray[np.bool_]) -> Candidates:
         """Return a candidate for each node with victims; `must_go` marks these."""

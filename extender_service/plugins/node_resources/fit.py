@@ -34,7 +34,7 @@ from extender_service.framework.cluster_event import (
 )
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
-from extender_service.framework.interface import MAX_NODE_SCORE, Filter, PreFilter, PreScore, Reach, Score
+from extender_service.framework.interface import MAX_NODE_SCORE, Filter, Needs, PreFilter, PreScore, Reach, Score
 from extender_service.framework.status import Code, Rejections, Status
 from extender_service.kube.parsing.resource_names import is_extended_resource, is_scalar_resource
 from extender_service.kube.types.core import Node, Pod
@@ -97,7 +97,7 @@ class NodeResourcesFit(PreFilter, Filter, PreScore, Score):
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
         """Reject nodes that lack something, with every resource that they lack as a reason."""
         checked, amounts = state.read(_CHECKED, "error reading")
-        dimensions = (POD_COUNT, *[nodes.dimension(resource) for resource in checked])
+        dimensions = _dimensions(checked, nodes)
         lacking = nodes.kept_by_room(_lacking, dimensions, amounts)
         if not np.count_nonzero(lacking):  # in a third of the time that any() takes
             return None
@@ -109,6 +109,11 @@ class NodeResourcesFit(PreFilter, Filter, PreScore, Score):
         return Rejections.per_reason(
             Code.UNSCHEDULABLE, list(zip(reasons, lacking, strict=True)), len(nodes), unresolvable=too_large
         )
+
+    def needs(self, state: CycleState, nodes: NodeView) -> Needs | None:
+        """Return what the pod requests."""
+        checked, amounts = state.read(_CHECKED, "error reading")
+        return Needs(_dimensions(checked, nodes), amounts)
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeView) -> Status | None:
         """Add up what the pod weighs in scoring."""
@@ -199,6 +204,10 @@ def _checked(
         and not (is_extended_resource(name) and (name in ignored or name.partition("/")[0] in ignored_groups))
     )
     return checked, (1, *[amount_of[name] for name in checked])
+
+
+def _dimensions(checked: Sequence[str], nodes: NodeView) -> tuple[int, ...]:
+    return (POD_COUNT, *[nodes.dimension(resource) for resource in checked])
 
 
 def _lacking(nodes: NodeView, dimensions: tuple[int, ...], amounts: tuple[int, ...]) -> NDArray[np.bool_]:

@@ -3,8 +3,13 @@
 from collections.abc import Mapping
 
 from extender_service.cluster.state.cluster import Cluster
+from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.interface import FilterAgain, PostFilter, PostFilterResult
 from extender_service.framework.profile import Profile
+from extender_service.framework.runtime import run_post_filter
 from extender_service.framework.status import SKIP, Status, unresolvable, unschedulable
+from extender_service.framework.verdicts import Verdicts
+from extender_service.kube.types.core import Pod
 from extender_service.scheduler.evaluations import Evaluations
 from extender_service.scheduling.asked_nodes import AllNodes
 from extender_service.scheduling.decision import Decision, decide, narrowed
@@ -89,3 +94,30 @@ def test_decisions_that_follow_from_another_count_like_it() -> None:
         thrice.judged(first.repeated(first.question, first.state, first.best))
     assert counts(thrice) == {key: 3 * count for key, count in counts(once).items()}
     assert counts(thrice) == {key: 3 * count for key, count in counts(once).items()}
+
+
+class Preempts(PostFilter):
+    """Judges all nodes again, then those that pass."""
+
+    name = "Preempts"
+
+    def __init__(self) -> None:
+        """Take no handle."""
+
+    def post_filter(
+        self, state: CycleState, pod: Pod, verdicts: Verdicts, filter_again: FilterAgain
+    ) -> PostFilterResult:
+        filter_again(filter_again(verdicts.view).view)
+        return PostFilterResult(unschedulable("no"))
+
+
+def test_each_run_of_filter_for_preemption_counts() -> None:
+    everywhere = {name: unschedulable("no") for name in "ab"}
+    first, second = Stub("First", rejects=everywhere), Stub("Second", rejects={"c": unschedulable("no")})
+    points = {"filter": [(first, 1), (second, 1)], "postFilter": [(Preempts(), 1)]}
+    decision = decide(Profile("p", points), Question(POD, AllNodes(stub_cluster("a", "b", "c").view(None))))
+    run_post_filter(decision.profile, decision.state, POD, decision.verdicts)
+    evaluations = Evaluations()
+    evaluations.judged(decision)
+    evaluations.tried_victims(decision)
+    assert counts(evaluations) == {("First", "Filter"): 3 + 2 * 3, ("Second", "Filter"): 1 + 2 * 1}
