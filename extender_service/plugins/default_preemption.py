@@ -131,7 +131,8 @@ class DefaultPreemption(PostFilter, PreEnqueue):
                 tried.candidates = sampled(found, wanted)
             if len(tried.candidates) >= wanted and not tried.candidates.pdb_violations.all():
                 break
-            begin, size = begin + size, 2 * size
+            # Where so many nodes have no candidate, mostly none has.
+            begin, size = begin + size, 2 * size if len(part.candidates) else len(order)
         return tried
 
     def _candidates_wanted(self, nodes: int) -> int:

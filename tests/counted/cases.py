@@ -9,6 +9,7 @@ from extender_service.extender.reporting.observation import Verb
 from tests.counted.calls import Order, call, call_decided_ahead
 from tests.counted.decisions import catching_up, decision, dry_run_of_preemption
 from tests.counted.events import PodEvent, heartbeat, pod_event
+from tests.counted.failing import Waiting, attempt
 from tests.counted.loop import Step, step
 from tests.counted.releases import CLASSES
 
@@ -46,6 +47,11 @@ CASES: Mapping[str, Case] = {
     **{f"event, a pod {which}": Case(partial(pod_event, which)) for which in get_args(PodEvent)},
     "event, a node's heartbeat": Case(heartbeat),
     **{f"loop of schedule, a pod {which}": Case(partial(step, which)) for which in get_args(Step)},
+    **{
+        # Preemption tries a sample of the nodes first, and of 100 nodes all.
+        f"loop of schedule, a pod {which}": Case(partial(attempt, which), (200, 1000))
+        for which in get_args(Waiting)
+    },
     dry_run(VICTIMS[0]): Case(partial(dry_run_of_preemption, VICTIMS[0]), per_node="a candidate is made of each"),
     **{dry_run(victims): Case(partial(dry_run_of_preemption, victims), (100,)) for victims in VICTIMS[1:]},
 }

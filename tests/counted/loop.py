@@ -20,6 +20,7 @@ from prometheus_client import CollectorRegistry
 
 from bench import synthetic
 from extender_service.cluster.sources.api_server import ApiServer, PodStore
+from extender_service.cluster.state.cluster import Cluster
 from extender_service.config.loading import default_config
 from extender_service.framework import profile
 from extender_service.framework.handle import Handle
@@ -81,18 +82,18 @@ def step(which: Step, nodes: int) -> int:
 @cache
 def loops(nodes: int) -> Sequence[Loop]:
     """Return what a pod costs, several times, while more and more are placed."""
-    with _Program(nodes) as program:
+    with Program(synthetic.cluster(nodes, PODS_PER_NODE)) as program:
         return [
             program.place([_manifest(first + number) for number in range(_AT_ONCE)])
             for first in range(0, _ROUNDS * _AT_ONCE, _AT_ONCE)
         ]
 
 
-class _Program:
+class Program:
     """The parts of `schedule`, and the API server's part."""
 
-    def __init__(self, nodes: int) -> None:
-        self._cluster = cluster = synthetic.cluster(nodes, PODS_PER_NODE)
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
         self._network = _Network()
         self._client = KubeClient(load_credentials(master="http://127.0.0.1:1"))
         api = ApiServer(cluster, self._client)
@@ -171,6 +172,14 @@ class _Program:
             len(created + bound) // count,
             sum(decoded) // count,
         )
+
+    def fail(self, manifest: Mapping[str, Any]) -> int:
+        """Let a pod come that has to wait; return what its attempt executes. The pod goes again."""
+        self._see(_lines("ADDED", [manifest]))
+        count = executed(lambda: self._runner.run(self._settle()))
+        assert self._cluster.placements.get(manifest["metadata"]["uid"]) is None, "placed"
+        self._see(_lines("DELETED", [manifest]))
+        return count
 
     def _see(self, lines: bytes) -> int:
         async def chunks() -> AsyncIterator[bytes]:

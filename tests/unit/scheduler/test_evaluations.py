@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.framework.cycle_state import CycleState
-from extender_service.framework.interface import FilterAgain, PostFilter, PostFilterResult
+from extender_service.framework.interface import FilterAgain, Plugin, PostFilter, PostFilterResult
 from extender_service.framework.profile import Profile
 from extender_service.framework.runtime import run_post_filter
 from extender_service.framework.status import SKIP, Status, unresolvable, unschedulable
@@ -114,7 +114,10 @@ class Preempts(PostFilter):
 def test_each_run_of_filter_for_preemption_counts() -> None:
     everywhere = {name: unschedulable("no") for name in "ab"}
     first, second = Stub("First", rejects=everywhere), Stub("Second", rejects={"c": unschedulable("no")})
-    points = {"filter": [(first, 1), (second, 1)], "postFilter": [(Preempts(), 1)]}
+    points: dict[str, list[tuple[Plugin, int]]] = {
+        "filter": [(first, 1), (second, 1)],
+        "postFilter": [(Preempts(), 1)],
+    }
     decision = decide(Profile("p", points), Question(POD, AllNodes(stub_cluster("a", "b", "c").view(None))))
     run_post_filter(decision.profile, decision.state, POD, decision.verdicts)
     evaluations = Evaluations()

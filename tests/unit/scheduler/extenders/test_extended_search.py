@@ -364,6 +364,28 @@ async def test_an_extender_binds_instead_of_the_plugins() -> None:
 
 
 @in_event_loop
+@pytest.mark.parametrize(("answer", "note"), [({}, "Scheduled"), ({"Error": "it is gone"}, "FailedScheduling")])
+async def test_of_a_pod_that_is_deleted_before_an_extender_answers_the_event_is_as_the_answer(
+    answer: Any, note: str
+) -> None:
+    """kube-scheduler asks for no more than that the extender reports no error (finishBinding)."""
+    stub = StubExtender(bind=lambda _: answer)
+    async with extended_world(*NODES, extenders=[(stub, {"bind_verb": "bind"})]) as world:
+        pod = make_pod("p")
+        world.create(pod)
+        stub.gate.set()
+        await world.attempt_with_extenders()
+        stub.gate.clear()
+        while not stub.args("bind"):
+            await asyncio.sleep(0)
+        world.delete(pod)
+        stub.gate.set()
+        await world.scheduler.close()
+        assert world.notes(pod) == [note]
+        assert world.where() == {}
+
+
+@in_event_loop
 async def test_a_failed_binding_of_an_extender_is_reported_and_the_pod_tried_again() -> None:
     stub = StubExtender(bind=lambda args: {"Error": "no licence"})
     async with extended_world(*NODES, extenders=[(stub, {"bind_verb": "bind"})]) as world:
