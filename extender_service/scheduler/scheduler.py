@@ -89,6 +89,7 @@ class Scheduler:
         self._background: set[asyncio.Task[None]] = set()
         self._bindings: set[asyncio.Task[None]] = set()
         self._is_abandoned = False
+        engine.binder.on_lost = self._queue_lost
 
     async def run(self) -> None:
         """Schedule pods until the queue is closed."""
@@ -255,6 +256,14 @@ class Scheduler:
         self._record(pod_events.scheduled(pod_reference(pod), node_name, controller=pod.spec.scheduler_name))
         self._metrics.scheduled(info)
         self._queue.done(placement.uid)
+
+    def _queue_lost(self, placement: Placement) -> None:
+        """Queue a pod again whose binding was lost after it had been answered. No event would bring it back."""
+        pod = self._pending.get(pod_name(placement.pod))
+        if pod is not None and pod_uid(pod) == placement.uid:
+            self._queue.add(pod)
+        left = pod_on(placement.pod, placement.node_name)
+        self._queue.move_all_to_active_or_backoff(self._room_freed, left, None)
 
     async def _expect(self, placement: Placement) -> None:
         """Nominate a pod for its node if its binding will wait, so that users and autoscalers expect it there.

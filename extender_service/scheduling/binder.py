@@ -42,7 +42,9 @@ class UnderWay(msgspec.Struct, eq=False, frozen=True):
 class Binder:
     """Binds placed pods, and finds out the outcome of bindings that failed without a clear answer.
 
-    `may_bind` raises CycleError if this process may not bind any more; it is called right before Bind.
+    `may_bind` raises CycleError if this process may not bind any more; it is called right before Bind. `on_lost`, which
+    a scheduler may set, is called for a pod that was bound and is no longer: etcd went back to a backup before the
+    watch could show the binding.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class Binder:
         self._pods = pods
         self._may_bind = may_bind
         self._confirm_seconds = confirm_seconds
+        self.on_lost: Callable[[Placement], object] = lambda _: None
         self._under_way: dict[str, UnderWay] = {}
         # Pods that are bound, until when the watch should have shown that, in this order: a task for each takes longer
         # to make than most of its binding.
@@ -198,7 +201,8 @@ class Binder:
     async def find_out(self, placement: Placement) -> bool:
         """Return whether a pod is bound to its node whose binding has failed; it counts there until that is known.
 
-        Most failures say that it is not. Where neither the answer to the binding nor the pod could be read, the pod is
+        Most failures say that it is not, and have dropped the placement: where the pod is there nevertheless, another
+        scheduler has bound it. Where neither the answer to the binding nor the pod could be read, the pod is
         read until it can be.
         """
         while self._cluster.placements.get(placement.uid) is placement:
@@ -210,7 +214,7 @@ class Binder:
                     break
         if self._cluster.placements.get(placement.uid) is placement:
             self._confirm(placement, self._confirm_seconds)
-        elif not placement.is_confirmed and self.shown_on(placement.uid) != placement.node_name:
+        elif not placement.is_confirmed:
             return False
         _finish(placement)
         return True
@@ -303,6 +307,8 @@ class Binder:
                 bound_to = await self.settle(placement.uid)
                 if bound_to == placement.node_name and self._cluster.placements.get(placement.uid) is placement:
                     _finish(placement)
+                elif bound_to is None and self._cluster.placements.get(placement.uid) is None:
+                    self.on_lost(placement)
             except BindError as error:
                 log.warning("cannot find out whether a pod is bound: %s", error)
                 seconds = RETRY_SECONDS

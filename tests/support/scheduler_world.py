@@ -41,6 +41,7 @@ from extender_service.scheduler.nominated_pods import nominations
 from extender_service.scheduler.pod_lister import PodLister
 from extender_service.scheduler.pod_resource_metrics import PodResourceMetrics
 from extender_service.scheduler.scheduler import Scheduler
+from extender_service.scheduling.binder import CONFIRM_SECONDS
 from extender_service.scheduling.engine import Engine
 from tests.support.clock import Clock
 from tests.support.objects import watched
@@ -119,6 +120,7 @@ class SchedulerWorld:
         extenders: Callable[[NodeTable, PodJson], Extenders] = lambda table, pod_json: NO_EXTENDERS,
         metrics: AttemptMetrics = UNCOUNTED,
         rules: Rules = DEFAULT_RULES,
+        confirm_seconds: float = CONFIRM_SECONDS,
     ) -> None:
         if uses_hints:
             rules = rules_of(31, {"SchedulerQueueingHints": True})
@@ -150,6 +152,7 @@ class SchedulerWorld:
             self.cluster,
             profiles,
             self.api,
+            confirm_seconds=confirm_seconds,
             nominated_for=nominations(self.cluster, self.queue),
             bind_elsewhere=made.bind if made else None,
         )

@@ -10,6 +10,7 @@ import pytest
 
 from extender_service.config.rules import rules_of
 from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.guard import CycleError
 from extender_service.framework.interface import Permit, Reserve
 from extender_service.framework.status import Code, Status, unschedulable
 from extender_service.kube.api_errors import ApiError, ApiStatus, UnreachableError
@@ -618,3 +619,45 @@ async def test_a_pod_whose_binding_and_reading_fail_is_not_lost(
         assert (world.where(), world.place_of(pod), world.notes(pod)) == ({}, "a", ["Scheduled"])
     else:
         assert (world.where(), world.place_of(pod), world.notes(pod)) == ({"backoff": 1}, "", ["FailedScheduling"])
+
+
+@in_event_loop
+async def test_a_pod_whose_binding_a_restored_backup_takes_back_is_queued_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = SchedulerWorld(make_node("a", SMALL), confirm_seconds=0.01)
+    pod, other = (make_pod(name, requests={"cpu": "1"}) for name in "pq")
+    world.create(pod)
+    world.attempt()
+    await world.scheduler.close()
+    world.create(other)
+    world.attempt()
+    assert world.where() == {"unschedulable": 1}
+    world.api.pods["default", "p"] = pod  # the watch has not shown the binding by then
+    await asyncio.sleep(0.05)
+    assert world.place_of(pod) == ""
+    assert world.where() == {"active": 1, "backoff": 1}
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == [
+        "a pod that was to be bound is not"
+    ]
+
+
+@in_event_loop
+async def test_a_binding_that_failed_is_not_reported_as_done_where_another_scheduler_has_bound_the_pod_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world, pod, points = SchedulerWorld(make_node("a")), make_pod("p"), []
+
+    def refuse() -> None:
+        asyncio.get_running_loop().call_soon(world.create, make_pod("p", "a"))
+        raise CycleError("the lease was renewed 35 s ago")
+
+    monkeypatch.setattr(world.engine.binder, "_may_bind", refuse)
+    monkeypatch.setattr(BindingCycle, "unreserve", lambda cycle: points.append("Unreserve"))
+    monkeypatch.setattr(BindingCycle, "finish", lambda cycle: points.append("PostBind"))
+    world.create(pod)
+    world.attempt()
+    await world.scheduler.close()
+    assert (world.where(), world.place_of(pod)) == ({}, "a")
+    assert points == ["Unreserve"]
+    assert world.notes(pod) == ["FailedScheduling"]
