@@ -14,10 +14,30 @@ class Regression:
     found: str
 
 
+def _full(seed: int, until: float) -> Scenario:
+    """Return a world as `make worlds` runs it, up to a second."""
+    return Scenario(seed, minutes=10.0, replicas=2, has_others=True, has_faults=True, until=until)
+
+
 REGRESSIONS: Final[tuple[Regression, ...]] = (
     Regression(
         Scenario(seed=200017, minutes=10.0, replicas=2, has_others=True, has_faults=True, mode="replace", until=160.0),
         "the answer to a binding was lost, and reading the pod failed: when the watch showed it bound, `serve` ran "
         "neither PostBind nor Unreserve. Now the watch's word counts, and PostBind runs once that or a read is there",
+    ),
+    Regression(
+        _full(100058, until=345.0),
+        "Etcd went back to a backup before the watch could show a binding. Once its pod was read, its place was given "
+        "up, and the pod was in no queue. It is queued again now.",
+    ),
+    Regression(
+        _full(100060, until=210.0),
+        "A pod that a taint kept from a full node missed that the taint went, as it does in kube-scheduler without "
+        "hints. The rule excuses that now.",
+    ),
+    Regression(
+        _full(150034, until=77.0),
+        "A leader that had been frozen could not bind a pod, and ran Unreserve; then its watch showed the pod on just "
+        "that node, by the next leader, and it ran PostBind and reported the pod as bound. It reports the failure now.",
     ),
 )

@@ -6,6 +6,7 @@ from weakref import ReferenceType, WeakKeyDictionary, ref
 from extender_service.framework.cycle_state import CycleState
 from extender_service.kube.types.core import pod_name
 from extender_service.kube.types.pods import pod_uid
+from tests.worlds.api_server.kinds import PODS
 from tests.worlds.invariants.ledger import Ledger, LedgerEntry, listen_to_ledgers
 from tests.worlds.invariants.observed import Observed
 
@@ -14,26 +15,32 @@ _UNRESERVED: Final = "unreserved"
 
 
 class _Attempts:
-    """The attempts of one process: by pod the one that holds a reservation, and how the last one ended."""
+    """The attempts of one process: by pod the one that holds a reservation, how the last one ended, and how often etcd
+    had been restored when it began."""
 
     def __init__(self) -> None:
         self.open: dict[str, tuple[CycleState, str]] = {}
         self.ended: dict[str, tuple[ReferenceType[CycleState], str]] = {}
+        self.restores: dict[str, int] = {}
 
 
 class ReservationsBalanced:
     """For a plugin, reserved = unreserved + bound: each reservation ends once, by Unreserve or by PostBind.
 
     A pod has one reservation at a time. Unreserve may come again for an attempt that has ended that way, but never for
-    one that was bound, nor does it end the reservation of a later attempt. In the end, no reservation is left in a
-    process that runs. Those of a process that was killed ended with it.
+    one that was bound, nor does it end the reservation of a later attempt. It may come for a pod that was bound if etcd
+    has been restored since it was reserved, and does not have it on that node: then the plugin is to give back what it
+    holds there. In the end, no reservation is left in a process that runs. Those of a process that was killed ended
+    with it.
     """
 
     name = "reservations balanced"
 
     def __init__(self, observed: Observed) -> None:
         self._observed = observed
+        self._restores = 0
         self._attempts: WeakKeyDictionary[Ledger, _Attempts] = WeakKeyDictionary()
+        observed.model.etcd.on_restore.append(self._count_restore)
         listen_to_ledgers(observed.world.network, self._note)
 
     def _note(self, entry: LedgerEntry) -> None:
@@ -45,6 +52,7 @@ class ReservationsBalanced:
                 if held is not None:
                     self._violated(entry, f"is reserved once more, though it is on {held[1]}")
                 attempts.open[uid] = (state, entry.node_name)
+                attempts.restores[uid] = self._restores
             case "post_bind":
                 if held is None or held[0] is not state:
                     self._violated(entry, "is bound without a reservation of this attempt")
@@ -54,8 +62,19 @@ class ReservationsBalanced:
                     self._end(attempts, uid, state, _UNRESERVED)
                 elif held is not None:
                     self._violated(entry, f"is unreserved for an earlier attempt, while one has it on {held[1]}")
-                elif attempts.ended.get(uid) == (ref(state), _BOUND):
+                elif attempts.ended.get(uid) == (ref(state), _BOUND) and not self._is_taken_back(
+                    attempts, uid, entry.node_name
+                ):
                     self._violated(entry, "is unreserved, though it was bound")
+
+    def _is_taken_back(self, attempts: _Attempts, uid: str, node_name: str) -> bool:
+        """Return whether etcd was restored since a pod was reserved, and does not have it on that node now."""
+        stored = self._observed.model.etcd.all(PODS)
+        there = (item.value["metadata"]["uid"] for item in stored if item.value["spec"].get("nodeName") == node_name)
+        return self._restores > attempts.restores[uid] and uid not in there
+
+    def _count_restore(self) -> None:
+        self._restores += 1
 
     def _end(self, attempts: _Attempts, uid: str, state: CycleState, how: str) -> None:
         attempts.open.pop(uid, None)

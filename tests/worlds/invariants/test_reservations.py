@@ -10,6 +10,7 @@ import pytest
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
 from tests.support.objects import make_pod
+from tests.worlds.api_server.kinds import PODS
 from tests.worlds.api_server.server import ApiServer
 from tests.worlds.invariants.ledger import Ledger
 from tests.worlds.invariants.observed import Observed
@@ -23,7 +24,7 @@ POD = make_pod("a")
 FIRST, SECOND = CycleState(POD), CycleState(POD)
 
 
-def reported(act: Callable[[Ledger], None]) -> list[str]:
+def reported(act: Callable[[Ledger], None], api_server: ApiServer | None = None) -> list[str]:
     """What is said of what a process does with the plugin."""
     ledgers = []
 
@@ -35,7 +36,7 @@ def reported(act: Callable[[Ledger], None]) -> list[str]:
     world_end = asyncio.Event()
     world = World(1)
     process = Process(world, "replica-0", program)
-    observed = Observed(world, ApiServer(MachineClocks(world.timeline).wall, Random(1)), [process])
+    observed = Observed(world, api_server or ApiServer(lambda: 0.0, Random(1)), [process])
     rule = ReservationsBalanced(observed)
     process.start()
     world.run(1.0)
@@ -98,6 +99,22 @@ def leave_open(ledger: Ledger) -> None:
 )
 def test_one_that_does_not_is_reported(act: Callable[[Ledger], None], text: str) -> None:
     assert reported(act) == [text]
+
+
+@pytest.mark.parametrize("node_name", ["", "one"])
+def test_a_pod_may_be_unreserved_whose_binding_a_backup_takes_back(node_name: str) -> None:
+    server = ApiServer(lambda: 0.0, Random(1))
+    metadata = {"name": "a", "namespace": "default", "uid": "uid-of-a"}
+    server.etcd.put(PODS, "default/a", {"metadata": metadata, "spec": {"nodeName": node_name}, "status": {}})
+
+    def act(ledger: Ledger) -> None:
+        ledger.reserve(FIRST, POD, "one")
+        server.etcd.restore(server.etcd.save(), bump_revision=1000)
+        ledger.post_bind(FIRST, POD, "one")
+        ledger.unreserve(FIRST, POD, "one")
+
+    text = "replica-0: pod default/a is unreserved, though it was bound (unreserve on one)"
+    assert reported(act, server) == ([text] if node_name else [])
 
 
 def test_what_a_process_had_reserved_ends_with_it() -> None:

@@ -3,12 +3,14 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from extender_service.framework.events import reported_events
 from extender_service.kube.types.pods import pod_uid
+from extender_service.queue.queued_pod import QueuedPodInfo
 from extender_service.queue.waiting_queues import UNSCHEDULABLE
 from extender_service.scheduler.nominated_pods import nominations
 from tests.worlds.actors.fitting import is_finished
 from tests.worlds.api_server.etcd import Change
-from tests.worlds.api_server.kinds import BY_PATH, PODS, Kind
+from tests.worlds.api_server.kinds import BY_PATH, NODES, PODS, Kind
 from tests.worlds.invariants.insides import SchedulerInsides, ServiceInsides, scheduler_insides, service_insides
 from tests.worlds.invariants.observed import Observed
 from tests.worlds.invariants.truth import Judge
@@ -22,6 +24,8 @@ _MOST_JUDGED: Final = 10
 
 # A program that computes for longer than that was stalled by a fault.
 _COMPUTES_SECONDS: Final = 0.01
+# So long before an attempt, a change may not have been shown by the watch yet.
+_LAGS_SECONDS: Final = 15.0
 # After etcd was restored, versions say nothing until everything was listed again.
 _RESTORED_SECONDS: Final = 60.0
 
@@ -36,6 +40,13 @@ class FittingPodsTried:
     The engine judges each second whether it fits, on what the API server has, with the leader's nominations. It is not
     looked at while a binding is under way, whose room only the leader knows of, while the leader or the service is
     frozen or computes, and with a service, before faults are over: it needs the API server to have a pod tried again.
+
+    Excused is what kube-scheduler leaves waiting, too. Without hints, it checks whether a node that has changed has
+    room for a pod now, and only then asks the plugins that rejected the pod (preCheckForNode). So a pod that was
+    rejected for a taint misses that the taint goes while the node is full; when a pod leaves that node, only pods are
+    tried again that a plugin rejected which registered that. That is: all nodes on which the pod fits have changed
+    since its last attempt, or in the 15 s before, when a watch may not have shown that yet; and none of the plugins
+    that rejected it registered the deletion of pods.
     """
 
     name = "fitting pods tried"
@@ -44,9 +55,10 @@ class FittingPodsTried:
         self._observed = observed
         self._judge: Judge | None = None
         self._latest: dict[Kind, int] = {}
+        self._nodes_changed_at: dict[str, float] = {}
         self._quiet_until = 0.0
         self._judged = 0
-        self._fits: dict[str, tuple[int, bool]] = {}
+        self._fits: dict[str, tuple[int, Sequence[str]]] = {}
         self._fits_since: dict[str, float] = {}
         self._judged_at: object = None
         observed.model.etcd.listeners.append(self._note)
@@ -57,6 +69,8 @@ class FittingPodsTried:
         versions = (change.before, change.after)
         if kind is not PODS or any(item is not None and not is_finished(item.value) for item in versions):
             self._latest[kind] = change.revision
+        if kind is NODES:
+            self._nodes_changed_at[change.item.key] = self._observed.now
 
     def _wait_for_lists(self) -> None:
         self._latest.clear()
@@ -71,24 +85,36 @@ class FittingPodsTried:
             self._fits_since.clear()
             return
         waiting = {
-            pod_uid(entry.info.pod): entry.info.key for entry in leader.queue.entries() if entry.queue == UNSCHEDULABLE
+            pod_uid(entry.info.pod): entry.info for entry in leader.queue.entries() if entry.queue == UNSCHEDULABLE
         }
         for uid in self._fits_since.keys() - waiting.keys():
             del self._fits_since[uid]
         self._judged = 0
-        for uid, key in waiting.items():
-            self._judge_pod(leader, uid, key)
+        for uid, info in waiting.items():
+            self._judge_pod(leader, uid, info)
 
-    def _judge_pod(self, leader: SchedulerInsides, uid: str, key: str) -> None:
-        now = self._observed.now
-        if not self._fits_now(leader, uid, key):
+    def _judge_pod(self, leader: SchedulerInsides, uid: str, info: QueuedPodInfo) -> None:
+        now, key = self._observed.now, info.key
+        node_names = self._feasible_now(leader, uid, key)
+        if not node_names or self._is_excused(leader, info, node_names):
             self._fits_since.pop(uid, None)
         elif now - self._fits_since.setdefault(uid, now) > _MOST_SECONDS:
             self._fits_since[uid] = float("inf")  # it is reported once
             self._observed.violated(self, f"pod {key} waits for an event, though it has fitted for some seconds")
 
-    def _fits_now(self, leader: SchedulerInsides, uid: str, key: str) -> bool:
-        """Decide about a pod, unless nothing has changed since the last time."""
+    def _is_excused(self, leader: SchedulerInsides, info: QueuedPodInfo, node_names: Sequence[str]) -> bool:
+        """Return whether the check of changed nodes explains that a pod waits."""
+        rules = leader.cluster.rules
+        if rules.hints_replace_checks:
+            return False
+        freed = leader.queue._interested.of(reported_events(rules).assigned_pod_delete)
+        if freed is not None and info.unschedulable_plugins & freed.plugins:
+            return False
+        since = self._observed.now - (leader.queue._clock() - info.queued_at) - _LAGS_SECONDS
+        return all(self._nodes_changed_at.get(name, 0.0) > since for name in node_names)
+
+    def _feasible_now(self, leader: SchedulerInsides, uid: str, key: str) -> Sequence[str]:
+        """Return the nodes on which a pod fits. Decide about it, unless nothing has changed since the last time."""
         judge = self._judge
         if judge is None:
             judge = self._judge = Judge(self._observed.model.etcd, self._observed.rules)
@@ -101,13 +127,13 @@ class FittingPodsTried:
             self._fits.clear()
         item = self._observed.model.etcd.get(PODS, key)
         if item is None:
-            return False
+            return ()
         known = self._fits.get(uid)
         if known is None or known[0] != item.revision:
             if self._judged == _MOST_JUDGED:
-                return False
+                return ()
             self._judged += 1
-            known = self._fits[uid] = (item.revision, bool(judge.feasible(item)))
+            known = self._fits[uid] = (item.revision, judge.feasible(item))
         return known[1]
 
     def _leader(self) -> SchedulerInsides | None:
