@@ -1,6 +1,7 @@
 """What holds of pods that wait."""
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from extender_service.framework.events import reported_events
@@ -41,12 +42,15 @@ class FittingPodsTried:
     looked at while a binding is under way, whose room only the leader knows of, while the leader or the service is
     frozen or computes, and with a service, before faults are over: it needs the API server to have a pod tried again.
 
-    Excused is what kube-scheduler leaves waiting, too. Without hints, it checks whether a node that has changed has
-    room for a pod now, and only then asks the plugins that rejected the pod (preCheckForNode). So a pod that was
-    rejected for a taint misses that the taint goes while the node is full; when a pod leaves that node, only pods are
-    tried again that a plugin rejected which registered that. That is: all nodes on which the pod fits have changed
-    since its last attempt, or in the 15 s before, when a watch may not have shown that yet; and none of the plugins
-    that rejected it registered the deletion of pods.
+    Excused is what kube-scheduler leaves waiting, too, if one of these explains each node on which the pod fits:
+
+    - Without hints, it checks whether a node that has changed has room for a pod now, and only then asks the plugins
+      that rejected the pod (preCheckForNode). So a pod that was rejected for a taint misses that the taint goes while
+      the node is full; when a pod leaves that node, only pods are tried again that a plugin rejected which registered
+      that. That is: the node has changed since the last attempt, or in the 15 s before, when a watch may not have
+      shown that yet; and none of the plugins that rejected the pod registered the deletion of pods.
+    - Before v1.33, it reports nothing when a nomination ends and no pod goes with it, though the room that it kept is
+      free. That is: a nomination for the node has ended since the last attempt.
     """
 
     name = "fitting pods tried"
@@ -56,6 +60,8 @@ class FittingPodsTried:
         self._judge: Judge | None = None
         self._latest: dict[Kind, int] = {}
         self._nodes_changed_at: dict[str, float] = {}
+        self._nominated: Mapping[str, str] = {}
+        self._nominations_ended_at: dict[str, float] = {}
         self._quiet_until = 0.0
         self._judged = 0
         self._fits: dict[str, tuple[int, Sequence[str]]] = {}
@@ -79,6 +85,7 @@ class FittingPodsTried:
     def _look(self) -> None:
         observed = self._observed
         observed.world.timeline.call_later(_SECONDS_BETWEEN_LOOKS, self._look)
+        self._note_nominations()
         leader = self._leader()
         begins_at = self._quiet_until if observed.service is None else max(self._quiet_until, observed.calm_from)
         if leader is None or observed.now < begins_at:
@@ -103,15 +110,31 @@ class FittingPodsTried:
             self._observed.violated(self, f"pod {key} waits for an event, though it has fitted for some seconds")
 
     def _is_excused(self, leader: SchedulerInsides, info: QueuedPodInfo, node_names: Sequence[str]) -> bool:
-        """Return whether the check of changed nodes explains that a pod waits."""
+        """Return whether kube-scheduler would leave a pod waiting that fits on these nodes."""
         rules = leader.cluster.rules
-        if rules.hints_replace_checks:
-            return False
+        attempted_at = self._observed.now - (leader.queue._clock() - info.queued_at)
         freed = leader.queue._interested.of(reported_events(rules).assigned_pod_delete)
-        if freed is not None and info.unschedulable_plugins & freed.plugins:
-            return False
-        since = self._observed.now - (leader.queue._clock() - info.queued_at) - _LAGS_SECONDS
-        return all(self._nodes_changed_at.get(name, 0.0) > since for name in node_names)
+        misses_nodes = not rules.hints_replace_checks and not (freed and info.unschedulable_plugins & freed.plugins)
+
+        def is_missed(name: str) -> bool:
+            changed_at = self._nodes_changed_at.get(name, -math.inf)
+            ended_at = self._nominations_ended_at.get(name, -math.inf)
+            has_unreported_room = not rules.nominated_pods_free_room and ended_at > attempted_at
+            return has_unreported_room or (misses_nodes and changed_at > attempted_at - _LAGS_SECONDS)
+
+        return all(map(is_missed, node_names))
+
+    def _note_nominations(self) -> None:
+        """Note which nominations of the leader have ended since the last look."""
+        nominated: dict[str, str] = {}
+        for replica in self._observed.replicas:
+            insides = scheduler_insides(replica)
+            if insides is not None and insides.is_leading:
+                nominated.update(insides.queue.nominator.node_of)
+        for uid, node_name in self._nominated.items():
+            if nominated.get(uid) != node_name:
+                self._nominations_ended_at[node_name] = self._observed.now
+        self._nominated = nominated
 
     def _feasible_now(self, leader: SchedulerInsides, uid: str, key: str) -> Sequence[str]:
         """Return the nodes on which a pod fits. Decide about it, unless nothing has changed since the last time."""

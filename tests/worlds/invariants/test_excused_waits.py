@@ -1,0 +1,72 @@
+"""What kube-scheduler leaves waiting, too, is excused, and nothing else."""
+
+from random import Random
+from typing import cast
+
+import pytest
+
+from extender_service.config.rules import rules_of
+from extender_service.kube.types.core import Taint
+from tests.support.event_loop import in_event_loop
+from tests.support.objects import make_node, make_pod
+from tests.support.scheduler_world import SchedulerWorld
+from tests.worlds.api_server.kinds import NODES
+from tests.worlds.api_server.server import ApiServer
+from tests.worlds.invariants.insides import SchedulerInsides
+from tests.worlds.invariants.observed import Observed
+from tests.worlds.invariants.waits import FittingPodsTried
+from tests.worlds.simulation.world import World
+
+TAINT = Taint("gone-soon", effect="NoSchedule")
+
+
+class Waiting:
+    """A pod that a scheduler has tried in vain five seconds ago: for a taint of its only node, or for lack of room."""
+
+    def __init__(self, minor: int, *, is_tainted: bool) -> None:
+        node = make_node("a", {"cpu": "1", "pods": "9"}, taints=[TAINT] if is_tainted else [])
+        self.scheduler = SchedulerWorld(node, rules=rules_of(minor))
+        self.scheduler.create(make_pod("p", requests={"cpu": "2"}))
+        self.scheduler.attempt()
+        self.scheduler.clock.pass_seconds(5.0)
+        self.observed = Observed(World(1), ApiServer(lambda: 0.0, Random(1)), [])
+        self.rule = FittingPodsTried(self.observed)
+
+    def is_excused(self) -> bool:
+        [entry] = self.scheduler.queue.entries()
+        return self.rule._is_excused(cast(SchedulerInsides, self.scheduler), entry.info, ["a"])
+
+
+@pytest.mark.parametrize(
+    ("minor", "is_tainted", "is_changed", "is_excused"),
+    [
+        (31, True, True, True),
+        (31, True, False, False),
+        (31, False, True, False),  # that a pod leaves wakes it
+        (34, True, True, False),  # hints replace the check
+    ],
+)
+@in_event_loop
+async def test_a_change_of_a_node_that_was_full(
+    minor: int, is_tainted: bool, is_changed: bool, is_excused: bool
+) -> None:
+    waiting = Waiting(minor, is_tainted=is_tainted)
+    if is_changed:
+        waiting.observed.model.etcd.put(NODES, "a", {"metadata": {"name": "a"}, "spec": {}, "status": {}})
+    assert waiting.is_excused() == is_excused
+
+
+@pytest.mark.parametrize(
+    ("minor", "node_name", "is_excused"),
+    [
+        (31, "a", True),
+        (31, "b", False),
+        (34, "a", False),  # the room is reported
+    ],
+)
+@in_event_loop
+async def test_a_nomination_that_has_ended(minor: int, node_name: str, is_excused: bool) -> None:
+    waiting = Waiting(minor, is_tainted=False)
+    waiting.rule._nominated = {"uid-of-q": node_name}
+    waiting.rule._note_nominations()
+    assert waiting.is_excused() == is_excused
