@@ -21,6 +21,7 @@ from extender_service.extender.wire.decoding import ArgsDecoder, error_text
 from extender_service.extender.wire.description import describe
 from extender_service.extender.wire.failures import failure
 from extender_service.extender.wire.nodes_args import ExtenderArgsDecoder
+from extender_service.extender.wire.passing_names import PassingNamesEncoder
 from extender_service.extender.wire.priorities import PrioritiesEncoder
 from extender_service.extender.wire.request_limits import LONGEST_NAME, ORDINARY_BYTES, require_moderate_pod
 from extender_service.extender.wire.whole_nodes import encode_with_nodes
@@ -152,6 +153,7 @@ class _Verbs:
         self._preempt = extender.preempt
         self._bind = extender.bind
         self._nodes_args = ExtenderArgsDecoder()
+        self._passing_names = PassingNamesEncoder()
         self._priorities = PrioritiesEncoder()
         self._preemption_args = ArgsDecoder(ExtenderPreemptionArgs)
         self._binding_args = ArgsDecoder(ExtenderBindingArgs)
@@ -168,9 +170,11 @@ class _Verbs:
         observation.node_name = outcome.node_name
         observation.looked_again = outcome.looked_again
         observation.ahead = outcome.ahead
-        if args.nodes is not None and outcome.passing is not None:
+        if outcome.passing is None:
+            return (_encode(outcome.result),)
+        if args.nodes is not None and outcome.result.nodes is not None:
             return encode_with_nodes(outcome.result, args.nodes.items, outcome.passing, body)
-        return (_encode(outcome.result),)
+        return (self._passing_names.encode(outcome.result, args.node_names or [], outcome.passing),)
 
     async def prioritize(self, body: Body, call: Call, observation: Observation) -> Answer:
         _require_turn(call)

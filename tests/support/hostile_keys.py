@@ -29,6 +29,7 @@ from extender_service.cluster.view.node_view import NodeView
 from extender_service.extender.refused_pods import RefusedPods
 from extender_service.extender.wire import request_limits as moderation
 from extender_service.extender.wire.nodes_args import ExtenderArgsDecoder
+from extender_service.extender.wire.passing_names import PassingNamesEncoder
 from extender_service.extender.wire.priorities import Priorities, PrioritiesEncoder
 from extender_service.kube.parsing.pod_affinity import AffinityTerm, pod_affinity_terms
 from extender_service.kube.parsing.quantities import parse_quantity
@@ -57,6 +58,7 @@ from extender_service.kube.types.core import (
     SelectorRequirement,
     TopologySpreadConstraint,
 )
+from extender_service.kube.types.extender_api import ExtenderFilterResult
 from extender_service.kube.types.workloads import Namespace
 from extender_service.kube.writing import timestamps
 from extender_service.observability import logs
@@ -177,6 +179,12 @@ def _found() -> Ask:
 def _written() -> Ask:
     encoder = PrioritiesEncoder()
     return lambda number, things: encoder.encode(Priorities(_names(number, things), np.zeros(things + 1, np.int64)))
+
+
+def _passing() -> Ask:
+    encoder = PassingNamesEncoder()
+    result = ExtenderFilterResult(node_names=[])
+    return lambda number, things: encoder.encode(result, _names(number, things), np.zeros(1, np.intp))
 
 
 def _selected() -> Ask:
@@ -312,6 +320,7 @@ HOSTILE: Mapping[str, Sequence[Callable[[], Ask]]] = {
     "equality requirements": [
         lambda: lambda number, things: label_set_selector({f"{number:06}": _WIDE * things}),
     ],
+    "answers with names": [_passing],
     "extended resource names": [lambda: lambda number, things: is_extended_resource(f"{number:06}/{_WIDE * things}")],
     "fields of types": [lambda: lambda number, _: moderation._names(_TYPES[number % len(_TYPES)])],
     "images by name": [_images],

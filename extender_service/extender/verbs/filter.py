@@ -39,8 +39,9 @@ _SETTLE_SECONDS = 0.25
 class FilterOutcome(msgspec.Struct):
     """The answer, and what to report about it.
 
-    `grounds` are those of the decision, None if the pod was being bound already. `passing` are the indexes of the whole
-    nodes in the answer, if it has all nodes that pass.
+    `grounds` are those of the decision, None if the pod was being bound already. `passing` are the indexes of the nodes
+    in the answer among those of the request, if it has all that pass. Their names, if it has names, are not yet in the
+    `result`: they need not be encoded again for each call.
     """
 
     result: ExtenderFilterResult
@@ -230,8 +231,8 @@ def _all_passing(decision: Decision) -> FilterOutcome:
     items = asked.items if isinstance(asked, WholeNodes) else None
     result = ExtenderFilterResult(
         nodes=None if items is None else ResultNodeList([items[index] for index in passing.tolist()]),
-        node_names=asked.view.names_at(asked.positions[passing]) if items is None else None,
+        node_names=[] if items is None else None,
         failed_nodes=failed,
         failed_and_unresolvable_nodes=unresolvable,
     )
-    return FilterOutcome(result, len(asked.names), len(passing), passing=None if items is None else passing)
+    return FilterOutcome(result, len(asked.names), len(passing), passing=passing)

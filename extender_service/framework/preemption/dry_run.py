@@ -186,7 +186,7 @@ def _lower_pods(cluster: Cluster, pod: Pod, nodes: NodeView, given: Collection[i
     used = len(pods.facts)
     is_lower = pods.priority[:used] < pod.spec.priority
     is_given = np.zeros(used, np.bool_)
-    if given:
+    if len(given):  # an array, where a caller names victims
         is_given[list(given)] = True
         is_lower |= is_given
     slots = is_lower.nonzero()[0]

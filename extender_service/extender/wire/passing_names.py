@@ -1,0 +1,55 @@
+"""Encodes filter's answer about nodes by name, without encoding the names again that the last calls had."""
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from extender_service.caches import LastFew
+from extender_service.kube.types.extender_api import ExtenderFilterResult
+
+# As many lists of names as the decoder keeps, and as large.
+_MOST_LISTS = 4
+_MOST_LIST_BYTES = 12 << 20
+# Bytes that a name in a list and its JSON take, besides their characters.
+_BYTES_A_NAME = 200
+
+_BEFORE_NAMES = b'"NodeNames":['
+_BETWEEN_NAMES = b'","'
+
+_encode = msgspec.json.Encoder().encode
+
+
+class PassingNamesEncoder:
+    """Encodes results with the names of nodes. It keeps the encoded names for the next call with the same list."""
+
+    def __init__(self) -> None:
+        self._recent: LastFew[Sequence[str], list[bytes]] = LastFew(
+            "answers with names", most_entries=_MOST_LISTS, most_entry_bytes=_MOST_LIST_BYTES
+        )
+
+    def encode(self, result: ExtenderFilterResult, names: Sequence[str], passing: NDArray[np.intp]) -> bytes:
+        """Return the JSON of a result whose nodes are those of `names` at the indexes `passing`.
+
+        Its own `node_names` are empty, and its `nodes` are None.
+        """
+        encoded = _encode(result)
+        if not len(passing):
+            return encoded
+        insides = self._insides(names)
+        chosen = insides if len(passing) == len(insides) else map(insides.__getitem__, passing.tolist())
+        # The names are the first list, so this is the bracket that opens it.
+        head, bracket, tail = encoded.partition(_BEFORE_NAMES)
+        return b'%b%b"%b"%b' % (head, bracket, _BETWEEN_NAMES.join(chosen), tail)
+
+    def _insides(self, names: Sequence[str]) -> list[bytes]:
+        """Return the JSON of each name without its quotes."""
+        for of_names, insides, _ in self._recent.entries:
+            if of_names is names:
+                return insides
+        encoded = _encode(names)
+        # A quote within a name is escaped, so only the ends of two names look like this.
+        insides = encoded[2:-2].split(_BETWEEN_NAMES)
+        self._recent.keep(names, insides, 3 * len(encoded) + _BYTES_A_NAME * len(names))
+        return insides
