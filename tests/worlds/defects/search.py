@@ -12,7 +12,7 @@ from tests.worlds.defects.changed_code import change_module
 from tests.worlds.defects.planted import Change, Defect, changes
 from tests.worlds.finding.forked import Limits, forked
 from tests.worlds.finding.small_worlds import small_world
-from tests.worlds.finding.world_run import run_world
+from tests.worlds.finding.world_run import WORLD_FAILED, run_world
 
 _Task = tuple[Defect, int]
 # No violations.
@@ -30,7 +30,7 @@ class Found:
 class Search:
     """Runs worlds of all defects by turns, in processes that are forked; those of a seed before those of the next.
 
-    A world that fails without the defect, too, does not count, nor does one that is too slow. `found` is by name, and
+    A world that fails without the defect, too, does not count, nor one that is too slow. `found` is by name, and
     `worlds` how many were run of each; both grow while `run` goes on. Histories depend on Python's hash seed, which
     must be 0.
     """
@@ -48,8 +48,9 @@ class Search:
         for ended in forked(self._tasks(seeds, time.monotonic() + seconds), self._work, self._limits):
             defect, seed = ended.task
             self.worlds[defect.name] += 1
-            # One that was too slow says nothing: the machine may have had other work.
+            # One that was too slow says nothing, as the machine may have other work, nor does an error of the world.
             why = [] if ended.answer is None else msgspec.json.decode(ended.answer, type=list[str])
+            why = [line for line in why if not line.endswith(WORLD_FAILED)]
             known = self.found.get(defect.name)
             is_first = known is None or seed < known.seed
             if why and is_first and not self._fails_without(defect, seed):

@@ -5,11 +5,15 @@ import hashlib
 import time
 import traceback
 from collections.abc import Callable
+from typing import Final
 
 import msgspec
 
 from tests.worlds.scenarios import Scenario, ScheduledCluster
 from tests.worlds.simulation.trace import traced_logs
+
+# Ends the violation that stands for an error in a part of the world that is none of the product's programs.
+WORLD_FAILED: Final = "the world itself failed"
 
 
 class WorldEnd(msgspec.Struct):
@@ -41,7 +45,7 @@ def run_world(
             cluster.run()
         violations = cluster.problems()
     except Exception:  # a part of the world that is none of the product's programs
-        violations = [f"{traceback.format_exc()}{cluster.world.timeline.now:.6f} the world itself failed"]
+        violations = [f"{traceback.format_exc()}{cluster.world.timeline.now:.6f} {WORLD_FAILED}"]
     pods = cluster.pods()
     end = WorldEnd(
         violations=violations,
