@@ -1,6 +1,7 @@
 """Encodes filter's answer about nodes by name, without encoding the names again that the last calls had."""
 
 from collections.abc import Sequence
+from itertools import compress
 
 import msgspec
 import numpy as np
@@ -16,7 +17,7 @@ _MOST_LIST_BYTES = 12 << 20
 _BYTES_A_NAME = 200
 
 _BEFORE_NAMES = b'"NodeNames":['
-_BETWEEN_NAMES = b'","'
+_BETWEEN_NAMES = '","'
 
 _encode = msgspec.json.Encoder().encode
 
@@ -25,7 +26,7 @@ class PassingNamesEncoder:
     """Encodes results with the names of nodes. It keeps the encoded names for the next call with the same list."""
 
     def __init__(self) -> None:
-        self._recent: LastFew[Sequence[str], list[bytes]] = LastFew(
+        self._recent: LastFew[Sequence[str], list[str]] = LastFew(
             "answers with names", most_entries=_MOST_LISTS, most_entry_bytes=_MOST_LIST_BYTES
         )
 
@@ -38,18 +39,22 @@ class PassingNamesEncoder:
         if not len(passing):
             return encoded
         insides = self._insides(names)
-        chosen = insides if len(passing) == len(insides) else map(insides.__getitem__, passing.tolist())
+        passes = np.zeros(len(insides), np.bool_)
+        passes[passing] = True
+        # Strings are joined, and those that pass are picked, in a third of the time of bytes by index.
+        chosen = _BETWEEN_NAMES.join(compress(insides, passes.tolist()))
         # The names are the first list, so this is the bracket that opens it.
         head, bracket, tail = encoded.partition(_BEFORE_NAMES)
-        return b'%b%b"%b"%b' % (head, bracket, _BETWEEN_NAMES.join(chosen), tail)
+        return b'%b%b"%b"%b' % (head, bracket, chosen.encode(), tail)
 
-    def _insides(self, names: Sequence[str]) -> list[bytes]:
+    def _insides(self, names: Sequence[str]) -> list[str]:
         """Return the JSON of each name without its quotes."""
         for of_names, insides, _ in self._recent.entries:
             if of_names is names:
                 return insides
-        encoded = _encode(names)
+        encoded = _encode(names).decode()
         # A quote within a name is escaped, so only the ends of two names look like this.
         insides = encoded[2:-2].split(_BETWEEN_NAMES)
-        self._recent.keep(names, insides, 3 * len(encoded) + _BYTES_A_NAME * len(names))
+        characters = len(encoded) * (2 if encoded.isascii() else 10)  # of the names, and of their JSON
+        self._recent.keep(names, insides, characters + _BYTES_A_NAME * len(names))
         return insides
