@@ -125,6 +125,9 @@ def _pods_by_node(case: Case) -> Sequence[Sequence[Item]]:
 
 _BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
 _MISSING = r"\['\S+ CSI driver is not installed on the node'\]"
+_ALL_MISSING = (
+    r"\['preemption: \d+/\d+ nodes are available: (\d+ \S+ CSI driver is not installed on the node[,.] ?)+'\]"
+)
 # Go's sort.Slice keeps the order of equal elements up to this length.
 _SORTED_STABLY = 12
 LEFT_TO_CHANCE = [
@@ -150,7 +153,8 @@ LEFT_TO_CHANCE = [
     Chance(
         "of several drivers of a pod that are not installed on a node, the first in the order of a Go map is the "
         "reason (Filter in plugins/nodevolumelimits/csi.go, from 1.35 on)",
-        rf"filter\w*\..*\.reasons: ours {_MISSING}, reference {_MISSING}",
+        rf"filter\w*\..*\.reasons: ours {_MISSING}, reference {_MISSING}"
+        rf"|preempt\.reasons: ours {_ALL_MISSING}, reference {_ALL_MISSING}",
         _drivers_that_must_be_installed,
     ),
     Chance(

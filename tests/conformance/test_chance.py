@@ -101,6 +101,17 @@ def test_of_several_missing_drivers_any_may_be_named() -> None:
     )
 
 
+def test_preemption_counts_the_missing_drivers_by_whichever_is_named() -> None:
+    insists = storage("CSIDriver", {"preventPodSchedulingIfMissing": True})
+    missing = "{} x CSI driver is not installed on the node, {} y CSI driver is not installed on the node."
+    texts = [f"['preemption: 0/6 nodes are available: {missing.format(*counts)}']" for counts in ((2, 4), (3, 3))]
+    counted = f"preempt.reasons: ours {texts[0]}, reference {texts[1]}"
+    [reason] = chance.reasons(storage_case(insists, insists), [counted], NEWEST)
+    assert "Go map" in reason
+    other = counted.replace("2 x CSI driver is not installed on the node", "2 Insufficient cpu")
+    assert chance.reasons(storage_case(insists, insists), [other], NEWEST) == []
+
+
 def test_a_panic_is_known_where_a_class_is_in_an_annotation_only() -> None:
     panic = "the reference could not evaluate it: panic: invalid memory address or nil pointer dereference"
     beta = {"volume.beta.kubernetes.io/storage-class": "x"}
