@@ -31,16 +31,6 @@ REGRESSIONS: Final[tuple[Regression, ...]] = (
         "up, and the pod was in no queue. It is queued again now.",
     ),
     Regression(
-        _full(100060, until=210.0),
-        "A pod that a taint kept from a full node missed that the taint went, as it does in kube-scheduler without "
-        "hints. The rule excuses that now.",
-    ),
-    Regression(
-        _full(100105, until=343.0),
-        "A nomination ended, and a pod for which its node has room now went on waiting, as it does in kube-scheduler "
-        "before v1.33. The rule excuses that now.",
-    ),
-    Regression(
         _full(150034, until=77.0),
         "A leader that had been frozen could not bind a pod, and ran Unreserve; then its watch showed the pod on just "
         "that node, by the next leader, and it ran PostBind and reported the pod as bound. It reports the failure now.",

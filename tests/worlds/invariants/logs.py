@@ -44,8 +44,11 @@ _EXPECTED_WITH_FAULTS: Final = (
     (r"WARNING failed error=pod \S+ was asked about again in the meantime ", "`serve` was late, or a replica new"),
 )
 _SETTLES_SECONDS: Final = 60.0
-# The API server calls the request itself wrong: no fault explains that.
-_WRONG_REQUEST: Final = re.compile(r"\((400|404 NotFound: the server could not find|405|415|422) ")
+# The API server calls the request itself wrong: no fault explains that. It answers so, too, to what is meant for a pod
+# whose name another pod has by now.
+_WRONG_REQUEST: Final = re.compile(
+    r"\((400|404 NotFound: the server could not find|405|415) |(?<!field is immutable )\(422 "
+)
 _EXPECTED_LINES: Final = re.compile("|".join(f"(?:{pattern})" for pattern, _ in _EXPECTED))
 _WITH_FAULTS: Final = re.compile("|".join(f"(?:{pattern})" for pattern, _ in _EXPECTED_WITH_FAULTS))
 _LEVELS: Final = ("WARNING ", "ERROR ", "CRITICAL ")
@@ -55,7 +58,8 @@ class NothingUnexpectedLogged:
     """No program logs an error or a warning, except those that a fault or the world's own setup explains (_EXPECTED),
     some of them only as long as there are faults (_EXPECTED_WITH_FAULTS).
 
-    An answer of the API server that calls a request wrong (400, 405, 415 or 422) is never expected.
+    An answer of the API server that calls a request wrong (400, 405, 415 or 422) is never expected, except where it
+    says that a field is immutable: the UID of a pod that was made again under its name.
     """
 
     name = "nothing unexpected logged"
