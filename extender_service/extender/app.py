@@ -173,7 +173,9 @@ class _Verbs:
         if outcome.passing is None:
             return (_encode(outcome.result),)
         if args.nodes is not None and outcome.result.nodes is not None:
-            return encode_with_nodes(outcome.result, args.nodes.items, outcome.passing, body)
+            return encode_with_nodes(outcome.result, args.nodes.items, outcome.passing.nonzero()[0], body)
+        if not outcome.passed:
+            return (_encode(outcome.result),)
         return (self._passing_names.encode(outcome.result, args.node_names or [], outcome.passing),)
 
     async def prioritize(self, body: Body, call: Call, observation: Observation) -> Answer:

@@ -128,8 +128,14 @@ class Verdicts:
     def groups(self) -> Iterator[tuple[Status, NDArray[np.intp]]]:
         """Iterate over the distinct statuses of rejected nodes, each with the positions that have it."""
         for settled in self._settled:
-            for key in _distinct(settled.keys):
-                yield settled.status_of(key), settled.positions[settled.keys == key]
+            keys = settled.keys
+            first = int(keys[0])
+            has_first = keys == first
+            if has_first.all():  # one reason for all nodes, as most plugins have
+                yield settled.status_of(first), settled.positions
+                continue
+            for key in _distinct(keys):
+                yield settled.status_of(key), settled.positions[keys == key]
 
     def rejected_with(self, code: Code) -> NDArray[np.bool_]:
         """Return which nodes were rejected with a code, one entry per node of the view."""

@@ -54,12 +54,14 @@ class AskedNodes:
         """Names of nodes that the cluster does not have."""
         return [self.names[index] for index in self.found.unknown]
 
-    def passing(self, chosen: NDArray[np.bool_]) -> NDArray[np.intp]:
-        """Return the indexes, in the caller's order, of the nodes whose positions are marked."""
+    def passing(self, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return which of the names, in the caller's order, are nodes whose positions are marked."""
         if not self.found.unknown:
-            return np.flatnonzero(chosen[self.positions])
-        known = np.flatnonzero(self.positions >= 0)
-        return known[chosen[self.positions[known]]]
+            return chosen[self.positions]
+        known = (self.positions >= 0).nonzero()[0]
+        passing = np.zeros(len(self.positions), np.bool_)
+        passing[known] = chosen[self.positions[known]]
+        return passing
 
     def asks_the_same(self, others: "AskedNodes") -> bool:
         """Return whether the same nodes are asked about, in any order. No node may have come or gone since."""

@@ -184,7 +184,7 @@ def _written() -> Ask:
 def _passing() -> Ask:
     encoder = PassingNamesEncoder()
     result = ExtenderFilterResult(node_names=[])
-    return lambda number, things: encoder.encode(result, _names(number, things), np.zeros(1, np.intp))
+    return lambda number, things: encoder.encode(result, _names(number, things), np.ones(things + 1, np.bool_))
 
 
 def _selected() -> Ask:

@@ -39,8 +39,8 @@ _SETTLE_SECONDS = 0.25
 class FilterOutcome(msgspec.Struct):
     """The answer, and what to report about it.
 
-    `grounds` are those of the decision, None if the pod was being bound already. `passing` are the indexes of the nodes
-    in the answer among those of the request, if it has all that pass. Their names, if it has names, are not yet in the
+    `grounds` are those of the decision, None if the pod was being bound already. `passing` marks the nodes in the
+    answer among those of the request, if it has all that pass. Their names, if it has names, are not yet in the
     `result`: they need not be encoded again for each call.
     """
 
@@ -51,7 +51,7 @@ class FilterOutcome(msgspec.Struct):
     grounds: Grounds | None = None
     looked_again: bool = False
     ahead: bool = False
-    passing: NDArray[np.intp] | None = None
+    passing: NDArray[np.bool_] | None = None
 
 
 class FilterVerb:
@@ -230,9 +230,9 @@ def _all_passing(decision: Decision) -> FilterOutcome:
     passing = asked.passing(verdicts.passing)
     items = asked.items if isinstance(asked, WholeNodes) else None
     result = ExtenderFilterResult(
-        nodes=None if items is None else ResultNodeList([items[index] for index in passing.tolist()]),
+        nodes=None if items is None else ResultNodeList([items[index] for index in passing.nonzero()[0].tolist()]),
         node_names=[] if items is None else None,
         failed_nodes=failed,
         failed_and_unresolvable_nodes=unresolvable,
     )
-    return FilterOutcome(result, len(asked.names), len(passing), passing=passing)
+    return FilterOutcome(result, len(asked.names), int(np.count_nonzero(passing)), passing=passing)

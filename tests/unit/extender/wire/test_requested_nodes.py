@@ -1,4 +1,5 @@
 import json
+from itertools import compress
 from typing import Any
 
 import msgspec
@@ -58,7 +59,7 @@ def test_every_name_finds_its_node(known: list[str], asked: list[str], removed: 
     for name, position in zip(asked, found.positions.tolist(), strict=True):
         assert (names[position] == name) if name in exists else (position == -1)
     assert {names[position] for position in np.flatnonzero(found.asked)} == set(asked) & exists
-    assert [asked[index] for index in found.passing(found.asked)] == [name for name in asked if name in exists]
+    assert list(compress(asked, found.passing(found.asked))) == [name for name in asked if name in exists]
     for position in np.flatnonzero(found.asked).tolist():
         assert asked[found.index_of(position)] == names[position]
 
