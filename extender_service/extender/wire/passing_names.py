@@ -47,8 +47,10 @@ class PassingNamesEncoder:
             if of_names is names:
                 return insides
         encoded = _encode(names).decode()
-        # A quote within a name is escaped, so only the ends of two names look like this.
-        insides = encoded[2:-2].split(_BETWEEN_NAMES)
+        if "\\" in encoded:  # an escaped quote before a comma would look like the end of a name
+            insides = [_encode(name).decode()[1:-1] for name in names]
+        else:
+            insides = encoded[2:-2].split(_BETWEEN_NAMES)
         characters = len(encoded) * (2 if encoded.isascii() else 10)  # of the names, and of their JSON
         self._recent.keep(names, insides, characters + _BYTES_A_NAME * len(names))
         return insides
