@@ -52,18 +52,19 @@ class Expectations:
 
     def expire(self) -> None:
         """Drop the expectations that are past their deadlines."""
-        now = self._clock()
-        while self._deadlines and self._deadlines[0][0] <= now:
-            made_after, order, is_last, placement = heapq.heappop(self._deadlines)
+        deadlines, now = self._deadlines, self._clock()
+        while deadlines and deadlines[0][0] <= now:
+            made_after, order, is_last, placement = heapq.heappop(deadlines)
             if not self._is_expected(placement):
                 continue
             if is_last or self._cluster.pod(placement.uid) is None:
                 self._cluster.drop_placement(placement.uid)
             else:
                 rest = self._expected_seconds - UNKNOWN_SECONDS
-                heapq.heappush(self._deadlines, (made_after + rest, order, True, placement))
-        if len(self._deadlines) > 2 * len(self._cluster.placements) + SPARE_DEADLINES:
-            self._deadlines = [deadline for deadline in self._deadlines if self._is_expected(deadline[3])]
+                heapq.heappush(deadlines, (made_after + rest, order, True, placement))
+        spare = len(deadlines) - SPARE_DEADLINES
+        if spare > 0 and spare > 2 * len(self._cluster.placements):
+            self._deadlines = [deadline for deadline in deadlines if self._is_expected(deadline[3])]
             heapq.heapify(self._deadlines)
 
     def note_victims(self, preemptor: str, victims: Mapping[str, MetaVictims]) -> None:

@@ -66,8 +66,8 @@ class DecidingAhead:
             self._in_vain = 0
             self.counts["used"] += 1
             decision.question = question
-            decision.state.pod = question.pod
-            decision.state.deadline = question.deadline
+            state = decision.state
+            state.pod, state.deadline = question.pod, question.deadline
             return decision
         self.counts["unused"] += 1
         self._pause_longer()

@@ -78,7 +78,7 @@ class PodTable:
         self.anti_affinity = RunningTerms()
         self.affinity = RunningTerms()
         self._free: list[int] = []
-        self._serials = itertools.count(1)
+        self._next_serial = itertools.count(1).__next__
 
     def __len__(self) -> int:
         return len(self.facts) - len(self._free)
@@ -93,7 +93,7 @@ class PodTable:
             if slot == len(self.row):
                 self._grow()
         number = self._hold(entry.requests)
-        self.serial[slot] = next(self._serials)
+        self.serial[slot] = self._next_serial()
         self.row[slot] = row
         self.requests[slot] = number
         self.label_set[slot] = self.label_sets.hold(entry.label_set)

@@ -108,7 +108,7 @@ class FilterVerb:
         if looked_again:
             self._require_last_call(uid, pod)
         if self._policy.chooses_node and len(decision.feasible):
-            outcome = self._chosen(pod, decision, hung_up)
+            outcome = self._chosen(uid, pod, decision, hung_up)
         else:
             outcome = _all_passing(decision)
         self._note(uid, decision)
@@ -179,18 +179,18 @@ class FilterVerb:
         elif len(self._refused):
             self._refused.forget(uid)
 
-    def _chosen(self, pod: Pod, decision: Decision, hung_up: HungUp) -> FilterOutcome:
+    def _chosen(self, uid: str, pod: Pod, decision: Decision, hung_up: HungUp) -> FilterOutcome:
         """Answer with one of the best nodes, and place the pod there.
 
         Nothing may be awaited after the decision: otherwise another call could get the same room.
         """
         outcome = _one(decision.question.nodes, decision.choose(), len(decision.feasible))
-        if self._second_look is not None and not self._is_bound(pod) and not hung_up():
+        if self._second_look is not None and not self._is_bound(uid) and not hung_up():
             self._expectations.expect(self._engine.place(pod, outcome.node_name, decision))
         return outcome
 
-    def _is_bound(self, pod: Pod) -> bool:
-        known = self._cluster.pod(pod_uid(pod))
+    def _is_bound(self, uid: str) -> bool:
+        known = self._cluster.pod(uid)
         return known is not None and bool(known.node_name)
 
     def _warn_of_whole_nodes(self) -> None:
