@@ -20,6 +20,7 @@ from extender_service.cluster.sources.api_server import ApiServer
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.command.background import debug_on_signal, log_sync
 from extender_service.command.election import Candidacy, LeaseLostError
+from extender_service.command.free_memory import returning_free_memory
 from extender_service.command.schedule_options import ScheduleOptions
 from extender_service.command.secure_server import SecureListener
 from extender_service.command.server_release import rules_for_server
@@ -88,7 +89,8 @@ def schedule(options: ScheduleOptions) -> int:
         return 0
     status = 0
     try:
-        uvloop.run(run_scheduler(options))
+        with returning_free_memory():
+            uvloop.run(run_scheduler(options))
     except* LeaseLostError:
         log.error("ending, as the leader lease is lost")  # noqa: TRY400 - the reason is logged already
         status = 1

@@ -22,6 +22,7 @@ from extender_service.command.background import (
     keep_from_garbage_collector,
     log_sync,
 )
+from extender_service.command.free_memory import returning_free_memory
 from extender_service.command.listeners import Listeners
 from extender_service.command.options import ServeOptions
 from extender_service.command.probes import answering_at_start, answering_probes
@@ -72,7 +73,8 @@ RESERVED_FILES = 300
 def serve(options: ServeOptions) -> None:
     """Run the service until SIGTERM or SIGINT. Raises StartError."""
     configure_logging(options.log_level, options.log_format)
-    uvloop.run(run_service(options))
+    with returning_free_memory():
+        uvloop.run(run_service(options))
 
 
 _Work = Callable[[], Coroutine[Any, Any, None]]
