@@ -115,7 +115,7 @@ class Profile:
         """Whether plugins act between the decision and Bind, and need the state that they stored in the decision."""
         return bool(self.reserve or self.permit or self.pre_bind)
 
-    @property
+    @cached_property
     def max_total(self) -> int:
         """The highest total score that a node can get."""
         return 100 * sum(weight for _, weight in self.score)

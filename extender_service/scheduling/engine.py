@@ -111,7 +111,7 @@ class Engine:
         if state is None:
             state = profile.new_state(pod, question.deadline)
             run_pre_filter(profile, state, pod)
-        positions = np.flatnonzero(asked.asked)
+        positions = asked.asked.nonzero()[0]
         nodes = asked.view if len(positions) == len(asked.view) else asked.view.at(positions)
         if not len(nodes):
             return Scores([], [], np.empty((0, 0), np.int64))

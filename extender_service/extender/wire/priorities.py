@@ -50,4 +50,7 @@ class PrioritiesEncoder:
         return encoded
 
     def _known(self, names: Sequence[str]) -> list[bytes] | None:
-        return next((beginnings for of_names, beginnings, _ in self._recent.entries if of_names is names), None)
+        for of_names, beginnings, _ in self._recent.entries:
+            if of_names is names:
+                return beginnings
+        return None
