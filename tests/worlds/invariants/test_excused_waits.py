@@ -6,11 +6,20 @@ from typing import cast
 import pytest
 
 from extender_service.config.rules import rules_of
-from extender_service.kube.types.core import Taint
+from extender_service.kube.types.core import (
+    Affinity,
+    LabelSelector,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    Taint,
+    TopologySpreadConstraint,
+)
 from tests.support.event_loop import in_event_loop
 from tests.support.objects import make_node, make_pod
+from tests.support.queue_worlds import changed
 from tests.support.scheduler_world import SchedulerWorld
-from tests.worlds.api_server.kinds import NODES
+from tests.worlds.api_server.kinds import NODES, PODS
 from tests.worlds.api_server.server import ApiServer
 from tests.worlds.invariants.insides import SchedulerInsides
 from tests.worlds.invariants.observed import Observed
@@ -18,15 +27,23 @@ from tests.worlds.invariants.waits import FittingPodsTried
 from tests.worlds.simulation.world import World
 
 TAINT = Taint("gone-soon", effect="NoSchedule")
+TOO_LARGE = make_pod("p", requests={"cpu": "2"})
+_NEAR_NONE = PodAffinityTerm("kubernetes.io/hostname", LabelSelector({"app": "none"}))
+_SPREAD = TopologySpreadConstraint(1, "rack", "DoNotSchedule", LabelSelector())
+LONELY = changed(make_pod("p"), affinity=Affinity(pod_affinity=PodAffinity(required=(_NEAR_NONE,))))
+UNEVEN = changed(make_pod("p"), topology_spread_constraints=(_SPREAD,))
 
 
 class Waiting:
-    """A pod that a scheduler has tried in vain five seconds ago: for a taint of its only node, or for lack of room."""
+    """A pod that a scheduler has tried in vain five seconds ago: for a taint of its only node, or for lack of room.
 
-    def __init__(self, minor: int, *, is_tainted: bool) -> None:
+    Another pod may be given, that does not fit.
+    """
+
+    def __init__(self, minor: int, *, is_tainted: bool = False, pod: Pod = TOO_LARGE) -> None:
         node = make_node("a", {"cpu": "1", "pods": "9"}, taints=[TAINT] if is_tainted else [])
         self.scheduler = SchedulerWorld(node, rules=rules_of(minor))
-        self.scheduler.create(make_pod("p", requests={"cpu": "2"}))
+        self.scheduler.create(pod)
         self.scheduler.attempt()
         self.scheduler.clock.pass_seconds(5.0)
         self.observed = Observed(World(1), ApiServer(lambda: 0.0, Random(1)), [])
@@ -69,4 +86,27 @@ async def test_a_nomination_that_has_ended(minor: int, node_name: str, is_excuse
     waiting = Waiting(minor, is_tainted=False)
     waiting.rule._nominated = {"uid-of-q": node_name}
     waiting.rule._note_nominations()
+    assert waiting.is_excused() == is_excused
+
+
+@pytest.mark.parametrize(
+    ("minor", "pod", "has_pods", "is_excused"),
+    [
+        (31, LONELY, True, True),
+        (31, UNEVEN, True, True),
+        (31, LONELY, False, False),
+        (31, TOO_LARGE, True, False),  # pods of other nodes do not matter to it
+        (34, LONELY, True, True),
+        (34, UNEVEN, True, False),  # its plugin is asked
+    ],
+)
+@in_event_loop
+async def test_a_node_that_is_gone(minor: int, pod: Pod, has_pods: bool, is_excused: bool) -> None:
+    waiting = Waiting(minor, pod=pod)
+    etcd = waiting.observed.model.etcd
+    etcd.put(NODES, "b", {"metadata": {"name": "b"}, "spec": {}, "status": {}})
+    if has_pods:
+        etcd.put(PODS, "default/q", {"metadata": {"name": "q"}, "spec": {"nodeName": "b"}, "status": {}})
+    assert not waiting.is_excused()
+    etcd.delete(NODES, "b")
     assert waiting.is_excused() == is_excused

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from extender_service.framework.events import reported_events
+from extender_service.framework.events import NODE_DELETE, reported_events
 from extender_service.kube.types.pods import pod_uid
 from extender_service.queue.queued_pod import QueuedPodInfo
 from extender_service.queue.waiting_queues import UNSCHEDULABLE
@@ -30,6 +30,9 @@ _LAGS_SECONDS: Final = 15.0
 # After etcd was restored, versions say nothing until everything was listed again.
 _RESTORED_SECONDS: Final = 60.0
 
+# The plugins that reject a pod from a node for pods on others.
+_LOOK_AT_OTHER_NODES: Final = frozenset(("InterPodAffinity", "PodTopologySpread", "VolumeRestrictions"))
+
 _Insides = SchedulerInsides | ServiceInsides
 
 
@@ -51,6 +54,12 @@ class FittingPodsTried:
       shown that yet; and none of the plugins that rejected the pod registered the deletion of pods.
     - Before v1.33, it reports nothing when a nomination ends and no pod goes with it, though the room that it kept is
       free. That is: a nomination for the node has ended since the last attempt.
+
+    Excused, too, is what a node took with it. Its pods do not count any more for affinity, topology spread, and claims
+    with ReadWriteOncePod, on any other node. Before v1.32, kube-scheduler does not report that a node is gone; later,
+    it asks the plugins that registered that. Others wait until its pods are deleted, too. That is: a node has gone
+    since the last attempt, or in the 15 s before; pods on it are still there; and one of these plugins rejected the
+    pod, and none that is asked.
     """
 
     name = "fitting pods tried"
@@ -122,7 +131,19 @@ class FittingPodsTried:
             has_unreported_room = not rules.nominated_pods_free_room and ended_at > attempted_at
             return has_unreported_room or (misses_nodes and changed_at > attempted_at - _LAGS_SECONDS)
 
-        return all(map(is_missed, node_names))
+        return self._misses_gone_node(leader, info, attempted_at) or all(map(is_missed, node_names))
+
+    def _misses_gone_node(self, leader: SchedulerInsides, info: QueuedPodInfo, attempted_at: float) -> bool:
+        """Return whether a node has gone without its pods, and no plugin that rejected this pod is asked about it."""
+        asked = leader.queue._interested.of(NODE_DELETE) if leader.cluster.rules.node_deletions_reported else None
+        is_asked = asked is not None and bool(info.unschedulable_plugins & asked.plugins)
+        if is_asked or not info.unschedulable_plugins & _LOOK_AT_OTHER_NODES:
+            return False
+        etcd = self._observed.model.etcd
+        on_nodes = {item.value["spec"].get("nodeName") for item in etcd.all(PODS) if not is_finished(item.value)}
+        changed_at = self._nodes_changed_at.items()
+        lately = (name for name, at in changed_at if at > attempted_at - _LAGS_SECONDS and name in on_nodes)
+        return any(etcd.get(NODES, name) is None for name in lately)
 
     def _note_nominations(self) -> None:
         """Note which nominations of the leader have ended since the last look."""
