@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.cluster.state.placements import Placement
+from extender_service.cluster.state.placements import Placement, Reservation
 from extender_service.framework.guard import CycleError
 from extender_service.framework.handle import Pods
 from extender_service.kube.api_errors import KubeError
@@ -112,19 +112,27 @@ class Binder:
     async def _bind(self, placement: Placement) -> None:
         reservation = placement.reservation
         assert reservation is not None, "a placement without a reservation cannot be bound"
-        if self._cluster.placements.get(placement.uid) is not placement:
+        if self._cluster.placements.get(placement.uid) is placement:
+            placement.assumed = True
+            await self._run(placement, reservation)
+        elif not placement.is_confirmed:
             raise _failed(placement, "the pod does not count there any more")
-        placement.assumed = True
+        reservation.finish()
+        if self._cluster.placements.get(placement.uid) is not None:
+            self._bound.append((asyncio.get_running_loop().time() + self._confirm_seconds, placement.uid))
+            if self._next_look is None:
+                self._look_again()
+
+    async def _run(self, placement: Placement, reservation: Reservation) -> None:
+        """Run Permit, PreBind and Bind. Raises BindError, unless the pod is bound to its node nevertheless."""
         try:
             await reservation.run(self._may_bind)
         except KubeError as error:
             await self._resolve(placement, error)
         except CycleError as error:
-            self._drop(placement)
-            raise BindError(str(error)) from error
+            self._give_up(placement, BindError(str(error)), error)
         except asyncio.CancelledError as error:
-            self._drop(placement)
-            raise _failed(placement, error) from error
+            self._give_up(placement, _failed(placement, error), error)
         except Exception as error:
             # A bug that one pod meets must not keep its place for good.
             log.exception("a binding failed unexpectedly", extra={"pod": pod_name(placement.pod)})
@@ -132,13 +140,13 @@ class Binder:
             if reservation.has_reached_bind:
                 await self._resolve(placement, KubeError(why))
             else:
-                self._drop(placement)
-                raise _failed(placement, why) from error
-        reservation.finish()
-        if self._cluster.placements.get(placement.uid) is not None:
-            self._bound.append((asyncio.get_running_loop().time() + self._confirm_seconds, placement.uid))
-            if self._next_look is None:
-                self._look_again()
+                self._give_up(placement, _failed(placement, why), error)
+
+    def _give_up(self, placement: Placement, failed: BindError, why: BaseException) -> None:
+        """Drop a placement and raise `failed`, unless the watch has shown the pod on its node meanwhile."""
+        if not placement.is_confirmed:
+            self._drop(placement)
+            raise failed from why
 
     def undo(self, uid: str, why: str) -> None:
         """Undo a binding that waits in Permit or PreBind, possibly for minutes; Bind itself runs to its end."""

@@ -224,8 +224,11 @@ class Engine:
         """End a placement whose pod has not reached Bind, and free its resources.
 
         A binding that waits in Permit or PreBind is cancelled, and keeps its resources until it has ended. One that has
-        reached Bind goes on. Nothing happens if the placement has ended already.
+        reached Bind goes on. If the watch has confirmed the placement, PostBind runs unless it has; otherwise, nothing
+        happens if the placement has ended already.
         """
+        if placement.is_confirmed and placement.reservation is not None:
+            placement.reservation.finish()
         if self.cluster.placements.get(placement.uid) is not placement:
             return
         if self.binder.under_way(placement.uid) is not None:

@@ -9,7 +9,7 @@ from extender_service.config.loading import default_config
 from extender_service.config.rules import DEFAULT_RULES, Rules
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
-from extender_service.framework.interface import Permit, PreBind, Reserve
+from extender_service.framework.interface import Permit, PostBind, PreBind, Reserve
 from extender_service.framework.profiles import Profiles
 from extender_service.framework.registry import Registry
 from extender_service.framework.status import Code, Status, unschedulable
@@ -51,6 +51,19 @@ class Steps(Reserve, Permit, PreBind):
         if pod.metadata.name == "pre-bind":
             self.pre_binding.arrived.set()
             await self.pre_binding.go_on.wait()
+
+
+class Bound(PostBind):
+    """Notes which pods were bound."""
+
+    name = "Bound"
+
+    def __init__(self, args: None, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self.pods: list[str] = []
+
+    def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        self.pods.append(f"{pod.metadata.name} on {node_name}")
 
 
 class EngineOnTwoNodes:

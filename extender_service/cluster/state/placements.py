@@ -12,6 +12,9 @@ They are kept apart from the facts of the watch, so that dropping one leaves no 
 A reserved pod that is never bound is dropped by its owner: the extender drops what it expects after some time (see
 extender/expectations.py). An assumed pod does not expire: it stays until the watch shows it, or until reading it shows
 that it is not bound there (see scheduling/binder.py). Placing a pod again, on any node, drops its placement first.
+
+The watch may also show a pod on its node that is only reserved: kube-scheduler binds itself, or an earlier binding was
+carried out late. No binding will end that reservation, so PostBind runs then. For an assumed pod, the binder runs it.
 """
 
 from collections.abc import Callable, Iterator
@@ -98,15 +101,15 @@ class Placements:
     def hand_over(self, uid: str) -> int:
         """End a placement because the watch shows just that pod on that node; its slot is the caller's from now on."""
         placement = self._by_uid.pop(uid)
-        placement.is_confirmed = True
+        _confirm(placement)
         return placement.slot
 
     def fulfil(self, uid: str) -> Placement | None:
         """End a placement because the watch shows the pod on that node, where the caller counts it in another slot."""
         placement = self._by_uid.pop(uid, None)
         if placement is not None:
-            placement.is_confirmed = True
             self._occupancy.remove(placement.slot)
+            _confirm(placement)
         return placement
 
     def drop(self, uid: str) -> Placement | None:
@@ -118,3 +121,9 @@ class Placements:
         if placement.reservation is not None:
             placement.reservation.unreserve()
         return placement
+
+
+def _confirm(placement: Placement) -> None:
+    placement.is_confirmed = True
+    if placement.reservation is not None and not placement.assumed:
+        placement.reservation.finish()

@@ -6,14 +6,10 @@ from collections.abc import Callable
 import pytest
 
 from extender_service.cluster.state.placements import Placement
-from extender_service.framework.cycle_state import CycleState
-from extender_service.framework.handle import Handle
-from extender_service.framework.interface import PostBind
 from extender_service.kube.api_errors import UnreachableError
-from extender_service.kube.types.core import Pod
 from extender_service.kube.types.pods import pod_uid
 from extender_service.scheduling.binder import BindError
-from tests.support.engines import EngineOnTwoNodes
+from tests.support.engines import Bound, EngineOnTwoNodes
 from tests.support.extender_world import Hold
 from tests.support.objects import make_pod
 
@@ -137,19 +133,6 @@ def test_a_binding_whose_outcome_is_not_known_keeps_its_room_even_if_it_is_undon
     assert world.cpu_milli("a") == 1000
 
 
-class Bound(PostBind):
-    """Notes which pods were bound."""
-
-    name = "Bound"
-
-    def __init__(self, args: None, handle: Handle) -> None:
-        super().__init__(args, handle)
-        self.pods: list[str] = []
-
-    def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        self.pods.append(f"{pod.metadata.name} on {node_name}")
-
-
 def _shown(world: EngineOnTwoNodes) -> None:
     world.cluster.apply_pod(make_pod("web", "a", requests={"cpu": "1"}))
 
@@ -215,3 +198,40 @@ def test_a_pod_that_the_watch_shows_is_bound_though_no_request_says_so(is_read: 
 
     asyncio.run(bind())
     assert world.cpu_milli("a") == 0
+
+
+def _with_bound(world: EngineOnTwoNodes) -> Bound:
+    (profile,) = world.engine.profiles
+    profile.post_bind += (bound := Bound(None, world.handle),)
+    return bound
+
+
+def test_a_pod_that_the_watch_shows_before_its_binding_begins_is_bound() -> None:
+    world = EngineOnTwoNodes(WEB)
+    bound = _with_bound(world)
+
+    async def bind() -> None:
+        binding = asyncio.create_task(world.engine.bind(world.engine.place(WEB, "a")))
+        _shown(world)
+        await binding
+
+    asyncio.run(bind())
+    assert (bound.pods, world.steps.reserved, world.api.bound) == (["web on a"], {UID: "a"}, [])
+
+
+def test_a_pod_that_the_watch_shows_is_bound_though_its_binding_is_refused() -> None:
+    pod = make_pod("permit", requests={"cpu": "1"})
+    world = EngineOnTwoNodes(pod)
+    bound = _with_bound(world)
+
+    async def bind() -> None:
+        binding = asyncio.create_task(world.engine.bind(world.engine.place(pod, "a")))
+        await world.reached("permit")
+        world.cluster.apply_pod(make_pod("permit", "a", requests={"cpu": "1"}))
+        waiting = world.waiting_pods.get(pod_uid(pod))
+        assert waiting is not None
+        waiting.reject("Steps", "not now")
+        await binding
+
+    asyncio.run(bind())
+    assert (bound.pods, world.steps.reserved) == (["permit on a"], {pod_uid(pod): "a"})

@@ -16,7 +16,7 @@ from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.kube.types.core import Pod, PodResourceClaim
 from extender_service.kube.types.pods import pod_uid
 from extender_service.scheduling.binder import BindError
-from tests.support.engines import EngineOnTwoNodes
+from tests.support.engines import Bound, EngineOnTwoNodes
 from tests.support.extender_world import Hold
 from tests.support.objects import make_node, make_pod
 
@@ -302,6 +302,18 @@ def test_to_undo_what_has_ended_does_not_touch_what_came_after() -> None:
     assert (world.cpu_milli("a"), world.steps.reserved) == (1000, {pod_uid(WEB): "a"})
 
 
+def test_a_placement_that_the_watch_confirms_before_it_is_undone_is_bound() -> None:
+    world = EngineOnTwoNodes(WEB)
+    (profile,) = world.engine.profiles
+    profile.post_bind += (bound := Bound(None, world.handle),)
+    placement = world.engine.place(WEB, "a")
+    world.engine.permit(placement)
+    world.cluster.apply_pod(make_pod("web", "a", requests={"cpu": "1"}))
+    assert bound.pods == []
+    world.engine.undo(placement, "the pod is gone")
+    assert (bound.pods, world.steps.reserved) == (["web on a"], {pod_uid(WEB): "a"})
+
+
 # Binding.
 
 
@@ -318,8 +330,7 @@ def test_a_pod_is_bound_once_however_often_that_is_asked_for() -> None:
         hold.go_on.set()
         await binding
         world.cluster.apply_pod(world.api.pods["default", "web"])
-        with pytest.raises(BindError, match=r"^binding default/web to a: the pod does not count there any more$"):
-            await world.engine.bind(placement)
+        await world.engine.bind(placement)
 
     asyncio.run(bind())
     assert [bound[1:] for bound in world.api.bound] == [("web", pod_uid(WEB), "a")]

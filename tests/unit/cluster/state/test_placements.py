@@ -1,3 +1,5 @@
+import pytest
+
 from extender_service.cluster.amounts.dimensions import CPU_MILLI
 from extender_service.cluster.state.occupancy import Occupancy
 from extender_service.cluster.state.placements import Placements
@@ -71,3 +73,18 @@ def test_a_slot_that_is_handed_over_goes_on_to_count() -> None:
         None,
         [],
     )
+
+
+@pytest.mark.parametrize("is_handed_over", [False, True])
+@pytest.mark.parametrize("assumed", [False, True])
+def test_post_bind_runs_where_the_watch_shows_a_pod_that_no_binding_of_ours_ends(
+    assumed: bool, is_handed_over: bool
+) -> None:
+    world = World()
+    reservation = Undo(lambda: None)
+    world.placements.place(WEB, UID, "a", reservation).assumed = assumed
+    if is_handed_over:
+        world.placements.hand_over(UID)
+    else:
+        world.placements.fulfil(UID)
+    assert reservation.finished == (0 if assumed else 1)

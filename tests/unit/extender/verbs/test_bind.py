@@ -6,7 +6,7 @@ import pytest
 
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
-from extender_service.framework.interface import Reserve
+from extender_service.framework.interface import PostBind, Reserve
 from extender_service.framework.status import Status, unschedulable
 from extender_service.kube.api_errors import KubeError, UnreachableError
 from extender_service.kube.types.core import Pod
@@ -178,6 +178,44 @@ def test_a_failure_is_told_and_forgotten_and_can_be_tried_again() -> None:
     world.pods.applies = True
     assert bind(world, "b") == ""
     assert (world.expected_on(WEB), world.cpu_milli("b")) == ("b", 1000)
+
+
+class Balance(Reserve, PostBind):
+    """Notes how each reservation ends."""
+
+    name = "Balance"
+
+    def __init__(self, args: None, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self.calls: list[str] = []
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        self.calls.append("reserve")
+        return None
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        self.calls.append("unreserve")
+
+    def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        self.calls.append("post_bind")
+
+
+def test_a_reservation_ends_where_an_earlier_binding_is_carried_out_late() -> None:
+    world = world_with()
+    balance = Balance(None, Handle(world.cluster, world.pods))
+    world.profile.reserve, world.profile.post_bind = (balance,), (balance,)
+    world.pods.applies = False
+    world.pods.bind_errors = [LOST]
+
+    async def calls() -> None:
+        await world.filter(WEB, ["a"])
+        assert await world.bind(WEB, "a") == "binding default/web to a: the connection was lost"
+        await world.filter(WEB, ["a"])
+        world.cluster.apply_pod(world.pods.put(WEB, "a"))
+        assert await world.bind(WEB, "a") == ""
+
+    asyncio.run(calls())
+    assert balance.calls == ["reserve", "unreserve", "reserve", "post_bind"]
 
 
 def test_a_write_whose_answer_was_lost_is_found_by_reading() -> None:
