@@ -42,6 +42,10 @@ _EXPECTED_WITH_FAULTS: Final = (
     (r"WARNING failed error=extender-service does not know the cluster well enough", "the API server does not answer"),
     (r"WARNING a refused pod fits now, but cannot be changed", "the API server does not answer, or refuses"),
     (r"WARNING failed error=pod \S+ was asked about again in the meantime ", "`serve` was late, or a replica new"),
+    (
+        r"WARNING failed error=pod \S+ is already bound to \S+ .*verb=bind$",
+        "the replica got no answer to the call that bound the pod, or another made it, and its watch lags",
+    ),
 )
 _SETTLES_SECONDS: Final = 60.0
 # The API server calls the request itself wrong: no fault explains that. It answers so, too, to what is meant for a pod
@@ -56,7 +60,9 @@ _LEVELS: Final = ("WARNING ", "ERROR ", "CRITICAL ")
 
 class NothingUnexpectedLogged:
     """No program logs an error or a warning, except those that a fault or the world's own setup explains (_EXPECTED),
-    some of them only as long as there are faults (_EXPECTED_WITH_FAULTS).
+    some of them only as long as there are faults (_EXPECTED_WITH_FAULTS). Among these, `serve` may refuse to bind a pod
+    that is bound elsewhere: a replica that got no answer in time asks again until its own watch shows the pod bound. So
+    does kube-scheduler (handleSchedulingFailure: "In the case of extender, the pod may have been bound successfully").
 
     An answer of the API server that calls a request wrong (400, 405, 415 or 422) is never expected, except where it
     says that a field is immutable: the UID of a pod that was made again under its name.

@@ -54,10 +54,16 @@ def test_a_line_that_a_fault_explains_is_not(observed: Observed, line: str) -> N
 
 
 @pytest.mark.parametrize(("at", "is_expected"), [(100.0, True), (361.0, False)])
-def test_some_lines_are_explained_only_while_there_are_faults(at: float, is_expected: bool) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        "WARNING failed error=extender-service does not know the cluster well enough to decide: stale ms=1",
+        "WARNING failed error=pod default/a is already bound to b ms=1 node=c pod=default/a verb=bind",
+    ],
+)
+def test_some_lines_are_explained_only_while_there_are_faults(text: str, at: float, is_expected: bool) -> None:
     world = World(1)
     observed = Observed(world, ApiServer(MachineClocks(world.timeline).wall, Random(1)), [], calm_from=300.0)
-    text = "WARNING failed error=extender-service does not know the cluster well enough to decide: stale ms=1"
     world.timeline.call_at(at, lambda: world.trace.write("service", text))
     world.run(400.0)
     NothingUnexpectedLogged(observed).at_end()
