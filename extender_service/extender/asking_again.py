@@ -157,7 +157,7 @@ class AskingAgain:
             self._trust.require()
             await self._touch(metadata.namespace, metadata.name, refusal.uid)
         except (KubeError, CycleError) as error:
-            if isinstance(error, ApiError) and error.status_code in (404, 409):
+            if isinstance(error, ApiError) and error.says_gone:
                 return  # the pod is gone
             self.counts["failed"] += 1
             self._warn(f"{metadata.namespace}/{metadata.name}", str(error))

@@ -7,6 +7,7 @@ import msgspec
 # metav1.CauseTypeResourceVersionTooLarge, and the message of older releases, which do not set this cause.
 _TOO_LARGE_CAUSE = "ResourceVersionTooLarge"
 _TOO_LARGE_TEXT = "Too large resource version"
+_OTHER_UID_TEXT = "metadata.uid: Invalid value"
 
 
 class StatusCause(msgspec.Struct, frozen=True, gc=False):
@@ -79,6 +80,14 @@ class ApiError(KubeError):
         self.retry_after_seconds = retry_after_seconds
         code = f"{self.status_code} {self.reason}".strip()
         super().__init__(f"{self.message} ({code})" if self.message else code)
+
+    @property
+    def says_gone(self) -> bool:
+        """Whether no object with the name and the UID that a write names is there: there is none, or another one.
+
+        A patch with another UID is refused as one that would change it (ValidateObjectMetaUpdate).
+        """
+        return self.status_code in (404, 409) or (self.status_code == 422 and _OTHER_UID_TEXT in self.message)
 
     @property
     def expired(self) -> bool:

@@ -27,9 +27,6 @@ MOST_VICTIMS_AT_ONCE: Final = 50
 
 _PLUGIN: Final = "DefaultPreemption"
 
-# No pod has the victim's name any more, or one with another UID has.
-_GONE: Final = (404, 409)
-
 
 class PodApi(Protocol):
     """Where pods are written. All methods raise KubeError."""
@@ -184,7 +181,7 @@ class Evictions:
             try:
                 await write
             except ApiError as error:
-                if error.status_code not in _GONE:
+                if not error.says_gone:
                     raise
                 is_gone = True
 

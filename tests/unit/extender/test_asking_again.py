@@ -255,10 +255,18 @@ def test_a_lease_that_is_lost_while_a_pod_waits_for_its_turn_stops_it(monkeypatc
     run(story)
 
 
-@pytest.mark.parametrize("status", [404, 409])
-def test_a_pod_that_is_gone_is_no_failure(status: int, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        ApiStatus(404, "NotFound", 'pods "p" not found'),
+        ApiStatus(409, "Conflict", "it is gone"),
+        ApiStatus(422, "Invalid", 'metadata.uid: Invalid value: "a": field is immutable'),
+    ],
+    ids=lambda refusal: refusal.reason,
+)
+def test_a_pod_that_is_gone_is_no_failure(refusal: ApiStatus, caplog: pytest.LogCaptureFixture) -> None:
     async def story(world: World) -> None:
-        world.errors = [ApiError(ApiStatus(status, "Gone", "it is gone"))]
+        world.errors = [ApiError(refusal)]
         await world.refuse()
         world.free()
         assert await world.look() == []

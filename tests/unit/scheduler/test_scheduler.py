@@ -430,14 +430,24 @@ async def test_a_victim_that_cannot_be_deleted_undoes_the_nomination() -> None:
     assert world.where() == {"unschedulable": 1}
 
 
-@pytest.mark.parametrize("code", [404, 409])
-@pytest.mark.parametrize("verb", ["patch", "delete"])
+@pytest.mark.parametrize(
+    ("verb", "refusal"),
+    [
+        (verb, refusal)
+        for verb in ("patch", "delete")
+        for refusal in (
+            ApiStatus(404, "NotFound", 'pods "victim" not found'),
+            ApiStatus(409, "Conflict", "the UID in the precondition is another one"),
+            ApiStatus(422, "Invalid", 'Pod "victim" is invalid: metadata.uid: Invalid value: "a": field is immutable'),
+        )
+    ],
+)
 @in_event_loop
 async def test_a_victim_that_is_gone_already_is_as_good_as_deleted(
-    verb: str, code: int, caplog: pytest.LogCaptureFixture
+    verb: str, refusal: ApiStatus, caplog: pytest.LogCaptureFixture
 ) -> None:
     world, victim, pod = SchedulerWorld(make_node("a")), make_pod("victim", "a", requests=CPU), important("p")
-    world.api.errors[verb, "victim"] = [ApiError(ApiStatus(code, "NotFound", 'pods "victim" not found'))]
+    world.api.errors[verb, "victim"] = [ApiError(refusal)]
     world.create(victim, pod)
     world.attempt()
     await world.scheduler.close()
