@@ -8,12 +8,9 @@ import msgspec
 import pytest
 
 from tests.conformance.cases import Verdict
-from tests.worlds.api_server.messages import Request, Response
 from tests.worlds.judging.answer_cases import AnsweredCase, wrong_answers
-from tests.worlds.judging.answers import AnswerWitness
 from tests.worlds.judging.judged_answers import AnsweredWorld, answered, judged_answers, verdicts_on
-from tests.worlds.scenarios import Mode, Scenario, ScheduledCluster
-from tests.worlds.simulation.http_face import Served
+from tests.worlds.scenarios import Mode
 
 
 @cache
@@ -71,14 +68,3 @@ def test_a_node_where_fewer_victims_are_enough_is_reported() -> None:
     assert [*wrong_answers(case, {"feasible": ["node-1"]})] == [
         "the pod fits on node-1 by the reference, without more victims than those proposed"
     ]
-
-
-def test_a_pod_that_is_deleted_and_was_not_named_is_reported() -> None:
-    cluster = ScheduledCluster(Scenario(seed=1, minutes=0.5, pods=3, mode="replace"))
-    witness = AnswerWitness(cluster.holds.observed)
-    cluster.run()
-    assert witness.unnamed == []
-    request = Request("DELETE", "/api/v1/namespaces/default/pods/pod-1")
-    witness._see(Served("replica-0", 30.0, request, Response(200, b"")))
-    witness._see(Served("kubelet", 30.0, request, Response(200, b"")))
-    assert witness.unnamed == ["30.000000 replica-0 deleted default/pod-1"]

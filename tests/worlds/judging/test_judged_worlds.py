@@ -9,12 +9,8 @@ import pytest
 
 from tests.conformance import oracle
 from tests.conformance.cases import Verdict
-from tests.worlds.api_server.messages import Request, Response
 from tests.worlds.judging.cases import WitnessedCase, differences, is_left_to_chance, oracle_input
 from tests.worlds.judging.judged_worlds import WitnessedWorld, judged, witnessed
-from tests.worlds.judging.witness import Witness
-from tests.worlds.scenarios import Scenario, ScheduledCluster
-from tests.worlds.simulation.http_face import Served
 
 
 @cache
@@ -77,14 +73,3 @@ def test_what_the_reference_leaves_to_chance_is_known() -> None:
         for key, each in case.definitions.items()
     }
     assert is_left_to_chance(msgspec.structs.replace(case, definitions=started))
-
-
-def test_a_pod_that_is_deleted_and_was_no_victim_is_reported() -> None:
-    cluster = ScheduledCluster(Scenario(seed=1, minutes=0.5, pods=3))
-    witness = Witness(cluster.holds.observed)
-    cluster.run()
-    assert witness.unnamed == []
-    request = Request("DELETE", "/api/v1/namespaces/default/pods/pod-1")
-    witness._see(Served("replica-0", 30.0, request, Response(200, b"")))
-    witness._see(Served("kubelet", 30.0, request, Response(200, b"")))
-    assert witness.unnamed == ["30.000000 replica-0 deleted default/pod-1"]
