@@ -26,8 +26,7 @@ Program = Literal["kube-scheduler", "schedule"]
 _SAMPLE_SECONDS = 5.0
 _COUNT_SECONDS = 20.0
 _REPORT_SECONDS = 60.0
-# Memory has settled after 25 minutes: events are remembered for up to twelve, and freed every six. Free pages of the
-# heap are not given back then, and it takes another round or two until no more pages are touched.
+# Memory has settled after 25 minutes: events are remembered for up to twelve, and freed every six.
 _SETTLED_SECONDS, _SETTLED_SHARE = 1500.0, 0.55
 _POLL_SECONDS = 0.25
 _START_SECONDS = 60.0
