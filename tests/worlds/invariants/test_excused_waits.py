@@ -95,6 +95,7 @@ async def test_a_nomination_that_has_ended(minor: int, node_name: str, is_excuse
         (31, LONELY, True, True),
         (31, UNEVEN, True, True),
         (31, LONELY, False, False),
+        (31, UNEVEN, False, True),  # an empty node can be what makes the spread uneven
         (31, TOO_LARGE, True, False),  # pods of other nodes do not matter to it
         (34, LONELY, True, True),
         (34, UNEVEN, True, False),  # its plugin is asked

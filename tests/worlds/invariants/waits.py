@@ -30,8 +30,9 @@ _LAGS_SECONDS: Final = 15.0
 # After etcd was restored, versions say nothing until everything was listed again.
 _RESTORED_SECONDS: Final = 60.0
 
-# The plugins that reject a pod from a node for pods on others.
-_LOOK_AT_OTHER_NODES: Final = frozenset(("InterPodAffinity", "PodTopologySpread", "VolumeRestrictions"))
+# The plugins that reject a pod from a node for pods on others, and for others that are empty.
+_LOOK_AT_OTHER_PODS: Final = frozenset(("InterPodAffinity", "PodTopologySpread", "VolumeRestrictions"))
+_LOOK_AT_EMPTY_NODES: Final = frozenset(("PodTopologySpread",))
 
 _Insides = SchedulerInsides | ServiceInsides
 
@@ -55,11 +56,12 @@ class FittingPodsTried:
     - Before v1.33, it reports nothing when a nomination ends and no pod goes with it, though the room that it kept is
       free. That is: a nomination for the node has ended since the last attempt.
 
-    Excused, too, is what a node took with it. Its pods do not count any more for affinity, topology spread, and claims
-    with ReadWriteOncePod, on any other node. Before v1.32, kube-scheduler does not report that a node is gone; later,
-    it asks the plugins that registered that. Others wait until its pods are deleted, too. That is: a node has gone
-    since the last attempt, or in the 15 s before; pods on it are still there; and one of these plugins rejected the
-    pod, and none that is asked.
+    Excused, too, is what the end of a node changed for others. Its pods do not count any more for affinity, topology
+    spread, and claims with ReadWriteOncePod; and where it had the fewest pods, topology spread allows more elsewhere.
+    Before v1.32, kube-scheduler does not report that a node is gone; later, it asks the plugins that registered that.
+    Others wait until its pods are deleted, too. That is: a node has gone since the last attempt, or in the 15 s before;
+    one of these plugins rejected the pod, and none that is asked; and pods are still on that node, unless the plugin is
+    PodTopologySpread, to which an empty one matters, too.
     """
 
     name = "fitting pods tried"
@@ -136,14 +138,15 @@ class FittingPodsTried:
     def _misses_gone_node(self, leader: SchedulerInsides, info: QueuedPodInfo, attempted_at: float) -> bool:
         """Return whether a node has gone without its pods, and no plugin that rejected this pod is asked about it."""
         asked = leader.queue._interested.of(NODE_DELETE) if leader.cluster.rules.node_deletions_reported else None
-        is_asked = asked is not None and bool(info.unschedulable_plugins & asked.plugins)
-        if is_asked or not info.unschedulable_plugins & _LOOK_AT_OTHER_NODES:
+        rejected_by = info.unschedulable_plugins
+        if not rejected_by & _LOOK_AT_OTHER_PODS or (asked and rejected_by & asked.plugins):
             return False
         etcd = self._observed.model.etcd
-        on_nodes = {item.value["spec"].get("nodeName") for item in etcd.all(PODS) if not is_finished(item.value)}
         changed_at = self._nodes_changed_at.items()
-        lately = (name for name, at in changed_at if at > attempted_at - _LAGS_SECONDS and name in on_nodes)
-        return any(etcd.get(NODES, name) is None for name in lately)
+        lately = (name for name, at in changed_at if at > attempted_at - _LAGS_SECONDS)
+        gone = {name for name in lately if etcd.get(NODES, name) is None}
+        on_nodes = {item.value["spec"].get("nodeName") for item in etcd.all(PODS) if not is_finished(item.value)}
+        return bool(gone if rejected_by & _LOOK_AT_EMPTY_NODES else gone & on_nodes)
 
     def _note_nominations(self) -> None:
         """Note which nominations of the leader have ended since the last look."""
