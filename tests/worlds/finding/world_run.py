@@ -29,6 +29,11 @@ class WorldEnd(msgspec.Struct):
     digest: str
 
 
+def end_at_first_violation(cluster: ScheduledCluster) -> None:
+    """Let a world that has not run yet end where something goes wrong first: `before` of `run_world`."""
+    cluster.holds.observed.violations.on_first = cluster.world.end
+
+
 def run_world(
     scenario: Scenario, before: Callable[[ScheduledCluster], object] = lambda _: None
 ) -> tuple[WorldEnd, ScheduledCluster]:

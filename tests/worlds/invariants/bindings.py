@@ -1,8 +1,25 @@
 """What holds of bindings."""
 
+from functools import partial
+from typing import Final, NamedTuple
+from weakref import WeakKeyDictionary
+
+import msgspec
+
+from extender_service.kube.types.core import pod_name
+from extender_service.kube.types.pods import pod_uid
+from tests.worlds.actors.fitting import is_finished
 from tests.worlds.api_server.etcd import Change
 from tests.worlds.api_server.kinds import PODS, Kind
+from tests.worlds.api_server.messages import Response
+from tests.worlds.invariants.ledger import Ledger, LedgerEntry, listen_to_ledgers
 from tests.worlds.invariants.observed import Observed
+from tests.worlds.simulation.http_face import Served
+
+_BINDING: Final = "/binding"
+_OK, _NOT_FOUND = 200, 404
+# A program that gives places up as it ends has ended so long afterwards.
+_ENDS_SECONDS: Final = 30.0
 
 
 class BoundOnce:
@@ -24,3 +41,94 @@ class BoundOnce:
 
     def at_end(self) -> None:
         """Nothing is left to say."""
+
+
+class _Bound(NamedTuple):
+    """A binding that the API server has carried out: to which node, and when it was sent."""
+
+    node_name: str
+    written_at: float
+
+
+class _Shown(NamedTuple):
+    """What a scheduler was last shown of a pod that it read: its node, if any, and when it had asked for that."""
+
+    node_name: str
+    written_at: float
+
+
+class PlacesOfBoundPodsKept:
+    """A scheduler does not give up the place of a pod that it has itself bound there (Unreserve), while the pod is
+    there: others would take the room, and the pod would be tried once more.
+
+    Excused is who cannot know: the answer to the binding was lost, and the pod that was read since was on no node yet.
+    So is a pod that has ended or is being deleted, a program that ends within 30 s, and all that comes after etcd was
+    restored.
+    """
+
+    name = "places of bound pods kept"
+
+    def __init__(self, observed: Observed) -> None:
+        self._observed = observed
+        self._etcd = observed.model.etcd
+        self._bound: dict[tuple[str, str], _Bound] = {}
+        self._shown: dict[tuple[str, str], _Shown] = {}
+        self._reserved_at: WeakKeyDictionary[Ledger, dict[str, float]] = WeakKeyDictionary()
+        self._is_restored = False
+        self._etcd.on_restore.append(self._stop)
+        observed.listen(self._see)
+        listen_to_ledgers(observed.world.network, self._note)
+
+    def _stop(self) -> None:
+        self._is_restored = True
+
+    def _see(self, served: Served) -> None:
+        _, _, named = served.request.path.partition("/api/v1/namespaces/")
+        namespace, _, name = named.partition("/pods/")
+        if not isinstance(served.answer, Response) or not name:
+            return
+        if served.request.method == "GET" and "/" not in name and served.answer.status in (_OK, _NOT_FOUND):
+            spec = served.answer.json().get("spec", {})
+            shown = _Shown(spec.get("nodeName", ""), served.written_at)
+            self._shown[served.who, f"{namespace}/{name}"] = shown
+        elif name.endswith(_BINDING):
+            # Whatever the answer says: a fault may have put it in place of another one.
+            item = self._etcd.get(PODS, f"{namespace}/{name.removesuffix(_BINDING)}")
+            target = msgspec.json.decode(served.request.body)["target"]["name"]
+            if item is not None and item.value["spec"].get("nodeName") == target:
+                key = served.who, item.value["metadata"]["uid"]
+                self._bound.setdefault(key, _Bound(target, served.written_at))
+
+    def _note(self, entry: LedgerEntry) -> None:
+        ledger, uid, now = entry.ledger, pod_uid(entry.pod), self._observed.now
+        if entry.point == "reserve":
+            self._reserved_at.setdefault(ledger, {})[uid] = now
+        elif entry.point == "unreserve" and not self._is_restored and self._can_be_known(entry):
+            text = (
+                f"{ledger.who} gives up the place of {pod_name(entry.pod)} on {entry.node_name}, where it has bound it"
+            )
+            report = partial(self._report_unless_ended, ledger, text, format(now, ".6f"))
+            self._observed.world.timeline.call_later(_ENDS_SECONDS, report)
+
+    def _can_be_known(self, entry: LedgerEntry) -> bool:
+        """Return whether a pod is where it was reserved, by a binding of this reservation, and no read says other."""
+        uid, key, who = pod_uid(entry.pod), pod_name(entry.pod), entry.ledger.who
+        bound, item = self._bound.get((who, uid)), self._etcd.get(PODS, key)
+        if bound is None or item is None or bound.node_name != entry.node_name:
+            return False
+        metadata = item.value["metadata"]
+        is_there = metadata["uid"] == uid and item.value["spec"].get("nodeName") == entry.node_name
+        if not is_there or is_finished(item.value) or "deletionTimestamp" in metadata:
+            return False
+        shown = self._shown.get((who, key))
+        was_read_early = shown is not None and shown.written_at >= bound.written_at and not shown.node_name
+        reserved_at = self._reserved_at.get(entry.ledger, {}).get(uid, self._observed.now)
+        return bound.written_at >= reserved_at and not was_read_early
+
+    def _report_unless_ended(self, ledger: Ledger, text: str, at: str) -> None:
+        runs = any(program.outcome is None and program.loop is ledger.loop for program in self._observed.programs)
+        if runs and not self._is_restored:
+            self._observed.violated(self, text, at=at)
+
+    def at_end(self) -> None:
+        """All was looked at as it came."""

@@ -85,6 +85,43 @@ class WrittenByLeader:
         """All was checked as it came."""
 
 
+class LeaseTakenInTurn:
+    """A replica takes the lease of another one only after that has given it up, or has not renewed it for as long as
+    the lease itself says. A tenth of that is excused, as clocks drift. What wall clocks show is no excuse.
+
+    Not looked at is what comes within 12 s after etcd was restored.
+    """
+
+    name = "lease taken in turn"
+
+    def __init__(self, observed: Observed) -> None:
+        self._observed = observed
+        self._changed_at = 0.0
+        self._disturbed_until = -1.0
+        observed.model.etcd.listeners.append(self._see)
+        observed.model.etcd.on_restore.append(self._disturb)
+
+    def _disturb(self) -> None:
+        self._disturbed_until = self._observed.now + _DISTURBED_SECONDS
+
+    def _see(self, kind: Kind, change: Change) -> None:
+        if kind is not LEASES or change.item.key != LEASE:
+            return
+        now, changed_at = self._observed.now, self._changed_at
+        self._changed_at = now
+        if change.before is None or change.after is None or now <= self._disturbed_until:
+            return
+        before, after = change.before.value["spec"], change.after.value["spec"]
+        holder, taker = before.get("holderIdentity"), after.get("holderIdentity")
+        seconds = before.get("leaseDurationSeconds", 0)
+        if holder and taker and holder != taker and now - changed_at < seconds * _DRIFTED_RATE:
+            text = f"{taker} takes the lease {now - changed_at:.3f} s after {holder} renewed it for {seconds} s"
+            self._observed.violated(self, text)
+
+    def at_end(self) -> None:
+        """All was checked as it came."""
+
+
 class LeaseCountedFromRequest:
     """Each second: a replica counts the age of its lease from no later than the request that renewed it last.
 

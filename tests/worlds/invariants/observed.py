@@ -77,14 +77,20 @@ class Observed:
 
 
 class Violations:
-    """What was violated: lines in plain words, in order, a bounded number for each invariant."""
+    """What was violated: lines in plain words, in order, a bounded number for each invariant.
+
+    `on_first` is called before the first one is taken note of.
+    """
 
     def __init__(self) -> None:
         self._lines: list[str] = []
         self._counts: dict[str, int] = {}
+        self.on_first: Callable[[], object] = lambda: None
 
     def add(self, name: str, line: str) -> None:
         """Take note of one."""
+        if not self._counts:
+            self.on_first()
         self._counts[name] = self._counts.get(name, 0) + 1
         if self._counts[name] <= _MOST_NAMED:
             self._lines.append(line)

@@ -6,7 +6,7 @@ from tests.worlds.api_server.kinds import LEASES
 from tests.worlds.api_server.messages import Request, Response
 from tests.worlds.api_server.server import ApiServer
 from tests.worlds.invariants.insides import scheduler_insides
-from tests.worlds.invariants.leaders import LEASE, LeaseCountedFromRequest, WrittenByLeader
+from tests.worlds.invariants.leaders import LEASE, LeaseCountedFromRequest, LeaseTakenInTurn, WrittenByLeader
 from tests.worlds.invariants.observed import Observed
 from tests.worlds.scenarios import Scenario, ScheduledCluster
 from tests.worlds.simulation.clocks import MachineClocks
@@ -98,3 +98,24 @@ def test_an_age_that_is_counted_from_later_than_the_renewal_is_reported() -> Non
     rule._look()
     (line,) = cluster.problems()
     assert "counts 0.000 s since it renewed its lease, and asked for that 1.000 s ago" in line
+
+
+def test_a_lease_that_is_taken_before_its_end_is_reported() -> None:
+    model, world = Election().model, World(1)
+    observed = Observed(world, model, [])
+    LeaseTakenInTurn(observed)
+
+    def at(now: float, holder: str) -> None:
+        world.timeline.now = now
+        spec = {"holderIdentity": holder, "leaseDurationSeconds": 15}
+        model.etcd.put(LEASES, LEASE, {"metadata": {"name": "kube-scheduler"}, "spec": spec})
+
+    at(1.0, "a")
+    at(3.0, "a")
+    at(17.5, "b")  # 14.5 s later, by a clock that is fast
+    at(18.0, "")
+    at(18.1, "a")
+    assert observed.violations.lines() == []
+    at(30.0, "b")
+    text = "b takes the lease 11.900 s after a renewed it for 15 s"
+    assert observed.violations.lines() == [f"30.000000 lease taken in turn: {text}"]

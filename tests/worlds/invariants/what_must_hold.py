@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from tests.worlds.api_server.server import ApiServer
-from tests.worlds.invariants.bindings import BoundOnce
+from tests.worlds.invariants.bindings import BoundOnce, PlacesOfBoundPodsKept
 from tests.worlds.invariants.bounds import WithinBounds
 from tests.worlds.invariants.endings import (
     AllReady,
@@ -14,9 +14,10 @@ from tests.worlds.invariants.endings import (
     NothingLeftOver,
     QueuesComplete,
 )
-from tests.worlds.invariants.leaders import LeaseCountedFromRequest, WrittenByLeader
+from tests.worlds.invariants.leaders import LeaseCountedFromRequest, LeaseTakenInTurn, WrittenByLeader
 from tests.worlds.invariants.logs import EveryErrorRead, NothingUnexpectedLogged
 from tests.worlds.invariants.observed import Always, InTheEnd, Observed
+from tests.worlds.invariants.requests import RequestsApart, WatchesPaced
 from tests.worlds.invariants.reservations import ReservationsBalanced
 from tests.worlds.invariants.rooms import RoomKept, VolumesGivenOnce
 from tests.worlds.invariants.waits import FittingPodsTried
@@ -26,13 +27,17 @@ from tests.worlds.simulation.world import World
 
 _ALWAYS: Sequence[Callable[[Observed], Always]] = (
     BoundOnce,
+    PlacesOfBoundPodsKept,
     WrittenByLeader,
+    LeaseTakenInTurn,
     LeaseCountedFromRequest,
     ReservationsBalanced,
     RoomKept,
     VolumesGivenOnce,
     FittingPodsTried,
     WithinBounds,
+    RequestsApart,
+    WatchesPaced,
     NothingUnexpectedLogged,
     EveryErrorRead,
 )

@@ -25,6 +25,7 @@ class World:
         self.timeline = Timeline()
         self.trace = Trace(self.timeline)
         self.network = Network(self.timeline, self.random("network"))
+        self._is_over = False
         self._running: SimulatedLoop | None = None
         self._loops: list[SimulatedLoop] = []
         # Kept to the end: what waits in a process that was killed must not run on when it is freed.
@@ -53,16 +54,21 @@ class World:
         """Return the name of the process that runs just now."""
         return "world" if self._running is None else self._running.name
 
+    def end(self) -> None:
+        """Let nothing happen any more."""
+        self._is_over = True
+
     def run(self, until: float) -> None:
-        """Let everything happen that is due before a time, in seconds since the world began."""
+        """Let everything happen that is due before a time, in seconds since the world began, unless it ends sooner."""
         timeline = self.timeline
-        while True:
+        while not self._is_over:
             at, loop = timeline.next_at(), None
             for each in self._loops:
                 if not each.is_closed() and (its := each.next_at()) < at:
                     at, loop = its, each
             if at > until:
-                break
+                timeline.now = until
+                return
             timeline.now = max(timeline.now, at)
             timeline.steps += 1
             if timeline.steps % _STEPS_BETWEEN_COLLECTIONS == 0:
@@ -73,4 +79,3 @@ class World:
             else:
                 loop.step()
             self._running = None
-        timeline.now = until
