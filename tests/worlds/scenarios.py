@@ -56,6 +56,7 @@ class Scenario:
     has_faults: bool = False
     faults: Plan | None = None
     fault_kinds: frozenset[str] = frozenset()  # some of these only, also such as no seed has by itself; else of all
+    wanted: frozenset[str] = frozenset()  # actors and features that the cluster has in any case, with others
     api_servers: int | None = None  # behind one address; by the seed if not given
     mode: Mode | None = None  # of `serve`, which the replicas then ask as an extender
     without: frozenset[str] = frozenset()
@@ -171,6 +172,7 @@ class ScheduledCluster:
             self._nodes,
             self._pods,
             self.scenario.busy_seconds,
+            self.scenario.wanted,
         )
 
     def _has_machine(self, node_name: str) -> bool:

@@ -32,8 +32,8 @@ class Draft:
     sizes: tuple[int, ...]
 
 
-def draw_draft(random: Random) -> Draft:
-    """Draw who acts, and what pods and nodes are like."""
+def draw_draft(random: Random, wanted: frozenset[str] = frozenset()) -> Draft:
+    """Draw who acts, and what pods and nodes are like; what is `wanted` is there in any case."""
     rate = random.choice((0.3, 0.6, 0.9))
     draft = Draft(
         actors=frozenset([name for name in ACTORS if random.random() < rate]),
@@ -42,7 +42,11 @@ def draw_draft(random: Random) -> Draft:
         sizes=tuple(random.choice((1, 2, 4, 8)) for _ in range(random.randint(1, 3))),
     )
     later = frozenset([name for name in _LATER_FEATURES if random.random() < rate])
-    return replace(draft, features=draft.features | later)
+    return replace(
+        draft,
+        actors=draft.actors | wanted.intersection(ACTORS),
+        features=draft.features | later | wanted.intersection((*FEATURES, *_LATER_FEATURES)),
+    )
 
 
 def draw_counts(random: Random) -> tuple[int, int]:

@@ -56,9 +56,13 @@ class Inhabitants:
         nodes: int,
         pods: int,
         busy: float,
+        wanted: frozenset[str] = frozenset(),
     ) -> None:
-        """`nodes` and `pods` are how many; `busy` is for how many seconds users and troubles come."""
-        self.draft = draw_draft(world.random("draft"))
+        """`nodes` and `pods` are how many; `busy` is for how many seconds users and troubles come.
+
+        The actors and features in `wanted` are there in any case.
+        """
+        self.draft = draw_draft(world.random("draft"), wanted)
         self._world = world
         self._servers = servers
         self._parts = parts

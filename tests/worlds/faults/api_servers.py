@@ -1,12 +1,14 @@
 """Faults of API servers and their etcd. Where there are several, the others are as always."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from random import Random
 from typing import Final
 
+from tests.worlds.api_server.errors import RefusedError
 from tests.worlds.api_server.fairness import Fairness
-from tests.worlds.api_server.messages import Request
+from tests.worlds.api_server.messages import Answer, Request
 from tests.worlds.api_server.webhooks import Verdict, Webhook
 from tests.worlds.faults.durations import some_seconds
 from tests.worlds.faults.plan import LATE, LATE_READS, LATE_WRITES, LOST_WRITES, Cost, End, Fault, FaultKind
@@ -15,6 +17,9 @@ from tests.worlds.faults.surroundings import Surroundings
 _SEAT_SECONDS: Final = 0.5
 _QUEUE_LENGTH: Final = 4
 _RESTART_SECONDS: Final = 1.0
+# Programs try broken watches again within that time, and leaders try for longer to renew their leases.
+_LOOK_SECONDS: Final = 5.0
+_NOT_YET: Final = RefusedError(503, "ServiceUnavailable", "the server is currently unable to handle the request")
 # As the documentation of etcd says (etcdutl snapshot restore --bump-revision).
 _BUMP_REVISION: Final = 1_000_000_000
 
@@ -40,6 +45,13 @@ def _lag(surroundings: Surroundings, fault: Fault) -> End:
     """Let the watch cache be `amount` seconds behind etcd: watches, and lists at resource version 0."""
     server = surroundings.server(fault.target)
     return surroundings.share("lag", server.name, begin=partial(server.lag, fault.amount), end=partial(server.lag, 0.0))
+
+
+def _go_stale(surroundings: Surroundings, fault: Fault) -> End:
+    """Let the watch cache show nothing new, for longer than a scheduler waits to see its bindings."""
+    server = surroundings.server(fault.target)
+    begin = partial(server.lag, fault.seconds)
+    return surroundings.share("lag", server.name, begin=begin, end=partial(server.lag, 0.0))
 
 
 def _forget_versions(surroundings: Surroundings, fault: Fault) -> None:
@@ -105,8 +117,24 @@ def _restore(surroundings: Surroundings, fault: Fault, *, bump_revision: int) ->
         etcd.restore(backup, bump_revision=times * bump_revision)
         for start in starts:
             surroundings.world.timeline.call_later(_RESTART_SECONDS, start)
+        if not bump_revision:
+            _hold_writes(surroundings)
 
     return restore
+
+
+def _hold_writes(surroundings: Surroundings) -> None:
+    """Refuse all writes for some seconds, until programs have looked.
+
+    Had the revision reached what they have seen by then, they could not see that etcd was restored.
+    """
+
+    def gate(request: Request, carry_out: Callable[[], Answer]) -> Answer:
+        return carry_out() if request.method == "GET" else _NOT_YET.response()
+
+    for server in surroundings.api_servers.servers.values():
+        server.gates.append(gate)
+        surroundings.world.timeline.call_later(_RESTART_SECONDS + _LOOK_SECONDS, partial(server.gates.remove, gate))
 
 
 def _on_a_server(
@@ -127,6 +155,10 @@ def _lag_seconds(random: Random) -> float:
     return float(0.05 * 200.0 ** random.random())
 
 
+def _long_seconds(random: Random) -> float:
+    return random.uniform(35.0, 70.0)
+
+
 def _some_seats(random: Random) -> float:
     return float(random.randint(1, 5))
 
@@ -143,6 +175,7 @@ API_SERVER_FAULTS: Final = (
     _on_a_server("stop", _stop, LATE_READS, some_seconds),
     _on_a_server("hang", _hang, LATE, some_seconds),
     _on_a_server("lag", _lag, LATE_READS, some_seconds, _lag_seconds),
+    replace(_on_a_server("stale-cache", _go_stale, LATE_READS, _long_seconds), is_drawn=False),
     _on_a_server("forget-versions", _forget_versions),
     _on_a_server("limit-requests", _limit, LATE, some_seconds, _some_seats),
     _on_a_server("slow-webhook", _slow_webhook, LATE_WRITES, some_seconds, _webhook_seconds),

@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from random import Random
 from typing import Final
@@ -42,6 +43,29 @@ def _freeze(surroundings: Surroundings, fault: Fault) -> End | None:
     return _hold(surroundings, fault, "freeze", Process.freeze, Process.thaw)
 
 
+def _freeze_at_work(surroundings: Surroundings, fault: Fault) -> End | None:
+    """Stop the process after `amount` more callbacks: between any two, and mostly while it has work."""
+    program = surroundings.program(fault.target)
+    if not program.is_awake:
+        return None
+    ends: list[End] = []
+
+    def freeze() -> None:
+        if surroundings.world.timeline.now < fault.until:
+            ends.append(_freeze(surroundings, fault) or _do_nothing)
+
+    def thaw() -> None:
+        for end in ends:
+            end()
+
+    program.loop.after_callbacks(int(fault.amount), freeze)
+    return thaw
+
+
+def _do_nothing() -> None:
+    """End what did not begin."""
+
+
 def _sleep(surroundings: Surroundings, fault: Fault) -> End | None:
     """Let the machine sleep: the clock that never goes back stops, the wall clock goes on."""
     return _hold(surroundings, fault, "sleep", Process.fall_asleep, Process.wake)
@@ -79,6 +103,15 @@ def _drift(surroundings: Surroundings, fault: Fault) -> End:
     return partial(clocks.change_rate, 1 / fault.amount)
 
 
+def _some_callbacks(random: Random) -> float:
+    return float(int(_MOST_CALLBACKS ** random.random()))
+
+
+def _past_a_lease(random: Random) -> float:
+    """Draw a time in which another replica takes the lease."""
+    return random.uniform(16.0, 40.0)
+
+
 def _on_a_program(
     name: str,
     begin: Callable[[Surroundings, Fault], End | None],
@@ -92,9 +125,13 @@ def _on_a_program(
 
 PROGRAM_FAULTS: Final = (
     _on_a_program("kill", _kill),
-    _on_a_program("kill-at-work", _kill_at_work, amount=lambda random: float(int(_MOST_CALLBACKS ** random.random()))),
+    _on_a_program("kill-at-work", _kill_at_work, amount=_some_callbacks),
     _on_a_program("terminate", _terminate),
     _on_a_program("freeze", _freeze, LATE, seconds=some_seconds),
+    replace(
+        _on_a_program("freeze-at-work", _freeze_at_work, LATE, seconds=_past_a_lease, amount=_some_callbacks),
+        is_drawn=False,
+    ),
     _on_a_program("sleep", _sleep, LATE, seconds=some_seconds),
     _on_a_program("stall", _stall, LATE, amount=lambda random: some_seconds(random) / 4),
     _on_a_program("set-wall-clock", _set_wall_clock, amount=lambda random: random.uniform(-60.0, 60.0)),

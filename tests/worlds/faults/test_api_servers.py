@@ -154,3 +154,30 @@ def test_webhooks_hit_writes_alone(kind: str, amount: float, status: int) -> Non
     assert round(heard[0].at, 1) == 1.0
     if kind == "slow-webhook":
         assert 1.1 < heard[1].at < 9.1
+
+
+def test_a_stale_watch_cache_shows_nothing_new_until_the_end() -> None:
+    trial = Trial(Fault(1.0, "stale-cache", "api-server", seconds=50.0))
+    trial.world.timeline.call_at(2.0, lambda: trial.create(NODES, **node("new")))
+    path = f"{NODES}?watch=true&resourceVersion={trial.servers.model.etcd.revision}"
+    heard: list[Heard] = []
+
+    async def watch() -> None:
+        heard.extend([await trial.ask("GET", path, seconds=seconds) for seconds in (40.0, 60.0)])
+
+    trial.run(watch, 120.0)
+    assert ['"new"' in each.text for each in heard] == [False, True]
+
+
+def test_after_a_restore_to_an_older_revision_programs_look_before_anyone_writes() -> None:
+    trial = Trial(Fault(2.0, "restore-revision", "etcd", seconds=3.0))
+    heard: list[Heard] = []
+
+    async def ask() -> None:
+        await asyncio.sleep(7.0)
+        for method in ("GET", "POST", "POST"):
+            heard.append(await trial.ask(method, NODES, node("node-1") if method == "POST" else None))
+            await asyncio.sleep(3.0)
+
+    trial.run(ask)
+    assert [each.status for each in heard] == [200, 503, 201]

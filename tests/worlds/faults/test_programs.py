@@ -1,4 +1,5 @@
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -80,3 +81,12 @@ def test_a_program_without_a_handler_ends_when_it_is_terminated() -> None:
     trial = Trial(Fault(2.5, "terminate", "replica-0"))
     assert len(ticks(trial)) == 2
     assert trial.program.outcome == "ended by signal 15"
+
+
+def test_a_program_freezes_between_two_callbacks_until_the_end_of_the_fault() -> None:
+    fault = Fault(1.5, "freeze-at-work", "replica-0", seconds=10.0, amount=2.0)
+    seen = ticks(Trial(fault), 30.0)
+    assert 11.5 in [at for at, _, _ in seen]
+    assert not [at for at, _, _ in seen if 3.5 < at < 11.5]
+    seen = ticks(Trial(replace(fault, amount=1000.0)), 30.0)
+    assert [at for at, _, _ in seen][:4] == [1.0, 2.0, 3.0, 4.0]

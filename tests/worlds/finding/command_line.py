@@ -21,6 +21,7 @@ def add_scenario_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--nodes", type=int, help="(default: 5, with others by seed)")
     parser.add_argument("--pods", type=int, help="(default: 60, with others by seed)")
     parser.add_argument("--others", action="store_true", help="kubelets, controllers, people and others in the cluster")
+    parser.add_argument("--wanted", type=_read_names, default=frozenset(), help="actors and features: people,ports")
     parser.add_argument("--faults", action="store_true")
     parser.add_argument("--fault-kinds", type=_read_names, default=frozenset(), help="some of these: freeze,cut")
     parser.add_argument("--small", action="store_true", help="draw all of the above by seed, small")
@@ -40,6 +41,7 @@ def scenario(options: argparse.Namespace, seed: int) -> Scenario:
         nodes=options.nodes,
         pods=options.pods,
         has_others=options.others,
+        wanted=options.wanted,
         has_faults=options.faults,
         fault_kinds=options.fault_kinds,
         mode=options.mode,
@@ -61,6 +63,8 @@ def _options(of: Scenario) -> Iterator[str]:
             yield from (f"--{name}", format(value, "g") if isinstance(value, float) else str(value))
     if of.has_others:
         yield "--others"
+    if of.wanted:
+        yield from ("--wanted", ",".join(sorted(of.wanted)))
     if of.has_faults:
         yield "--faults"
     if of.fault_kinds:

@@ -1,27 +1,45 @@
 """Small worlds: a few nodes and pods for a few minutes, so that many seeds can be run in little time."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from random import Random
 from typing import Final
 
 from tests.worlds.scenarios import Mode, Scenario
 
+
+@dataclass(frozen=True)
+class _Theme:
+    """Faults that happen together, and the actors and features of a cluster in which they matter."""
+
+    faults: str
+    wanted: str = ""
+
+
 # Half of the worlds have faults of one theme only, which happen together more often so.
-_THEMES: Final[Sequence[str]] = (
+_THEMES: Final[Sequence[_Theme]] = (
     # who leads
-    "cut cut-answers drift freeze hang kill set-wall-clock sleep slow-answers stall",
+    _Theme("cut cut-answers drift freeze freeze-at-work hang kill set-wall-clock sleep slow-answers stall"),
     # writes that fail, or whose answer is lost or late
-    (
+    _Theme(
         "cut-answers fail fail-afterwards full kill-at-work read-only refusing-webhook reset-within-answer slow "
         "slow-answers slow-network slow-webhook"
     ),
     # watches that end, lag or fall silent
-    "close-connections compact cut-answers forget-versions lag lose-connections reset-connections stop",
-    # nodes that go and come
-    "kill label-burst lag no-nodes slow-network",
+    _Theme(
+        "close-connections compact cut-answers forget-versions lag lose-connections reset-connections stale-cache stop"
+    ),
+    # nodes that go and come, while pods wait for room
+    _Theme("kill label-burst lag no-nodes slow-network", wanted="autoscaler machine-troubles scarcity"),
     # etcd from a backup, at a version that comes a second time
-    "restore-revision",
+    _Theme("restore-revision"),
+    # pods that make room for others, and go meanwhile
+    _Theme(
+        "fail fail-afterwards freeze-at-work read-only refusing-webhook slow slow-network slow-webhook",
+        wanted="deletions priorities same-names scarcity",
+    ),
 )
+_NO_THEME: Final = _Theme("")
 
 
 def small_world(seed: int, mode: Mode | None = None) -> Scenario:
@@ -30,15 +48,16 @@ def small_world(seed: int, mode: Mode | None = None) -> Scenario:
     Sizes and faults are drawn, too: some defects show among few pods only, others where nodes are full (swarm testing).
     """
     random = Random(f"small world {seed}")
-    has_theme = random.random() < 0.5
+    theme = random.choice(_THEMES) if random.random() < 0.5 else _NO_THEME
     return Scenario(
         seed,
         minutes=random.choice((3.0, 4.0, 4.0, 6.0)),
         replicas=random.choice((1, 2, 2, 2)),
         nodes=random.randint(1, 5),
         pods=random.choice((8, 15, 30)),
-        has_others=random.random() < 0.8,
-        has_faults=has_theme or random.random() < 0.8,
-        fault_kinds=frozenset(random.choice(_THEMES).split() if has_theme else ()),
+        has_others=bool(theme.wanted) or random.random() < 0.8,
+        wanted=frozenset(theme.wanted.split()),
+        has_faults=theme is not _NO_THEME or random.random() < 0.8,
+        fault_kinds=frozenset(theme.faults.split()),
         mode=mode,
     )
