@@ -37,7 +37,7 @@ def main() -> int:
     search = Search(chosen, Limits(options.jobs, _LIMIT_SECONDS))
     for line in search.run(range(options.seed, options.seed + options.seeds), options.seconds):
         print(line, file=sys.stderr, flush=True)
-    print("| defect | what it does | source | found after | by |\n| --- | --- | --- | ---: | --- |")
+    print("| defect | what it does | source | found after | reached in | by |\n| --- | --- | --- | ---: | ---: | --- |")
     print("\n".join(_row(each, search, options.seed) for each in chosen))
     print(f"\n{len(search.found)} of {len(chosen)} found")
     return int(len(search.found) < len(chosen))
@@ -47,7 +47,7 @@ def _row(defect: Defect, search: Search, first: int) -> str:
     found = search.found.get(defect.name)
     worlds = f"not in {search.worlds[defect.name]}" if found is None else str(found.seed - first + 1)
     by = "" if found is None else found.violation.split(": ")[0].split(" ", 1)[-1]
-    return f"| {defect.name} | {defect.what} | {defect.source} | {worlds} | {by} |"
+    return f"| {defect.name} | {defect.what} | {defect.source} | {worlds} | {search.reached[defect.name]} | {by} |"
 
 
 if __name__ == "__main__":
