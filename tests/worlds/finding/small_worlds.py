@@ -10,13 +10,16 @@ from tests.worlds.scenarios import Mode, Scenario
 
 @dataclass(frozen=True)
 class _Theme:
-    """Faults that happen together, and the actors and features of a cluster in which they matter."""
+    """Faults that happen together, and the actors, features and sizes of a cluster in which they matter."""
 
     faults: str
     wanted: str = ""
+    most_nodes: int = 5
+    pods: tuple[int, ...] = (8, 15, 30)
 
 
-# Half of the worlds have faults of one theme only, which happen together more often so.
+# More than half of the worlds have faults of one theme only, which happen together more often so.
+_THEME_RATE: Final = 0.6
 _THEMES: Final[Sequence[_Theme]] = (
     # who leads
     _Theme("cut cut-answers drift freeze freeze-at-work hang kill set-wall-clock sleep slow-answers stall"),
@@ -27,8 +30,11 @@ _THEMES: Final[Sequence[_Theme]] = (
     ),
     # watches that end, lag or fall silent
     _Theme(
-        "close-connections compact cut-answers forget-versions lag lose-connections reset-connections stale-cache stop"
+        "close-connections compact cut-answers forget-versions lag lose-connections reset-connections stop",
+        wanted="deletions",
     ),
+    # watches that do not show for long what was bound
+    _Theme("stale-cache", pods=(15, 30, 30)),
     # nodes that go and come, while pods wait for room
     _Theme("kill label-burst lag no-nodes slow-network", wanted="autoscaler machine-troubles scarcity"),
     # etcd from a backup, at a version that comes a second time
@@ -37,6 +43,8 @@ _THEMES: Final[Sequence[_Theme]] = (
     _Theme(
         "fail fail-afterwards freeze-at-work read-only refusing-webhook slow slow-network slow-webhook",
         wanted="deletions priorities same-names scarcity",
+        most_nodes=3,
+        pods=(15, 30, 30),
     ),
 )
 _NO_THEME: Final = _Theme("")
@@ -48,13 +56,13 @@ def small_world(seed: int, mode: Mode | None = None) -> Scenario:
     Sizes and faults are drawn, too: some defects show among few pods only, others where nodes are full (swarm testing).
     """
     random = Random(f"small world {seed}")
-    theme = random.choice(_THEMES) if random.random() < 0.5 else _NO_THEME
+    theme = random.choice(_THEMES) if random.random() < _THEME_RATE else _NO_THEME
     return Scenario(
         seed,
         minutes=random.choice((3.0, 4.0, 4.0, 6.0)),
         replicas=random.choice((1, 2, 2, 2)),
-        nodes=random.randint(1, 5),
-        pods=random.choice((8, 15, 30)),
+        nodes=random.randint(1, theme.most_nodes),
+        pods=random.choice(theme.pods),
         has_others=bool(theme.wanted) or random.random() < 0.8,
         wanted=frozenset(theme.wanted.split()),
         has_faults=theme is not _NO_THEME or random.random() < 0.8,
