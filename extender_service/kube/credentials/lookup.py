@@ -125,9 +125,11 @@ def _credentials(selection: Selection, wall_clock: WallClock) -> Credentials:
         user = _without_secrets(user)
     trust = ServerTrust(authority, cluster.tls_server_name, cluster.insecure_skip_tls_verify, origin)
     source = _identity_source(user, selection.user_origin, cluster, authority, wall_clock)
-    # Report unusable certificates at the start, not with the first request.
+    # Report unusable certificates at the start, not with the first request. Those of the system, which take long to
+    # load, are as they are.
     known = source.last if isinstance(source, KubeconfigUser) else Identity()
-    client_context(trust, known.certificate_pem, known.key_pem, selection.user_origin)
+    if trust.ca_pem or trust.server_name or known.certificate_pem:
+        client_context(trust, known.certificate_pem, known.key_pem, selection.user_origin)
     return Credentials(
         server=server,
         proxy=proxy,

@@ -1,4 +1,5 @@
 import asyncio
+import ssl
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,14 @@ def test_master_alone_is_used_without_an_identity(tmp_path: Path, monkeypatch: p
     credentials = load_credentials(master="http://127.0.0.1:8001")
     assert credentials.server == "http://127.0.0.1:8001"
     assert authorization(credentials) == ""
+
+
+def test_the_systems_certificates_are_not_loaded_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(_: ssl.SSLContext) -> None:
+        raise AssertionError("they take 40 ms, and nothing in them can be wrong")
+
+    monkeypatch.setattr(ssl.SSLContext, "load_default_certs", load)
+    assert load_credentials(master="http://10.0.0.1:8080").server == "http://10.0.0.1:8080"
 
 
 @pytest.mark.parametrize(
