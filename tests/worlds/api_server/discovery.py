@@ -8,25 +8,24 @@ Object = dict[str, Any]
 
 _VERBS = ["create", "delete", "get", "list", "patch", "update", "watch"]
 _PATCH_LEVELS = {31: 1, 37: 2}
+_GROUPS = {group: version for group, version, _ in BY_PATH}
 
 
 def discover(path: str, minor: int) -> Object | None:
     """Return what a path of the discovery says; None if it is another path."""
-    parts = path.strip("/").split("/")
-    groups = {group: version for group, version, _ in BY_PATH}
-    match parts:
+    match path.strip("/").split("/"):
         case ["version"]:
             return {"major": "1", "minor": str(minor), "gitVersion": f"v1.{minor}.{_PATCH_LEVELS.get(minor, 0)}"}
         case ["api"]:
             return {"kind": "APIVersions", "versions": ["v1"]}
         case ["apis"]:
-            found = [_group(group, version) for group, version in groups.items() if group]
+            found = [_group(group, version) for group, version in _GROUPS.items() if group]
             return {"kind": "APIGroupList", "apiVersion": "v1", "groups": found}
         case ["api", version]:
             return _resources("", version) if version == "v1" else None
-        case ["apis", group] if group and group in groups:
-            return {"kind": "APIGroup", "apiVersion": "v1", **_group(group, groups[group])}
-        case ["apis", group, version] if group and groups.get(group) == version:
+        case ["apis", group] if group and group in _GROUPS:
+            return {"kind": "APIGroup", "apiVersion": "v1", **_group(group, _GROUPS[group])}
+        case ["apis", group, version] if group and _GROUPS.get(group) == version:
             return _resources(group, version)
         case _:
             return None

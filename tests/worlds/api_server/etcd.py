@@ -41,8 +41,7 @@ class Item:
         return value
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(msgspec.Struct, frozen=True):
     """One write. A deletion has no `after`; `item` is then what was there, at the revision of the deletion."""
 
     revision: int
@@ -187,7 +186,10 @@ class Etcd:
             notify()
 
     def _table(self, kind: Kind) -> _Table:
-        return self._tables.setdefault(kind, _Table())
+        table = self._tables.get(kind)
+        if table is None:
+            table = self._tables[kind] = _Table()
+        return table
 
     def _record(self, kind: Kind, change: Change) -> None:
         self._table(kind).changes.append(change)

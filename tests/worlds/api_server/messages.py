@@ -9,14 +9,13 @@ import msgspec
 Object = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     """An HTTP request. `query` holds each parameter once, decoded; header names are lower case."""
 
     method: str
     path: str
-    query: Mapping[str, str] = field(default_factory=dict)
-    headers: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = {}
+    headers: Mapping[str, str] = {}
     body: bytes = b""
 
 

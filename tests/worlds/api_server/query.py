@@ -1,7 +1,8 @@
 """The options of a list or watch in a query, checked as metav1.ListOptions are."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+
+import msgspec
 
 from tests.worlds.api_server import errors
 from tests.worlds.api_server.selectors import label_selector, parse_fields
@@ -14,8 +15,7 @@ def has_watch_list(minor: int) -> bool:
     return minor == 32 or minor >= 34
 
 
-@dataclass(frozen=True)
-class ListOptions:
+class ListOptions(msgspec.Struct, frozen=True):
     """A query's parameters; what is not given is empty."""
 
     version: str
@@ -53,7 +53,7 @@ def list_options(query: Mapping[str, str], minor: int) -> ListOptions:
         and not options.match
         and options.version in ("", "0")
     ):
-        options = replace(options, sends_initial_events=True, match=NOT_OLDER)
+        options = msgspec.structs.replace(options, sends_initial_events=True, match=NOT_OLDER)
     label_selector(options.labels)
     parse_fields(options.fields)
     causes = _watch_causes(options, minor) if options.is_watch else _list_causes(options)

@@ -1,7 +1,8 @@
 """Paths of the API: which resource, object and subresource they name."""
 
-from dataclasses import dataclass
 from urllib.parse import unquote
+
+import msgspec
 
 from tests.worlds.api_server import errors
 from tests.worlds.api_server.registry import key_of
@@ -10,8 +11,7 @@ from tests.worlds.api_server.reviews import GROUPS
 _OBJECT_PARTS = 2
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(msgspec.Struct, frozen=True):
     """What a path names. `review` is the kind of a review, which is not stored."""
 
     group: str
@@ -30,7 +30,9 @@ class Target:
 
 def route(path: str) -> Target:
     """Return what a path names. Raises RefusedError (404)."""
-    parts = [unquote(part) for part in path.strip("/").split("/")]
+    parts = path.strip("/").split("/")
+    if "%" in path:
+        parts = [unquote(part) for part in parts]
     match parts:
         case ["api", version, *rest]:
             group = ""

@@ -4,6 +4,8 @@ The cache may lag behind etcd. Its window holds the latest changes of each kind:
 least the last hundred (apiserver/pkg/storage/cacher).
 """
 
+import heapq
+import itertools
 from collections import deque
 from collections.abc import Callable, Iterator
 from random import Random
@@ -98,6 +100,9 @@ class WatchCache:
         self._pending: deque[tuple[Kind, Change]] = deque()
         self._watchers: dict[Watch, _Watcher] = {}
         self._by_key: dict[IndexKey, dict[Watch, _Watcher]] = {}
+        # When each watch is due, with a number in the order of their opening. Those that are closed stay until then.
+        self._due: list[tuple[float, int, _Watcher]] = []
+        self._numbers = itertools.count()
         self._due_at = float("inf")
         self._oldest: dict[Kind, int] = {}
         self._listed_at = etcd.revision
@@ -132,6 +137,7 @@ class WatchCache:
         start = self.revision if wants_state or not position else position
         watcher = _Watcher(watch, kind, prefix, options, start, now, now + seconds)
         self._watchers[watch] = self._by_key.setdefault(watcher.index_key, {})[watch] = watcher
+        heapq.heappush(self._due, (watcher.due_at(), next(self._numbers), watcher))
         self._due_at = min(self._due_at, watcher.due_at())
         if wants_state:
             for item in self._etcd.at(kind, self.revision):
@@ -154,17 +160,28 @@ class WatchCache:
         now = self._clock()
         while self._pending and self._pending[0][1].at + self.lag_seconds <= now:
             self._deliver(*self._pending.popleft())
-        for watcher in tuple(self._watchers.values()):
+        for number, watcher in self._take_due(now):
             if watcher.allows_bookmarks and watcher.bookmark_at <= now:
                 # The API server sends none before it has seen a change of the kind.
                 watcher.send_bookmark(self.revision if watcher.kind in self._has_seen else None, now)
             if watcher.ends_at <= now:
                 watcher.watch.end()
-        self._due_at = min((watcher.due_at() for watcher in self._watchers.values()), default=float("inf"))
+            else:
+                heapq.heappush(self._due, (watcher.due_at(), number, watcher))
+        self._due_at = self._due[0][0] if self._due else float("inf")
         if now >= self._shortens_at:
             self._shortens_at = now + _SHORTEN_SECONDS
             for kind in self._has_seen:
                 self._shorten(kind, now)
+
+    def _take_due(self, now: float) -> list[tuple[int, _Watcher]]:
+        """Take the watches for which something is due, in the order of their opening, and those that are closed."""
+        taken: list[tuple[int, _Watcher]] = []
+        while self._due and (self._due[0][0] <= now or self._due[0][2].watch not in self._watchers):
+            _, number, watcher = heapq.heappop(self._due)
+            if watcher.watch in self._watchers:
+                taken.append((number, watcher))
+        return sorted(taken, key=lambda entry: entry[0])
 
     def _shorten(self, kind: Kind, now: float) -> None:
         known = self._etcd.changes(kind, self.oldest(kind))

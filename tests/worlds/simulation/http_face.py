@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from random import Random
 from typing import Final, TypeVarTuple
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote
 
 import httptools
+import msgspec
 
 from tests.worlds.api_server.messages import Answer, Delayed, Request, Response, Watch
 from tests.worlds.simulation.simulated_loop import SimulatedLoop
@@ -22,8 +22,7 @@ _MORE_SECONDS: Final = 10e-3
 _Ts = TypeVarTuple("_Ts")
 
 
-@dataclass(frozen=True, slots=True)
-class Served:
+class Served(msgspec.Struct, frozen=True):
     """A request that was carried out just now: of which host, and when its last byte was written there."""
 
     who: str
@@ -87,10 +86,10 @@ class HttpFace(asyncio.Protocol):
         self._body += data
 
     def on_message_complete(self) -> None:
-        parts = urlsplit(self._url.decode())
-        query = dict(parse_qsl(parts.query, keep_blank_values=True))
+        path, _, parameters = self._url.decode().partition("?")
+        query = dict(parse_qsl(parameters, keep_blank_values=True)) if parameters else {}
         method = self._parser.get_method().decode()
-        request = Request(method, unquote(parts.path), query, self._headers, self._body)
+        request = Request(method, unquote(path), query, self._headers, self._body)
         assert self._transport is not None
         self._loop.call_later(self._seconds(), self._do, request, self._transport.peer.written_at)
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 def rfc3339(seconds: float) -> str:
     """Return seconds since 1970 as metav1.Time."""
-    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return datetime.fromtimestamp(int(seconds), UTC).isoformat().removesuffix("+00:00") + "Z"
 
 
 def parse(text: str) -> float:
