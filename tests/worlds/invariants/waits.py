@@ -107,13 +107,16 @@ class FittingPodsTried:
         }
         for uid in self._fits_since.keys() - waiting.keys():
             del self._fits_since[uid]
+        if not waiting:
+            return
+        judge = self._judge_of_now(leader)
         self._judged = 0
         for uid, info in waiting.items():
-            self._judge_pod(leader, uid, info)
+            self._judge_pod(leader, judge, uid, info)
 
-    def _judge_pod(self, leader: SchedulerInsides, uid: str, info: QueuedPodInfo) -> None:
+    def _judge_pod(self, leader: SchedulerInsides, judge: Judge, uid: str, info: QueuedPodInfo) -> None:
         now, key = self._observed.now, info.key
-        node_names = self._feasible_now(leader, uid, key)
+        node_names = self._feasible_now(judge, uid, key)
         if not node_names or self._is_excused(leader, info, node_names):
             self._fits_since.pop(uid, None)
         elif now - self._fits_since.setdefault(uid, now) > _MOST_SECONDS:
@@ -160,8 +163,8 @@ class FittingPodsTried:
                 self._nominations_ended_at[node_name] = self._observed.now
         self._nominated = nominated
 
-    def _feasible_now(self, leader: SchedulerInsides, uid: str, key: str) -> Sequence[str]:
-        """Return the nodes on which a pod fits. Decide about it, unless nothing has changed since the last time."""
+    def _judge_of_now(self, leader: SchedulerInsides) -> Judge:
+        """Return the judge, with what is stored now and the leader's nominations."""
         judge = self._judge
         if judge is None:
             judge = self._judge = Judge(self._observed.model.etcd, self._observed.rules)
@@ -172,6 +175,10 @@ class FittingPodsTried:
         if state != self._judged_at:
             self._judged_at = state
             self._fits.clear()
+        return judge
+
+    def _feasible_now(self, judge: Judge, uid: str, key: str) -> Sequence[str]:
+        """Return the nodes on which a pod fits. Decide about it, unless nothing has changed since the last time."""
         item = self._observed.model.etcd.get(PODS, key)
         if item is None:
             return ()
