@@ -132,7 +132,10 @@ class Network:
 
     def route(self, sender: str, receiver: str) -> Route:
         """Return the way from one host to another."""
-        return self._routes.setdefault((sender, receiver), Route())
+        route = self._routes.get((sender, receiver))
+        if route is None:
+            route = self._routes[sender, receiver] = Route()
+        return route
 
     def connections(self, client: str, server: str) -> list[MemoryTransport]:
         """Return the clients' ends of the connections between two hosts, the oldest first."""

@@ -22,7 +22,7 @@ class Route:
 
     def delay_seconds(self) -> float:
         """Return by how much faults delay the next piece."""
-        return sum(delay() for delay in self.delays)
+        return sum(delay() for delay in self.delays) if self.delays else 0
 
     def arrive(self, action: Callable[[], None]) -> None:
         """Let something arrive, unless the route is cut; then it arrives once the route is mended."""

@@ -97,6 +97,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self._system_signals: dict[int, SignalHandler] = {}
         self._readers: dict[int, Callable[[], object]] = {}
         self._is_closed = False
+        self._finalizer = self._close_generator
         self._countdown = 0
         self._at_zero: Callable[[], None] = lambda: None
 
@@ -104,18 +105,18 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
 
     def next_at(self) -> float:
         """Return when the next callback runs, in the world's time; infinity if there is none."""
-        if self.stops:
+        if self.stops or self._is_closed:
             return NEVER
         if self._ready:
             return self._busy_until
-        at = NEVER
-        while self._timers and self._timers[0][2].cancelled():
-            heapq.heappop(self._timers)
-        if self._timers:
-            at = self.clocks.world_time_of(self._timers[0][0])
-        if self._arrivals:
-            at = min(at, self._arrivals[0][0])
-        return max(at, self._busy_until)
+        at, timers = NEVER, self._timers
+        while timers and timers[0][2]._cancelled:
+            heapq.heappop(timers)
+        if timers:
+            at = self.clocks.world_time_of(timers[0][0])
+        if self._arrivals and (arrives_at := self._arrivals[0][0]) < at:
+            at = arrives_at
+        return max(self._busy_until, at)
 
     def step(self) -> None:
         """Run the next callback, and take some time for it."""
@@ -123,16 +124,15 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         if not self._ready:  # a timer was cancelled, or its clock drifts
             return
         handle = self._ready.popleft()
-        if handle.cancelled():
+        if handle._cancelled:
             return
         self._looks_seconds = 0.0
         asyncio._set_running_loop(self)
-        hooks = sys.get_asyncgen_hooks()
-        sys.set_asyncgen_hooks(finalizer=self._close_generator)
+        sys.set_asyncgen_hooks(None, self._finalizer)
         try:
             handle._run()
         finally:
-            sys.set_asyncgen_hooks(*hooks)
+            sys.set_asyncgen_hooks(None, None)
             asyncio._set_running_loop(None)
         drawn = self._pace.random()
         computing = _LEAST_SECONDS + _MORE_SECONDS * drawn**4 + self._looks_seconds
@@ -182,10 +182,12 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         now = self._timeline.now + _RESOLUTION_SECONDS
         while self._arrivals and self._arrivals[0][0] <= now:
             self._ready.append(heapq.heappop(self._arrivals)[2])
+        if not self._timers:
+            return
         due = self.clocks.monotonic() + _RESOLUTION_SECONDS
         while self._timers and self._timers[0][0] <= due:
             timer = heapq.heappop(self._timers)[2]
-            if not timer.cancelled():
+            if not timer._cancelled:
                 self._ready.append(timer)
 
     def _close_generator(self, generator: AsyncGenerator[Any, Any]) -> None:

@@ -64,12 +64,13 @@ class World:
         while not self._is_over:
             at, loop = timeline.next_at(), None
             for each in self._loops:
-                if not each.is_closed() and (its := each.next_at()) < at:
+                if (its := each.next_at()) < at:
                     at, loop = its, each
             if at > until:
                 timeline.now = until
                 return
-            timeline.now = max(timeline.now, at)
+            if at > timeline.now:
+                timeline.now = at
             timeline.steps += 1
             if timeline.steps % _STEPS_BETWEEN_COLLECTIONS == 0:
                 gc.collect()
