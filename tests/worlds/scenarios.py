@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from extender_service.config.release import OLDEST_MINOR
 from tests.worlds.api_server.kinds import PODS
 from tests.worlds.api_server.messages import Request, Response
 from tests.worlds.clusters.draft import draw_counts
@@ -58,6 +59,7 @@ class Scenario:
     fault_kinds: frozenset[str] = frozenset()  # some of these only, also such as no seed has by itself; else of all
     wanted: frozenset[str] = frozenset()  # actors and features that the cluster has in any case, with others
     api_servers: int | None = None  # behind one address; by the seed if not given
+    minor: int = OLDEST_MINOR  # the API servers' release, 31 for Kubernetes 1.31, whose rules the programs follow
     mode: Mode | None = None  # of `serve`, which the replicas then ask as an extender
     without: frozenset[str] = frozenset()
     until: float | None = None
@@ -85,7 +87,7 @@ class ScheduledCluster:
         self._random = self.world.random("scenario")
         clocks = MachineClocks(self.world.timeline)
         count = scenario.api_servers or self._draw_api_servers()
-        self.api_servers = ApiServers(self.world, _API_SERVER, "10.0.0.1", clocks, count)
+        self.api_servers = ApiServers(self.world, _API_SERVER, "10.0.0.1", clocks, count, scenario.minor)
         self.model = self.api_servers.model
         self.service: Process | None = None
         self._config = (*PLUGIN, "--config", str(Path(__file__).parent / "counted.yaml"))

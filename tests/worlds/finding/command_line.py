@@ -24,6 +24,7 @@ def add_scenario_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--wanted", type=_read_names, default=frozenset(), help="actors and features: people,ports")
     parser.add_argument("--faults", action="store_true")
     parser.add_argument("--fault-kinds", type=_read_names, default=frozenset(), help="some of these: freeze,cut")
+    parser.add_argument("--minor", type=int, default=_DEFAULTS["minor"], help="the release: 37 (default %(default)d)")
     parser.add_argument("--small", action="store_true", help="draw all of the above by seed, small")
     parser.add_argument("--mode", choices=("beside", "replace"), help="let the replicas ask `serve` in this mode")
     parser.add_argument("--without", type=_read_names, default=frozenset(), help="leave out parts: pod-0..7,fault-3")
@@ -44,6 +45,7 @@ def scenario(options: argparse.Namespace, seed: int) -> Scenario:
         wanted=options.wanted,
         has_faults=options.faults,
         fault_kinds=options.fault_kinds,
+        minor=options.minor,
         mode=options.mode,
         without=options.without,
         until=options.until,
@@ -57,7 +59,7 @@ def command(of: Scenario, *more: str) -> str:
 
 def _options(of: Scenario) -> Iterator[str]:
     """Yield the options that are not the default."""
-    for name in ("minutes", "replicas", "nodes", "pods", "mode", "until"):
+    for name in ("minutes", "replicas", "nodes", "pods", "minor", "mode", "until"):
         value = getattr(of, name)
         if value != _DEFAULTS[name]:
             yield from (f"--{name}", format(value, "g") if isinstance(value, float) else str(value))

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
+from extender_service.config.release import NEWEST_MINOR, OLDEST_MINOR
 from tests.worlds.scenarios import Mode, Scenario
 
 
@@ -67,5 +68,6 @@ def small_world(seed: int, mode: Mode | None = None) -> Scenario:
         wanted=frozenset(theme.wanted.split()),
         has_faults=theme is not _NO_THEME or random.random() < 0.8,
         fault_kinds=frozenset(theme.faults.split()),
+        minor=random.choice((OLDEST_MINOR, OLDEST_MINOR, NEWEST_MINOR)),
         mode=mode,
     )

@@ -2,9 +2,11 @@
 
 import argparse
 import shlex
+from random import Random
 
 import pytest
 
+from tests.worlds.clusters.draft import draw_draft
 from tests.worlds.faults.kinds import ALL_KINDS
 from tests.worlds.finding.command_line import add_scenario_options, command, scenario, shown_names
 from tests.worlds.finding.small_worlds import small_world
@@ -26,6 +28,10 @@ def read(line: str) -> Scenario:
         (
             Scenario(7, minutes=2.5, replicas=2, nodes=9, pods=3, has_faults=True, mode="beside"),
             "python -m tests.worlds --seed 7 --minutes 2.5 --replicas 2 --nodes 9 --pods 3 --mode beside --faults",
+        ),
+        (
+            Scenario(7, has_others=True, wanted=frozenset({"ports", "people"}), minor=37),
+            "python -m tests.worlds --seed 7 --minor 37 --others --wanted people,ports",
         ),
         (
             Scenario(
@@ -54,6 +60,13 @@ def test_small_worlds_have_faults_of_kinds_that_there_are() -> None:
     names = {name for seed in range(100) for name in small_world(seed).fault_kinds}
     assert names
     assert names <= {kind.name for kind in ALL_KINDS}
+
+
+def test_small_worlds_want_features_and_actors_that_there_are() -> None:
+    names = frozenset(name for seed in range(100) for name in small_world(seed).wanted)
+    draft = draw_draft(Random(1), names)
+    assert names
+    assert names <= draft.actors | draft.features
 
 
 def test_names_of_parts_are_short() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from extender_service.config.release import OLDEST_MINOR
 from tests.worlds.api_server.messages import Answer, Request
 from tests.worlds.api_server.server import ApiServer
 from tests.worlds.simulation.clocks import MachineClocks
@@ -109,12 +110,20 @@ class ApiServers:
     `ask` is for what happens by itself in a world: `model`, its server, has no faults and is never behind.
     """
 
-    def __init__(self, world: World, name: str, address: str, clocks: MachineClocks, count: int = 1) -> None:
-        """Start so many, with names such as `api-server`, `api-server-2`."""
+    def __init__(
+        self,
+        world: World,
+        name: str,
+        address: str,
+        clocks: MachineClocks,
+        count: int = 1,
+        minor: int = OLDEST_MINOR,
+    ) -> None:
+        """Start so many of a release, 31 for Kubernetes 1.31, with names such as `api-server`, `api-server-2`."""
         self.url = f"http://{address}:{PORT}"
-        self.model = ApiServer(clocks.wall, world.random(f"direct {name}"))
+        self.model = ApiServer(clocks.wall, world.random(f"direct {name}"), minor=minor)
         names = [name if number == 1 else f"{name}-{number}" for number in range(1, count + 1)]
-        models = {each: ApiServer(clocks.wall, world.random(each), etcd=self.model.etcd) for each in names}
+        models = {each: ApiServer(clocks.wall, world.random(each), minor=minor, etcd=self.model.etcd) for each in names}
         self.servers = {each: ServedModel(world, model, each, address, clocks) for each, model in models.items()}
         self._world = world
         self._clocks = clocks
