@@ -32,18 +32,19 @@ class Binding:
     def __init__(self) -> None:
         self.world = World(1)
         self.model = ApiServer(MachineClocks(self.world.timeline).wall, Random(1))
-        self.ledger: Ledger | None = None
-        self.process = Process(self.world, "replica-0", self._run)
+        ledgers: list[Ledger] = []
+
+        async def run(_: object) -> None:
+            ledgers.append(Ledger(None, cast(Handle, None)))
+            await asyncio.sleep(100.0)
+
+        self.process = Process(self.world, "replica-0", run)
         self.observed = Observed(self.world, self.model, [self.process])
         self.rule = PlacesOfBoundPodsKept(self.observed)
         self.process.start()
         self.world.run(1.0)
-        assert self.ledger is not None
+        [self.ledger] = ledgers
         self.ledger.reserve(STATE, POD, "one")
-
-    async def _run(self, _: object) -> None:
-        self.ledger = Ledger(None, cast(Handle, None))
-        await asyncio.sleep(100.0)
 
     def put(self, node_name: str, **metadata: Any) -> None:
         """Let the API server have the pod on a node."""
