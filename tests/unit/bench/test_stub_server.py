@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -177,3 +178,19 @@ def test_the_program_that_does_not_think_says_in_the_end_what_it_did(server: Stu
     said = json.loads(process.log_tail(1))
     assert said.pop("cpu_seconds") > 0
     assert said == {"bound": 20, "refused": 0, "events_written": 20, "events_dropped": 0}
+
+
+def test_a_list_comes_in_pages_of_the_limit_unless_version_0_is_asked_for(server: StubApiServer) -> None:
+    first = server.api.request("GET", "/api/v1/nodes?limit=4")
+    second = server.api.request("GET", f"/api/v1/nodes?limit=4&continue={first['metadata']['continue']}")
+    last = server.api.request("GET", f"/api/v1/nodes?limit=4&continue={second['metadata']['continue']}")
+    pages = [[node["metadata"]["name"] for node in page["items"]] for page in (first, second, last)]
+    assert [len(page) for page in pages] == [4, 4, 2]
+    assert sorted(chain.from_iterable(pages)) == [f"node-{number:05}" for number in range(10)]
+    assert not last["metadata"]["continue"]
+    assert {page["metadata"]["resourceVersion"] for page in (first, second, last)} == {
+        first["metadata"]["resourceVersion"]
+    }
+    assert len(server.api.request("GET", "/api/v1/nodes?limit=4&resourceVersion=0")["items"]) == 10
+    with pytest.raises(APIError, match="continue token"):
+        server.api.request("GET", f"/api/v1/nodes?limit=4&continue={first['metadata']['continue']}")

@@ -36,6 +36,7 @@ type server struct {
 	versions    atomic.Int64
 	collections map[string]*collection // by root/plural
 	byKind      map[schema.GroupVersionKind]*collection
+	pages       pages
 	measures    measures
 }
 
@@ -44,7 +45,12 @@ func Handler(release string) (http.Handler, error) {
 	if major, minor, ok := strings.Cut(release, "."); !ok || major != "1" || strings.Trim(minor, "0123456789") != "" || minor == "" {
 		return nil, fmt.Errorf("release %q is not of the form 1.31", release)
 	}
-	s := &server{release: release, collections: map[string]*collection{}, byKind: map[schema.GroupVersionKind]*collection{}}
+	s := &server{
+		release:     release,
+		collections: map[string]*collection{},
+		byKind:      map[schema.GroupVersionKind]*collection{},
+		pages:       pages{left: map[string]page{}},
+	}
 	s.versions.Store(1000)
 	for _, k := range kinds {
 		c := newCollection(k, &s.versions)
@@ -145,11 +151,16 @@ func (s *server) read(w http.ResponseWriter, r *http.Request, c *collection, t t
 		serveWatch(w, r, c, selector)
 		return
 	}
-	found, version := c.list(t.namespace, selector)
+	found, err := s.pages.read(q, func() ([]*snapshot, int64) { return c.list(t.namespace, selector) })
+	if err != nil {
+		fail(w, r, err)
+		return
+	}
 	if !acceptsProto(r) {
 		w.Header().Set("Content-Type", jsonType)
-		fmt.Fprintf(w, `{"kind":"%sList","apiVersion":"%s","metadata":{"resourceVersion":"%d"},"items":[`, c.Kind, c.GroupVersion(), version)
-		for i, each := range found {
+		start := `{"kind":"%sList","apiVersion":"%s","metadata":{"resourceVersion":"%d","continue":"%s"},"items":[`
+		fmt.Fprintf(w, start, c.Kind, c.GroupVersion(), found.version, found.next)
+		for i, each := range found.objects {
 			if i > 0 {
 				_, _ = io.WriteString(w, ",")
 			}
@@ -160,8 +171,8 @@ func (s *server) read(w http.ResponseWriter, r *http.Request, c *collection, t t
 	}
 	list, err := scheme.Scheme.New(c.GroupVersion().WithKind(c.Kind + "List"))
 	if err == nil {
-		items := make([]runtime.Object, len(found))
-		for i, each := range found {
+		items := make([]runtime.Object, len(found.objects))
+		for i, each := range found.objects {
 			items[i] = each.object
 		}
 		err = meta.SetList(list, items)
@@ -170,7 +181,8 @@ func (s *server) read(w http.ResponseWriter, r *http.Request, c *collection, t t
 		fail(w, r, err)
 		return
 	}
-	list.(metav1.ListInterface).SetResourceVersion(strconv.FormatInt(version, 10))
+	list.(metav1.ListInterface).SetResourceVersion(strconv.FormatInt(found.version, 10))
+	list.(metav1.ListInterface).SetContinue(found.next)
 	list.GetObjectKind().SetGroupVersionKind(c.GroupVersion().WithKind(c.Kind + "List"))
 	write(w, http.StatusOK, protoType, proto(list))
 }
