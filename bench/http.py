@@ -23,7 +23,7 @@ from bench.run import NEEDS_GO, Run, main
 MODES = ("replace", "beside")
 # A connection's first calls, which are not counted, and the fewest that are, however busy the machine is.
 _FIRST_CALLS, _LEAST_CALLS = 3, 20
-_VERBS = {"go": ("filter", "prioritize"), "replace": ("filter",), "beside": ("filter", "prioritize")}
+VERBS = {"go": ("filter", "prioritize"), "replace": ("filter",), "beside": ("filter", "prioritize")}
 
 
 @dataclass(frozen=True)
@@ -65,16 +65,34 @@ def _about_all_nodes(the: Run, peers: Peers, nodes: int) -> dict[Calls, dict[str
         servers = {"go": stack.enter_context(peers.extender(api))}
         for mode in MODES:
             servers[mode] = stack.enter_context(service(the.directory, f"--master={api.url}", f"--mode={mode}"))
-        return _measure(the, peers, servers, [*_calls(nodes, quick=the.quick)])
+        return _measure(the, peers, servers, [*kinds_of_calls(nodes, quick=the.quick)])
 
 
-def _calls(nodes: int, *, quick: bool) -> Iterator[Calls]:
+def kinds_of_calls(nodes: int, *, quick: bool) -> Iterator[Calls]:
+    """Yield the kinds of calls that are measured for a cluster of this size."""
     for client in ("raw", "kube"):
         for connections in (1, 8):
             yield Calls("names", nodes, client, connections)
             # Eight calls of 5,000 whole nodes at once are 450 MB of JSON.
             if nodes == (100 if quick else 500) or (nodes == 5000 and connections == 1):
                 yield Calls("full", nodes, client, connections)
+
+
+def call(peers: Peers, server: Server, calls: Calls, verbs: Sequence[str], seconds: float) -> dict[str, Times]:
+    """Call each of the verbs for so long, at most 1,000 times. Returns the times by verb."""
+    rows = peers.call(
+        server,
+        f"-form={calls.form}",
+        f"-sizes={calls.nodes}",
+        f"-client={calls.client}",
+        f"-conns={calls.connections}",
+        f"-verb={','.join(verbs)}",
+        "-class=plain-rs",
+        "-count=1000",
+        "-min-count=5",
+        f"-budget={seconds}s",
+    )
+    return {row["verb"]: Times(row["p50_ms"], row["p99_ms"]) for row in rows}
 
 
 def _measure(
@@ -88,19 +106,7 @@ def _measure(
 
     def once(calls: Calls, side: str) -> dict[str, Times]:
         the.report.progress("http", f"{calls.nodes} {calls.form}, {calls.client}, {calls.connections} connections")
-        rows = peers.call(
-            servers[side],
-            f"-form={calls.form}",
-            f"-sizes={calls.nodes}",
-            f"-client={calls.client}",
-            f"-conns={calls.connections}",
-            f"-verb={','.join(_VERBS[side])}",
-            "-class=plain-rs",
-            f"-count={100 if the.quick else 1000}",
-            "-min-count=5",
-            f"-budget={0.2 if the.quick else 1}s",
-        )
-        return {row["verb"]: Times(row["p50_ms"], row["p99_ms"]) for row in rows}
+        return call(peers, servers[side], calls, VERBS[side], seconds=0.2 if the.quick else 1)
 
     measured: dict[Calls, dict[str, dict[str, Times]]] = {calls: {} for calls in all_calls}
     each = [(calls, side) for calls in all_calls for side in servers]
@@ -150,7 +156,7 @@ def _without_peers(the: Run) -> None:
             for asked in (100, 500, nodes):
                 names = [f"node-{index:05}" for index in range(asked)]
                 body = msgspec.json.encode({"Pod": pod, "NodeNames": names})
-                for verb in _VERBS[mode]:
+                for verb in VERBS[mode]:
                     times = _called(server, [body], verb, 0.2 if the.quick else 2)
                     rows.append({"nodes": asked, "mode": mode, "verb": verb, **compared(times, None)})
     the.report.table("http", f"{nodes} nodes, {nodes * 10} pods, from a file; one connection", rows)

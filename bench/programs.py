@@ -164,11 +164,19 @@ def resident_mib(pid: int) -> float:
 
 @contextmanager
 def service(
-    directory: Path, *options: str, wait_ready: bool = True, program: Sequence[str | Path] = (PROGRAM,)
+    directory: Path,
+    *options: str,
+    wait_ready: bool = True,
+    program: Sequence[str | Path] = (PROGRAM,),
+    release: str | None = "1.31",
 ) -> Iterator[Server]:
-    """Run `extender-service serve` on a free port, as Kubernetes 1.31 like the peers, with its log in `directory`."""
+    """Run `extender-service serve` on a free port, with its log in `directory`.
+
+    `release` is that of Kubernetes, by default the peers'; None leaves it to the program.
+    """
     log = directory / f"extender-service-{next(_numbers)}.log"
-    command = [*program, "serve", "--port=0", "--emulated-version=1.31", *options]
+    of_release = [] if release is None else [f"--emulated-version={release}"]
+    command = [*program, "serve", "--port=0", *of_release, *options]
     with running(Process(command, log)) as process:
         server = Server(_url(process, r"(http://127\.0\.0\.1:\d+)"), process)
         if wait_ready:
