@@ -14,7 +14,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.support.processes import Process
+from tests.e2e.support.programs.processes import Process
 from tests.e2e.support.waiting import wait_until
 from tests.support import go_programs
 

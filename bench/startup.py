@@ -15,7 +15,7 @@ from pathlib import Path
 
 from bench.figures import Row
 from bench.run import NEEDS_GO, Run, main
-from tests.e2e.support.control_plane import ControlPlane
+from tests.e2e.support.programs.control_plane import ControlPlane
 from tests.support import go_programs
 
 ROOT = Path(__file__).parents[1]

@@ -30,8 +30,8 @@ from bench.workloads import NAMESPACE, PRIORITY_CLASS, Workload, churn, nodes, w
 from extender_service.kube.api_resources import PODS
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.credentials.lookup import load_credentials
-from tests.e2e.support.control_plane import ControlPlane
 from tests.e2e.support.objects import Object
+from tests.e2e.support.programs.control_plane import ControlPlane
 from tests.support import go_programs
 
 STOCK, ONE_NODE, REPLACE, DEPLOYED = "stock", "one node", "replace", "as deployed"

@@ -24,7 +24,7 @@ from bench.run import Run, main
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.credentials.lookup import load_credentials
 from extender_service.kube.writing.event_recorder import MAX_QUEUED, EventRecorder, ObjectReference, Occurrence
-from tests.support.kubeconfig_files import write_kubeconfig
+from tests.support.servers.kubeconfig_files import write_kubeconfig
 
 _BOUND = b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201}\n'
 _AT_ONCE = (1, 32, 500)

@@ -9,7 +9,7 @@ import yaml
 
 from bench.programs import PEERS, PROGRAM, running
 from tests.e2e.support.objects import Object
-from tests.e2e.support.processes import Process
+from tests.e2e.support.programs.processes import Process
 from tests.support import go_programs
 
 STOCK, STOCK_ALL_NODES, FLOOR, SCHEDULE = "stock", "stock 100 %", "floor", "schedule"

@@ -24,7 +24,7 @@ from bench.scheduler.scenes import Scene
 from bench.scheduler.stub_server import stub_site
 from bench.workloads import Workload
 from tests.e2e.support.objects import Object
-from tests.e2e.support.processes import Process
+from tests.e2e.support.programs.processes import Process
 
 _PODS_A_NODE = 30
 _IN_A_REQUEST = 10_000  # of the running pods

@@ -6,7 +6,7 @@ from bench.scheduler.gang_plugin import GANG, PODS_OF_GANG
 from bench.workloads import NAMESPACE, SMALL, ZONE
 from tests.e2e.support import objects
 from tests.e2e.support.objects import Object
-from tests.e2e.support.volume_controllers import BIND_COMPLETED, DRIVER, claim, storage_class
+from tests.e2e.support.programs.volume_controllers import BIND_COMPLETED, DRIVER, claim, storage_class
 
 _PODS_OF_REPLICA_SET = 1000
 _VOLUMES_OF_NODE = 32

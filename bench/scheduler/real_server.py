@@ -20,8 +20,8 @@ from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.credentials.lookup import load_credentials
 from extender_service.kube.types.core import ObjectMeta
 from tests.e2e.support.api import API, APIError
-from tests.e2e.support.control_plane import ControlPlane
 from tests.e2e.support.objects import Object
+from tests.e2e.support.programs.control_plane import ControlPlane
 from tests.e2e.support.waiting import wait_until
 from tests.support import go_programs
 

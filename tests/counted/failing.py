@@ -12,7 +12,7 @@ from extender_service.cluster.state.cluster import Cluster
 from tests.counted.bytecodes import typical
 from tests.counted.loop import Program
 from tests.counted.pods import PODS_PER_NODE
-from tests.support.scheduler_world import NAME
+from tests.support.clusters.scheduler_world import NAME
 
 Waiting = Literal["that fits nowhere", "that preempts"]
 

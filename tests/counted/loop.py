@@ -48,7 +48,7 @@ from extender_service.scheduler.scheduler_metrics import SchedulerMetrics
 from extender_service.scheduling.engine import Engine
 from tests.counted.bytecodes import COUNTED, STILL, WARM_UP, executed, finish, typical
 from tests.counted.pods import PODS_PER_NODE
-from tests.support.scheduler_world import NAME
+from tests.support.clusters.scheduler_world import NAME
 
 _AT_ONCE = 20
 _ROUNDS = WARM_UP + COUNTED

@@ -15,7 +15,7 @@ import httpx
 import pytest
 import yaml
 
-from tests.support.free_ports import free_port
+from tests.support.servers.free_ports import free_port
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.support.free_ports import free_port
+from tests.support.servers.free_ports import free_port
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "writing-plugins.md"

@@ -21,7 +21,7 @@ import pytest
 
 from extender_service.config.release import OLDEST_MINOR
 from tests.conformance import oracle
-from tests.e2e.support.control_plane import PROGRAMS, ControlPlane
+from tests.e2e.support.programs.control_plane import PROGRAMS, ControlPlane
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.e2e.support.control_plane import ControlPlane
+from tests.e2e.support.programs.control_plane import ControlPlane
 from tests.faults.faults import FAULTS
 from tests.faults.matrix import run, table
 from tests.faults.scene import Scene

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.support.control_plane import ControlPlane
 from tests.e2e.support.faulty_proxy import Exchange
+from tests.e2e.support.programs.control_plane import ControlPlane
 
 
 class RotatingAccess:

@@ -8,7 +8,7 @@ from typing import Self
 import httpx
 
 from tests.e2e.support.objects import Object, pod
-from tests.e2e.support.service import Service
+from tests.e2e.support.programs.service import Service
 from tests.faults.churn import NODES, Ticks, node_name
 
 _PAUSE_SECONDS = 0.03

@@ -23,9 +23,9 @@ from typing import TextIO
 
 import httpx
 
-from tests.e2e.support.control_plane import ControlPlane
 from tests.e2e.support.objects import Object, node, pod
-from tests.e2e.support.service import Service
+from tests.e2e.support.programs.control_plane import ControlPlane
+from tests.e2e.support.programs.service import Service
 from tests.e2e.support.waiting import wait_until
 from tests.support import go_programs
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TextIO
 
-from tests.e2e.support.control_plane import ControlPlane
 from tests.e2e.support.faulty_proxy import EventHandler, Exchange, FaultyProxy, Handler
 from tests.e2e.support.objects import Object
-from tests.e2e.support.service import Service
+from tests.e2e.support.programs.control_plane import ControlPlane
+from tests.e2e.support.programs.service import Service
 from tests.e2e.support.waiting import wait_until
 from tests.faults.access import RotatingAccess
 from tests.faults.callers import Callers

@@ -15,8 +15,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.support import control_plane, demanding_cluster, preemption_scenarios, schedulers
+from tests.e2e.support import demanding_cluster, preemption_scenarios
 from tests.e2e.support.objects import Object
+from tests.e2e.support.programs import control_plane, schedulers
 from tests.e2e.support.waiting import wait_until
 from tests.fuzz.bodies import RECORDED
 from tests.support import go_programs

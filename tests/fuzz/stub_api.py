@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from extender_service.config.release import NEWEST_MINOR
 from tests.fuzz.cluster import FuzzedCluster, Object
-from tests.support.http_server import Request, Response, http_server
+from tests.support.servers.http_server import Request, Response, http_server
 
 _BOUND_SECONDS = 0.5
 _VERSION = {"major": "1", "minor": str(NEWEST_MINOR)}

@@ -12,7 +12,7 @@ from typing import Any, Self
 import msgspec
 
 from bench import synthetic
-from tests.e2e.support.processes import Process
+from tests.e2e.support.programs.processes import Process
 from tests.e2e.support.waiting import wait_until
 
 PROGRAM = Path(sys.executable).with_name("extender-service")

@@ -6,7 +6,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.e2e.support.control_plane import ControlPlane
+from tests.e2e.support.programs.control_plane import ControlPlane
 from tests.lag.rounds import ROUNDS, complaints
 from tests.lag.scene import Setting, lagging_scene
 from tests.lag.settings import LAGS, PRIORITY_CLASSES

@@ -21,14 +21,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import get_args
 
-from tests.e2e.support import preempting_schedulers, schedulers
 from tests.e2e.support.api import API, APIError
-from tests.e2e.support.control_plane import ControlPlane
 from tests.e2e.support.faulty_proxy import FaultyProxy
 from tests.e2e.support.lagging_watches import LaggingWatches
 from tests.e2e.support.objects import Object, node, pod
-from tests.e2e.support.preempting_schedulers import Mode
-from tests.e2e.support.service import Service
+from tests.e2e.support.programs import preempting_schedulers, schedulers
+from tests.e2e.support.programs.control_plane import ControlPlane
+from tests.e2e.support.programs.preempting_schedulers import Mode
+from tests.e2e.support.programs.service import Service
 from tests.lag.settings import LAGS, PRIORITY_CLASSES
 from tests.support import go_programs
 

@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.e2e.support import preempting_schedulers
-from tests.e2e.support.control_plane import ControlPlane
 from tests.e2e.support.faulty_proxy import FaultyProxy
 from tests.e2e.support.lagging_watches import LaggingWatches
 from tests.e2e.support.objects import Object
-from tests.e2e.support.preempting_schedulers import Mode
-from tests.e2e.support.service import Service
+from tests.e2e.support.programs import preempting_schedulers
+from tests.e2e.support.programs.control_plane import ControlPlane
+from tests.e2e.support.programs.preempting_schedulers import Mode
+from tests.e2e.support.programs.service import Service
 from tests.e2e.support.waiting import wait_until
 
 # A pod that is not bound by then stays so until kube-scheduler tries all pods again, after minutes.

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from tests.e2e.support.control_plane import ControlPlane
+from tests.e2e.support.programs.control_plane import ControlPlane
 from tests.e2e.support.waiting import wait_until
 from tests.scheduler_faults.replicas import Replica, Replicas
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 
 from tests.conformance.cases import Verdict
-from tests.e2e.support.decision_recorder import Decision, read_decisions
 from tests.e2e.support.objects import Object
 from tests.e2e.support.oracle_cases import without_history
+from tests.e2e.support.plugins.decision_recorder import Decision, read_decisions
 from tests.scheduler_faults.cluster_changes import NodeHistory
 
 AskOracle = Callable[[bytes], bytes]

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e.support import kubeconfigs
-from tests.e2e.support.control_plane import ControlPlane
-from tests.e2e.support.decision_recorder import DecisionRecorder
 from tests.e2e.support.objects import Object
-from tests.e2e.support.processes import Process
+from tests.e2e.support.plugins.decision_recorder import DecisionRecorder
+from tests.e2e.support.programs.control_plane import ControlPlane
+from tests.e2e.support.programs.processes import Process
+from tests.e2e.support.programs.whole_scheduler import start
 from tests.e2e.support.waiting import wait_until
-from tests.e2e.support.whole_scheduler import start
 from tests.scheduler_faults.links import Link, Links
 
 LEASE = "scheduler-faults"

@@ -8,11 +8,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.support.control_plane import ControlPlane
-from tests.e2e.support.decision_recorder import read_decisions
 from tests.e2e.support.objects import Object
 from tests.e2e.support.oracle_cases import KINDS, surroundings
 from tests.e2e.support.placement_rules import violations
+from tests.e2e.support.plugins.decision_recorder import read_decisions
+from tests.e2e.support.programs.control_plane import ControlPlane
 from tests.e2e.support.waiting import wait_until
 from tests.scheduler_faults import population
 from tests.scheduler_faults.audit import POLICY, Audit, Term

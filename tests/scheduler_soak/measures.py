@@ -8,7 +8,7 @@ import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
 from bench.programs import cpu_seconds, resident_mib
-from tests.e2e.support.processes import Process
+from tests.e2e.support.programs.processes import Process
 from tests.soak.figures import Sample
 
 _ATTEMPTS = "scheduler_schedule_attempts_total"

@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from tests.e2e.support.api import API
-from tests.e2e.support.control_plane import ControlPlane
+from tests.e2e.support.programs.control_plane import ControlPlane
+from tests.e2e.support.programs.whole_scheduler import start
 from tests.e2e.support.waiting import wait_until
-from tests.e2e.support.whole_scheduler import start
 from tests.scheduler_soak import comparison
 from tests.scheduler_soak.measures import Counts, Running
 from tests.scheduler_soak.player import Player
 from tests.scheduler_soak.script import Script, Size, write_script
 from tests.soak import figures
 from tests.soak.figures import Figure, Sample, as_lines
-from tests.support.free_ports import free_port
+from tests.support.servers.free_ports import free_port
 
 Program = Literal["kube-scheduler", "schedule"]
 

@@ -12,7 +12,7 @@ from extender_service.config.release import NEWEST_MINOR
 from extender_service.kube import api_resources as resources
 from extender_service.kube.api_resources import PODS, Resource
 from tests.soak.churn import Churn, Event
-from tests.support.http_server import Request, Response
+from tests.support.servers.http_server import Request, Response
 
 _RESOURCES = {item.path(): item for item in vars(resources).values() if isinstance(item, Resource)}
 _BOOKMARK_SECONDS = 20.0

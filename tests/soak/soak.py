@@ -17,7 +17,7 @@ from tests.soak.api_server import ApiServer
 from tests.soak.churn import Churn
 from tests.soak.figures import Figure, Sample, Table
 from tests.soak.scheduler import Scheduler
-from tests.support.http_server import http_server
+from tests.support.servers.http_server import http_server
 
 _START_SECONDS = 300.0
 # Events are sent so often, as many as are due.

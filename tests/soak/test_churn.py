@@ -17,7 +17,7 @@ from extender_service.kube.types.keys import key_of
 from extender_service.kube.watching.reflector import Store
 from tests.soak.churn import Churn, Event
 from tests.soak.containers import ARRAY, container_sizes
-from tests.support.extender_world import ExtenderWorld
+from tests.support.clusters.extender_world import ExtenderWorld
 
 _STEPS = 2000
 _CALL_EVERY = 5

@@ -5,7 +5,7 @@ from extender_service.framework.handle import Handle
 from extender_service.framework.interface import Permit, PreBind, Reserve
 from extender_service.framework.status import Code, Status, unschedulable
 from extender_service.kube.types.core import Pod
-from tests.support.slow_api_server import SlowApiServer
+from tests.support.servers.slow_api_server import SlowApiServer
 
 SEATS = 3
 WAIT_SECONDS = 20.0

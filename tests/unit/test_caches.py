@@ -16,7 +16,7 @@ import extender_service
 from extender_service import caches
 from extender_service.caches import CacheSize, LastFew, LruCache, cached, size_of
 from extender_service.cluster.selection.label_sets import LabelSet
-from tests.support.extender_world import ExtenderWorld
+from tests.support.clusters.extender_world import ExtenderWorld
 from tests.support.hostile_keys import HOSTILE, Ask
 from tests.support.memory import MIB, kept_bytes
 

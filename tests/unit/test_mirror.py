@@ -26,7 +26,7 @@ WITHOUT = {
     "config/types.py": TYPES,
     "extender/overload/overload.py": "extender/test_calls.py and test_app.py",
     "extender/reporting/observation.py": TYPES,
-    "extender/service.py": "the tests of the verbs: support/extender_world.py makes it",
+    "extender/service.py": "the tests of the verbs: support/clusters/extender_world.py makes it",
     "extender/wire/bodies.py": TYPES,
     "framework/handle.py": "tests/docs and examples",
     "framework/plugin_errors.py": TYPES,

@@ -17,8 +17,8 @@ import pytest
 
 from extender_service.command.serve import run_service
 from extender_service.config.release import NEWEST_MINOR
-from tests.support.http_server import Request, Response, http_server
 from tests.support.serve_options import serve_options
+from tests.support.servers.http_server import Request, Response, http_server
 
 LEASE = ("kube-system", "lease")
 NODE = {"metadata": {"name": "a", "uid": "a"}, "status": {"allocatable": {"cpu": "100", "pods": "1000"}}}

@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
-from tests.e2e.support.control_plane import ControlPlane
 from tests.e2e.support.objects import Object, node, pod
+from tests.e2e.support.programs.control_plane import ControlPlane
 from tests.e2e.support.releases import both_releases
 from tests.e2e.support.waiting import wait_until
 

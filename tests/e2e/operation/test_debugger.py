@@ -4,12 +4,12 @@ import os
 import signal
 from pathlib import Path
 
-from tests.e2e.support import schedulers
-from tests.e2e.support.control_plane import ControlPlane
 from tests.e2e.support.objects import Object, node, pod
-from tests.e2e.support.service import Service
+from tests.e2e.support.programs import schedulers
+from tests.e2e.support.programs.control_plane import ControlPlane
+from tests.e2e.support.programs.service import Service
+from tests.e2e.support.programs.whole_scheduler import scheduling
 from tests.e2e.support.waiting import wait_until
-from tests.e2e.support.whole_scheduler import scheduling
 
 
 def test_the_cache_is_what_the_api_server_says(control_plane: ControlPlane, tmp_path: Path) -> None:

@@ -11,15 +11,16 @@ import trustme
 import yaml
 
 from extender_service.config.release import NEWEST_MINOR
-from tests.e2e.support.control_plane import ControlPlane
-from tests.e2e.support.deployed_schedulers import (
+from tests.e2e.support.objects import Object, node, pod
+from tests.e2e.support.programs.control_plane import ControlPlane
+from tests.e2e.support.programs.deployed_schedulers import (
     create_nodes,
     may_do,
     nodes_once_all_are_bound,
     place_all_kinds,
     refusals,
 )
-from tests.e2e.support.deployments import (
+from tests.e2e.support.programs.deployments import (
     DEPLOY,
     Base,
     edit,
@@ -27,13 +28,12 @@ from tests.e2e.support.deployments import (
     service_container,
     wait_for_probes,
 )
-from tests.e2e.support.objects import Object, node, pod
-from tests.e2e.support.processes import Process
+from tests.e2e.support.programs.processes import Process
+from tests.e2e.support.programs.volume_controllers import volume_controllers
 from tests.e2e.support.releases import both_releases, deciding_as
-from tests.e2e.support.volume_controllers import volume_controllers
 from tests.e2e.support.waiting import wait_until
-from tests.support.certificates import issue, mount, pem_files
-from tests.support.free_ports import free_port
+from tests.support.servers.certificates import issue, mount, pem_files
+from tests.support.servers.free_ports import free_port
 
 BASES = ("scheduler", "second-scheduler", "beside", "beside-pair")
 

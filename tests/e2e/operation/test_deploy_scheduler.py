@@ -8,20 +8,20 @@ from pathlib import Path
 import httpx
 import yaml
 
-from tests.e2e.support.control_plane import ControlPlane
-from tests.e2e.support.deployed_schedulers import (
+from tests.e2e.support.objects import pod
+from tests.e2e.support.programs.control_plane import ControlPlane
+from tests.e2e.support.programs.deployed_schedulers import (
     create_nodes,
     may_do,
     nodes_once_all_are_bound,
     place_all_kinds,
     refusals,
 )
-from tests.e2e.support.deployments import Base, edit, scheduler_process, wait_for_probes
-from tests.e2e.support.objects import pod
-from tests.e2e.support.processes import Process
+from tests.e2e.support.programs.deployments import Base, edit, scheduler_process, wait_for_probes
+from tests.e2e.support.programs.processes import Process
+from tests.e2e.support.programs.service import PROGRAM
+from tests.e2e.support.programs.volume_controllers import volume_controllers
 from tests.e2e.support.releases import both_releases, deciding_as
-from tests.e2e.support.service import PROGRAM
-from tests.e2e.support.volume_controllers import volume_controllers
 from tests.e2e.support.waiting import wait_until
 
 NAME = "whole-scheduler"

@@ -4,11 +4,11 @@ import socket
 from functools import partial
 from pathlib import Path
 
-from tests.e2e.support import schedulers
-from tests.e2e.support.control_plane import ControlPlane
 from tests.e2e.support.held_bindings import bind_and_hang_up, events_of, holding
 from tests.e2e.support.objects import Object, node, pod
-from tests.e2e.support.service import Service
+from tests.e2e.support.programs import schedulers
+from tests.e2e.support.programs.control_plane import ControlPlane
+from tests.e2e.support.programs.service import Service
 from tests.e2e.support.waiting import wait_until
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.e2e.support.control_plane import ControlPlane
 from tests.e2e.support.objects import Object, node, pod
-from tests.e2e.support.service import Service
+from tests.e2e.support.programs.control_plane import ControlPlane
+from tests.e2e.support.programs.service import Service
 from tests.e2e.support.waiting import wait_until
 
 RBAC = "rbac.authorization.k8s.io"

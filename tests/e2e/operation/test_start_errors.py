@@ -9,9 +9,9 @@ import httpx
 import pytest
 import yaml
 
-from tests.e2e.support.control_plane import ControlPlane
 from tests.e2e.support.objects import Object
-from tests.e2e.support.service import PROGRAM, Service
+from tests.e2e.support.programs.control_plane import ControlPlane
+from tests.e2e.support.programs.service import PROGRAM, Service
 from tests.e2e.support.waiting import wait_until
 
 

@@ -16,12 +16,12 @@ from urllib.parse import urlsplit
 import pytest
 import trustme
 
-from tests.e2e.support import schedulers
-from tests.e2e.support.control_plane import ControlPlane
 from tests.e2e.support.objects import Object, node, pod
-from tests.e2e.support.service import Service
+from tests.e2e.support.programs import schedulers
+from tests.e2e.support.programs.control_plane import ControlPlane
+from tests.e2e.support.programs.service import Service
 from tests.e2e.support.waiting import wait_until
-from tests.support.certificates import client_context, issue, mount, pem_files
+from tests.support.servers.certificates import client_context, issue, mount, pem_files
 
 SCHEDULER = "system:kube-scheduler"
 PATHS = ("filter", "prioritize", "preempt", "bind", "livez", "readyz", "healthz", "metrics", "docs", "openapi.json", "")

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-from tests.e2e.support import schedulers
-from tests.e2e.support.control_plane import ControlPlane
 from tests.e2e.support.garbage import KINDS, answering_garbage
 from tests.e2e.support.objects import Object, node, pod
 from tests.e2e.support.placement_rules import violations
 from tests.e2e.support.pod_stream import bound
-from tests.e2e.support.service import Service
+from tests.e2e.support.programs import schedulers
+from tests.e2e.support.programs.control_plane import ControlPlane
+from tests.e2e.support.programs.service import Service
 from tests.e2e.support.waiting import wait_until
 
 Fault = Callable[[Service], AbstractContextManager[None]]

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from examples.plugins.gang import GANG, SIZE, Gang
-from tests.e2e.support import schedulers
 from tests.e2e.support.api import API
-from tests.e2e.support.control_plane import ControlPlane
 from tests.e2e.support.objects import Object, node, pod
-from tests.e2e.support.service import Service
+from tests.e2e.support.programs import schedulers
+from tests.e2e.support.programs.control_plane import ControlPlane
+from tests.e2e.support.programs.service import Service
 from tests.e2e.support.waiting import wait_until
 
 # Longer than kube-scheduler waits for an answer, unless it is told to wait longer.

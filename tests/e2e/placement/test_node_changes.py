@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.support import schedulers
 from tests.e2e.support.api import API
-from tests.e2e.support.control_plane import ControlPlane
 from tests.e2e.support.objects import Object, node, pod
 from tests.e2e.support.placement_rules import violations
-from tests.e2e.support.processes import Process
-from tests.e2e.support.service import Service
+from tests.e2e.support.programs import schedulers
+from tests.e2e.support.programs.control_plane import ControlPlane
+from tests.e2e.support.programs.processes import Process
+from tests.e2e.support.programs.service import Service
 from tests.e2e.support.waiting import wait_until
 
 TAINT = {"key": "kept", "value": "free", "effect": "NoSchedule"}

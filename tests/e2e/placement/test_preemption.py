@@ -10,11 +10,8 @@ from typing import NamedTuple
 import pytest
 
 from tests.conformance.cases import read_verdicts
-from tests.e2e.support import preempting_schedulers
-from tests.e2e.support.control_plane import ControlPlane
 from tests.e2e.support.objects import Object, pod
 from tests.e2e.support.oracle_cases import KINDS, case, surroundings, without_history
-from tests.e2e.support.preempting_schedulers import ALL_FILTERS, Mode, lacking
 from tests.e2e.support.preemption_scenarios import (
     BUDGETS,
     CONFLICTS,
@@ -27,7 +24,10 @@ from tests.e2e.support.preemption_scenarios import (
     running,
     with_visible_victims,
 )
-from tests.e2e.support.service import Service
+from tests.e2e.support.programs import preempting_schedulers
+from tests.e2e.support.programs.control_plane import ControlPlane
+from tests.e2e.support.programs.preempting_schedulers import ALL_FILTERS, Mode, lacking
+from tests.e2e.support.programs.service import Service
 from tests.e2e.support.waiting import wait_until
 
 

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.support import schedulers
-from tests.e2e.support.control_plane import ControlPlane
 from tests.e2e.support.mixed_cluster import mixed_nodes, mixed_pods
 from tests.e2e.support.objects import node, pod
 from tests.e2e.support.placement_rules import violations
+from tests.e2e.support.programs import schedulers
+from tests.e2e.support.programs.control_plane import ControlPlane
+from tests.e2e.support.programs.service import Service
 from tests.e2e.support.releases import both_releases, deciding_as
-from tests.e2e.support.service import Service
 from tests.e2e.support.waiting import wait_until
 
 ONE_CPU = {"cpu": "1"}

@@ -11,16 +11,17 @@ from typing import NamedTuple
 
 from extender_service.config.release import NEWEST_MINOR
 from tests.conformance.cases import Verdict, read_verdicts
-from tests.e2e.support import demanding_cluster, schedulers
+from tests.e2e.support import demanding_cluster
 from tests.e2e.support.api import API
-from tests.e2e.support.control_plane import ControlPlane
-from tests.e2e.support.decision_recorder import Decision, DecisionRecorder, read_decisions
 from tests.e2e.support.objects import Object
 from tests.e2e.support.oracle_cases import case, surroundings, without_history
+from tests.e2e.support.plugins.decision_recorder import Decision, DecisionRecorder, read_decisions
+from tests.e2e.support.programs import schedulers
+from tests.e2e.support.programs.control_plane import ControlPlane
+from tests.e2e.support.programs.service import Service
+from tests.e2e.support.programs.whole_scheduler import scheduling
 from tests.e2e.support.releases import both_releases, deciding_as
-from tests.e2e.support.service import Service
 from tests.e2e.support.waiting import wait_until
-from tests.e2e.support.whole_scheduler import scheduling
 
 RECORDING = "decisions.jsonl"
 # All filters of the default profile but NodeName: a pod that names its node is not scheduled.

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.e2e.support import schedulers
-from tests.e2e.support.control_plane import ControlPlane
 from tests.e2e.support.objects import Object, node, pod
-from tests.e2e.support.service import Service
-from tests.e2e.support.volume_controllers import (
+from tests.e2e.support.programs import schedulers
+from tests.e2e.support.programs.control_plane import ControlPlane
+from tests.e2e.support.programs.service import Service
+from tests.e2e.support.programs.volume_controllers import (
     Provisioner,
     claim,
     is_available,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.support.control_plane import ControlPlane
+from tests.e2e.support.programs.control_plane import ControlPlane
 from tests.faults.restarts import run
 
 

@@ -12,11 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.e2e.support.api import API
-from tests.e2e.support.control_plane import ControlPlane
 from tests.e2e.support.faulty_proxy import Exchange, FaultyProxy
 from tests.e2e.support.objects import Object, node, pod
 from tests.e2e.support.placement_rules import violations
-from tests.e2e.support.service import Service
+from tests.e2e.support.programs.control_plane import ControlPlane
+from tests.e2e.support.programs.service import Service
 from tests.e2e.support.waiting import wait_until
 
 PODS = 100

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.support.control_plane import ControlPlane
 from tests.e2e.support.faulty_proxy import Exchange, FaultyProxy
 from tests.e2e.support.held_bindings import binding_of
 from tests.e2e.support.objects import node, pod
-from tests.e2e.support.service import Service
+from tests.e2e.support.programs.control_plane import ControlPlane
+from tests.e2e.support.programs.service import Service
 from tests.e2e.support.waiting import wait_until
 from tests.lag.rounds import ROUNDS, complaints
 from tests.lag.scene import Setting, lagging_scene

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.support.api import APIError
-from tests.e2e.support.control_plane import ControlPlane
-from tests.e2e.support.deployments import Base, may_name_hosts
-from tests.e2e.support.kubelets import PairPod
 from tests.e2e.support.objects import Object, node, pod
 from tests.e2e.support.placement_rules import violations
 from tests.e2e.support.pod_stream import being_created, bound
+from tests.e2e.support.programs.control_plane import ControlPlane
+from tests.e2e.support.programs.deployments import Base, may_name_hosts
+from tests.e2e.support.programs.kubelets import PairPod
 from tests.e2e.support.waiting import wait_until
 
 # A leader has 1.5 s to renew its lease.

@@ -5,10 +5,10 @@ import signal
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.e2e.support.control_plane import ControlPlane
 from tests.e2e.support.held_bindings import bind_and_hang_up, binding_of, events_of, holding
 from tests.e2e.support.objects import node, pod
-from tests.e2e.support.service import Service
+from tests.e2e.support.programs.control_plane import ControlPlane
+from tests.e2e.support.programs.service import Service
 from tests.e2e.support.waiting import wait_until
 
 

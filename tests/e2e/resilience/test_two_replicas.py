@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.support import schedulers
 from tests.e2e.support.balancer import Balancer
 from tests.e2e.support.callers import Connection, Load, Question, load
-from tests.e2e.support.control_plane import ControlPlane
 from tests.e2e.support.mixed_cluster import mixed_nodes, mixed_pods
 from tests.e2e.support.objects import Object, node, pod
 from tests.e2e.support.pod_stream import being_created, more_are_bound
-from tests.e2e.support.service import Service
+from tests.e2e.support.programs import schedulers
+from tests.e2e.support.programs.control_plane import ControlPlane
+from tests.e2e.support.programs.service import Service
 from tests.e2e.support.waiting import wait_until
 
 # A service that is told to stop serves for one more second, until the balancer has noticed.

@@ -1,11 +1,11 @@
 """Pods that wait for a custom resource, on a real API server that does not even serve it at first."""
 
 from tests.e2e.support.api import API, APIError
-from tests.e2e.support.control_plane import ControlPlane
-from tests.e2e.support.licensed_pods import LicensedPods
 from tests.e2e.support.objects import Object, node, pod
+from tests.e2e.support.plugins.licensed_pods import LicensedPods
+from tests.e2e.support.programs.control_plane import ControlPlane
+from tests.e2e.support.programs.whole_scheduler import scheduling
 from tests.e2e.support.waiting import wait_until
-from tests.e2e.support.whole_scheduler import scheduling
 
 CRD: Object = {
     "apiVersion": "apiextensions.k8s.io/v1",

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.support.api import APIError
-from tests.e2e.support.control_plane import ControlPlane
 from tests.e2e.support.objects import Object, node, pod
 from tests.e2e.support.pod_stream import being_created, bound
-from tests.e2e.support.processes import Process
+from tests.e2e.support.programs.control_plane import ControlPlane
+from tests.e2e.support.programs.processes import Process
+from tests.e2e.support.programs.whole_scheduler import start
 from tests.e2e.support.waiting import wait_until
-from tests.e2e.support.whole_scheduler import start
 from tests.scheduler_faults.audit import POLICY, Audit
 
 # A standby leads within 5 s of a leader's stop.

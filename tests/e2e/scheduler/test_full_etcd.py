@@ -6,11 +6,11 @@ import httpx
 import pytest
 
 from tests.e2e.support.api import APIError
-from tests.e2e.support.control_plane import ControlPlane
 from tests.e2e.support.objects import Object, node, pod
-from tests.e2e.support.processes import Process
+from tests.e2e.support.programs.control_plane import ControlPlane
+from tests.e2e.support.programs.processes import Process
+from tests.e2e.support.programs.whole_scheduler import start
 from tests.e2e.support.waiting import wait_until
-from tests.e2e.support.whole_scheduler import start
 
 PODS = 20
 QUOTA_BYTES = 16 << 20

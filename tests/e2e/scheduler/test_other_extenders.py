@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.support.control_plane import ControlPlane
 from tests.e2e.support.objects import Object, node, pod
-from tests.e2e.support.schedulers import beside, replacing
-from tests.e2e.support.service import Service
+from tests.e2e.support.programs.control_plane import ControlPlane
+from tests.e2e.support.programs.schedulers import beside, replacing
+from tests.e2e.support.programs.service import Service
+from tests.e2e.support.programs.whole_scheduler import scheduling
 from tests.e2e.support.waiting import wait_until
-from tests.e2e.support.whole_scheduler import scheduling
 
 DOWN: Object = {"urlPrefix": "http://127.0.0.1:1", "filterVerb": "filter", "ignorable": True}
 

@@ -8,10 +8,10 @@ from typing import Any
 import httpx
 import yaml
 
-from tests.e2e.support.control_plane import ControlPlane
-from tests.e2e.support.deployments import scheduler_process
 from tests.e2e.support.objects import Object, node, pod
-from tests.e2e.support.service import PROGRAM
+from tests.e2e.support.programs.control_plane import ControlPlane
+from tests.e2e.support.programs.deployments import scheduler_process
+from tests.e2e.support.programs.service import PROGRAM
 from tests.e2e.support.waiting import wait_until
 
 PATH = "/metrics/resources"

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 import pytest
 
 from tests.e2e.support.api import API
-from tests.e2e.support.control_plane import ControlPlane
 from tests.e2e.support.objects import Object, node, pod
+from tests.e2e.support.programs.control_plane import ControlPlane
+from tests.e2e.support.programs.whole_scheduler import scheduling
 from tests.e2e.support.releases import both_releases, deciding_as
 from tests.e2e.support.waiting import wait_until
-from tests.e2e.support.whole_scheduler import scheduling
 
 CONTROLLER = "default-scheduler"
 # Why preemption does not help a pod that is larger than each node.

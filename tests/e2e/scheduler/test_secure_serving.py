@@ -9,12 +9,12 @@ import httpx
 import pytest
 import yaml
 
-from tests.e2e.support.control_plane import ControlPlane
 from tests.e2e.support.objects import Object, node, pod
-from tests.e2e.support.processes import Process
+from tests.e2e.support.programs.control_plane import ControlPlane
+from tests.e2e.support.programs.processes import Process
+from tests.e2e.support.programs.whole_scheduler import start
 from tests.e2e.support.waiting import wait_until
-from tests.e2e.support.whole_scheduler import start
-from tests.support.free_ports import free_port
+from tests.support.servers.free_ports import free_port
 
 NO_HEADERS: Mapping[str, str] = {}
 RBAC = "rbac.authorization.k8s.io/v1"

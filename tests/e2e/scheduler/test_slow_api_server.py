@@ -4,11 +4,11 @@ import asyncio
 from collections import Counter
 from itertools import count
 
-from tests.e2e.support.control_plane import ControlPlane
 from tests.e2e.support.faulty_proxy import Exchange, FaultyProxy
 from tests.e2e.support.objects import node, pod
+from tests.e2e.support.programs.control_plane import ControlPlane
+from tests.e2e.support.programs.whole_scheduler import start
 from tests.e2e.support.waiting import wait_until
-from tests.e2e.support.whole_scheduler import start
 
 PODS = 60
 ONE_IN = 10

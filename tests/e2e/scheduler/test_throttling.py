@@ -2,10 +2,10 @@
 
 import re
 
-from tests.e2e.support.control_plane import ControlPlane
 from tests.e2e.support.objects import node, pod
+from tests.e2e.support.programs.control_plane import ControlPlane
+from tests.e2e.support.programs.whole_scheduler import scheduling
 from tests.e2e.support.waiting import wait_until
-from tests.e2e.support.whole_scheduler import scheduling
 
 LINE = re.compile(
     r"Waited for \S+s due to client-side throttling, not priority and fairness, request: "

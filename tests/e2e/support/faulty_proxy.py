@@ -24,7 +24,7 @@ import h11
 import httpx
 import yaml
 
-from tests.e2e.support.control_plane import ControlPlane
+from tests.e2e.support.programs.control_plane import ControlPlane
 
 # What a connection's headers say about itself is not passed on, nor whom the client takes itself for.
 _OF_CONNECTION = {b"authorization", b"connection", b"host", b"keep-alive", b"transfer-encoding"}

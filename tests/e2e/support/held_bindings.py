@@ -7,10 +7,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.e2e.support.control_plane import ControlPlane
-from tests.e2e.support.held_pre_bind import HeldPreBind
 from tests.e2e.support.objects import Object
-from tests.e2e.support.service import Service
+from tests.e2e.support.plugins.held_pre_bind import HeldPreBind
+from tests.e2e.support.programs.control_plane import ControlPlane
+from tests.e2e.support.programs.service import Service
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from extender_service.kube.connection.server_version import server_minor
 from extender_service.kube.credentials.lookup import load_credentials
 from tests.e2e.support import objects
 from tests.e2e.support.api import APIError
-from tests.e2e.support.processes import Process
+from tests.e2e.support.programs.processes import Process
 from tests.e2e.support.waiting import wait_until
 from tests.support import go_programs
 

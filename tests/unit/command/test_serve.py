@@ -13,8 +13,8 @@ import trustme
 from extender_service.command.emulation import EmulationOptions
 from extender_service.command.serve import run_service
 from extender_service.command.start_error import StartError
-from tests.support.certificates import client_context, issue, overwrite, pem_files
 from tests.support.serve_options import mutual_tls, serve_options
+from tests.support.servers.certificates import client_context, issue, overwrite, pem_files
 
 CLUSTER = """
 kind: List

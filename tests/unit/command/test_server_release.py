@@ -13,7 +13,7 @@ from extender_service.config.rules import Rules
 from extender_service.kube.credentials.lookup import load_credentials
 from extender_service.observability.health import Health, first_problem
 from extender_service.seams import THIS_MACHINE
-from tests.support.http_server import Request, Response, http_server
+from tests.support.servers.http_server import Request, Response, http_server
 
 
 @asynccontextmanager

@@ -9,7 +9,7 @@ import pytest
 from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.command.welcome import welcome
-from tests.support.extender_world import ExtenderWorld
+from tests.support.clusters.extender_world import ExtenderWorld
 from tests.support.objects import make_node, make_pod
 
 URL = "http://127.0.0.1:8888"

@@ -24,7 +24,7 @@ from extender_service.serving.connection_limits import ConnectionLimits, Limited
 from extender_service.serving.limited_server import LimitedServer
 from extender_service.serving.refusals import Refusals
 from tests.support.clock import Clock
-from tests.support.extender_world import ExtenderWorld, Hold
+from tests.support.clusters.extender_world import ExtenderWorld, Hold
 from tests.support.objects import make_node, make_pod
 
 WEB = make_pod("web", requests={"cpu": "1"})

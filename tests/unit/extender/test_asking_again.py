@@ -15,7 +15,7 @@ from extender_service.kube.api_errors import ApiError, ApiStatus, KubeError
 from extender_service.kube.types.core import Pod
 from extender_service.scheduling.decision import Decision
 from extender_service.scheduling.question import Question
-from tests.support.extender_world import ExtenderWorld
+from tests.support.clusters.extender_world import ExtenderWorld
 from tests.support.objects import make_node, make_pod, preempted
 
 WEB = make_pod("web", requests={"cpu": "4"})

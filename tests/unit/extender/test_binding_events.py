@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from extender_service.kube.api_errors import KubeError
 from extender_service.kube.types.extender_api import ExtenderBindingArgs
 from extender_service.kube.writing.event_recorder import ObjectReference, Occurrence
-from tests.support.extender_world import ExtenderWorld, Hold
+from tests.support.clusters.extender_world import ExtenderWorld, Hold
 from tests.support.objects import make_node, make_pod
 
 WEB = make_pod("web")

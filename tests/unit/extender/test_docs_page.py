@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from extender_service.extender.wire.description import describe
-from tests.support.extender_world import ExtenderWorld
+from tests.support.clusters.extender_world import ExtenderWorld
 from tests.support.objects import make_node
 
 DESCRIPTION = describe()

@@ -28,7 +28,7 @@ from tests.support.calls import Call, TimedLoop
 from tests.support.clock import Clock
 from tests.support.from_scratch import matrix_of, ports_of, taken_by
 from tests.support.objects import make_node, make_pod
-from tests.support.slow_api_server import FAULTS, SlowApiServer
+from tests.support.servers.slow_api_server import FAULTS, SlowApiServer
 
 NODES = ("a", "b", "c")
 # What Permit and PreBind do with a pod goes by its name.

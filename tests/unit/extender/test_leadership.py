@@ -13,7 +13,7 @@ from extender_service.kube.api_errors import UnreachableError
 from tests.support import virtual_time
 from tests.support.binding_plugins import Doorman
 from tests.support.clock import Clock
-from tests.support.extender_world import ExtenderWorld, Hold
+from tests.support.clusters.extender_world import ExtenderWorld, Hold
 from tests.support.objects import make_node, make_pod
 
 WEB = make_pod("web", requests={"cpu": "1"})

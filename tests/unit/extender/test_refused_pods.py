@@ -6,7 +6,7 @@ from extender_service.extender.refused_pods import MOST_BYTES, RefusedPods
 from extender_service.extender.wire.requested_nodes import RequestedNodes
 from extender_service.kube.types.extender_api import ExtenderArgs, NodeList
 from tests.support.clock import Clock
-from tests.support.engines import EngineOnTwoNodes
+from tests.support.clusters.engines import EngineOnTwoNodes
 from tests.support.objects import make_node, make_pod
 
 WEB = make_pod("web", requests={"cpu": "5"})

@@ -31,7 +31,7 @@ from extender_service.scheduling.engine import Engine
 from extender_service.scheduling.question import Question
 from tests.support import virtual_time
 from tests.support.clock import Clock
-from tests.support.engines import EngineOnTwoNodes
+from tests.support.clusters.engines import EngineOnTwoNodes
 from tests.support.objects import make_node, make_pod, preempted
 from tests.support.stub_plugins import make_handle, stub_cluster
 

@@ -5,7 +5,7 @@ from msgspec import structs
 
 from extender_service.extender.watch_lag import WatchLag
 from extender_service.kube.types.core import Pod
-from tests.support.engines import EngineOnTwoNodes
+from tests.support.clusters.engines import EngineOnTwoNodes
 from tests.support.objects import make_pod, preempted
 
 

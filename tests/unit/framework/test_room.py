@@ -13,8 +13,8 @@ from extender_service.framework.profile import Profile
 from extender_service.framework.runtime import FilteringAgain
 from extender_service.kube.types.core import ResourceList
 from extender_service.plugins.node_resources.fit import NodeResourcesFit
+from tests.support.clusters.preemption_worlds import judging, preemptor
 from tests.support.objects import make_node, make_pod
-from tests.support.preemption_worlds import judging, preemptor
 
 HUGE = str(2**62)
 AMOUNTS = ("1", "2", "3", "500m", "0")

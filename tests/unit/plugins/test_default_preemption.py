@@ -20,8 +20,8 @@ from extender_service.framework.status import Code
 from extender_service.framework.verdicts import Verdicts
 from extender_service.kube.types.core import Pod
 from extender_service.plugins.default_preemption import DefaultPreemption, DefaultPreemptionArgs
+from tests.support.clusters.preemption_worlds import budget, judging, preemption_cluster, preemptor, running
 from tests.support.objects import make_node
-from tests.support.preemption_worlds import budget, judging, preemption_cluster, preemptor, running
 
 NODES = "abcdefghij"
 

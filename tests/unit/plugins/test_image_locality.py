@@ -15,7 +15,7 @@ from extender_service.kube.types.core import (
     Volume,
 )
 from extender_service.plugins.image_locality import ImageLocality, normalized
-from tests.support.volume_worlds import handle_of, storage_cluster
+from tests.support.clusters.volume_worlds import handle_of, storage_cluster
 
 MEBIBYTE = 1024 * 1024
 

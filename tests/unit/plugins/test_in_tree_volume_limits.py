@@ -33,6 +33,7 @@ from extender_service.plugins.in_tree_volume_limits import (
     GCEPDLimits,
     InTreeVolumeLimits,
 )
+from tests.support.clusters.volume_worlds import handle_of, slot_of, storage_cluster, verdicts
 from tests.support.objects import make_node
 from tests.support.storage_objects import (
     make_claim,
@@ -42,7 +43,6 @@ from tests.support.storage_objects import (
     with_claims,
     with_volumes,
 )
-from tests.support.volume_worlds import handle_of, slot_of, storage_cluster, verdicts
 
 TOO_MANY = unschedulable("node(s) exceed max volume count")
 KEY = "attachable-volumes-aws-ebs"

@@ -21,7 +21,7 @@ from extender_service.kube.types.core import (
 )
 from extender_service.plugins.in_tree import ARGS_TYPES
 from extender_service.plugins.node_affinity import NodeAffinity, NodeAffinityArgs
-from tests.support.plugin_worlds import (
+from tests.support.clusters.plugin_worlds import (
     PluginWorld,
     assert_equal_on_nodes,
     empty_world,

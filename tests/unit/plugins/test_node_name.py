@@ -8,7 +8,7 @@ from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.status import unresolvable
 from extender_service.kube.types.core import Pod, PodSpec
 from extender_service.plugins.node_name import NodeName
-from tests.support.plugin_worlds import PluginWorld, assert_equal_on_nodes, existing, rejected, worlds
+from tests.support.clusters.plugin_worlds import PluginWorld, assert_equal_on_nodes, existing, rejected, worlds
 from tests.support.stub_plugins import make_handle
 
 

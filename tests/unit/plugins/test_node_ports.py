@@ -5,7 +5,7 @@ from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.status import SKIP, unschedulable
 from extender_service.plugins.node_ports import NodePorts, conflict
-from tests.support.plugin_worlds import (
+from tests.support.clusters.plugin_worlds import (
     HostPort,
     PlainPod,
     PluginWorld,

@@ -5,7 +5,14 @@ from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.status import unresolvable
 from extender_service.kube.types.core import Pod, PodSpec, Toleration
 from extender_service.plugins.node_unschedulable import NodeUnschedulable
-from tests.support.plugin_worlds import PluginWorld, assert_equal_on_nodes, existing, rejected, tolerations, worlds
+from tests.support.clusters.plugin_worlds import (
+    PluginWorld,
+    assert_equal_on_nodes,
+    existing,
+    rejected,
+    tolerations,
+    worlds,
+)
 
 
 @given(world=worlds(cordoned=st.booleans()), tolerated=tolerations)

@@ -19,6 +19,7 @@ from extender_service.framework.status import SKIP, Code, Status, unresolvable, 
 from extender_service.kube.types.core import AWSElasticBlockStore, Pod, ResourceList, Source, Volume, VolumeID
 from extender_service.kube.types.storage import CSIDriver, VolumeAttachment
 from extender_service.plugins.node_volume_limits import TOO_MANY, NodeVolumeLimits
+from tests.support.clusters.volume_worlds import handle_of, slot_of, storage_cluster, verdicts
 from tests.support.objects import make_node
 from tests.support.storage_objects import (
     ephemeral,
@@ -31,7 +32,6 @@ from tests.support.storage_objects import (
     with_claims,
     with_volumes,
 )
-from tests.support.volume_worlds import handle_of, slot_of, storage_cluster, verdicts
 
 CSI, EBS, PORTWORX = "csi.example.com", "ebs.csi.aws.com", "pxd.portworx.com"
 

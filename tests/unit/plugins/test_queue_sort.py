@@ -2,7 +2,7 @@ from extender_service.cluster.state.cluster import Cluster
 from extender_service.framework.interface import QueuedPod
 from extender_service.kube.types.core import Pod, PodSpec
 from extender_service.plugins.queue_sort import PrioritySort
-from tests.support.volume_worlds import handle_of
+from tests.support.clusters.volume_worlds import handle_of
 
 
 def queued(priority: int, at: float) -> QueuedPod:

@@ -13,8 +13,8 @@ from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.status import unresolvable
 from extender_service.kube.types.core import Node, NodeSpec, ObjectMeta, Pod, PodSpec, Taint, Toleration
 from extender_service.plugins.taint_toleration import TaintToleration
-from tests.support.hypothetical_worlds import reasons
-from tests.support.plugin_worlds import (
+from tests.support.clusters.hypothetical_worlds import reasons
+from tests.support.clusters.plugin_worlds import (
     PluginWorld,
     assert_equal_on_nodes,
     empty_world,

@@ -8,9 +8,9 @@ from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.status import SKIP, Status, unresolvable
 from extender_service.kube.types.core import ISCSI, RBD, AWSElasticBlockStore, GCEPersistentDisk, Pod, Volume
 from extender_service.plugins.volume_restrictions import CLAIM_CONFLICT, DISK_CONFLICT, VolumeRestrictions
+from tests.support.clusters.volume_worlds import handle_of, slot_of, storage_cluster, verdicts
 from tests.support.objects import make_node
 from tests.support.storage_objects import make_claim, with_claims, with_volumes
-from tests.support.volume_worlds import handle_of, slot_of, storage_cluster, verdicts
 
 ONCE = ("ReadWriteOncePod",)
 

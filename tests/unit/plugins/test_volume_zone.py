@@ -4,9 +4,9 @@ from extender_service.cluster.volumes.storage_table import StorageObject
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.status import SKIP, Status, unresolvable
 from extender_service.plugins.volume_zone import CONFLICT, Topology, VolumeZone, topologies_of
+from tests.support.clusters.volume_worlds import handle_of, storage_cluster, verdicts
 from tests.support.objects import make_node
 from tests.support.storage_objects import make_claim, make_class, make_volume, with_claims
-from tests.support.volume_worlds import handle_of, storage_cluster, verdicts
 
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"

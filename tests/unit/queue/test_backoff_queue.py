@@ -3,7 +3,7 @@ from extender_service.queue.backoff_queue import BackoffQueue
 from extender_service.queue.pod_backoff import DEFAULT_BACKOFF
 from extender_service.queue.queued_pod import QueuedPodInfo
 from tests.support.clock import Clock
-from tests.support.queue_worlds import queue_pod
+from tests.support.clusters.queue_worlds import queue_pod
 
 
 def queue_of(minor: int, clock: Clock) -> BackoffQueue:

@@ -8,7 +8,7 @@ from extender_service.framework.cluster_event import NODE, POD, WILD_CARD, Actio
 from extender_service.framework.queueing_hints import HintFunction, RegisteredHint
 from extender_service.queue.interested_plugins import InterestedPlugins, Requeueing
 from extender_service.queue.queued_pod import QueuedPodInfo
-from tests.support.queue_worlds import SCHEDULER, queue_pod
+from tests.support.clusters.queue_worlds import SCHEDULER, queue_pod
 
 NODES = ClusterEvent(NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL)
 NODE_ADDED = ClusterEvent(NODE, ActionType.ADD, "NodeAdd")

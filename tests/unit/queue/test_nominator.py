@@ -2,7 +2,7 @@ import msgspec
 
 from extender_service.kube.types.core import Pod, PodStatus
 from extender_service.queue.nominator import NominatedPod, Nominator
-from tests.support.queue_worlds import queue_pod
+from tests.support.clusters.queue_worlds import queue_pod
 
 A = NominatedPod("default/a", "uid-of-a")
 B = NominatedPod("default/b", "uid-of-b")

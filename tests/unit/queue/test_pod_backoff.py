@@ -3,7 +3,7 @@ import pytest
 from extender_service.config.rules import rules_of
 from extender_service.queue.pod_backoff import DEFAULT_BACKOFF, NEVER, PodBackoff, backoff_end
 from extender_service.queue.queued_pod import QueuedPodInfo
-from tests.support.queue_worlds import queue_pod
+from tests.support.clusters.queue_worlds import queue_pod
 
 
 @pytest.mark.parametrize(("attempts", "seconds"), [(0, 1), (1, 1), (2, 2), (3, 4), (4, 8), (5, 10), (1_000_000, 10)])

@@ -5,8 +5,8 @@ import pytest
 from extender_service.queue import queue_dump as module
 from extender_service.queue.queue_dump import queue_dump
 from extender_service.testing import make_node, make_pod
+from tests.support.clusters.scheduler_world import SchedulerWorld
 from tests.support.event_loop import in_event_loop
-from tests.support.scheduler_world import SchedulerWorld
 
 
 @in_event_loop

@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 import pytest
 
 from extender_service.framework.interface import QueuedPod, QueueSort
+from tests.support.clusters.scheduler_world import SchedulerWorld
 from tests.support.objects import make_node, make_pod
-from tests.support.scheduler_world import SchedulerWorld
 
 NAMES = ["b", "a", "d", "c"]
 

@@ -10,9 +10,7 @@ from extender_service.framework.cluster_event import ASSIGNED_POD, NODE, POD, Ac
 from extender_service.framework.events import POD_LABEL_CHANGE, POD_REQUEST_SCALED_DOWN, UNSCHEDULED_POD_UPDATE
 from extender_service.framework.status import Status, unresolvable
 from extender_service.kube.types.core import Pod, PodStatus
-from tests.support.event_loop import in_event_loop
-from tests.support.objects import make_container
-from tests.support.queue_worlds import (
+from tests.support.clusters.queue_worlds import (
     GATE,
     NODE_ADD,
     NODE_HELPS_FIT,
@@ -22,6 +20,8 @@ from tests.support.queue_worlds import (
     queues,
     release,
 )
+from tests.support.event_loop import in_event_loop
+from tests.support.objects import make_container
 
 NODE_DELETE = ClusterEvent(NODE, ActionType.DELETE, "NodeDelete")
 

@@ -7,7 +7,7 @@ from extender_service.config.rules import DEFAULT_RULES
 from extender_service.kube.types.core import Affinity, LabelSelector, PodAffinity, PodAffinityTerm
 from extender_service.queue.queued_pod import QueuedPodInfo
 from extender_service.queue.unschedulable_pods import UnschedulablePods
-from tests.support.queue_worlds import SCHEDULER, queue_pod
+from tests.support.clusters.queue_worlds import SCHEDULER, queue_pod
 
 
 def info(name: str, *plugins: str, gated: bool = False, **spec: Any) -> QueuedPodInfo:

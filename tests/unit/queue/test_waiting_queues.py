@@ -5,7 +5,7 @@ import pytest
 from extender_service.framework.cluster_event import POD, ActionType, ClusterEvent
 from extender_service.framework.status import Status
 from extender_service.kube.types.core import Pod
-from tests.support.queue_worlds import (
+from tests.support.clusters.queue_worlds import (
     GATE,
     NODE_ADD,
     NODE_HELPS_FIT,

@@ -5,9 +5,9 @@ import pytest
 
 from extender_service.config.rules import rules_of
 from extender_service.framework.status import unschedulable
+from tests.support.clusters.scheduler_world import SchedulerWorld
 from tests.support.event_loop import in_event_loop
 from tests.support.objects import make_node, make_pod
-from tests.support.scheduler_world import SchedulerWorld
 from tests.support.stub_plugins import Stub
 
 

@@ -35,9 +35,9 @@ from extender_service.kube.types.storage import CSIDriver, CSINode
 from extender_service.queue.scheduling_queue import SchedulingQueue
 from extender_service.scheduler.event_handlers import storage_kinds
 from tests.support.binding_plugins import Doorman
+from tests.support.clusters.scheduler_world import SchedulerWorld, on_node, turns, whole
 from tests.support.event_loop import in_event_loop
 from tests.support.objects import make_node, make_pod, watched
-from tests.support.scheduler_world import SchedulerWorld, on_node, turns, whole
 from tests.support.storage_objects import make_claim, make_volume, with_volumes
 from tests.support.stub_plugins import make_handle, stub_cluster
 

@@ -9,9 +9,9 @@ from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.interface import PreBind
 from extender_service.framework.status import Status, unschedulable
 from extender_service.kube.types.core import Pod
+from tests.support.clusters.scheduler_world import SchedulerWorld
 from tests.support.event_loop import in_event_loop
 from tests.support.objects import make_node, make_pod
-from tests.support.scheduler_world import SchedulerWorld
 from tests.support.stub_plugins import make_handle, stub_cluster
 
 

@@ -8,8 +8,8 @@ from extender_service.framework.profile import Profile
 from extender_service.plugins.in_tree import ARGS_TYPES
 from extender_service.scheduler.node_order import NodeOrder
 from extender_service.scheduler.node_sampling import NodeSampling, percentages
+from tests.support.clusters.scheduler_world import NAME, SchedulerWorld
 from tests.support.objects import make_node, make_pod
-from tests.support.scheduler_world import NAME, SchedulerWorld
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 

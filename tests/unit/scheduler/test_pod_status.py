@@ -12,9 +12,9 @@ from extender_service.framework.interface import Permit, PreBind
 from extender_service.framework.status import SKIP, Code, Status
 from extender_service.kube.api_errors import ApiError, ApiStatus
 from extender_service.kube.types.core import Pod
+from tests.support.clusters.scheduler_world import SchedulerWorld, turns, whole
 from tests.support.event_loop import in_event_loop
 from tests.support.objects import make_node, make_pod
-from tests.support.scheduler_world import SchedulerWorld, turns, whole
 
 
 class Waits(Permit, PreBind):

@@ -22,9 +22,9 @@ from extender_service.kube.any_kind import AnyObject, any_kind
 from extender_service.kube.types.core import Pod
 from extender_service.plugins.queue_sort import PrioritySort
 from extender_service.scheduler.registered_kinds import RegisteredKind, registered_kinds
+from tests.support.clusters.scheduler_world import SchedulerWorld, turns
 from tests.support.event_loop import in_event_loop
 from tests.support.objects import make_node, make_pod
-from tests.support.scheduler_world import SchedulerWorld, turns
 from tests.support.stub_plugins import make_handle, stub_cluster
 
 WIDGETS = "widgets.v1.example.com"

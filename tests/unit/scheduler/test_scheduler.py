@@ -17,9 +17,9 @@ from extender_service.kube.api_errors import ApiError, ApiStatus, UnreachableErr
 from extender_service.kube.types.core import Pod, PodCondition, PodStatus, ResourceList
 from extender_service.scheduler.failure_reports import MOST_REPORTS_AT_ONCE
 from extender_service.scheduling.binding_cycle import BindingCycle
+from tests.support.clusters.scheduler_world import SchedulerWorld, turns
 from tests.support.event_loop import in_event_loop
 from tests.support.objects import make_node, make_pod
-from tests.support.scheduler_world import SchedulerWorld, turns
 from tests.support.stub_plugins import Stub
 
 CPU: ResourceList = {"cpu": "4"}

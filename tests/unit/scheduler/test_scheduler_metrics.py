@@ -6,9 +6,9 @@ from extender_service.config.rules import rules_of
 from extender_service.queue.queued_pod import QueuedPodInfo
 from extender_service.scheduler.scheduler_metrics import SchedulerMetrics, SchedulerState
 from tests.support.clock import Clock
+from tests.support.clusters.scheduler_world import SchedulerWorld, whole
 from tests.support.event_loop import in_event_loop
 from tests.support.objects import make_node, make_pod
-from tests.support.scheduler_world import SchedulerWorld, whole
 
 
 class Counted:

@@ -9,8 +9,8 @@ from extender_service.cluster.state.placements import Placement
 from extender_service.kube.api_errors import UnreachableError
 from extender_service.kube.types.pods import pod_uid
 from extender_service.scheduling.binder import BindError
-from tests.support.engines import Bound, EngineOnTwoNodes
-from tests.support.extender_world import Hold
+from tests.support.clusters.engines import Bound, EngineOnTwoNodes
+from tests.support.clusters.extender_world import Hold
 from tests.support.objects import make_pod
 
 WEB = make_pod("web", requests={"cpu": "1"})

@@ -16,8 +16,8 @@ from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.kube.types.core import Pod, PodResourceClaim
 from extender_service.kube.types.pods import pod_uid
 from extender_service.scheduling.binder import BindError
-from tests.support.engines import Bound, EngineOnTwoNodes
-from tests.support.extender_world import Hold
+from tests.support.clusters.engines import Bound, EngineOnTwoNodes
+from tests.support.clusters.extender_world import Hold
 from tests.support.objects import make_node, make_pod
 
 WEB = make_pod("web", requests={"cpu": "1"})

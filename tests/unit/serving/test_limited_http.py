@@ -25,7 +25,7 @@ from extender_service.serving.limited_server import LimitedServer
 from extender_service.serving.refusals import Refusals
 from extender_service.serving.scope import ARRIVED, HUNG_UP
 from extender_service.serving.server_tls import ServingCertificates, TLSFiles
-from tests.support.certificates import client_context, issue, overwrite, pem_files
+from tests.support.servers.certificates import client_context, issue, overwrite, pem_files
 
 Run = Callable[[Coroutine[Any, Any, None]], None]
 HEAD = b"POST /filter HTTP/1.1\r\nHost: 127.0.0.1\r\n"

@@ -14,7 +14,7 @@ from extender_service.serving.connection_limits import ConnectionLimits, Limited
 from extender_service.serving.limited_server import Acceptor
 from extender_service.serving.refusals import Refusals
 from extender_service.serving.server_tls import ServingCertificates, TLSFiles
-from tests.support.certificates import client_context, issue, overwrite, pem_files
+from tests.support.servers.certificates import client_context, issue, overwrite, pem_files
 
 Run = Callable[[Coroutine[Any, Any, None]], None]
 AUTHORITY = trustme.CA()

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, load_pem_priv
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from extender_service.serving.server_tls import ServingCertificates, TLSError, TLSFiles, _names
-from tests.support.certificates import client_context, issue, mount, overwrite, pem_files, rename_over
+from tests.support.servers.certificates import client_context, issue, mount, overwrite, pem_files, rename_over
 
 Run = Callable[[Coroutine[Any, Any, None]], None]
 

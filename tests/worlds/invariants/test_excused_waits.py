@@ -15,10 +15,10 @@ from extender_service.kube.types.core import (
     Taint,
     TopologySpreadConstraint,
 )
+from tests.support.clusters.queue_worlds import changed
+from tests.support.clusters.scheduler_world import SchedulerWorld
 from tests.support.event_loop import in_event_loop
 from tests.support.objects import make_node, make_pod
-from tests.support.queue_worlds import changed
-from tests.support.scheduler_world import SchedulerWorld
 from tests.worlds.api_server.kinds import NODES, PODS
 from tests.worlds.api_server.server import ApiServer
 from tests.worlds.invariants.insides import SchedulerInsides

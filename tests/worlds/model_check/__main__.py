@@ -11,7 +11,7 @@ from pathlib import Path
 from random import SystemRandom
 
 from extender_service.config.release import OLDEST_MINOR, version_of
-from tests.e2e.support.control_plane import PROGRAMS, ControlPlane
+from tests.e2e.support.programs.control_plane import PROGRAMS, ControlPlane
 from tests.support import go_programs
 from tests.worlds.model_check.comparison import Comparison
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.support.control_plane import PROGRAMS, ControlPlane
+from tests.e2e.support.programs.control_plane import PROGRAMS, ControlPlane
 from tests.worlds.model_check.canonical import difference
 from tests.worlds.model_check.comparison import Comparison
 from tests.worlds.model_check.generator import generate

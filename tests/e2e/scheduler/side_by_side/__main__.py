@@ -13,7 +13,7 @@ from extender_service.config.release import OLDEST_MINOR, parse_emulated_version
 from tests.conformance import oracle
 from tests.e2e.scheduler.side_by_side.catalogue import SCENARIOS
 from tests.e2e.scheduler.side_by_side.running import DEFAULT_PAIRS, pairs_of_clusters, run
-from tests.e2e.support.control_plane import PROGRAMS
+from tests.e2e.support.programs.control_plane import PROGRAMS
 from tests.support import go_programs
 
 

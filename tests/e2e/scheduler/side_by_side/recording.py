@@ -11,10 +11,10 @@ import msgspec
 from extender_service.config.release import OLDEST_MINOR
 from tests.e2e.scheduler.side_by_side.steps import Scenario
 from tests.e2e.support.api import API, APIError
-from tests.e2e.support.control_plane import ControlPlane
 from tests.e2e.support.objects import Object, node, pod
 from tests.e2e.support.oracle_cases import case, surroundings, without_history
-from tests.e2e.support.volume_controllers import volume_controllers
+from tests.e2e.support.programs.control_plane import ControlPlane
+from tests.e2e.support.programs.volume_controllers import volume_controllers
 from tests.e2e.support.waiting import wait_until
 
 # A pod whose attempt failed is back in the active queue after a backoff of 1 s and a flush, which comes each second.

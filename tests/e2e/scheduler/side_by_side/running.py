@@ -12,10 +12,10 @@ from tests.e2e.scheduler.side_by_side.catalogue import CONFIGURATION, SCENARIOS
 from tests.e2e.scheduler.side_by_side.comparison import AskOracle, Comparison, compare
 from tests.e2e.scheduler.side_by_side.recording import record, wait_for_scheduler
 from tests.e2e.support.api import APIError
-from tests.e2e.support.control_plane import ControlPlane
-from tests.e2e.support.processes import Process
+from tests.e2e.support.programs.control_plane import ControlPlane
+from tests.e2e.support.programs.processes import Process
+from tests.e2e.support.programs.whole_scheduler import start
 from tests.e2e.support.releases import deciding_as
-from tests.e2e.support.whole_scheduler import start
 
 # The schedulers mostly wait, for backoffs to be over: scenarios run at once, each on clusters of its own.
 DEFAULT_PAIRS = 3

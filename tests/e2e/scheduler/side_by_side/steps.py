@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from tests.e2e.support.api import API
 from tests.e2e.support.objects import Object
-from tests.e2e.support.volume_controllers import Provisioner
+from tests.e2e.support.programs.volume_controllers import Provisioner
 
 # Changes the cluster. One cause per step: what two changes at once lead to depends on which watch is faster.
 Step = Callable[[API], None]

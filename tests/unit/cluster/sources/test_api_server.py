@@ -38,9 +38,9 @@ from extender_service.kube.types.storage import (
 )
 from extender_service.kube.types.workloads import Namespace, ReplicaSet
 from extender_service.kube.watching.reflector import Limits
-from tests.support.http_server import Request, Response, http_server
-from tests.support.kubeconfig_files import write_kubeconfig
 from tests.support.objects import make_node, make_pod
+from tests.support.servers.http_server import Request, Response, http_server
+from tests.support.servers.kubeconfig_files import write_kubeconfig
 from tests.support.storage_objects import make_volume
 
 T = TypeVar("T")

@@ -23,7 +23,7 @@ from extender_service.kube.types.storage import (
 from extender_service.kube.types.workloads import Namespace, ReplicaSet, ReplicationController, Service, StatefulSet
 from extender_service.observability.health import trust_check
 from tests.support import virtual_time
-from tests.support.quiet_api_server import QuietApiServer
+from tests.support.servers.quiet_api_server import QuietApiServer
 
 READS = (
     *(Namespace, Service, ReplicationController, ReplicaSet, StatefulSet, PodDisruptionBudget),

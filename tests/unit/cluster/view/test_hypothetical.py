@@ -13,8 +13,8 @@ from extender_service.cluster.view.hypothetical import Carried, OwnWorlds, RowCh
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.kube.parsing.selectors import parse_label_selector
 from extender_service.kube.types.core import LabelSelector
+from tests.support.clusters.preemption_worlds import running
 from tests.support.objects import make_node
-from tests.support.preemption_worlds import running
 
 WEB = PodSelector(None, parse_label_selector(LabelSelector({"app": "web"})))
 SLOTS = np.arange(12)

@@ -8,7 +8,7 @@ from extender_service.extender.modes import Mode
 from extender_service.extender.reporting.decision_log import availability, log_decision
 from extender_service.extender.reporting.observation import Observation
 from extender_service.kube.types.core import Taint
-from tests.support.extender_world import ExtenderWorld
+from tests.support.clusters.extender_world import ExtenderWorld
 from tests.support.objects import make_node, make_pod
 
 NAME = "extender_service.extender.reporting.decision_log"

@@ -12,7 +12,7 @@ from extender_service.kube.api_errors import KubeError, UnreachableError
 from extender_service.kube.types.core import Pod
 from extender_service.kube.types.extender_api import ExtenderBindingArgs
 from extender_service.scheduling.binder import BindError
-from tests.support.extender_world import ExtenderWorld, Hold
+from tests.support.clusters.extender_world import ExtenderWorld, Hold
 from tests.support.objects import make_node, make_pod
 
 WEB = make_pod("web", requests={"cpu": "1"})

@@ -20,7 +20,7 @@ from extender_service.kube.types.extender_api import ExtenderArgs
 from extender_service.scheduling.decision import decide
 from extender_service.scheduling.explanation import refusals
 from extender_service.testing import Trial
-from tests.support.extender_world import ExtenderWorld, Hold
+from tests.support.clusters.extender_world import ExtenderWorld, Hold
 from tests.support.objects import make_node, make_pod, preempted
 
 WEB = make_pod("web", requests={"cpu": "1"})

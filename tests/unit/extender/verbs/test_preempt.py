@@ -8,7 +8,7 @@ from extender_service.config.rules import DEFAULT_RULES, Rules, rules_of
 from extender_service.extender.modes import Mode
 from extender_service.kube.types.core import LabelSelector, ObjectMeta, Pod, PodResourceClaim, Taint
 from extender_service.kube.types.policy import PodDisruptionBudget, PodDisruptionBudgetSpec
-from tests.support.extender_world import ExtenderWorld
+from tests.support.clusters.extender_world import ExtenderWorld
 from tests.support.objects import make_node, make_pod, preempted
 
 WEB = make_pod("web", requests={"cpu": "2"})

@@ -12,7 +12,7 @@ from extender_service.framework.handle import Handle
 from extender_service.framework.interface import PreFilter, Score
 from extender_service.framework.status import unresolvable
 from extender_service.kube.types.core import Pod, Taint
-from tests.support.extender_world import ExtenderWorld
+from tests.support.clusters.extender_world import ExtenderWorld
 from tests.support.objects import make_node, make_pod
 
 WEB = make_pod("web", requests={"cpu": "1", "memory": "1Gi"})

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from extender_service.cluster.pods.pod_table import PodTable
 from extender_service.framework.interface import Candidate
 from extender_service.framework.preemption.candidates import NO_CANDIDATES, Candidates, best_candidates, sampled
-from tests.support.preemption_worlds import preemption_cluster, running
+from tests.support.clusters.preemption_worlds import preemption_cluster, running
 
 Pods = list[tuple[int, int]]
 

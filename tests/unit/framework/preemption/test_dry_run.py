@@ -16,7 +16,7 @@ from extender_service.framework.status import unschedulable
 from extender_service.framework.verdicts import Verdicts
 from extender_service.kube.types.core import Pod
 from extender_service.kube.types.policy import PodDisruptionBudget
-from tests.support.preemption_worlds import budget, judging, preemption_cluster, preemptor, running
+from tests.support.clusters.preemption_worlds import budget, judging, preemption_cluster, preemptor, running
 
 
 def tried(cluster: Cluster, pod: Pod, proposed: Sequence[str] = ()) -> DryRun:

@@ -19,8 +19,8 @@ from extender_service.kube.credentials.lookup import load_credentials
 from extender_service.kube.types.core import Node, Pod
 from extender_service.serving import open_files
 from tests.support.clock import Clock
-from tests.support.http_server import Handler, Request, Response, http_server
-from tests.support.kubeconfig_files import write_kubeconfig
+from tests.support.servers.http_server import Handler, Request, Response, http_server
+from tests.support.servers.kubeconfig_files import write_kubeconfig
 
 
 @asynccontextmanager

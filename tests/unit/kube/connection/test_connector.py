@@ -20,8 +20,8 @@ from extender_service.kube.api_resources import PODS
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.connection.connector import Connector
 from extender_service.kube.credentials.lookup import load_credentials
-from tests.support.http_server import Request, Response, http_server
-from tests.support.kubeconfig_files import write_kubeconfig
+from tests.support.servers.http_server import Request, Response, http_server
+from tests.support.servers.kubeconfig_files import write_kubeconfig
 
 _RESET = struct.pack("ii", 1, 0)
 _TURN_SECONDS = 0.002

@@ -28,9 +28,9 @@ from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.connection.connector import Connector
 from extender_service.kube.connection.http_connection import HttpConnection
 from extender_service.kube.credentials.lookup import load_credentials
-from tests.support.http_server import Handler, Request, Response, http_server
-from tests.support.kubeconfig_files import write_kubeconfig
-from tests.support.proxy_server import proxy_server
+from tests.support.servers.http_server import Handler, Request, Response, http_server
+from tests.support.servers.kubeconfig_files import write_kubeconfig
+from tests.support.servers.proxy_server import proxy_server
 
 POD = {"metadata": {"name": "p", "namespace": "ns", "uid": "u"}}
 Call = Callable[[KubeClient], Awaitable[Any]]

@@ -14,8 +14,8 @@ from extender_service.kube.connection.pool import ConnectionPool
 from extender_service.kube.credentials.identity import Identity
 from extender_service.kube.credentials.lookup import load_credentials
 from tests.support.clock import Clock
-from tests.support.http_server import Request, Response, http_server
-from tests.support.kubeconfig_files import write_kubeconfig
+from tests.support.servers.http_server import Request, Response, http_server
+from tests.support.servers.kubeconfig_files import write_kubeconfig
 
 ANYONE = Identity()
 

@@ -7,7 +7,7 @@ from extender_service.kube.connection import posts as module
 from extender_service.kube.connection.posts import PostError
 from extender_service.scheduler.extenders.access import posts_to
 from tests.support.event_loop import in_event_loop
-from tests.support.http_server import Request, Response, http_server
+from tests.support.servers.http_server import Request, Response, http_server
 
 
 class Server:

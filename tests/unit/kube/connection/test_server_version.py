@@ -7,7 +7,7 @@ from extender_service.kube.api_errors import KubeError
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.connection.server_version import server_minor
 from extender_service.kube.credentials.lookup import load_credentials
-from tests.support.http_server import Request, Response, http_server
+from tests.support.servers.http_server import Request, Response, http_server
 
 
 def minor_of(answer: Any, status: int = 200) -> int:

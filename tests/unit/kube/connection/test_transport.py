@@ -8,7 +8,7 @@ import pytest
 from extender_service.kube.connection.connector import Connector
 from extender_service.kube.credentials.lookup import load_credentials
 from tests.support.event_loop import in_event_loop
-from tests.support.http_server import Handler, Request, Response, http_server
+from tests.support.servers.http_server import Handler, Request, Response, http_server
 
 
 async def ask(handler: Handler, **options: object) -> httpx.Response:

@@ -27,9 +27,9 @@ from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.credentials.client_tls import ServerTrust, client_context
 from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.credentials.lookup import load_credentials
-from tests.support.http_server import Request, Response, http_server
-from tests.support.kubeconfig_files import write_kubeconfig
-from tests.support.proxy_server import Proxy, proxy_server
+from tests.support.servers.http_server import Request, Response, http_server
+from tests.support.servers.kubeconfig_files import write_kubeconfig
+from tests.support.servers.proxy_server import Proxy, proxy_server
 
 AUTHORITY = trustme.CA()
 

@@ -6,7 +6,7 @@ import yaml
 
 from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.credentials.kubeconfig import load_kubeconfig
-from tests.support.kubeconfig_files import write_kubeconfig
+from tests.support.servers.kubeconfig_files import write_kubeconfig
 
 
 def write(path: Path, document: Any) -> Path:

@@ -8,7 +8,7 @@ import trustme
 
 from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.kube.credentials.lookup import Credentials, load_credentials
-from tests.support.kubeconfig_files import write_kubeconfig
+from tests.support.servers.kubeconfig_files import write_kubeconfig
 
 PLUGIN = {"command": "login", "apiVersion": "client.authentication.k8s.io/v1", "interactiveMode": "Never"}
 

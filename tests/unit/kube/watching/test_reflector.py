@@ -21,7 +21,7 @@ from extender_service.kube.types.core import Pod
 from extender_service.kube.types.keys import Key, key_of
 from extender_service.kube.watching.reflector import Limits, Reflector
 from extender_service.kube.watching.watch_state import ServerWatches
-from tests.support.fake_api_server import (
+from tests.support.servers.fake_api_server import (
     BREAKS,
     EXPIRED,
     FORBIDDEN,
@@ -32,7 +32,7 @@ from tests.support.fake_api_server import (
     UNAUTHORIZED,
     FakeApiServer,
 )
-from tests.support.http_server import Handler, Request, Response, http_server
+from tests.support.servers.http_server import Handler, Request, Response, http_server
 
 
 @dataclass

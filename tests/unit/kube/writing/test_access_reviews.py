@@ -8,7 +8,7 @@ from extender_service.kube.api_errors import ApiError
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.credentials.lookup import load_credentials
 from extender_service.kube.writing.access_reviews import UncertainReviewError, may_bind_pods
-from tests.support.http_server import Request, Response, http_server
+from tests.support.servers.http_server import Request, Response, http_server
 
 
 def review(answer: Any, *, status: int = 201, namespace: str = "") -> tuple[bool, Any]:

@@ -17,8 +17,8 @@ from extender_service.kube.credentials.lookup import load_credentials
 from extender_service.kube.writing import event_recorder
 from extender_service.kube.writing.event_recorder import MAX_TRIES, EventRecorder, ObjectReference, Occurrence
 from extender_service.seams import THIS_MACHINE
-from tests.support.fake_api_server import FORBIDDEN, INTERNAL, THROTTLED
-from tests.support.http_server import Request, Response, http_server
+from tests.support.servers.fake_api_server import FORBIDDEN, INTERNAL, THROTTLED
+from tests.support.servers.http_server import Request, Response, http_server
 
 COLLECTION = "/apis/events.k8s.io/v1/namespaces/default/events"
 NOT_FOUND = {"kind": "Status", "code": 404, "reason": "NotFound", "message": "no such event"}

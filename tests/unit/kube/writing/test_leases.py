@@ -10,7 +10,7 @@ from extender_service.kube.api_errors import ApiError, InvalidAnswerError, Silen
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.credentials.lookup import load_credentials
 from extender_service.kube.writing.leases import LeaseLock, LeaseRecord, lease_holder
-from tests.support.http_server import Request, Response, http_server
+from tests.support.servers.http_server import Request, Response, http_server
 
 
 def holder(status: int, body: Any) -> str:

@@ -26,7 +26,7 @@ from extender_service.kube.types.core import (
 from extender_service.kube.types.workloads import Namespace
 from extender_service.plugins.inter_pod_affinity.args import InterPodAffinityArgs
 from extender_service.plugins.inter_pod_affinity.plugin import NOT_APART, NOT_NEAR, UNWANTED, InterPodAffinity
-from tests.support.hypothetical_worlds import (
+from tests.support.clusters.hypothetical_worlds import (
     NAMESPACES,
     HypotheticalWorld,
     hypothetical_node,

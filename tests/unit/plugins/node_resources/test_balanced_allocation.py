@@ -12,9 +12,7 @@ from extender_service.framework.handle import Handle
 from extender_service.framework.status import SKIP
 from extender_service.plugins.node_resources.args import NodeResourcesBalancedAllocationArgs, ResourceSpec
 from extender_service.plugins.node_resources.balanced_allocation import NodeResourcesBalancedAllocation
-from tests.support.go_integers import wrapped
-from tests.support.objects import make_pod
-from tests.support.plugin_worlds import (
+from tests.support.clusters.plugin_worlds import (
     CPU,
     DISK,
     FPGA,
@@ -31,6 +29,8 @@ from tests.support.plugin_worlds import (
     requests,
     worlds,
 )
+from tests.support.go_integers import wrapped
+from tests.support.objects import make_pod
 
 
 def score(node: PlainNode, wanted: Amounts, resources: list[str]) -> int:

@@ -29,8 +29,7 @@ from extender_service.plugins.node_resources.fit import (
 )
 from extender_service.plugins.node_resources.usages import Offered, Usages
 from extender_service.plugins.shared.shape import UtilizationShapePoint, broken_linear
-from tests.support.go_integers import quotient, wrapped
-from tests.support.plugin_worlds import (
+from tests.support.clusters.plugin_worlds import (
     CPU,
     DISK,
     FPGA,
@@ -48,6 +47,7 @@ from tests.support.plugin_worlds import (
     requests,
     worlds,
 )
+from tests.support.go_integers import quotient, wrapped
 from tests.support.shapes import line, shapes
 
 DEFAULTS = {CPU: 100, MEMORY: 200 * 1024 * 1024}

@@ -5,7 +5,7 @@ from extender_service.plugins.node_resources.usages import (
     usages,
     weighed_pod,
 )
-from tests.support.plugin_worlds import CPU, GPU, MEMORY, PlainNode, PlainPod, PluginWorld, empty_world
+from tests.support.clusters.plugin_worlds import CPU, GPU, MEMORY, PlainNode, PlainPod, PluginWorld, empty_world
 
 
 def world_of(*nodes: PlainNode) -> PluginWorld:

@@ -16,7 +16,7 @@ from extender_service.kube.types.workloads import (
     StatefulSetSpec,
 )
 from extender_service.plugins.pod_topology_spread.default_selector import default_selector
-from tests.support.hypothetical_worlds import hypothetical_pod
+from tests.support.clusters.hypothetical_worlds import hypothetical_pod
 
 OWNER = ObjectMeta(name="owner", namespace="shop")
 WEB = LabelSelector({"app": "web"})

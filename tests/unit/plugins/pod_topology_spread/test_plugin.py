@@ -33,7 +33,7 @@ from extender_service.kube.types.workloads import Service, ServiceSpec
 from extender_service.plugins.pod_topology_spread.args import PodTopologySpreadArgs
 from extender_service.plugins.pod_topology_spread.constraints import own_constraints
 from extender_service.plugins.pod_topology_spread.plugin import NO_LABEL, NO_MATCH, PodTopologySpread
-from tests.support.hypothetical_worlds import (
+from tests.support.clusters.hypothetical_worlds import (
     NAMESPACES,
     HypotheticalWorld,
     hypothetical_node,

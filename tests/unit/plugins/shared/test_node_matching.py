@@ -18,7 +18,7 @@ from extender_service.plugins.shared.node_matching import (
     matches_selector,
     preference,
 )
-from tests.support.plugin_worlds import PluginWorld, assert_equal_on_nodes, existing, labels, worlds
+from tests.support.clusters.plugin_worlds import PluginWorld, assert_equal_on_nodes, existing, labels, worlds
 
 expressions = st.builds(
     objects.SelectorRequirement,

@@ -18,6 +18,7 @@ from extender_service.kube.types.storage import PersistentVolume, PersistentVolu
 from extender_service.plugins.shared.shape import UtilizationShapePoint
 from extender_service.plugins.volume_binding.args import VolumeBindingArgs
 from extender_service.plugins.volume_binding.plugin import UNBOUND_IMMEDIATE, VolumeBinding
+from tests.support.clusters.volume_worlds import handle_of, storage_cluster, verdicts
 from tests.support.objects import make_node
 from tests.support.storage_objects import (
     make_capacity,
@@ -29,7 +30,6 @@ from tests.support.storage_objects import (
     with_claims,
     with_volumes,
 )
-from tests.support.volume_worlds import handle_of, storage_cluster, verdicts
 
 ZONE, EBS_ZONE = "topology.kubernetes.io/zone", "topology.ebs.csi.aws.com/zone"
 EBS = "kubernetes.io/aws-ebs"

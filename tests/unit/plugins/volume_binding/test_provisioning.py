@@ -7,9 +7,9 @@ from extender_service.framework.plugin_errors import PluginError
 from extender_service.kube.types.core import LabelSelector
 from extender_service.kube.types.storage import StorageClass, TopologyRequirement, TopologyTerm
 from extender_service.plugins.volume_binding.provisioning import can_make, has_space, storage_class_of
+from tests.support.clusters.volume_worlds import storage_cluster
 from tests.support.objects import make_node
 from tests.support.storage_objects import make_capacity, make_claim, make_class, make_driver
-from tests.support.volume_worlds import storage_cluster
 
 CSI = "csi.example.com"
 

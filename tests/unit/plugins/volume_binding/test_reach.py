@@ -7,8 +7,8 @@ from extender_service.cluster.volumes.free_volumes import Reach
 from extender_service.kube.parsing.selectors import Selector, parse_label_selector, parse_node_selector
 from extender_service.kube.types.core import LabelSelector, NodeSelector, NodeSelectorTerm, SelectorRequirement
 from extender_service.plugins.volume_binding.reach import NEVER, any_selects, can_reach, first_selecting, lowest_ranks
+from tests.support.clusters.volume_worlds import storage_cluster
 from tests.support.objects import make_node
-from tests.support.volume_worlds import storage_cluster
 
 requirements = st.builds(
     SelectorRequirement,

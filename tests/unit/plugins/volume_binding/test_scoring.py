@@ -6,10 +6,10 @@ from extender_service.kube.types.storage import PersistentVolumeClaim
 from extender_service.plugins.shared.shape import broken_linear
 from extender_service.plugins.volume_binding.scoring import capacity_score, utilization_score
 from extender_service.plugins.volume_binding.static_binding import UNBOUND, StaticBindings
+from tests.support.clusters.volume_worlds import storage_cluster
 from tests.support.go_integers import quotient, wrapped
 from tests.support.objects import make_node
 from tests.support.storage_objects import make_capacity, make_claim, make_class, make_driver, make_volume
-from tests.support.volume_worlds import storage_cluster
 
 CSI = "csi.example.com"
 FULLER_IS_BETTER = broken_linear([(0, 0), (100, 100)])

@@ -12,9 +12,9 @@ from extender_service.framework.plugin_errors import PluginError
 from extender_service.kube.types.core import LabelSelector, SelectorRequirement
 from extender_service.kube.types.storage import ClaimReference, PersistentVolume, PersistentVolumeClaim
 from extender_service.plugins.volume_binding.static_binding import UNBOUND, bind_statically
+from tests.support.clusters.volume_worlds import storage_cluster
 from tests.support.objects import make_node
 from tests.support.storage_objects import make_claim, make_volume
-from tests.support.volume_worlds import storage_cluster
 
 NODES = ("a", "b", "c")
 

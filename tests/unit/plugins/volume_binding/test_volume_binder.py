@@ -27,9 +27,9 @@ from extender_service.kube.types.storage import (
 )
 from extender_service.plugins.volume_binding.args import VolumeBindingArgs
 from extender_service.plugins.volume_binding.plugin import VolumeBinding
+from tests.support.clusters.volume_worlds import storage_cluster, verdicts
 from tests.support.objects import make_node
 from tests.support.storage_objects import make_claim, make_class, make_csi_node, make_volume, with_claims
-from tests.support.volume_worlds import storage_cluster, verdicts
 
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 T = TypeVar("T", PersistentVolume, PersistentVolumeClaim)

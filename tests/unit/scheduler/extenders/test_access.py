@@ -13,9 +13,9 @@ from extender_service.config.types import Extender, ExtenderTLSConfig
 from extender_service.kube.connection.posts import PostError
 from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.scheduler.extenders.access import posts_to
-from tests.support.certificates import issue
 from tests.support.event_loop import in_event_loop
-from tests.support.http_server import Request, Response, http_server
+from tests.support.servers.certificates import issue
+from tests.support.servers.http_server import Request, Response, http_server
 
 
 def extender(url: str, tls: Mapping[str, Any] | None = None, **fields: Any) -> Extender:

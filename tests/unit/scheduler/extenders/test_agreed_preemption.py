@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 
 from extender_service.kube.types.core import Pod
+from tests.support.clusters.scheduler_world import SchedulerWorld
 from tests.support.event_loop import in_event_loop
 from tests.support.objects import make_node, make_pod
-from tests.support.scheduler_world import SchedulerWorld
-from tests.support.stub_extender import StubExtender, extended_world
+from tests.support.servers.stub_extender import StubExtender, extended_world
 
 PREEMPTS = {"preempt_verb": "preempt"}
 

@@ -8,10 +8,10 @@ import pytest
 
 from extender_service.config.rules import rules_of
 from extender_service.kube.types.core import Node
+from tests.support.clusters.scheduler_world import NAME, SchedulerWorld, on_node
 from tests.support.event_loop import in_event_loop
 from tests.support.objects import make_node, make_pod, watched
-from tests.support.scheduler_world import NAME, SchedulerWorld, on_node
-from tests.support.stub_extender import StubExtender, extended_world
+from tests.support.servers.stub_extender import StubExtender, extended_world
 from tests.support.stub_plugins import Stub
 
 NODES = [make_node(name) for name in "abc"]

@@ -4,7 +4,7 @@ from typing import Any
 
 from tests.e2e.scheduler.side_by_side.steps import Scenario, Step, change, create, delete, priority_class
 from tests.e2e.support.objects import Object, node, pod
-from tests.e2e.support.volume_controllers import DRIVER, claim, storage_class, volume_on
+from tests.e2e.support.programs.volume_controllers import DRIVER, claim, storage_class, volume_on
 
 _LOCAL = storage_class("local", provisioner="kubernetes.io/no-provisioner")
 _DYNAMIC = storage_class("dynamic")

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from tests.e2e.support.control_plane import ControlPlane
 from tests.e2e.support.objects import node, pod
-from tests.e2e.support.volume_controllers import claim, is_available, storage_class, volume_on
+from tests.e2e.support.programs.control_plane import ControlPlane
+from tests.e2e.support.programs.volume_controllers import claim, is_available, storage_class, volume_on
 from tests.e2e.support.waiting import wait_until
 
 

@@ -4,11 +4,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.e2e.support.deployments import Base, edit, on_host, passes
 from tests.e2e.support.objects import Object
-from tests.e2e.support.processes import Process
-from tests.e2e.support.service import PROGRAM
-from tests.support.free_ports import free_port
+from tests.e2e.support.programs.deployments import Base, edit, on_host, passes
+from tests.e2e.support.programs.processes import Process
+from tests.e2e.support.programs.service import PROGRAM
+from tests.support.servers.free_ports import free_port
 
 FASTER = 20
 _FIRST_PAUSE_SECONDS = 10 / FASTER

@@ -19,7 +19,7 @@ from extender_service.plugins.in_tree import ARGS_TYPES, IN_TREE
 from extender_service.scheduling.asked_nodes import AskedNodes
 from extender_service.scheduling.engine import Engine
 from extender_service.scheduling.question import Question
-from tests.support.extender_world import Hold, Pods
+from tests.support.clusters.extender_world import Hold, Pods
 from tests.support.objects import make_node
 
 

@@ -13,7 +13,7 @@ import yaml
 
 from extender_service.framework.interface import Plugin
 from tests.e2e.support.objects import Object
-from tests.e2e.support.processes import Process
+from tests.e2e.support.programs.processes import Process
 from tests.e2e.support.waiting import wait_until
 
 PROGRAM = Path(sys.executable).with_name("extender-service")

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from tests.e2e.support import schedulers
-from tests.e2e.support.control_plane import ControlPlane
 from tests.e2e.support.objects import Object
-from tests.e2e.support.service import Service
+from tests.e2e.support.programs import schedulers
+from tests.e2e.support.programs.control_plane import ControlPlane
+from tests.e2e.support.programs.service import Service
 
 Mode = Literal["replace", "beside"]
 

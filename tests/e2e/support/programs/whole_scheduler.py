@@ -7,10 +7,10 @@ from pathlib import Path
 import yaml
 
 from extender_service.framework.interface import Plugin
-from tests.e2e.support.control_plane import ControlPlane
 from tests.e2e.support.objects import Object
-from tests.e2e.support.processes import Process
-from tests.e2e.support.service import PROGRAM
+from tests.e2e.support.programs.control_plane import ControlPlane
+from tests.e2e.support.programs.processes import Process
+from tests.e2e.support.programs.service import PROGRAM
 
 # Backoff in seconds: a pod that failed is tried again soon.
 SOON = {"podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 1}

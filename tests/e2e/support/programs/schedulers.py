@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from tests.e2e.support.control_plane import ControlPlane
 from tests.e2e.support.objects import Object
-from tests.e2e.support.processes import Process
+from tests.e2e.support.programs.control_plane import ControlPlane
+from tests.e2e.support.programs.processes import Process
 
 # The extension points at which a scheduler decides, and which an extender's filter and prioritize verbs stand for.
 DECISION_POINTS = ("preFilter", "filter", "preScore", "score")

@@ -15,8 +15,8 @@ from extender_service.kube.types.core import Node
 from extender_service.scheduler.extenders.access import posts_to
 from extender_service.scheduler.extenders.extender_client import ExtenderClient
 from extender_service.scheduler.extenders.extenders import Extenders
-from tests.support.http_server import Request, Response, http_server
-from tests.support.scheduler_world import SchedulerWorld
+from tests.support.clusters.scheduler_world import SchedulerWorld
+from tests.support.servers.http_server import Request, Response, http_server
 
 Answer = Callable[[Any], Any]
 

@@ -11,14 +11,14 @@ from pathlib import Path
 import httpx
 import yaml
 
-from tests.e2e.support.control_plane import ControlPlane
 from tests.e2e.support.objects import Object
-from tests.e2e.support.processes import Process
-from tests.e2e.support.service import PROGRAM
+from tests.e2e.support.programs.control_plane import ControlPlane
+from tests.e2e.support.programs.processes import Process
+from tests.e2e.support.programs.service import PROGRAM
 from tests.e2e.support.waiting import wait_until
-from tests.support.free_ports import free_port
+from tests.support.servers.free_ports import free_port
 
-DEPLOY = Path(__file__).parents[3] / "deploy"
+DEPLOY = Path(__file__).parents[4] / "deploy"
 # util-linux's; who is not root becomes root of a namespace of users.
 _UNSHARE = ("unshare", "--uts", *(() if os.geteuid() == 0 else ("--map-root-user",)))
 _RIGHTS = (

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from tests.support.http_server import Request, Response
+from tests.support.servers.http_server import Request, Response
 
 EXPIRED = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version"}
 INTERNAL = {"kind": "Status", "code": 500, "reason": "InternalError", "message": "etcd is tired"}

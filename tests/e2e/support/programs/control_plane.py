@@ -30,10 +30,10 @@ import yaml
 from extender_service.config.release import NEWEST_MINOR, OLDEST_MINOR
 from tests.e2e.support import kubeconfigs
 from tests.e2e.support.api import API
-from tests.e2e.support.processes import Process
+from tests.e2e.support.programs.processes import Process
 from tests.e2e.support.waiting import wait_until
 
-_TESTS = Path(__file__).parents[2]
+_TESTS = Path(__file__).parents[3]
 # The programs by minor version: one source, built with the modules of either release.
 PROGRAMS = {
     OLDEST_MINOR: _TESTS / "e2e" / "controlplane",
