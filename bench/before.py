@@ -18,6 +18,7 @@ from bench.http import MODES, VERBS, Calls, call, kinds_of_calls
 from bench.programs import PROGRAM, ClusterSize, Peers, Server, service
 from bench.run import NEEDS_GO, Run, parser_of, run_parts
 
+_FORMS, _CLIENTS = ("names", "full"), ("raw", "kube")
 _SECONDS = 0.25
 _BURSTS = 4  # pairs of measurements for each start
 
@@ -41,7 +42,7 @@ class _Pairs:
         }
 
 
-def run(the: Run, checkout: Path, sizes: Sequence[int]) -> None:
+def run(the: Run, checkout: Path, sizes: Sequence[int], forms: Sequence[str], clients: Sequence[str]) -> None:
     """Print a table for each size of cluster: `rounds` starts of both services."""
     if the.peers is None:
         the.report.note("before", NEEDS_GO)
@@ -50,9 +51,14 @@ def run(the: Run, checkout: Path, sizes: Sequence[int]) -> None:
     for nodes in sizes:
         pairs: dict[tuple[Calls, str, str], _Pairs] = {}
         with the.peers.api(ClusterSize(nodes)) as api:
+            kinds = [
+                calls
+                for calls in kinds_of_calls(nodes, quick=the.quick)
+                if calls.form in forms and calls.client in clients
+            ]
             for start in range(the.rounds):
                 the.report.progress("before", f"{nodes} nodes, start {start + 1} of {the.rounds}")
-                _measure(the, the.peers, api, programs, nodes, pairs)
+                _measure(the, the.peers, api, programs, kinds, pairs)
         the.report.table("before", f"{nodes} nodes: this checkout and the other", [*_rows(pairs)])
 
 
@@ -68,7 +74,7 @@ def _measure(
     peers: Peers,
     api: Server,
     programs: dict[str, Path],
-    nodes: int,
+    kinds: Sequence[Calls],
     pairs: dict[tuple[Calls, str, str], _Pairs],
 ) -> None:
     """Start both services in both modes, and add what calls of all kinds take."""
@@ -79,7 +85,7 @@ def _measure(
                 for side, program in programs.items()
             }
             bursts = 1 if the.quick else _BURSTS
-            for calls in kinds_of_calls(nodes, quick=the.quick):
+            for calls in kinds:
                 once = [partial(call, peers, server, calls, VERBS[mode], _SECONDS) for server in servers.values()]
                 for of_now, of_before in zip(*alternately(bursts, *once), strict=True):
                     for verb in VERBS[mode]:
@@ -104,9 +110,12 @@ def _main() -> None:
     parser = parser_of("python -m bench.before", __doc__)
     parser.add_argument("checkout", type=Path, metavar="CHECKOUT", help="the folder of the other checkout")
     parser.add_argument("--nodes", type=int, action="append", metavar="N", help="only clusters of this size")
+    parser.add_argument("--form", choices=_FORMS, action="append", help="only calls with nodes in this form")
+    parser.add_argument("--client", choices=_CLIENTS, action="append", help="only calls by this client")
     options = parser.parse_args()
     sizes = options.nodes or ([100, 500] if options.quick else [100, 500, 5000, 15000])
-    run_parts(options, [partial(run, checkout=options.checkout, sizes=sizes)])
+    forms, clients = options.form or _FORMS, options.client or _CLIENTS
+    run_parts(options, [partial(run, checkout=options.checkout, sizes=sizes, forms=forms, clients=clients)])
 
 
 if __name__ == "__main__":

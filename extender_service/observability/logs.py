@@ -26,8 +26,9 @@ _CHATTY_LOGGERS = ("httpcore", "httpx", "uvicorn.access")
 
 # Attributes that every record has. The others are from `extra` or other formatters; uvicorn adds its message a second
 # time, with terminal colours.
-_STANDARD_ATTRIBUTES = len(vars(logging.makeLogRecord({})))
-_NO_EXTRA = {*vars(logging.makeLogRecord({})), "asctime", "message", "color_message"}
+_ATTRIBUTES = vars(logging.makeLogRecord({"thread": None, "threadName": None, "process": None, "processName": None}))
+_STANDARD_ATTRIBUTES = len(_ATTRIBUTES)
+_NO_EXTRA = {*_ATTRIBUTES, "asctime", "message", "color_message"}
 _FIRST_FIELDS = {"time", "level", "logger", "msg"}
 
 _SCALARS = (bool, int, float)
@@ -74,11 +75,23 @@ def log_fields(
     """
     if not logger.isEnabledFor(level):
         return
-    record = logging.LogRecord(logger.name, level, "", 0, message, (), None)
-    if at is not None:
-        record.created = at
+    if at is None:
+        record = logging.LogRecord(logger.name, level, "", 0, message, (), None)
+    else:
+        record = _Line(logger.name, level, message, at)
     vars(record).update(fields)
     logger.handle(record)
+
+
+class _Line(logging.LogRecord):
+    """A record with just what a line has; the constructor of LogRecord takes several times as long."""
+
+    def __init__(self, name: str, level: int, message: str, created: float) -> None:
+        attributes = vars(self)
+        attributes.update(_ATTRIBUTES)
+        attributes["name"], attributes["msg"], attributes["created"] = name, message, created
+        attributes["levelno"], attributes["levelname"] = level, logging.getLevelName(level)
+        attributes["msecs"] = created % 1 * 1000
 
 
 class TextFormatter(logging.Formatter):
@@ -87,7 +100,7 @@ class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the record as one line."""
         first = f"time={_time(record.created)} {_text_origin(record.levelname, record.name)} msg="
-        extra = [f" {_text_key(key)}={_text(value)}" for key, value in _extra(record).items()]
+        extra = [_text_key(key) + _text(value) for key, value in _extra(record).items()]
         return first + _text(record.getMessage()) + "".join(extra)
 
 
@@ -97,7 +110,7 @@ class JSONFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the record as one line."""
         first = f'{{"time": "{_time(record.created)}", {_json_origin(record.levelname, record.name)}, "msg": '
-        extra = [f", {_json_key(key)}: {_json(value)}" for key, value in _extra(record).items()]
+        extra = [_json_key(key) + _json(value) for key, value in _extra(record).items()]
         line = first + _json(record.getMessage()) + "".join(extra) + "}"
         return line if line.isprintable() else _escaped(json.loads(line))
 
@@ -170,12 +183,12 @@ def _json(value: object) -> str:
 
 @cached("log fields as text", most_entries=256, most_entry_bytes=2 << 10, most_size=None)
 def _text_key(key: str) -> str:
-    return _text(key)
+    return f" {_text(key)}="
 
 
 @cached("log fields as JSON", most_entries=256, most_entry_bytes=2 << 10, most_size=None)
 def _json_key(key: str) -> str:
-    return encode_basestring(str(key))
+    return f", {encode_basestring(str(key))}: "
 
 
 def _escaped(value: object) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Hashable
 from functools import cached_property
 from operator import itemgetter
 from typing import Any, Protocol, TypeVar
+from weakref import ref
 
 import msgspec
 import numpy as np
@@ -55,8 +56,6 @@ class FollowingColumns(LruCache[H, F]):
     def __init__(self, name: str | None, changes: ChangeLog[Any], *, most_entries: int, most_bytes: int) -> None:
         super().__init__(name, most_entries=most_entries, most_bytes=most_bytes)
         self.changes = changes
-        self._last_used: LastFew[H, None] = LastFew(None, most_entries=_MOST_LAST_USED, most_entry_bytes=0)
-        self._note_use = self._last_used.entries.append
 
     def current(self, key: H, context: Any = None) -> F | None:
         """Return the column of a key as it is after the last change; None if it has to be computed again."""
@@ -66,7 +65,6 @@ class FollowingColumns(LruCache[H, F]):
         if column.change_count != self.changes.count and not self._catch_up(column, context):
             self.forget(key)
             return None
-        self._note_use((key, None, 0))
         return column
 
     def _catch_up(self, column: F, context: Any) -> bool:
@@ -85,7 +83,7 @@ class FollowingColumns(LruCache[H, F]):
         """Apply changes; returns False where the column has to be computed again, or that costs less."""
 
 
-class RowColumn(msgspec.Struct):
+class RowColumn(msgspec.Struct, eq=False, weakref=True):
     """Values by row, along the last axis, which are brought up to date in place.
 
     `shown` are the same values for callers, who cannot write to them. It is another array after each change, so that
@@ -135,10 +133,20 @@ class RowColumns(FollowingColumns[Hashable, RowColumn]):
         super().__init__(name, changes, most_entries=most_entries, most_bytes=self._bytes_besides)
         self._state_of = state_of
         self._asked_once = AskedOnce()
+        # The columns that decisions used last. A key takes longer to compare than a column.
+        self._last_used: LastFew[ref[RowColumn], None]
+        self._last_used = LastFew(None, most_entries=_MOST_LAST_USED, most_entry_bytes=0)
         self._caught_up_at = 0
         # What changed between two counts of changes: columns that were used together ask for the same.
         self._span = (0, 0)
         self._changed: _ChangedRows | None = None
+
+    def current(self, key: Hashable, context: Compute | None = None) -> RowColumn | None:
+        """Return the column of a key like `FollowingColumns`, and note that it is used."""
+        column = super().current(key, context)
+        if column is not None:
+            self._last_used.entries.append((ref(column), None, 0))
+        return column
 
     def is_worth_keeping(self, key: Hashable) -> bool:
         """Return whether a key is asked for again, or there are few columns; note that it is asked for.
@@ -175,16 +183,16 @@ class RowColumns(FollowingColumns[Hashable, RowColumn]):
         if self._caught_up_at == count:
             return
         self._caught_up_at = count
-        for key in dict.fromkeys(map(itemgetter(0), self._last_used.entries)):
-            column: RowColumn | None = self[key]
-            if column is None:
+        for used in dict.fromkeys(map(itemgetter(0), self._last_used.entries)):
+            column = used()
+            if column is None or column.change_count == count:
                 continue
             try:
-                is_caught_up = column.change_count == count or self._catch_up(column, compute)
+                is_caught_up = self._catch_up(column, compute)
             except Exception:
                 is_caught_up = False
             if not is_caught_up:
-                self.forget(key)
+                self.forget(column.key)
         # What no decision uses any more is left out in the end. What each of them uses is noted each time.
         if self._last_used.entries:
             self._last_used.entries.popleft()
