@@ -1,6 +1,5 @@
 """What holds of the sizes of things: a program may have much to do, but keeps no more than that takes."""
 
-import asyncio
 from collections.abc import Iterator
 
 from extender_service.caches import caches
@@ -58,7 +57,7 @@ class WithinBounds:
     def _sizes(self, process: Process) -> Iterator[tuple[str, int, int]]:
         """Yield what a program has: a name, how many, and how many it may have."""
         pods = self._most_pods
-        yield "tasks", len(asyncio.all_tasks(process.loop)), _TASKS + _TASKS_A_POD * pods
+        yield "tasks", len(process.loop.tasks()), _TASKS + _TASKS_A_POD * pods
         ends = self._observed.world.network._transports
         connections = sum(end.loop is process.loop and not end.is_gone for end in ends)
         yield "connections", connections, _CONNECTIONS + _CONNECTIONS_A_POD * pods

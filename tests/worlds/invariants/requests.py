@@ -93,7 +93,7 @@ class RequestsApart:
 
 def _requests(process: Process) -> Iterator[tuple[_Task, bool]]:
     """Yield the tasks of a process that are in a request, and whether that is under way."""
-    for task in asyncio.all_tasks(process.loop):
+    for task in process.loop.tasks():
         names = [*_names(task.get_coro())]
         # The innermost one itself waits for nothing but the end of the program.
         if any(name in names[:-1] for name in _BEGINS):

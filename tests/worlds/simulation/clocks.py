@@ -1,5 +1,7 @@
 """The clocks of one simulated machine, over the world's time."""
 
+from collections.abc import Callable
+
 from tests.worlds.simulation.timeline import Timeline
 
 # 2026-01-01T00:00:00Z, when each world begins.
@@ -16,7 +18,11 @@ class MachineClocks:
     def __init__(
         self, timeline: Timeline, *, uptime: float = 1000.0, skew_seconds: float = 0.0, rate: float = 1.0
     ) -> None:
-        """`uptime` is for how long the machine has run; `skew_seconds` by how much its wall clock is ahead."""
+        """`uptime` is for how long the machine has run; `skew_seconds` by how much its wall clock is ahead.
+
+        `on_change` are called when timers may be due sooner than it seemed.
+        """
+        self.on_change: list[Callable[[], None]] = []
         self._timeline = timeline
         self._counted_at = timeline.now
         self._uptime = uptime
@@ -44,6 +50,7 @@ class MachineClocks:
     def set_rate(self, rate: float) -> None:
         """Drift: from now on, this clock runs `rate` times as fast as the world's."""
         self._uptime, self._counted_at, self._rate = self.monotonic(), self._timeline.now, rate
+        self._report_change()
 
     def set_wall(self, seconds: float) -> None:
         """Jump: set the wall clock ahead, or back if `seconds` is negative."""
@@ -68,3 +75,8 @@ class MachineClocks:
         self._slept_seconds += self.monotonic() - self._slept_from
         self._uptime, self._counted_at = self._slept_from, self._timeline.now
         self._slept_from = None
+        self._report_change()
+
+    def _report_change(self) -> None:
+        for notify in self.on_change:
+            notify()

@@ -16,6 +16,7 @@ from functools import partial
 from random import Random
 from signal import SIG_DFL
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
+from weakref import WeakSet
 
 from extender_service.seams import SignalHandler
 from tests.worlds.simulation.clocks import MachineClocks
@@ -75,7 +76,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
 
     - `name`: the process's, in the trace
     - `failures`: the contexts that callbacks failed with, as the exception handler got them
-    - `stops`: as long as it is not 0, the process is stopped; all that comes for it waits
+    - `looks_at`: `next_at` returns no earlier time than this. So the world asks only the loop that may be next
     """
 
     def __init__(self, name: str, timeline: Timeline, clocks: MachineClocks, network: "Network", pace: Random) -> None:
@@ -84,7 +85,8 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self.clocks = clocks
         self.network = network
         self.failures: list[dict[str, Any]] = []
-        self.stops = 0
+        self.looks_at = 0.0
+        self._stops = 0
         self._timeline = timeline
         self._pace = pace
         self._ready: deque[asyncio.Handle] = deque()
@@ -100,12 +102,28 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self._finalizer = self._close_generator
         self._countdown = 0
         self._at_zero: Callable[[], None] = lambda: None
+        self._tasks: WeakSet[asyncio.Task[Any]] = WeakSet()
+        clocks.on_change.append(self._look_again)
 
     # What the world calls:
 
+    @property
+    def stops(self) -> int:
+        """As long as this is not 0, the process is stopped; all that comes for it waits."""
+        return self._stops
+
+    @stops.setter
+    def stops(self, count: int) -> None:
+        self._stops = count
+        self._look_again()
+
+    def tasks(self) -> list[asyncio.Task[Any]]:
+        """Return the tasks that have not ended, as asyncio.all_tasks does, which looks at those of all loops."""
+        return [task for task in self._tasks if not task.done()]
+
     def next_at(self) -> float:
         """Return when the next callback runs, in the world's time; infinity if there is none."""
-        if self.stops or self._is_closed:
+        if self._stops or self._is_closed:
             return NEVER
         if self._ready:
             return self._busy_until
@@ -151,6 +169,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         """Call something at a time of the world's: what comes from outside, such as bytes."""
         if not self._is_closed:
             heapq.heappush(self._arrivals, (at, next(self._order), asyncio.Handle(callback, args, self)))
+            self.looks_at = min(self.looks_at, at)
 
     def read_ready(self, numbers: list[int]) -> None:
         """Call what waits for files with these numbers to become readable."""
@@ -167,6 +186,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         handle = self._signals.get(number)
         if handle is not None:
             self._ready.append(handle)
+            self._look_again()
             return True
         handler = self._system_signals.get(number, SIG_DFL)
         if callable(handler):
@@ -177,6 +197,10 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         """End the process where it stands: nothing runs in it any more. The system closes its connections."""
         self._is_closed = True
         self.network.hang_up(self)
+
+    def _look_again(self) -> None:
+        """Let the world ask when the next callback runs: that may be sooner now."""
+        self.looks_at = 0.0
 
     def _take_what_is_due(self) -> None:
         now = self._timeline.now + _RESOLUTION_SECONDS
@@ -245,6 +269,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         handle = asyncio.Handle(callback, args, self, context)
         if not self._is_closed:
             self._ready.append(handle)
+            self.looks_at = 0.0
         return handle
 
     def call_soon_threadsafe(
@@ -271,6 +296,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         timer = asyncio.TimerHandle(when, callback, args, self, context)
         if not self._is_closed:
             heapq.heappush(self._timers, (when, next(self._order), timer))
+            self.looks_at = 0.0
         return timer
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
@@ -286,7 +312,9 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         name: str | None = None,
         context: contextvars.Context | None = None,
     ) -> asyncio.Task[_T]:
-        return NumberedTask(coro, loop=self, name=name, context=context)
+        task = NumberedTask(coro, loop=self, name=name, context=context)
+        self._tasks.add(task)
+        return task
 
     def run_in_executor(  # type: ignore[override]
         self, executor: object, func: Callable[..., _T], *args: Any

@@ -64,8 +64,11 @@ class World:
         while not self._is_over:
             at, loop = timeline.next_at(), None
             for each in self._loops:
-                if (its := each.next_at()) < at:
-                    at, loop = its, each
+                if each.looks_at < at:
+                    at, loop = each.looks_at, each
+            if loop is not None and (its := loop.next_at()) > at:
+                loop.looks_at = its
+                continue
             if at > until:
                 timeline.now = until
                 return
@@ -79,4 +82,5 @@ class World:
                 timeline.step()
             else:
                 loop.step()
+                loop.looks_at = loop.next_at()
             self._running = None
