@@ -42,8 +42,8 @@ def read(etcd: Etcd, kind: Kind, namespace: str, options: ListOptions, cached_re
     matches = matcher(kind, options)
     start, revision = "", etcd.revision
     # A limit makes a version exact, except where one object is asked for by its name.
-    is_single = any(field == "metadata.name" and equal for field, _, equal in parse_fields(options.fields))
-    is_legacy_exact = options.limit > 0 and not options.match and options.version not in ("", "0") and not is_single
+    names = [value for field, value, equal in parse_fields(options.fields) if field == "metadata.name" and equal]
+    is_legacy_exact = options.limit > 0 and not options.match and options.version not in ("", "0") and not names
     exact = options.match == EXACT or is_legacy_exact
     limit = options.limit
     if options.token:
@@ -61,7 +61,11 @@ def read(etcd: Etcd, kind: Kind, namespace: str, options: ListOptions, cached_re
     elif options.version:
         revision = cached_revision
         limit = 0 if options.version == "0" else limit
-    items: Sequence[Item] = etcd.at(kind, revision)
+    if names and not limit and not start and bool(prefix) is kind.is_namespaced:
+        item = etcd.item_at(kind, prefix + names[0], revision)  # no other can be meant
+        items: Sequence[Item] = [] if item is None else [item]
+    else:
+        items = etcd.at(kind, revision)
     if prefix or start:
         items = [item for item in items if item.key.startswith(prefix) and item.key >= start]
     if kind.name == "Pod" and not (options.token or exact):

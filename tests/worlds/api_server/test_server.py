@@ -64,6 +64,15 @@ def test_the_products_types_read_what_the_model_answers(server: ApiServer) -> No
     assert page.metadata.resource_version == str(server.etcd.revision)
 
 
+@pytest.mark.parametrize("path", [PODS, "/api/v1/pods"])
+@pytest.mark.parametrize(("name", "found"), [("b", ["b"]), ("d", []), ("", [])])
+def test_a_list_by_name_has_the_object_of_this_name(server: ApiServer, path: str, name: str, found: list[str]) -> None:
+    for each in ("a", "b", "bb"):
+        server.handle(post(PODS, pod(each)))
+    listed = whole(server.handle(Request("GET", path, {"fieldSelector": f"metadata.name={name}"}))).json()
+    assert [item["metadata"]["name"] for item in listed["items"]] == found
+
+
 def test_a_continue_token_expires_and_another_one_goes_on(clock: Clock, server: ApiServer) -> None:
     for name in "abc":
         server.handle(post(PODS, pod(name)))
