@@ -1,5 +1,6 @@
 """Another scheduler, which binds the pods that name it: by requests, taints, labels and ports, by a view that lags."""
 
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tests.worlds.actors.client import ActorClient, RequestError
@@ -38,7 +39,9 @@ class SecondScheduler:
             return
         if is_finished(pod) or "deletionTimestamp" in pod["metadata"]:
             return
-        fitting = [name for name, node in self._nodes.objects.items() if self._fits(pod, node)]
+        pods_on = self._pods_on_nodes()
+        nodes = self._nodes.objects.items()
+        fitting = [name for name, node in nodes if self._fits(pod, node, pods_on.get(name, ()))]
         if not fitting:
             self._reconciler.add(key, _RETRY_SECONDS)
             return
@@ -56,13 +59,19 @@ class SecondScheduler:
             self._assumed.pop(key, None)
             raise
 
-    def _fits(self, pod: Object, node: Object) -> bool:
-        name = node["metadata"]["name"]
+    def _pods_on_nodes(self) -> Mapping[str, Sequence[Object]]:
+        """Return the pods that take room on each node, as far as it knows."""
+        pods_on: dict[str, list[Object]] = {}
+        for pod in self._pods.objects.values():
+            if (name := pod["spec"].get("nodeName")) and not is_finished(pod):
+                pods_on.setdefault(name, []).append(pod)
+        for name, pod in self._assumed.values():
+            pods_on.setdefault(name, []).append(pod)
+        return pods_on
+
+    def _fits(self, pod: Object, node: Object, others: Sequence[Object]) -> bool:
         taints = node["spec"].get("taints", ())
         if not selects(pod, node) or not tolerates(pod, taints, ("NoSchedule", "NoExecute")):
             return False
-        others = [each for each in self._pods.objects.values()
-                  if each["spec"].get("nodeName") == name and not is_finished(each)]  # fmt: skip
-        others += [assumed for target, assumed in self._assumed.values() if target == name]
         allocatable = amounts_of(node["status"].get("allocatable", {}))
         return not shortage(pod, others, allocatable) and not ports_collide(pod, others)
