@@ -43,6 +43,10 @@ _EXPECTED_WITH_FAULTS: Final = (
     (r"WARNING a refused pod fits now, but cannot be changed", "the API server does not answer, or refuses"),
     (r"WARNING failed error=pod \S+ was asked about again in the meantime ", "`serve` was late, or a replica new"),
     (
+        r"WARNING failed error=pod \S+ (is being bound|may be bound already) to \S+ .*verb=filter$",
+        "the API server answers neither a binding nor a read of the pod, which is now asked about without that node",
+    ),
+    (
         r"WARNING failed error=pod \S+ is already bound to \S+ .*verb=bind$",
         "the replica got no answer to the call that bound the pod, or another made it, and its watch lags",
     ),
@@ -63,6 +67,8 @@ class NothingUnexpectedLogged:
     some of them only as long as there are faults (_EXPECTED_WITH_FAULTS). Among these, `serve` may refuse to bind a pod
     that is bound elsewhere: a replica that got no answer in time asks again until its own watch shows the pod bound. So
     does kube-scheduler (handleSchedulingFailure: "In the case of extender, the pod may have been bound successfully").
+    And it may not choose a node for a pod while it is not known whether an earlier binding, to a node that the replica
+    does not ask about any more, was carried out: that would bind the pod twice. So the replica tries again.
 
     An answer of the API server that calls a request wrong (400, 405, 415 or 422) is never expected, except where it
     says that a field is immutable: the UID of a pod that was made again under its name.

@@ -59,6 +59,8 @@ def test_a_line_that_a_fault_explains_is_not(observed: Observed, line: str) -> N
     [
         "WARNING failed error=extender-service does not know the cluster well enough to decide: stale ms=1",
         "WARNING failed error=pod default/a is already bound to b ms=1 node=c pod=default/a verb=bind",
+        "WARNING failed error=pod default/a is being bound to b ms=250.1 pod=default/a verb=filter",
+        "WARNING failed error=pod default/a may be bound already to b ms=250.1 pod=default/a verb=filter",
     ],
 )
 def test_some_lines_are_explained_only_while_there_are_faults(text: str, at: float, is_expected: bool) -> None:
