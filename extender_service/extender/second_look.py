@@ -68,6 +68,7 @@ class SecondLook:
     async def decide(self, refused: Decision, decide: Callable[[], Decision], deadline: float) -> tuple[Decision, bool]:
         """Return the last decision, and whether it followed a wait. `decide` makes a new decision about all nodes.
 
+        All nodes of that decision are still there, except those that it did not know.
         The call waits for PATIENCE_SECONDS, and longer for as long as it shows that our watch is behind.
         """
         if refused.is_final or not len(refused.question.nodes.names):
@@ -83,7 +84,8 @@ class SecondLook:
             if not helpful:
                 break
             looked_again = True
-            came, waited = await self._wait(helpful, seconds)
+            # A decision has its nodes by row, and another node may get the row of one that is gone.
+            came, waited = await self._wait(helpful | Change.NODE_REMOVED, seconds)
             left -= waited
             patience -= waited
             if came:

@@ -112,6 +112,27 @@ def test_where_nothing_helps_the_refusal_comes_after_the_wait() -> None:
     assert look(LARGE, "a", "b", meanwhile=lambda world: None) == "0 after a wait"
 
 
+def test_a_node_that_goes_during_the_wait_is_not_known_in_the_answer() -> None:
+    world = EngineOnTwoNodes()
+    second_look = SecondLook(world.cluster, WatchLag(world.cluster, lambda: "100"), Clock())
+
+    def decide() -> Decision:
+        return world.engine.decide(world.question(LARGE, "a", "b"))
+
+    async def decided() -> Decision:
+        looking = asyncio.create_task(second_look.decide(decide(), decide, math.inf))
+        await asyncio.sleep(0)
+        world.cluster.remove_node("b")
+        decision, _ = await looking
+        return decision
+
+    decision = asyncio.run(decided())
+    asked = decision.question.nodes
+    (_, positions) = next(iter(decision.verdicts.groups()))
+    assert asked.view.names_at(positions) == ["a"]
+    assert asked.unknown == ["b"]
+
+
 def test_what_no_change_can_help_is_refused_at_once() -> None:
     assert look(CLAIMS, "a", "b", meanwhile=grow) == "0 at once"
 
