@@ -38,17 +38,29 @@ class AllRun:
 
 
 class FittingPodsBound:
-    """Every pod that fits on some node is bound; the product's engine judges that, on the API server's state."""
+    """Every pod that fits on some node is bound; the product's engine judges that, on the API server's state.
+
+    Pods go on to come and to end. So what counts is a pod that fits at each look, from the first on, for longer than a
+    pod backs off: 10 s, and a second until the queue looks.
+    """
 
     name = "fitting pods bound"
+
+    def __init__(self) -> None:
+        self._fitting: set[str] | None = None
 
     def problems(self, observed: Observed) -> Iterator[str]:
         """Name the pods that are not, and a node for each."""
         pending = [*pending_pods(observed.model.etcd, _SCHEDULERS)] if observed.replicas else []
         judge = Judge(observed.model.etcd, observed.rules) if pending else None
+        fits_on: dict[str, tuple[str, str]] = {}
         for item in pending:
             if judge is not None and (nodes := judge.feasible(item)):
-                yield f"pod {item.key} waits, though it fits on {nodes[0]}"
+                fits_on[item.value["metadata"]["uid"]] = (item.key, nodes[0])
+        self._fitting = set(fits_on) if self._fitting is None else self._fitting & fits_on.keys()
+        for uid, (key, node_name) in fits_on.items():
+            if uid in self._fitting:
+                yield f"pod {key} waits, though it fits on {node_name}"
 
 
 class CachesEqual:

@@ -135,6 +135,18 @@ def test_fires_once_it_is_broken(
     assert any(problem.startswith(text) for problem in problems(settled, rule)), problems(settled, rule)
 
 
+def test_a_pod_that_fits_from_a_later_look_on_may_back_off(settled: ScheduledCluster) -> None:
+    rule, observed = FittingPodsBound(), observed_of(settled)
+    add_a_pod_unseen(settled)
+    assert len([*rule.problems(observed)]) == 1
+    settled.model.etcd.delete(PODS, "default/late")
+    add_a_pod_unseen(settled)
+    late = settled.model.etcd.get(PODS, "default/late")
+    assert late is not None
+    late.value["metadata"]["uid"] = "another"
+    assert [*rule.problems(observed)] == []
+
+
 def test_a_pod_that_fits_nowhere_may_wait(settled: ScheduledCluster) -> None:
     for item in [*settled.model.etcd.all(NODES)]:
         settled.model.etcd.delete(NODES, item.key)
