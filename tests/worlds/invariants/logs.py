@@ -43,7 +43,7 @@ _EXPECTED_WITH_FAULTS: Final = (
     (r"WARNING a refused pod fits now, but cannot be changed", "the API server does not answer, or refuses"),
     (r"WARNING failed error=pod \S+ was asked about again in the meantime ", "`serve` was late, or a replica new"),
     (
-        r"WARNING failed error=running PreBind plugin \S+ binding volumes: .* could not find v1\.PersistentVolumeClaim ",
+        r"WARNING failed error=running PreBind plugin \S+ binding volumes: .* could not find v1\.PersistentVolumeClaim",
         "etcd was restored, and does not have the claim any more",
     ),
     (
