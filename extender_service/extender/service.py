@@ -57,6 +57,7 @@ class ExtenderService:
             trust,
             self.expectations,
             policy,
+            lag=lag,
             second_look=second_look,
             refused=self.refused,
             clock=clock,

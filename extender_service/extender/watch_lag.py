@@ -10,6 +10,7 @@ from extender_service.cluster.state.cluster import Cluster
 from extender_service.extender.wire.requested_nodes import WholeNodes, version_number
 from extender_service.framework.preemption.dry_run import awaits_victims
 from extender_service.kube.types.core import Pod
+from extender_service.kube.types.pods import pod_uid
 from extender_service.scheduling.asked_nodes import AskedNodes
 
 
@@ -30,6 +31,11 @@ class WatchLag:
         # All resource versions count the changes of one etcd.
         seen = version_number(self._pods_version())
         return 0 < seen < version_number(pod.metadata.resource_version)
+
+    def has_ended(self, pod: Pod) -> bool:
+        """Return whether the watch of pods has shown this version of the pod, and the pod's end since."""
+        version = version_number(pod.metadata.resource_version)
+        return 0 < version <= version_number(self._pods_version()) and self._cluster.pod(pod_uid(pod)) is None
 
     def awaits_room(self, pod: Pod, asked: AskedNodes) -> bool:
         """Return whether the pod may run on its nominated node, as far as the caller can see, and pods that were

@@ -13,6 +13,7 @@ from extender_service.extender.modes import Policy
 from extender_service.extender.refused_pods import RefusedPods
 from extender_service.extender.second_look import SecondLook
 from extender_service.extender.trust import Trust
+from extender_service.extender.watch_lag import WatchLag
 from extender_service.extender.wire.requested_nodes import UNKNOWN_NODE, RequestedNodes, WholeNodes
 from extender_service.framework.guard import CycleError
 from extender_service.framework.status import Code
@@ -69,6 +70,7 @@ class FilterVerb:
         expectations: Expectations,
         policy: Policy,
         *,
+        lag: WatchLag,
         second_look: SecondLook | None,
         refused: RefusedPods,
         clock: Clock,
@@ -79,6 +81,7 @@ class FilterVerb:
         self._trust = trust
         self._expectations = expectations
         self._policy = policy
+        self._lag = lag
         self._second_look = second_look
         self._refused = refused
         self._clock = clock
@@ -88,7 +91,7 @@ class FilterVerb:
     async def __call__(
         self, pod: Pod, args: ExtenderArgs, hung_up: HungUp, deadline: float = math.inf
     ) -> FilterOutcome:
-        """Decide, and in `replace` reserve the chosen node; the pod is expected there unless the caller has hung up.
+        """Decide, and in `replace` reserve the chosen node; the pod is expected there unless it or the caller is gone.
 
         Raises CycleError, DecodeError or QuantityError if no decision is possible, or not by the `deadline`.
         """
@@ -185,13 +188,14 @@ class FilterVerb:
         Nothing may be awaited after the decision: otherwise another call could get the same room.
         """
         outcome = _one(decision.question.nodes, decision.choose(), len(decision.feasible))
-        if self._second_look is not None and not self._is_bound(uid) and not hung_up():
+        if self._second_look is not None and self._may_be_bound(uid, pod) and not hung_up():
             self._expectations.expect(self._engine.place(pod, outcome.node_name, decision))
         return outcome
 
-    def _is_bound(self, uid: str) -> bool:
+    def _may_be_bound(self, uid: str, pod: Pod) -> bool:
+        """Return whether a binding may follow: a call that was long on its way may be about a pod that has ended."""
         known = self._cluster.pod(uid)
-        return known is not None and bool(known.node_name)
+        return not self._lag.has_ended(pod) if known is None else not known.node_name
 
     def _warn_of_whole_nodes(self) -> None:
         """Warn once where kube-scheduler sends whole nodes beside its own Score plugins."""

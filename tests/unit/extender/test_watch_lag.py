@@ -36,6 +36,25 @@ def test_a_pod_is_newer_than_what_the_watch_has_shown(sent: str, seen: str, is_n
     assert lag.is_newer(at_version(WEB, sent)) is is_newer
 
 
+@pytest.mark.parametrize(
+    ("sent", "seen", "has_ended"),
+    [
+        ("99", "100", True),
+        ("100", "100", True),
+        ("101", "100", False),
+        ("", "100", False),
+        ("99", "", False),
+        ("an-opaque-version", "100", False),
+    ],
+)
+def test_a_pod_that_the_watch_has_shown_and_does_not_know_has_ended(sent: str, seen: str, has_ended: bool) -> None:
+    cluster = EngineOnTwoNodes().cluster
+    lag = WatchLag(cluster, lambda: seen)
+    assert lag.has_ended(at_version(WEB, sent)) is has_ended
+    cluster.apply_pod(at_version(WEB, sent))
+    assert not lag.has_ended(at_version(WEB, sent))
+
+
 @pytest.mark.parametrize(("names", "is_behind"), [(["a", "b"], False), (["a", "new"], True)])
 def test_a_node_that_is_not_known_yet_shows_that_the_watch_is_behind(names: Sequence[str], is_behind: bool) -> None:
     world = EngineOnTwoNodes()

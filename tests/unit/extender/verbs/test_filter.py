@@ -391,6 +391,17 @@ def test_nothing_is_expected_for_a_caller_that_hung_up() -> None:
     assert world.expected_on(WEB) is None
 
 
+def test_nothing_is_expected_for_a_call_that_comes_after_the_end_of_its_pod() -> None:
+    world = ExtenderWorld(small_node("a"), mode="replace")
+    pod = structs.replace(WEB, metadata=structs.replace(WEB.metadata, resource_version="100"))
+    world.cluster.apply_pod(pod)
+    world.cluster.remove_pod(("default", "web"))
+    world.pods_version = "101"
+    (answer,) = run(world, pod, names=["a"])
+    assert answer["NodeNames"] == ["a"]
+    assert world.expected_on(pod) is None
+
+
 def scheduled_by(name: str, pod: Pod, **spec: Any) -> Pod:
     return structs.replace(pod, spec=structs.replace(pod.spec, scheduler_name=name, **spec))
 
