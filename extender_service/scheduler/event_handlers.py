@@ -276,7 +276,7 @@ class _Pods:
         if placement is None:
             return False
         if not self._end_wait(pod):
-            self._cluster.drop_placement(placement.uid)
+            self._cluster.end_placement(placement.uid)
         self._report_deleted(pod_on(pod, placement.node_name))
         return True
 

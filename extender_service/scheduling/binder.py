@@ -117,8 +117,10 @@ class Binder:
             await self._run(placement, reservation)
         elif not placement.is_confirmed:
             raise _failed(placement, "the pod does not count there any more")
-        reservation.finish()
-        if self._cluster.placements.get(placement.uid) is not None:
+        is_placed = self._cluster.placements.get(placement.uid) is placement
+        if is_placed or placement.is_confirmed:
+            reservation.finish()  # otherwise, the watch has shown the pod's end meanwhile, and Unreserve has run
+        if is_placed:
             self._bound.append((asyncio.get_running_loop().time() + self._confirm_seconds, placement.uid))
             if self._next_look is None:
                 self._look_again()

@@ -61,13 +61,13 @@ class BindingCycle:
         self.node_name = node_name
         # Once true, only the API server knows whether the pod is bound, until Bind ends.
         self.has_reached_bind = False
+        self.has_finished = False
         self._profile = profile
         self._state = state
         self._pod = pod
         self._bind_elsewhere = bind_elsewhere
         self._rules = rules
         self._is_permitted = False
-        self._has_finished = False
         # While a Permit plugin makes the pod wait.
         self._waiting: WaitingPod | None = None
 
@@ -178,9 +178,9 @@ class BindingCycle:
     @extension_point("PostBind")
     def finish(self) -> None:
         """Run PostBind once the pod is bound; later calls do nothing."""
-        if self._has_finished:
+        if self.has_finished:
             return
-        self._has_finished = True
+        self.has_finished = True
         for plugin in self._profile.post_bind:
             with self._run(plugin, "PostBind"):
                 try:

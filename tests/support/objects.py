@@ -84,6 +84,7 @@ class Undo:
     """A reservation of which a test sees that it was given back, and how often PostBind ran."""
 
     has_reached_bind = False
+    has_finished = False
 
     def __init__(self, undo: Callable[[], None]) -> None:
         self.unreserve = undo

@@ -1,8 +1,9 @@
 """Worlds that once failed, with a sentence each about the defect that they found. A test runs them all."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
+from tests.worlds.finding.small_worlds import small_world
 from tests.worlds.scenarios import Scenario
 
 
@@ -34,6 +35,16 @@ REGRESSIONS: Final[tuple[Regression, ...]] = (
         _full(150034, until=77.0),
         "A leader that had been frozen could not bind a pod, and ran Unreserve; then its watch showed the pod on just "
         "that node, by the next leader, and it ran PostBind and reported the pod as bound. It reports the failure now.",
+    ),
+    Regression(
+        _full(84125171, until=345.0),
+        "A pod was bound and finished while no watch of pods was open. The next list did not have it, and Unreserve "
+        "ran after PostBind. Now a reservation has ended with PostBind, when the watch shows the end of the pod.",
+    ),
+    Regression(
+        replace(small_world(1036, "replace"), until=90.0),
+        "A node was deleted during the second look of `serve`, which then gave its reasons for a node without a name. "
+        "It decides again now if a node goes meanwhile.",
     ),
     Regression(
         Scenario(seed=83125067, minutes=10.0, replicas=2, has_others=True, has_faults=True, mode="replace", until=80.0),

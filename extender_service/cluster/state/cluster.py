@@ -125,7 +125,7 @@ class Cluster:
         uid = pod_uid(pod)
         if pod.status.phase in TERMINAL_PHASES:
             self.remove_pod(key)
-            self.drop_placement(uid)
+            self.end_placement(uid)
             return
         node_name = pod.spec.node_name
         old_slot = self._slot_by_key.get(key)
@@ -143,7 +143,7 @@ class Cluster:
         self.nominations.apply(pod, uid, slot)
         if old is not None:
             if old.uid != uid:
-                self.drop_placement(old.uid)
+                self.end_placement(old.uid)
             if old.node_name:
                 self.changes.notify(Change.POD_REMOVED)
         if node_name:
@@ -156,7 +156,7 @@ class Cluster:
         if slot is None:
             return
         facts = self._forget(slot)
-        placement = self.placements.drop(facts.uid)
+        placement = self.placements.end(facts.uid)
         if facts.node_name or placement is not None:
             self.changes.notify(Change.POD_REMOVED)
         if not facts.node_name:
@@ -203,6 +203,11 @@ class Cluster:
     def drop_placement(self, uid: str) -> None:
         """End a placement that has failed or is out of date; its room is free again."""
         if self.placements.drop(uid) is not None:
+            self.changes.notify(Change.POD_REMOVED)
+
+    def end_placement(self, uid: str) -> None:
+        """End the placement of a pod that has ended."""
+        if self.placements.end(uid) is not None:
             self.changes.notify(Change.POD_REMOVED)
 
     def apply_storage(self, item: StorageObject) -> None:

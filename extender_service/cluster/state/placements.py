@@ -9,6 +9,8 @@ They are kept apart from the facts of the watch, so that dropping one leaves no 
                                    └──────────── drop ◀──────────────┘
                                 (Unreserve runs; the node's room is free again)
 
+`end` is a drop for a pod that has ended, of which Unreserve is no part once PostBind has run.
+
 A reserved pod that is never bound is dropped by its owner: the extender drops what it expects after some time (see
 extender/expectations.py). An assumed pod does not expire: it stays until the watch shows it, or until reading it shows
 that it is not bound there (see scheduling/binder.py). Placing a pod again, on any node, drops its placement first.
@@ -33,6 +35,8 @@ class Reservation(Protocol):
 
     has_reached_bind: bool
     """Whether Bind has begun; from then on only the API server knows whether the pod is bound."""
+    has_finished: bool
+    """Whether the pod was bound, and what is to be done then has begun."""
 
     def unreserve(self) -> None:
         """Give back what was set aside; may be called more than once."""
@@ -120,6 +124,19 @@ class Placements:
         self._occupancy.remove(placement.slot)
         if placement.reservation is not None:
             placement.reservation.unreserve()
+        return placement
+
+    def end(self, uid: str) -> Placement | None:
+        """End a placement because the watch shows that the pod has ended.
+
+        Gives back what was set aside for it, unless the pod was bound: a watch may show its end without that, as a list
+        does of a pod that is done.
+        """
+        placement = self._by_uid.get(uid)
+        if placement is None or placement.reservation is None or not placement.reservation.has_finished:
+            return self.drop(uid)
+        del self._by_uid[uid]
+        self._occupancy.remove(placement.slot)
         return placement
 
 

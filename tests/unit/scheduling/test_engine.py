@@ -317,6 +317,37 @@ def test_a_placement_that_the_watch_confirms_before_it_is_undone_is_bound() -> N
 # Binding.
 
 
+@pytest.mark.parametrize("ended_by", ["deleted", "finished"])
+def test_a_bound_pod_that_the_watch_shows_first_at_its_end_keeps_what_was_reserved(ended_by: str) -> None:
+    world = EngineOnTwoNodes(WEB)
+    (profile,) = world.engine.profiles
+    profile.post_bind += (bound := Bound(None, world.handle),)
+    asyncio.run(world.engine.bind(world.engine.place(WEB, "a")))
+    if ended_by == "deleted":
+        world.cluster.remove_pod(("default", "web"))
+    else:
+        world.cluster.apply_pod(make_pod("web", "a", phase="Succeeded", requests={"cpu": "1"}))
+    assert (world.cpu_milli("a"), len(world.cluster.placements)) == (0, 0)
+    assert (bound.pods, world.steps.reserved) == (["web on a"], {pod_uid(WEB): "a"})
+
+
+def test_a_pod_that_ends_before_its_binding_is_answered_is_not_reported_as_bound() -> None:
+    world = EngineOnTwoNodes(WEB)
+    (profile,) = world.engine.profiles
+    profile.post_bind += (bound := Bound(None, world.handle),)
+    hold = world.api.hold = Hold()
+
+    async def bind() -> None:
+        binding = asyncio.create_task(world.engine.bind(world.engine.place(WEB, "a")))
+        await world.reached("bind")
+        world.cluster.remove_pod(("default", "web"))
+        hold.go_on.set()
+        await binding
+
+    asyncio.run(bind())
+    assert (bound.pods, world.steps.reserved) == ([], {})
+
+
 def test_a_pod_is_bound_once_however_often_that_is_asked_for() -> None:
     world = EngineOnTwoNodes(WEB)
     hold = world.api.hold = Hold()

@@ -55,6 +55,20 @@ def test_dropping_leaves_no_trace_and_undoes_what_was_reserved() -> None:
     assert world.dropped == [UID]
 
 
+@pytest.mark.parametrize(("was_bound", "undone"), [(False, [UID]), (True, [])])
+def test_the_end_of_a_pod_undoes_what_was_reserved_unless_it_was_bound(was_bound: bool, undone: list[str]) -> None:
+    world = World()
+    world.place(WEB, "a")
+    placement = world.placements.get(UID)
+    assert placement is not None
+    assert placement.reservation is not None
+    placement.reservation.has_finished = was_bound
+    assert world.placements.end(UID) is placement
+    assert world.placements.end(UID) is None
+    assert (world.requested("a"), len(world.placements), len(world.occupancy.pods)) == (0, 0, 0)
+    assert world.dropped == undone
+
+
 def test_fulfilling_undoes_nothing() -> None:
     world = World()
     world.place(WEB, "a")
