@@ -186,7 +186,9 @@ class Scheduler:
             try:
                 outcome = await attempt
             except asyncio.CancelledError:
-                if not gone.is_set() or not attempt.cancelled():
+                loop_task = asyncio.current_task()
+                is_ending = loop_task is not None and loop_task.cancelling() > 0
+                if is_ending or not gone.is_set() or not attempt.cancelled():
                     raise
                 return None
         if gone.is_set():  # it went in the moment in which the attempt ended

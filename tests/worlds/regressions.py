@@ -47,6 +47,11 @@ REGRESSIONS: Final[tuple[Regression, ...]] = (
         "It decides again now if a node goes meanwhile.",
     ),
     Regression(
+        replace(small_world(1052, "replace"), until=130.0),
+        "A leader lost its lease in the moment in which a pod went that extenders were asked about. That took the end "
+        "of the loop for the end of the attempt: the process went on, without a lease, for good. It ends now.",
+    ),
+    Regression(
         Scenario(seed=83125067, minutes=10.0, replicas=2, has_others=True, has_faults=True, mode="replace", until=80.0),
         "A call of filter came 5 s late, when the watch had long shown the end of its pod. `serve` expected that pod "
         "on the node all the same, for 5 s. Now it expects no pod of which its watch has shown the end.",

@@ -195,6 +195,21 @@ async def test_refusals_hold_for_the_nodes_that_are_left_when_others_left_meanwh
         assert message(world).startswith("0/2 nodes are available: 2 no gpu. ")
 
 
+@in_event_loop
+async def test_the_loop_that_is_cancelled_in_the_moment_in_which_a_pod_goes_ends() -> None:
+    stub = StubExtender()
+    async with extended_world(*NODES, extenders=[(stub, {})]) as world:
+        world.create(make_pod("p"))
+        stub.gate.clear()
+        attempt = asyncio.create_task(world.attempt_with_extenders())
+        await stub.has_arrived.wait()
+        attempt.cancel("the lease is lost")
+        world.delete(make_pod("p"))
+        stub.gate.set()
+        with pytest.raises(asyncio.CancelledError):
+            await attempt
+
+
 @pytest.mark.parametrize("verb", ["filter", "prioritize"])
 @in_event_loop
 async def test_a_pod_that_is_deleted_meanwhile_ends_the_attempt_at_once_and_leaves_nothing_behind(verb: str) -> None:
