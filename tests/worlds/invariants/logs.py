@@ -35,6 +35,10 @@ _EXPECTED: Final = (
         r"WARNING failed error=running PreBind plugin \S+ binding volumes: failed to get node \S+: node \S+ not found",
         "the node has gone",
     ),
+    (
+        r"WARNING failed error=binding \S+ to \S+: the pod was asked about on other nodes .*verb=bind$",
+        "PreBind took longer than the replica waits, which has asked again without that node",
+    ),
 )
 # The same, only until the last fault has been over for _SETTLES_SECONDS.
 _EXPECTED_WITH_FAULTS: Final = (

@@ -10,6 +10,8 @@ knowledge.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+import msgspec
+
 from extender_service.kube.types.core import pod_name
 from extender_service.kube.types.pods import pod_uid
 from tests.worlds.actors.fitting import amounts_of, is_finished, ports_collide, shortage
@@ -188,7 +190,9 @@ class RoomKept:
         item = self._etcd.get(PODS, f"{namespace}/{name}")
         if item is None:
             return
-        node_name, uid = item.value["spec"]["nodeName"], item.value["metadata"]["uid"]
+        uid, node_name = item.value["metadata"]["uid"], item.value["spec"].get("nodeName", "")
+        if not node_name or msgspec.json.decode(served.request.body)["metadata"].get("uid", uid) != uid:
+            return  # the answer comes late: the pod was made again under its name
         reserved = self._reserved.get((served.who, uid))
         if reserved is None:
             if any(who == served.who for who, _ in self._reserved):

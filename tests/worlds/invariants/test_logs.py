@@ -44,6 +44,7 @@ def test_a_line_that_no_fault_explains_is_reported(observed: Observed, line: str
         'WARNING failed error=running PreBind plugin "VolumeBinding": try again (409 Conflict) ms=7.7 node=a',
         'WARNING failed error=running PreBind plugin "V": binding volumes: provisioning failed for PVC "c" ms=2',
         "WARNING nodes: nothing came for 6 s; next watch in 0.0 s",
+        "WARNING failed error=binding default/a to b: the pod was asked about on other nodes ms=6448.7 verb=bind",
         "INFO cannot schedule a pod why=a text with : ERROR in it",
     ],
 )

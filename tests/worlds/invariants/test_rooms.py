@@ -1,5 +1,6 @@
 """A pod that was forgotten, imagined, or put where there is no room for it is reported."""
 
+import json
 from collections.abc import Callable
 from functools import partial
 from random import Random
@@ -176,12 +177,15 @@ class SmallStore:
         containers = [{"resources": {"requests": {"cpu": "700m"}}}]
         return self.put(PODS, key, {"spec": {"nodeName": "node", "containers": containers}, "status": {}})
 
-    def bind(self, *, knew_pod: bool = True, node_version: int | None = None, node: str = "node") -> list[str]:
+    def bind(
+        self, *, knew_pod: bool = True, node_version: int | None = None, node: str = "node", uid: str = "b"
+    ) -> list[str]:
         """What is said of a binding of b, which was decided on with a known or not, and on a version of the node."""
         counted = frozenset({"a"} if knew_pod else ())
         version = self.node_version if node_version is None else node_version
         self.rule._reserved["replica-0", "b"] = _Reserved(node, counted, self.pod_version, version)
-        request = Request("POST", "/api/v1/namespaces/default/pods/b/binding")
+        body = json.dumps({"metadata": {"name": "b", "uid": uid}}).encode()
+        request = Request("POST", "/api/v1/namespaces/default/pods/b/binding", {}, {}, body)
         self.rule._see_binding(Served("replica-0", 0.0, request, Response(201, b"")))
         return self.observed.violations.lines()
 
@@ -199,6 +203,10 @@ def test_what_its_scheduler_could_not_know_excuses_it() -> None:
 def test_another_node_than_the_reserved_one_is_reported() -> None:
     text = "replica-0 binds default/b to node, and reserved other"
     assert SmallStore().bind(node="other") == [f"0.000000 room kept: {text}"]
+
+
+def test_the_late_answer_to_the_binding_of_a_pod_that_was_made_again_says_nothing_of_the_new_one() -> None:
+    assert SmallStore().bind(uid="b before") == []
 
 
 def test_a_volume_that_goes_to_a_second_claim_is_reported() -> None:
