@@ -260,9 +260,12 @@ class Scheduler:
         self._queue.done(placement.uid)
 
     def _queue_lost(self, placement: Placement) -> None:
-        """Queue a pod again whose binding was lost after it had been answered. No event would bring it back."""
+        """Let other pods have the room of a pod that was bound and is no longer. No event may say so.
+
+        If its binding was lost, it is queued again.
+        """
         pod = self._pending.get(pod_name(placement.pod))
-        if pod is not None and pod_uid(pod) == placement.uid:
+        if not placement.is_confirmed and pod is not None and pod_uid(pod) == placement.uid:
             self._queue.add(pod)
         left = pod_on(placement.pod, placement.node_name)
         self._queue.move_all_to_active_or_backoff(self._room_freed, left, None)

@@ -43,8 +43,8 @@ class Binder:
     """Binds placed pods, and finds out the outcome of bindings that failed without a clear answer.
 
     `may_bind` raises CycleError if this process may not bind any more; it is called right before Bind. `on_lost`, which
-    a scheduler may set, is called for a pod that was bound and is no longer: etcd went back to a backup before the
-    watch could show the binding.
+    a scheduler may set, is called for a pod that was bound and is no longer, before the watch could show the binding:
+    etcd went back to a backup, or the pod has ended (then the placement is confirmed).
     """
 
     def __init__(
@@ -189,7 +189,8 @@ class Binder:
     async def read_back(self, placement: Placement) -> str | None:
         """Read a pod that is assumed on a node; returns the node that it is bound to, None if none.
 
-        The pod still counts on its node if it is bound there, or is not bound and is being bound there again. Only the
+        The pod still counts on its node if it is bound there, or is not bound and is being bound there again. One that
+        was bound there and has ended counts no more, and what it reserved is not given back: PostBind runs. Only the
         watch changes what is known as fact: the object that is read may be older than what the watch has shown, or
         newer than what it shows next. Raises BindError if the pod cannot be read.
         """
@@ -197,12 +198,16 @@ class Binder:
         pod = await self.read(metadata.namespace, metadata.name)
         if self._cluster.placements.get(placement.uid) is not placement:
             return self.shown_on(placement.uid)
-        is_there = pod is not None and pod_uid(pod) == placement.uid and pod.status.phase not in TERMINAL_PHASES
+        is_there = pod is not None and pod_uid(pod) == placement.uid
         bound_to = pod.spec.node_name if pod is not None and is_there else ""
+        has_ended = pod is not None and is_there and pod.status.phase in TERMINAL_PHASES
         under_way = self._under_way.get(placement.uid)
         is_tried_again = under_way is not None and under_way.node_name == placement.node_name
-        waits = is_there and not bound_to and is_tried_again
-        if bound_to != placement.node_name and not waits:
+        waits = is_there and not has_ended and not bound_to and is_tried_again
+        if has_ended and bound_to == placement.node_name:
+            self._cluster.fulfil_placement(placement.uid)
+            _finish(placement)
+        elif bound_to != placement.node_name and not waits:
             extra = {"pod": pod_name(placement.pod), "node": placement.node_name}
             log.warning("a pod that was to be bound is not", extra=extra)
             self._drop(placement)
@@ -317,7 +322,7 @@ class Binder:
                 bound_to = await self.settle(placement.uid)
                 if bound_to == placement.node_name and self._cluster.placements.get(placement.uid) is placement:
                     _finish(placement)
-                elif bound_to is None and self._cluster.placements.get(placement.uid) is None:
+                elif self.shown_on(placement.uid) is None and self._cluster.placements.get(placement.uid) is None:
                     self.on_lost(placement)
             except BindError as error:
                 log.warning("cannot find out whether a pod is bound: %s", error)

@@ -56,4 +56,20 @@ REGRESSIONS: Final[tuple[Regression, ...]] = (
         "A call of filter came 5 s late, when the watch had long shown the end of its pod. `serve` expected that pod "
         "on the node all the same, for 5 s. Now it expects no pod of which its watch has shown the end.",
     ),
+    Regression(
+        Scenario(
+            seed=10,
+            minutes=4.0,
+            nodes=4,
+            pods=15,
+            has_others=True,
+            has_faults=True,
+            fault_kinds=frozenset(("cut-requests", "freeze", "lag", "slow", "slow-network", "stall")),
+            wanted=frozenset(("deletions", "same-names")),
+            minor=37,
+            until=110.0,
+        ),
+        "A pod had run to its end before the watch showed it bound. Once it was read, Unreserve ran, and it was queued "
+        "and bound again. Now it counts as bound, and its room is free.",
+    ),
 )

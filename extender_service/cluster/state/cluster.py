@@ -210,6 +210,11 @@ class Cluster:
         if self.placements.end(uid) is not None:
             self.changes.notify(Change.POD_REMOVED)
 
+    def fulfil_placement(self, uid: str) -> None:
+        """End a placement whose pod was bound to its node and has ended; its room is free again."""
+        if self.placements.fulfil(uid) is not None:
+            self.changes.notify(Change.POD_REMOVED)
+
     def apply_storage(self, item: StorageObject) -> None:
         """Add or update a volume, a claim or another storage object.
 

@@ -653,6 +653,24 @@ async def test_a_pod_whose_binding_a_restored_backup_takes_back_is_queued_again(
 
 
 @in_event_loop
+async def test_a_pod_that_has_ended_before_the_watch_shows_its_binding_leaves_its_room_to_others(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = SchedulerWorld(make_node("a", SMALL), confirm_seconds=0.01)
+    pod, other = (make_pod(name, requests={"cpu": "1"}) for name in "pq")
+    world.create(pod)
+    world.attempt()
+    await world.scheduler.close()
+    world.create(other)
+    world.attempt()
+    world.api.pods["default", "p"] = make_pod("p", "a", phase="Succeeded")
+    await asyncio.sleep(0.05)
+    assert world.place_of(pod) == ""
+    assert world.where() == {"backoff": 1}
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+@in_event_loop
 async def test_a_binding_that_failed_is_not_reported_as_done_where_another_scheduler_has_bound_the_pod_there(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
@@ -235,3 +236,21 @@ def test_a_pod_that_the_watch_shows_is_bound_though_its_binding_is_refused() -> 
 
     asyncio.run(bind())
     assert (bound.pods, world.steps.reserved) == (["permit on a"], {pod_uid(pod): "a"})
+
+
+@pytest.mark.parametrize("is_answered", [False, True])
+def test_a_pod_that_has_ended_before_the_watch_shows_it_was_bound(is_answered: bool) -> None:
+    world = EngineOnTwoNodes(WEB)
+    bound = _with_bound(world)
+    if not is_answered:
+        world.api.bind_errors, world.api.read_errors = [LOST], [LOST]
+
+    async def bind() -> str | None:
+        with suppress(BindError):
+            await world.engine.bind(world.engine.place(WEB, "a"))
+        assert world.cpu_milli("a") == 1000
+        world.api.put(make_pod("web", "a", phase="Succeeded"))
+        return await world.engine.binder.settle(UID)
+
+    assert asyncio.run(bind()) == "a"
+    assert (bound.pods, world.steps.reserved, world.cpu_milli("a")) == (["web on a"], {UID: "a"}, 0)
