@@ -1,9 +1,8 @@
 """Worlds that once failed, with a sentence each about the defect that they found. A test runs them all."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
-from tests.worlds.finding.small_worlds import small_world
 from tests.worlds.scenarios import Scenario
 
 
@@ -42,12 +41,46 @@ REGRESSIONS: Final[tuple[Regression, ...]] = (
         "ran after PostBind. Now a reservation has ended with PostBind, when the watch shows the end of the pod.",
     ),
     Regression(
-        replace(small_world(1036, "replace"), until=90.0),
+        Scenario(
+            seed=1036,
+            minutes=3.0,
+            replicas=2,
+            nodes=4,
+            pods=15,
+            has_others=True,
+            has_faults=True,
+            minor=37,
+            mode="replace",
+            until=90.0,
+        ),
         "A node was deleted during the second look of `serve`, which then gave its reasons for a node without a name. "
         "It decides again now if a node goes meanwhile.",
     ),
     Regression(
-        replace(small_world(1052, "replace"), until=130.0),
+        Scenario(
+            seed=1052,
+            minutes=4.0,
+            replicas=2,
+            nodes=2,
+            pods=30,
+            has_others=True,
+            has_faults=True,
+            fault_kinds=frozenset(
+                (
+                    "slow",
+                    "refusing-webhook",
+                    "read-only",
+                    "slow-webhook",
+                    "freeze-at-work",
+                    "slow-network",
+                    "fail-afterwards",
+                    "fail",
+                )
+            ),
+            wanted=frozenset(("deletions", "priorities", "scarcity", "same-names")),
+            mode="replace",
+            until=130.0,
+        ),
         "A leader lost its lease in the moment in which a pod went that extenders were asked about. That took the end "
         "of the loop for the end of the attempt: the process went on, without a lease, for good. It ends now.",
     ),

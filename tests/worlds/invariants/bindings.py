@@ -59,7 +59,8 @@ class _Shown(NamedTuple):
 
 class PlacesOfBoundPodsKept:
     """A scheduler does not give up the place of a pod that it has itself bound there (Unreserve), while the pod is
-    there: others would take the room, and the pod would be tried once more.
+    there: others would take the room, and the pod would be tried once more. Nor does it reserve a place for that pod
+    again, unless `serve` is asked once more about a pod that it has bound.
 
     Excused is who cannot know: the answer to the binding was lost, and the pod that was read since was on no node yet.
     So is a pod that has ended or is being deleted, a program that ends within 30 s, and all that comes after etcd was
@@ -71,6 +72,7 @@ class PlacesOfBoundPodsKept:
     def __init__(self, observed: Observed) -> None:
         self._observed = observed
         self._etcd = observed.model.etcd
+        self._replicas = {replica.name for replica in observed.replicas}
         self._bound: dict[tuple[str, str], _Bound] = {}
         self._shown: dict[tuple[str, str], _Shown] = {}
         self._reserved_at: WeakKeyDictionary[Ledger, dict[str, float]] = WeakKeyDictionary()
@@ -100,30 +102,34 @@ class PlacesOfBoundPodsKept:
                 self._bound.setdefault(key, _Bound(target, served.written_at))
 
     def _note(self, entry: LedgerEntry) -> None:
-        ledger, uid, now = entry.ledger, pod_uid(entry.pod), self._observed.now
+        if entry.point == "post_bind":
+            return
+        ledger, pod, now = entry.ledger, pod_name(entry.pod), self._observed.now
+        bound_to = "" if self._is_restored else self._bound_to(entry)
         if entry.point == "reserve":
-            self._reserved_at.setdefault(ledger, {})[uid] = now
-        elif entry.point == "unreserve" and not self._is_restored and self._can_be_known(entry):
-            text = (
-                f"{ledger.who} gives up the place of {pod_name(entry.pod)} on {entry.node_name}, where it has bound it"
-            )
+            if bound_to and ledger.who in self._replicas:
+                text = f"{ledger.who} reserves {entry.node_name} for {pod}, which it has bound to {bound_to}"
+                self._observed.violated(self, text)
+            self._reserved_at.setdefault(ledger, {})[pod_uid(entry.pod)] = now
+        elif bound_to == entry.node_name:
+            text = f"{ledger.who} gives up the place of {pod} on {bound_to}, where it has bound it"
             report = partial(self._report_unless_ended, ledger, text, format(now, ".6f"))
             self._observed.world.timeline.call_later(_ENDS_SECONDS, report)
 
-    def _can_be_known(self, entry: LedgerEntry) -> bool:
-        """Return whether a pod is where it was reserved, by a binding of this reservation, and no read says other."""
+    def _bound_to(self, entry: LedgerEntry) -> str:
+        """Return the node of a pod that is there by a binding of its last reservation; empty if a read says other."""
         uid, key, who = pod_uid(entry.pod), pod_name(entry.pod), entry.ledger.who
         bound, item = self._bound.get((who, uid)), self._etcd.get(PODS, key)
-        if bound is None or item is None or bound.node_name != entry.node_name:
-            return False
+        if bound is None or item is None:
+            return ""
         metadata = item.value["metadata"]
-        is_there = metadata["uid"] == uid and item.value["spec"].get("nodeName") == entry.node_name
+        is_there = metadata["uid"] == uid and item.value["spec"].get("nodeName") == bound.node_name
         if not is_there or is_finished(item.value) or "deletionTimestamp" in metadata:
-            return False
+            return ""
         shown = self._shown.get((who, key))
         was_read_early = shown is not None and shown.written_at >= bound.written_at and not shown.node_name
         reserved_at = self._reserved_at.get(entry.ledger, {}).get(uid, self._observed.now)
-        return bound.written_at >= reserved_at and not was_read_early
+        return bound.node_name if bound.written_at >= reserved_at and not was_read_early else ""
 
     def _report_unless_ended(self, ledger: Ledger, text: str, at: str) -> None:
         runs = any(program.outcome is None and program.loop is ledger.loop for program in self._observed.programs)

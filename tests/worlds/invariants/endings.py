@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sized
+from collections.abc import Set as AbstractSet
 from itertools import chain
 
 from extender_service.cluster.debugging.comparison import compare
@@ -83,14 +84,19 @@ class NothingLeftOver:
     """No program keeps something for a pod that is bound, gone or at rest: no placement, reservation, assumed volume,
     binding, pod in flight or held, running preemption, wait in Permit, or write under way. A nomination is one that
     the API server has, too.
+
+    Excused is a pod that waits, and that `serve` expects on a node: a replica asked about it, and did not go on to bind
+    it. That ends after ten minutes.
     """
 
     name = "nothing left over"
 
     def problems(self, observed: Observed) -> Iterator[str]:
         """Name what is left."""
+        waiting = {item.value["metadata"]["uid"] for item in pending_pods(observed.model.etcd, _SCHEDULERS)}
         for name, insides in _all_insides(observed):
-            left = chain(_left_in_cluster(insides.cluster), _left_in_engine(insides.engine))
+            expected = waiting if isinstance(insides, ServiceInsides) else frozenset[str]()
+            left = chain(_left_in_cluster(insides.cluster, expected), _left_in_engine(insides.engine))
             if isinstance(insides, SchedulerInsides):
                 left = chain(left, _left_in_scheduler(insides, observed))
             for what in left:
@@ -169,10 +175,12 @@ def _all_insides(observed: Observed) -> Iterator[tuple[str, SchedulerInsides | S
             yield process.name, insides
 
 
-def _left_in_cluster(cluster: Cluster) -> Iterator[str]:
+def _left_in_cluster(cluster: Cluster, expected: AbstractSet[str]) -> Iterator[str]:
+    """Yield what is left of placements and volumes, except of pods that may be expected on a node."""
     for placement in cluster.placements:
         word = "assumed" if placement.assumed else "reserved"
-        yield f"pod {placement.pod.metadata.name} {word} on {placement.node_name}"
+        if placement.assumed or placement.uid not in expected:
+            yield f"pod {placement.pod.metadata.name} {word} on {placement.node_name}"
     if assumed := cluster.storage.sizes()["assumed"]:
         yield f"{assumed} volumes or claims assumed"
 

@@ -45,6 +45,11 @@ _EXPECTED_WITH_FAULTS: Final = (
     (r"WARNING failed error=the caller hung up before its request was complete ", "a connection broke"),
     (r"WARNING failed error=extender-service does not know the cluster well enough", "the API server does not answer"),
     (r"WARNING a refused pod fits now, but cannot be changed", "the API server does not answer, or refuses"),
+    (
+        r"WARNING failed error=pod \S+ is being bound to \S+ .*verb=filter$",
+        "the API server has not answered the binding yet, and the replica did not wait for that",
+    ),
+    (r"WARNING failed error=.*: the time for this decision is over ", "`serve` was frozen while it was asked"),
     (r"WARNING failed error=pod \S+ was asked about again in the meantime ", "`serve` was late, or a replica new"),
     (
         r"WARNING failed error=running PreBind plugin \S+ binding volumes: .* could not find v1\.PersistentVolumeClaim",

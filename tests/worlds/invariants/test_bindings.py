@@ -1,4 +1,7 @@
-"""A place that is given up while the pod is there is reported, unless the scheduler cannot know that it is."""
+"""A place that is given up while the pod is there is reported, unless the scheduler cannot know that it is.
+
+So is a second one that is reserved for it.
+"""
 
 import asyncio
 from random import Random
@@ -103,3 +106,23 @@ def test_a_program_that_ends_may_give_up_all_that_it_has() -> None:
     binding.bind()
     binding.world.timeline.call_at(5.0, binding.process.kill)
     assert binding.give_up() == []
+
+
+def test_a_bound_pod_gets_no_second_place() -> None:
+    binding = Binding()
+    binding.put("one")
+    binding.bind()
+    binding.world.run(3.0)
+    binding.ledger.reserve(STATE, POD, "two")
+    text = "replica-0 reserves two for default/a, which it has bound to one"
+    assert binding.observed.violations.lines() == [f"3.000000 places of bound pods kept: {text}"]
+
+
+def test_a_scheduler_that_has_read_the_pod_before_its_binding_arrived_may_reserve_another_place() -> None:
+    binding = Binding()
+    binding.read(2.5)
+    binding.put("one")
+    binding.bind()
+    binding.world.run(3.0)
+    binding.ledger.reserve(STATE, POD, "two")
+    assert binding.observed.violations.lines() == []

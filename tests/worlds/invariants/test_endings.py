@@ -7,6 +7,7 @@ import pytest
 
 from extender_service.kube.api_resources import PODS as POD_RESOURCE
 from extender_service.kube.types.pods import pod_uid
+from tests.support.objects import make_pod
 from tests.worlds.api_server.kinds import LEASES, NODES, PODS
 from tests.worlds.invariants.endings import (
     AllReady,
@@ -152,3 +153,18 @@ def test_a_pod_that_fits_nowhere_may_wait(settled: ScheduledCluster) -> None:
         settled.model.etcd.delete(NODES, item.key)
     add_a_pod_unseen(settled)
     assert problems(settled, FittingPodsBound) == []
+
+
+@pytest.mark.parametrize("name", ["waits", "is-gone"])
+def test_the_service_may_expect_a_pod_that_waits(name: str) -> None:
+    cluster = ScheduledCluster(Scenario(seed=1, minutes=0.5, pods=5, mode="replace"))
+    cluster.run()
+    service = service_insides(cluster.service or cluster.replicas[0])
+    assert service is not None
+    item = next(cluster.model.etcd.all(PODS)).copy()
+    item["metadata"].update(name="waits", uid="waits")
+    del item["spec"]["nodeName"]
+    cluster.model.etcd.put(PODS, "default/waits", item)
+    service.cluster.placements.place(make_pod(name), name, "node-1")
+    left = [] if name == "waits" else ["service still has pod is-gone reserved on node-1"]
+    assert problems(cluster, NothingLeftOver) == left

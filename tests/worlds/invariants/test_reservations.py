@@ -24,7 +24,9 @@ POD = make_pod("a")
 FIRST, SECOND = CycleState(POD), CycleState(POD)
 
 
-def reported(act: Callable[[Ledger], None], api_server: ApiServer | None = None) -> list[str]:
+def reported(
+    act: Callable[[Ledger], None], api_server: ApiServer | None = None, *, is_service: bool = False
+) -> list[str]:
     """What is said of what a process does with the plugin."""
     ledgers = []
 
@@ -36,7 +38,8 @@ def reported(act: Callable[[Ledger], None], api_server: ApiServer | None = None)
     world_end = asyncio.Event()
     world = World(1)
     process = Process(world, "replica-0", program)
-    observed = Observed(world, api_server or ApiServer(lambda: 0.0, Random(1)), [process])
+    replicas, service = ([], process) if is_service else ([process], None)
+    observed = Observed(world, api_server or ApiServer(lambda: 0.0, Random(1)), replicas, service)
     rule = ReservationsBalanced(observed)
     process.start()
     world.run(1.0)
@@ -115,6 +118,19 @@ def test_a_pod_may_be_unreserved_whose_binding_a_backup_takes_back(node_name: st
 
     text = "replica-0: pod default/a is unreserved, though it was bound (unreserve on one)"
     assert reported(act, server) == ([text] if node_name else [])
+
+
+@pytest.mark.parametrize("is_service", [False, True])
+@pytest.mark.parametrize("node_name", ["", "one"])
+def test_the_service_may_keep_what_it_has_reserved_for_a_pod_that_waits(is_service: bool, node_name: str) -> None:
+    server = ApiServer(lambda: 0.0, Random(1))
+    value = {"metadata": {"name": "a", "namespace": "default", "uid": POD.metadata.uid}}
+    server.etcd.put(PODS, "default/a", {**value, "spec": {"nodeName": node_name}})
+
+    def act(ledger: Ledger) -> None:
+        ledger.reserve(FIRST, POD, "one")
+
+    assert bool(reported(act, server, is_service=is_service)) is (bool(node_name) or not is_service)
 
 
 def test_what_a_process_had_reserved_ends_with_it() -> None:
