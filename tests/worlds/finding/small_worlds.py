@@ -19,11 +19,13 @@ class _Theme:
     pods: tuple[int, ...] = (8, 15, 30)
 
 
-# More than half of the worlds have faults of one theme only, which happen together more often so.
-_THEME_RATE: Final = 0.6
+# Most worlds have faults of one theme only, which happen together more often so.
+_THEME_RATE: Final = 0.75
 _THEMES: Final[Sequence[_Theme]] = (
     # who leads
     _Theme("cut cut-answers drift freeze freeze-at-work hang kill set-wall-clock sleep slow-answers stall"),
+    # leaders that stop at work, and go on when another one may lead
+    _Theme("freeze-at-work", pods=(15, 30, 30)),
     # writes that fail, or whose answer is lost or late
     _Theme(
         "cut-answers fail fail-afterwards full kill-at-work read-only refusing-webhook reset-within-answer slow "
@@ -47,6 +49,8 @@ _THEMES: Final[Sequence[_Theme]] = (
         most_nodes=3,
         pods=(15, 30, 30),
     ),
+    # pods that go while programs are late to know or to ask
+    _Theme("cut-requests freeze lag slow slow-network stall", wanted="deletions same-names", pods=(15, 30, 30)),
 )
 _NO_THEME: Final = _Theme("")
 
