@@ -100,7 +100,6 @@ REGRESSIONS: Final[tuple[Regression, ...]] = (
             fault_kinds=frozenset(("cut-requests", "freeze", "lag", "slow", "slow-network", "stall")),
             wanted=frozenset(("deletions", "same-names")),
             minor=37,
-            until=110.0,
         ),
         "A pod had run to its end before the watch showed it bound. Once it was read, Unreserve ran, and it was queued "
         "and bound again. Now it counts as bound, and its room is free.",
