@@ -47,13 +47,6 @@ def _lag(surroundings: Surroundings, fault: Fault) -> End:
     return surroundings.share("lag", server.name, begin=partial(server.lag, fault.amount), end=partial(server.lag, 0.0))
 
 
-def _go_stale(surroundings: Surroundings, fault: Fault) -> End:
-    """Let the watch cache show nothing new, for longer than a scheduler waits to see its bindings."""
-    server = surroundings.server(fault.target)
-    begin = partial(server.lag, fault.seconds)
-    return surroundings.share("lag", server.name, begin=begin, end=partial(server.lag, 0.0))
-
-
 def _forget_versions(surroundings: Surroundings, fault: Fault) -> None:
     """End the watches, and answer those at an older version with 410 Gone, as a watch cache that begins again does."""
     server = surroundings.server(fault.target)
@@ -159,6 +152,10 @@ def _long_seconds(random: Random) -> float:
     return random.uniform(35.0, 70.0)
 
 
+def _minutes(random: Random) -> float:
+    return random.uniform(60.0, 180.0)
+
+
 def _some_seats(random: Random) -> float:
     return float(random.randint(1, 5))
 
@@ -175,7 +172,8 @@ API_SERVER_FAULTS: Final = (
     _on_a_server("stop", _stop, LATE_READS, some_seconds),
     _on_a_server("hang", _hang, LATE, some_seconds),
     _on_a_server("lag", _lag, LATE_READS, some_seconds, _lag_seconds),
-    replace(_on_a_server("stale-cache", _go_stale, LATE_READS, _long_seconds), is_drawn=False),
+    # Behind by more than a scheduler waits to see its bindings.
+    replace(_on_a_server("stale-cache", _lag, LATE_READS, _minutes, _long_seconds), is_drawn=False),
     _on_a_server("forget-versions", _forget_versions),
     _on_a_server("limit-requests", _limit, LATE, some_seconds, _some_seats),
     _on_a_server("slow-webhook", _slow_webhook, LATE_WRITES, some_seconds, _webhook_seconds),

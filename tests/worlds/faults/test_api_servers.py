@@ -156,8 +156,9 @@ def test_webhooks_hit_writes_alone(kind: str, amount: float, status: int) -> Non
         assert 1.1 < heard[1].at < 9.1
 
 
-def test_a_stale_watch_cache_shows_nothing_new_until_the_end() -> None:
-    trial = Trial(Fault(1.0, "stale-cache", "api-server", seconds=50.0))
+@pytest.mark.parametrize(("seconds", "amount"), [(50.0, 70.0), (80.0, 50.0)])
+def test_a_stale_watch_cache_shows_late_what_is_new(seconds: float, amount: float) -> None:
+    trial = Trial(Fault(1.0, "stale-cache", "api-server", seconds, amount))
     trial.world.timeline.call_at(2.0, lambda: trial.create(NODES, **node("new")))
     path = f"{NODES}?watch=true&resourceVersion={trial.servers.model.etcd.revision}"
     heard: list[Heard] = []

@@ -17,6 +17,7 @@ class _Theme:
     wanted: str = ""
     most_nodes: int = 5
     pods: tuple[int, ...] = (8, 15, 30)
+    minutes: tuple[float, ...] = (3.0, 4.0, 4.0, 6.0)
 
 
 # Most worlds have faults of one theme only, which happen together more often so.
@@ -26,10 +27,13 @@ _THEMES: Final[Sequence[_Theme]] = (
     _Theme("cut cut-answers drift freeze freeze-at-work hang kill set-wall-clock sleep slow-answers stall"),
     # leaders that stop at work, and go on when another one may lead
     _Theme("freeze-at-work", pods=(15, 30, 30)),
-    # writes that fail, or whose answer is lost or late
+    # writes that fail or are late
+    _Theme("fail full kill-at-work read-only refusing-webhook slow slow-network slow-webhook"),
+    # writes whose answer is lost
     _Theme(
-        "cut-answers fail fail-afterwards full kill-at-work read-only refusing-webhook reset-within-answer slow "
-        "slow-answers slow-network slow-webhook"
+        "close-within-answer cut-answers fail-afterwards reset-within-answer slow-answers",
+        wanted="deletions",
+        pods=(15, 30, 30),
     ),
     # watches that end, lag or fall silent
     _Theme(
@@ -37,20 +41,27 @@ _THEMES: Final[Sequence[_Theme]] = (
         wanted="deletions",
     ),
     # watches that do not show for long what was bound
-    _Theme("stale-cache", pods=(15, 30, 30)),
+    _Theme("stale-cache", pods=(30,), minutes=(8.0,)),
     # nodes that go and come, while pods wait for room
     _Theme("kill label-burst lag no-nodes slow-network", wanted="autoscaler machine-troubles scarcity"),
     # etcd from a backup, at a version that comes a second time
     _Theme("restore-revision"),
+    # pods that make room for others, which fails
+    _Theme(
+        "fail fail-afterwards read-only refusing-webhook",
+        wanted="deletions priorities scarcity",
+        most_nodes=3,
+        pods=(15, 30, 30),
+    ),
     # pods that make room for others, and go meanwhile
     _Theme(
-        "fail fail-afterwards freeze-at-work read-only refusing-webhook slow slow-network slow-webhook",
+        "freeze-at-work slow slow-network slow-webhook",
         wanted="deletions priorities same-names scarcity",
         most_nodes=3,
         pods=(15, 30, 30),
     ),
     # pods that go while programs are late to know or to ask
-    _Theme("cut-requests freeze lag slow slow-network stall", wanted="deletions same-names", pods=(15, 30, 30)),
+    _Theme("cut-requests freeze reorder slow-network", wanted="deletions same-names", pods=(15, 30, 30)),
 )
 _NO_THEME: Final = _Theme("")
 
@@ -64,7 +75,7 @@ def small_world(seed: int, mode: Mode | None = None) -> Scenario:
     theme = random.choice(_THEMES) if random.random() < _THEME_RATE else _NO_THEME
     return Scenario(
         seed,
-        minutes=random.choice((3.0, 4.0, 4.0, 6.0)),
+        minutes=random.choice(theme.minutes),
         replicas=random.choice((1, 2, 2, 2)),
         nodes=random.randint(1, theme.most_nodes),
         pods=random.choice(theme.pods),
