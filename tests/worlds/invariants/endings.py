@@ -83,7 +83,7 @@ class CachesEqual:
 class NothingLeftOver:
     """No program keeps something for a pod that is bound, gone or at rest: no placement, reservation, assumed volume,
     binding, pod in flight or held, running preemption, wait in Permit, or write under way. A nomination is one that
-    the API server has, too.
+    the API server has, too; and a standby, which decides nothing by itself, has all of these.
 
     Excused is a pod that waits, and that `serve` expects on a node: a replica asked about it, and did not go on to bind
     it. That ends after ten minutes.
@@ -206,6 +206,9 @@ def _left_in_scheduler(insides: SchedulerInsides, observed: Observed) -> Iterato
     for uid, node_name in queue.nominator.node_of.items():
         if stored.get(uid, "") != node_name:
             yield f"the nomination of {uid} for {node_name}, which the API server has for {stored.get(uid, 'no pod')!r}"
+    for uid, node_name in stored.items() if not insides.is_leading else ():
+        if node_name and uid not in queue.nominator.node_of:
+            yield f"no nomination of {uid} for {node_name}, which the API server has"
 
 
 def _counted(things: Sized, what: str) -> Iterator[str]:

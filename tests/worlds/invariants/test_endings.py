@@ -100,6 +100,13 @@ def add_a_pod_unseen(cluster: ScheduledCluster) -> None:
     cluster.model.etcd.put(PODS, "default/late", item)
 
 
+def nominate_unseen(cluster: ScheduledCluster) -> None:
+    add_a_pod_unseen(cluster)
+    item = cluster.model.etcd.get(PODS, "default/late")
+    assert item is not None
+    cluster.model.etcd.put(PODS, item.key, {**item.copy(), "status": {"nominatedNodeName": "node-0"}})
+
+
 def miscount_the_queue(cluster: ScheduledCluster) -> None:
     insides_of(cluster).queue._unschedulable.unschedulable_count += 1
 
@@ -124,6 +131,7 @@ def drain(cluster: ScheduledCluster) -> None:
         (CachesEqual, lose_a_pod, "the cache of replica-0 differs: missed pods (1): default/pod-1"),
         (NothingLeftOver, leave_a_placement, "replica-0 still has pod other reserved on node-1"),
         (NothingLeftOver, leave_a_nomination, "replica-0 still has the nomination of"),
+        (NothingLeftOver, nominate_unseen, "replica-1 still has no nomination of late for node-0, which"),
         (NothingLeftOver, leave_a_pod_held, "replica-0 still has 1 pods held"),
         (LeaderAgreed, give_away_the_lease, "other_1 holds the lease, and these lead: "),
         (AllReady, drain, "replica-0 is not ready: shutdown failed: process is shutting down"),
