@@ -26,13 +26,21 @@ def change_module(name: str, old: str, new: str) -> None:
             statement, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
         ):
             exec(compile(ast.Module([statement], []), name, "exec"), vars(module))
-    codes, changed = _functions(old, name), 0
-    for qualname, code in _functions(new, name).items():
-        if qualname not in codes or _content(code) != _content(codes[qualname]):
-            _function(vars(module), qualname).__code__ = code
-            changed += 1
+    changed = changed_functions(name, old, new)
+    for qualname, code in changed.items():
+        _function(vars(module), qualname).__code__ = code
     if not changed:
         raise ValueError(f"no function of {name} is changed")
+
+
+def changed_functions(name: str, old: str, new: str) -> Mapping[str, CodeType]:
+    """Return the new code of the functions and methods of a module that differ, by their qualified names."""
+    codes = _functions(old, name)
+    return {
+        qualname: code
+        for qualname, code in _functions(new, name).items()
+        if qualname not in codes or _content(code) != _content(codes[qualname])
+    }
 
 
 def _functions(source: str, name: str) -> Mapping[str, CodeType]:

@@ -3,8 +3,9 @@
     python -m tests.worlds.defects.draw --seed 23 --count 10
 
 Mutations are drawn one after the other from the parts that worlds are to test. One is left out if it changes a text, if
-the type checker reports it, or if the module's unit tests pass with it: it may change nothing that can be seen. The
-others are written to `drawn/`.
+the type checker reports it, or if the module's unit tests pass with it: it may change nothing that can be seen. So is
+one with which these tests do not end, and one outside of functions, which cannot be planted. The others are written to
+`drawn/`.
 """
 
 import argparse
@@ -21,6 +22,7 @@ from typing import Any, Final
 import libcst
 from mutmut.mutation.file_mutation import create_mutations
 
+from tests.worlds.defects.changed_code import changed_functions
 from tests.worlds.defects.planted import Defect, plant
 
 _ROOT: Final = Path(__file__).parents[3]
@@ -40,6 +42,7 @@ _DRAWN_FROM: Final = (
     "scheduling/binder.py",
     "scheduling/binding_cycle.py",
 )
+_TEST_SECONDS: Final = 600.0
 _TEXTS: Final = (libcst.SimpleString, libcst.FormattedString, libcst.ConcatenatedString)
 
 
@@ -73,8 +76,8 @@ def _mutations(random: Random) -> Iterator[tuple[str, str]]:
         code = (_ROOT / "extender_service" / path).read_text()
         module, mutations, _, _ = create_mutations(path, code)
         mutation = random.choice(mutations)
-        if not _changes_text(mutation.original_node):
-            changed: Any = module.deep_replace(mutation.original_node, mutation.mutated_node)
+        changed: Any = module.deep_replace(mutation.original_node, mutation.mutated_node)
+        if not _changes_text(mutation.original_node) and changed_functions(path, code, changed.code):
             yield path, changed.code
 
 
@@ -106,12 +109,19 @@ def _is_seen(text: str, path: str) -> bool:
         # With a cache from one to the next: the modules that are not changed keep their times.
         mypy = [sys.executable, "-m", "mypy", "--config-file", str(_ROOT / "pyproject.toml")]
         mypy += ["--cache-dir", str(_ROOT / "build" / "mypy-of-mutants"), "extender_service"]
-        return not _passes(folder, *pytest, "-p", "no:cacheprovider", tests) and _passes(folder, *mypy)
+        try:
+            is_noticed = not _passes(folder, *pytest, "-p", "no:cacheprovider", tests)
+        except subprocess.TimeoutExpired:
+            return False
+        return is_noticed and _passes(folder, *mypy)
 
 
 def _passes(folder: str, *command: str) -> bool:
     environment = {**os.environ, "PYTHONPATH": folder}
-    return subprocess.run(command, cwd=folder, env=environment, check=False, stdout=subprocess.DEVNULL).returncode == 0
+    ran = subprocess.run(
+        command, cwd=folder, env=environment, check=False, stdout=subprocess.DEVNULL, timeout=_TEST_SECONDS
+    )
+    return ran.returncode == 0
 
 
 if __name__ == "__main__":
