@@ -176,6 +176,16 @@ def test_what_is_used_no_more_is_soon_brought_up_to_date_no_more() -> None:
     assert kept.of("squares", 3, squares).tolist() == [1, 25, 9]
 
 
+def test_what_was_used_last_and_is_kept_no_more_is_left_alone() -> None:
+    kept, squares = Kept(), Squares([1, 2, 3])
+    for _ in range(2):
+        kept.of("squares", 3, squares)
+    kept.forget("squares")
+    kept.changes.append(1)
+    kept.catch_up(kept.compute)
+    assert squares.asked == [[0, 1, 2]]
+
+
 def test_what_cannot_be_brought_up_to_date_is_forgotten() -> None:
     kept = Kept()
     for _ in range(2):
