@@ -32,7 +32,7 @@ class Reach(Enum):
     """Which answers of a plugin may differ about the next pod alike, once a pod was placed on a node.
 
     - `NONE`: none
-    - `NODE`: the verdict on that node, and its score before `normalize`
+    - `NODE`: the verdict on that node, and its score before `normalize`, which depend on no other node
     - `CLUSTER`: any
     """
 

@@ -19,6 +19,7 @@ from extender_service.framework.guard import CycleError, call, guarded, require_
 from extender_service.framework.interface import (
     MAX_NODE_SCORE,
     MIN_NODE_SCORE,
+    Filter,
     PostFilterResult,
     PreEnqueue,
     PreScore,
@@ -51,7 +52,7 @@ class PreFilterOutcome:
 # The method `max` calls a function in Python first.
 _highest = np.maximum.reduce
 # From so many nodes on, totals are added up plugin by plugin.
-_MANY_NODES = 1_000
+_MANY_NODES = 2_000
 
 _EVERYWHERE = PreFilterOutcome(None, None, [])
 
@@ -79,10 +80,12 @@ class Scores:
         self._weights = np.array(weights, np.int64)
         self._scores = scores
         self.totals: NDArray[np.int64]
-        if scores.shape[1] < _MANY_NODES:
+        if scores.shape[1] < _MANY_NODES or not plugins:
             self.totals = self._weights.dot(scores)
         else:  # of integers, in half the time that a product of matrices takes
-            self.totals = np.add.reduce(self._weights[:, None] * scores, axis=0)
+            self.totals = scores[0] * weights[0]
+            for of_plugin, weight in zip(scores[1:], weights[1:], strict=True):
+                self.totals += of_plugin if weight == 1 else of_plugin * weight
 
     def change(self, node: int, rows: list[int], scores: NDArray[np.int64]) -> None:
         """Replace the scores that the plugins in some rows give one node."""
@@ -252,11 +255,17 @@ def _run_filters(profile: Profile, state: CycleState, pod: Pod, verdicts: Verdic
             again.evaluations[plugin.name] += verdicts.left
             if plugin.name in again.passed:
                 continue
-        nodes = verdicts.remaining
-        rejections = call(state, plugin, "Filter", plugin.filter, state, pod, nodes)
+        rejections = rejections_of(plugin, state, pod, verdicts.remaining)
         if rejections is not None:
-            require_answer(plugin, "Filter", wrong_rejections(rejections, len(nodes)))
             verdicts.reject(plugin.name, rejections)
+
+
+def rejections_of(plugin: Filter, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
+    """Run Filter of one plugin. Raises CycleError."""
+    rejections = call(state, plugin, "Filter", plugin.filter, state, pod, nodes)
+    if rejections is not None:
+        require_answer(plugin, "Filter", wrong_rejections(rejections, len(nodes)))
+    return rejections
 
 
 class FilteringAgain:
@@ -384,8 +393,13 @@ def run_score(profile: Profile, state: CycleState, pod: Pod, nodes: NodeView) ->
     plugins, weights = zip(*scoring, strict=True) if scoring else ((), ())
     # In one array, as the overhead of a NumPy call exceeds the time for a few hundred nodes.
     by_plugin = np.array(scores_of(plugins, state, pod, nodes), np.int64).reshape(len(plugins), len(nodes))
-    _require_range(plugins, by_plugin)
-    return Scores(plugins, weights, by_plugin)
+    return weighed(plugins, weights, by_plugin)
+
+
+def weighed(plugins: Sequence[Score], weights: Sequence[int], scores: NDArray[np.int64]) -> Scores:
+    """Weigh what plugins score, a row for each. Raises CycleError if a score is out of range."""
+    _require_range(plugins, scores)
+    return Scores(plugins, weights, scores)
 
 
 def scores_of(plugins: Iterable[Score], state: CycleState, pod: Pod, nodes: NodeView) -> list[NDArray[np.int64]]:

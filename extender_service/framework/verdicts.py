@@ -1,6 +1,6 @@
 """Which nodes pass so far during a decision, and why the others do not."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -46,6 +46,16 @@ class Verdicts:
         self._remaining = view
         self._narrow()
 
+    @classmethod
+    def of_all(
+        cls, view: NodeView, in_question: NDArray[np.bool_], rejections: Iterable[tuple[str, Rejections]]
+    ) -> "Verdicts":
+        """Return the verdicts of plugins of which each has judged all nodes of a view, in the order of the plugins."""
+        verdicts = cls(view, in_question)
+        for plugin, of_plugin in rejections:
+            verdicts._settle(plugin, of_plugin, of_plugin.rejected, of_plugin.rejected)
+        return verdicts
+
     @property
     def left(self) -> int:
         """How many nodes pass so far."""
@@ -60,16 +70,8 @@ class Verdicts:
         """Apply a plugin's verdict on the nodes of `remaining`."""
         judged = rejections.rejected
         positions = judged if self._positions is None else self._positions[judged]
-        newly = self.passing[positions]
-        count = int(np.count_nonzero(newly))
-        if not count:
-            return
-        if count < len(judged):
-            judged, positions = judged[newly], positions[newly]
-        self._settled.append(Settled(plugin, rejections, positions, rejections.keys[judged], {}))
-        self.passing[positions] = False
-        self._left -= count
-        self._narrow()
+        if self._settle(plugin, rejections, judged, positions):
+            self._narrow()
 
     def settled(self) -> Sequence[Settled]:
         """Return what each plugin that rejected nodes was the first to reject."""
@@ -163,6 +165,21 @@ class Verdicts:
     def rejecting_plugins(self) -> set[str]:
         """Names of the plugins that were the first to reject at least one node."""
         return {settled.plugin for settled in self._settled}
+
+    def _settle(
+        self, plugin: str, rejections: Rejections, judged: NDArray[np.intp], positions: NDArray[np.intp]
+    ) -> bool:
+        """Reject nodes at some positions, whose keys are those at `judged`; returns whether any of them passed."""
+        newly = self.passing[positions]
+        count = int(np.count_nonzero(newly))
+        if not count:
+            return False
+        if count < len(judged):
+            judged, positions = judged[newly], positions[newly]
+        self._settled.append(Settled(plugin, rejections, positions, rejections.keys[judged], {}))
+        self.passing[positions] = False
+        self._left -= count
+        return True
 
     def _narrow(self) -> None:
         # Judging all nodes costs less than copying columns, until most of them are rejected.

@@ -4,15 +4,13 @@ kube-scheduler's cycle begins at the first plugin for each pod. But if the pod b
 nothing else has changed, then most plugins would answer differently only about the node that it was placed on, if at
 all (Plugin.reach). What that node will be worth with one more such pod, with two and so on, is computed beforehand for
 all nodes that are likely to be chosen next, in one call of each plugin. Plugins that reach further are asked again,
-each time about all nodes, if they only score; if they filter, all plugins are.
+each time about all nodes. Where one of these filters, and other nodes are feasible than for the pod before, the scores
+of the others are put together from what is known of each node (near_answers.py), and normalized again.
 
 A run ends when a pod of another kind comes, when the cluster changes in another way, and when a node has no more room.
 """
 
-import logging
-from collections.abc import Iterable
 from functools import cached_property
-from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,26 +19,27 @@ from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.state.nominations import Nominated
 from extender_service.cluster.state.placements import Placement
 from extender_service.cluster.view.hypothetical import RowChanges
+from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.guard import CycleError, call
-from extender_service.framework.interface import MAX_NODE_SCORE, Plugin, PreFilter, PreScore, Reach, Score
 from extender_service.framework.profile import Profile
 from extender_service.framework.runtime import (
     PreFilterOutcome,
+    Scores,
     filter_nodes,
-    run_pre_scores,
+    rejections_of,
     scores_of,
+    weighed,
 )
-from extender_service.framework.status import Code, Status
+from extender_service.framework.status import Code, Rejections, Status
+from extender_service.framework.verdicts import Verdicts
 from extender_service.kube.types.core import Pod
 from extender_service.scheduling.asked_nodes import AllNodes
 from extender_service.scheduling.decision import Decision, best_of, decide
+from extender_service.scheduling.near_answers import NearAnswers, are_in_range, skip_as_before
 from extender_service.scheduling.pod_kinds import Kind, kind_of
 from extender_service.scheduling.question import Question
-
-log = logging.getLogger(__name__)
-
-P = TypeVar("P", bound=Plugin)
+from extender_service.scheduling.run_plugins import RunPlugins
 
 # Of how many nodes the next states are computed together, and at least how many states: a few hundred take hardly more
 # time than one.
@@ -89,7 +88,8 @@ class _Run:
     """Decisions about pods alike, each placed where the last decision chose.
 
     `version` is the cluster's, for which the decision holds. `state` is that of the decision, before Reserve stored
-    more in it. `question` is the last one. `taken` is the placement since, with its position.
+    more in it. `question` is the last one. `taken` is the placement since, with its position. `near` is known once a
+    plugin that reaches far has rejected a node.
     """
 
     def __init__(self, decision: Decision, version: tuple[int, ...]) -> None:
@@ -100,6 +100,7 @@ class _Run:
         self.taken: tuple[int, Placement] | None = None
         self.best = decision.best
         self.ahead: _StatesAhead | None = None
+        self.near: NearAnswers | None = None
 
     @cached_property
     def kind(self) -> Kind | None:
@@ -107,46 +108,20 @@ class _Run:
         return kind_of(self.decision.question.pod)
 
     @cached_property
-    def plugins(self) -> "_Plugins | None":
+    def plugins(self) -> RunPlugins | None:
         """How its plugins are asked about the next pod; None if all are asked about all of it."""
-        return None if self.kind is None else _Plugins.of(self.decision.profile, self.state)
+        return None if self.kind is None else RunPlugins.of(self.decision, self.state)
 
+    @cached_property
+    def far_names(self) -> frozenset[str]:
+        """The names of the plugins that may reject any node."""
+        return frozenset() if self.plugins is None else frozenset(each.name for each in self.plugins.far_filters)
 
-class _Plugins(NamedTuple):
-    """How plugins are asked about the next pod of a run.
-
-    - `of_node`: the scores of a node change where a pod was placed on it; by the row of the scores
-    - `pre_filters`, `pre_scores`, `scores`: are asked again about all nodes, as far as they do not filter; by the row
-    """
-
-    of_node: dict[int, Score]
-    pre_filters: list[PreFilter]
-    pre_scores: list[PreScore]
-    scores: dict[int, Score]
-
-    @classmethod
-    def of(cls, profile: Profile, state: CycleState) -> "_Plugins | None":
-        """Sort the plugins of a decision by their reach; None if a placed pod may change the verdict on any node."""
-        scoring = [plugin for plugin, _ in profile.score if plugin.name not in state.skipped_scores]
-        # One instance of a plugin serves all of its extension points.
-        asked = {plugin.name: plugin for plugin in (*profile.pre_filter, *profile.filter, *profile.pre_score, *scoring)}
-        reaches = {name: _reach_of(plugin, state) for name, plugin in asked.items()}
-
-        def reach_far(plugins: Iterable[P]) -> list[P]:
-            return [plugin for plugin in plugins if reaches[plugin.name] is Reach.CLUSTER]
-
-        filters = [plugin for plugin in reach_far(profile.filter) if plugin.name not in state.skipped_filters]
-        pre_filters = reach_far(profile.pre_filter)
-        by_row = dict(enumerate(scoring))
-        of_node = {row: plugin for row, plugin in by_row.items() if reaches[plugin.name] is Reach.NODE}
-        if (
-            filters
-            or any(plugin.name not in state.skipped_filters for plugin in pre_filters)
-            or any(type(plugin).normalize is not Score.normalize for plugin in of_node.values())
-        ):
-            return None
-        far = {row: plugin for row, plugin in by_row.items() if reaches[plugin.name] is Reach.CLUSTER}
-        return cls(of_node, pre_filters, reach_far(profile.pre_score), far)
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether a plugin that reaches far has rejected nodes in its last decision."""
+        far = self.far_names
+        return bool(far) and any(settled.plugin in far for settled in self.decision.verdicts.settled())
 
 
 class AlikeRuns:
@@ -168,14 +143,14 @@ class AlikeRuns:
     def decide(self, profile: Profile, question: Question, nominated: Nominated) -> Decision:
         """Decide about a pod. Raises like `decide` of decision.py."""
         run = self.current
-        state = None if run is None else self._next_state(run, profile, question, nominated)
-        if run is not None and state is not None:
+        again = None if run is None else self._again(run, profile, question, nominated)
+        if run is not None and again is not None:
             run.question = question
             # The plugins of a sample of decisions are timed.
             recorder = profile.sampled_recorder()
             if recorder is None:
                 self.repeated += 1
-                return run.decision.repeated(question, state, run.best)
+                return again
             state = CycleState(question.pod, recorder, question.deadline, profile.clock, profile.request_rules)
             return decide(profile, question, nominated, state)
         self._end()
@@ -219,10 +194,9 @@ class AlikeRuns:
         run.taken = decision.chosen, placement
         run.version = self._cluster.version
 
-    def _next_state(self, run: _Run, profile: Profile, question: Question, nominated: Nominated) -> CycleState | None:
-        """Return the state of the decision about the next pod of a run; None if the question is not about such a pod.
-
-        Then the scores of the run are those after the last placement.
+    def _again(self, run: _Run, profile: Profile, question: Question, nominated: Nominated) -> Decision | None:
+        """Return the decision about the next pod of a run; None if the question is not about such a pod, or only a
+        decision from the beginning can answer it.
         """
         if (
             nominated
@@ -235,38 +209,38 @@ class AlikeRuns:
         if run.kind is None or kind_of(question.pod) != run.kind:
             return None
         if run.plugins is None:
-            self._not_repeated, self._not_repeated_left = (profile, run.kind), _NOT_REPEATED
+            self._note_not_repeated(run)
             return None
-        taken, plugins = run.taken, run.plugins
-        run.taken = None
-        state = run.state.for_pod_alike(question.pod, question.deadline)
+        (position, placement), run.taken = run.taken, None
         try:
-            if self._follow(run, plugins, *taken, question) and _ask_far(run, plugins, question, state):
-                return state
+            scores = self._next_scores(run, run.plugins, position, placement, question)
+            return None if scores is None else self._decided_again(run, run.plugins, position, scores, question)
         except CycleError:
             self._pause_longer()  # a decision from the beginning meets the error, if it is one
         return None
 
-    def _follow(self, run: _Run, plugins: _Plugins, position: int, placement: Placement, question: Question) -> bool:
-        """Give a node the scores that it has now that a pod was placed on it; returns whether that is possible.
+    def _note_not_repeated(self, run: _Run) -> None:
+        assert run.kind is not None
+        self._not_repeated, self._not_repeated_left = (run.decision.profile, run.kind), _NOT_REPEATED
 
-        Raises CycleError.
+    def _next_scores(
+        self, run: _Run, plugins: RunPlugins, position: int, placement: Placement, question: Question
+    ) -> NDArray[np.int64] | None:
+        """Return the scores of a node from `node_scores`, now that a pod was placed on it; None if it has no more room,
+        or they are not known. Raises CycleError.
         """
         ahead = run.ahead
         state = -1 if ahead is None else ahead.take(position)
         if state < 0:
             ahead = self._look_ahead(run, plugins, position, placement, question)
             if ahead is None:
-                return False
+                return None
             state = ahead.take(position)
         assert ahead is not None
-        if not ahead.feasible[state]:
-            return False
-        _change(run, plugins, position, ahead.scores[:, state])
-        return True
+        return ahead.scores[:, state] if ahead.feasible[state] else None
 
     def _look_ahead(
-        self, run: _Run, plugins: _Plugins, position: int, placement: Placement, question: Question
+        self, run: _Run, plugins: RunPlugins, position: int, placement: Placement, question: Question
     ) -> "_StatesAhead | None":
         """Compute the next states of the nodes that are likely to be chosen, the one just taken among them.
 
@@ -286,13 +260,60 @@ class AlikeRuns:
         nodes = self._cluster.view(None).changed(_UNCHANGED).at(positions).changed(more)
         pod, profile = question.pod, run.decision.profile
         state = run.state.for_pod_alike(pod, question.deadline)
+        state.skipped_filters |= run.far_names
         verdicts = filter_nodes(profile, state, pod, nodes, np.ones(len(nodes), np.bool_), _EVERYWHERE)
-        scores = np.array(scores_of(plugins.of_node.values(), state, pod, nodes), np.int64)
-        scores = scores.reshape(len(plugins.of_node), len(nodes))
+        scores = np.array(scores_of(plugins.node_scores.values(), state, pod, nodes), np.int64)
+        scores = scores.reshape(len(plugins.node_scores), len(nodes))
         # What is out of range is an error, which only a decision from the beginning can say.
-        feasible = verdicts.passing & (scores.view(np.uint64) <= MAX_NODE_SCORE).all(axis=0)
+        feasible = verdicts.passing & are_in_range(scores)
         run.ahead = _StatesAhead(likely, depth, len(question.nodes.view), feasible, scores)
         return run.ahead
+
+    def _decided_again(
+        self, run: _Run, plugins: RunPlugins, position: int, taken: NDArray[np.int64], question: Question
+    ) -> Decision | None:
+        """Return the decision about the next pod, with the scores of the node that was `taken`; None if only a decision
+        from the beginning can be made. Raises CycleError.
+        """
+        pod, view, before = question.pod, question.nodes.view, run.decision
+        state = run.state.for_pod_alike(pod, question.deadline)
+        far = _far_rejections(plugins, pod, view, state)
+        if far is None:
+            return None
+        if run.near is not None:
+            run.near.scores[:, position] = taken
+        if not far and not run.is_narrowed:  # then Filter says the same
+            _change(run, plugins, position, taken)
+            return before.repeated(question, state, run.best) if _score_again(run, plugins, pod, view, state) else None
+        near = self._near(run, plugins, question)
+        if near is None:
+            return None
+        verdicts = Verdicts.of_all(view, question.nodes.asked, _in_order(before.profile, far | near.rejections))
+        feasible, scores = verdicts.passing.nonzero()[0], before.scores
+        if len(feasible) < 2:
+            return None
+        if np.array_equal(feasible, before.feasible):
+            _change(run, plugins, position, taken)
+            if not _score_again(run, plugins, pod, view, state):
+                return None
+        else:
+            scores = _scores_anew(before.profile, plugins, near, pod, view.at(feasible), feasible, state)
+            if scores is None:
+                return None
+            run.best = best_of(feasible, scores.totals)
+        run.decision = before.followed(question, state, verdicts, feasible, scores, run.best)
+        return run.decision
+
+    def _near(self, run: _Run, plugins: RunPlugins, question: Question) -> NearAnswers | None:
+        """Return what plugins that reach no further say about all nodes now; None where that is not known."""
+        if run.near is None:
+            state = run.state.for_pod_alike(question.pod, question.deadline)
+            run.near = NearAnswers.of(plugins, state, question)
+            if run.near is None:
+                self._note_not_repeated(run)
+            else:
+                run.state = state
+        return run.near
 
     def _end(self) -> None:
         run, self.current = self.current, None
@@ -312,19 +333,6 @@ class AlikeRuns:
         self._pause = min(1 << self._in_vain, _LONGEST_PAUSE) - 1
 
 
-def _reach_of(plugin: Plugin, state: CycleState) -> Reach:
-    """Return the reach of a plugin for pods like that of a state; any answer may differ if it fails to say."""
-    try:
-        reach: object = plugin.reach_for(state, state.pod)
-    except Exception:
-        log.exception("reach_for failed", extra={"plugin": plugin.name})
-        return Reach.CLUSTER
-    if isinstance(reach, Reach):
-        return reach
-    log.error("reach_for must return a Reach", extra={"plugin": plugin.name, "returned": type(reach).__name__})
-    return Reach.CLUSTER
-
-
 def _is_about_all(question: Question) -> bool:
     """Return whether a question is about all nodes, as kube-scheduler's own is."""
     nodes = question.nodes
@@ -334,41 +342,104 @@ def _is_about_all(question: Question) -> bool:
 
 def _likely(run: _Run, position: int) -> NDArray[np.intp]:
     """Return the positions of the nodes that are likely to be chosen next, that at `position` first."""
-    best, feasible, totals = run.best, run.decision.feasible, run.decision.totals
+    best, nodes, totals, near = run.best, run.decision.feasible, run.decision.totals, run.near
     assert totals is not None
+    if near is not None:  # other nodes may be feasible next
+        near.totals[nodes] = totals
+        nodes = near.candidates
+        totals = near.totals.take(nodes)
+        best = best_of(nodes, totals)
     if len(best) < _NODES_AHEAD < len(totals):
-        best = feasible[np.argpartition(totals, -_NODES_AHEAD)[-_NODES_AHEAD:]]
+        best = nodes[np.argpartition(totals, -_NODES_AHEAD)[-_NODES_AHEAD:]]
     elif len(best) < _NODES_AHEAD:
-        best = feasible
+        best = nodes
     return np.concatenate(([position], best[best != position]))
 
 
-def _ask_far(run: _Run, plugins: _Plugins, question: Question, state: CycleState) -> bool:
+def _far_rejections(plugins: RunPlugins, pod: Pod, view: NodeView, state: CycleState) -> dict[str, Rejections] | None:
+    """Ask the plugins that reach far, by their name where they reject any node; None where only a decision from the
+    beginning can say. Raises CycleError.
+    """
+    if not _are_prepared(plugins, pod, state):
+        return None
+    rejections: dict[str, Rejections] = {}
+    for plugin in plugins.far_filters:
+        of_plugin = rejections_of(plugin, state, pod, view)
+        if of_plugin is not None and len(of_plugin.rejected):
+            if of_plugin.may_be_errors:
+                return None
+            rejections[plugin.name] = of_plugin
+    return rejections
+
+
+def _are_prepared(plugins: RunPlugins, pod: Pod, state: CycleState) -> bool:
+    """Run PreFilter of plugins that reach far; returns whether they skip Filter, or run it on all nodes, as before.
+
+    Raises CycleError.
+    """
+    for plugin in plugins.far_pre_filters:
+        answer = call(state, plugin, "PreFilter", plugin.pre_filter, state, pod)
+        if plugin.name not in state.skipped_filters:
+            if answer is not None:
+                return False
+        elif not isinstance(answer, Status) or answer.code != Code.SKIP:
+            return False
+    return True
+
+
+def _in_order(profile: Profile, rejections: dict[str, Rejections]) -> list[tuple[str, Rejections]]:
+    """Return rejections in the order in which the plugins of a profile filter."""
+    return [(plugin.name, rejections[plugin.name]) for plugin in profile.filter if plugin.name in rejections]
+
+
+def _score_again(run: _Run, plugins: RunPlugins, pod: Pod, view: NodeView, state: CycleState) -> bool:
     """Ask the plugins whose scores may change on any node; returns whether they have scores for the same nodes again.
 
     Raises CycleError.
     """
-    pod, decision, nodes = question.pod, run.decision, question.nodes.view
-    if len(decision.feasible) < len(nodes):
-        nodes = nodes.at(decision.feasible)
-    for pre_filter in plugins.pre_filters:
-        answer = call(state, pre_filter, "PreFilter", pre_filter.pre_filter, state, pod)
-        if not isinstance(answer, Status) or answer.code != Code.SKIP:
-            return False
-    skipping: set[str] = set()
-    run_pre_scores(plugins.pre_scores, state, pod, nodes, skipping)
-    if any((plugin.name in skipping) != (plugin.name in state.skipped_scores) for plugin in plugins.pre_scores):
+    if not plugins.far_pre_scores and not plugins.far_scores:
+        return True
+    decision, scores = run.decision, run.decision.scores
+    nodes = view if len(decision.feasible) == len(view) else view.at(decision.feasible)
+    if not skip_as_before(plugins.far_pre_scores, state, pod, nodes):
         return False
-    scores = decision.scores
     assert scores is not None
-    for row, of_plugin in zip(plugins.scores, scores_of(plugins.scores.values(), state, pod, nodes), strict=True):
+    for row, of_plugin in zip(
+        plugins.far_scores, scores_of(plugins.far_scores.values(), state, pod, nodes), strict=True
+    ):
         scores.replace(row, of_plugin)
-    if plugins.scores:
+    if plugins.far_scores:
         run.best = best_of(decision.feasible, scores.totals)
     return True
 
 
-def _change(run: _Run, plugins: _Plugins, position: int, scores: NDArray[np.int64]) -> None:
+def _scores_anew(
+    profile: Profile,
+    plugins: RunPlugins,
+    near: NearAnswers,
+    pod: Pod,
+    nodes: NodeView,
+    feasible: NDArray[np.intp],
+    state: CycleState,
+) -> Scores | None:
+    """Return the scores of other nodes than before, which are at the `feasible` positions; None if plugins skip their
+    Score, or do not, unlike before. Raises CycleError.
+    """
+    on_all = [plugin for plugin in profile.pre_score if plugin not in plugins.node_pre_scores]
+    if not skip_as_before(on_all, state, pod, nodes):
+        return None
+    scoring, weights = plugins.scoring, plugins.weights
+    asked = dict(sorted({**plugins.fixed_scores, **plugins.far_scores}.items()))
+    by_plugin = np.empty((len(scoring), len(feasible)), np.int64)
+    by_plugin[[*plugins.node_scores]] = near.scores.take(feasible, axis=1)
+    for row, of_plugin in zip(asked, scores_of(asked.values(), state, pod, nodes), strict=True):
+        by_plugin[row] = of_plugin
+    scores = weighed(scoring, weights, by_plugin)
+    near.totals[feasible] = scores.totals
+    return scores
+
+
+def _change(run: _Run, plugins: RunPlugins, position: int, scores: NDArray[np.int64]) -> None:
     """Give a node other scores from the plugins that reach no further, and find the best nodes again.
 
     Where plugins reach further, they are found once those have been asked.
@@ -379,9 +450,9 @@ def _change(run: _Run, plugins: _Plugins, position: int, scores: NDArray[np.int6
     assert totals is not None
     index = position if len(feasible) == len(decision.verdicts.passing) else int(feasible.searchsorted(position))
     before = int(totals[index])
-    decision.scores.change(index, [*plugins.of_node], scores)
+    decision.scores.change(index, [*plugins.node_scores], scores)
     now = int(totals[index])
-    if plugins.scores:
+    if plugins.far_scores:
         return
     if now < before and len(run.best) > 1:  # it was among the best
         run.best = run.best[run.best != position]

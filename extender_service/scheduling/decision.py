@@ -74,6 +74,21 @@ class Decision:
         again.repeats = self
         return again
 
+    def followed(
+        self,
+        question: Question,
+        state: CycleState,
+        verdicts: Verdicts,
+        feasible: NDArray[np.intp],
+        scores: Scores | None,
+        best: NDArray[np.intp],
+    ) -> "Decision":
+        """Return the decision about a pod alike for which Filter rejects other nodes; `best` are the best of those that
+        are feasible."""
+        again = Decision(self.profile, question, state, self.pre_filter, verdicts, feasible, scores)
+        again._best = best
+        return again
+
     def choose(self) -> int:
         """Return one of the best positions, each with the same chance."""
         best = self.best

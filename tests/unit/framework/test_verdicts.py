@@ -41,6 +41,21 @@ def test_the_first_verdict_stays() -> None:
     assert groups(asked) == {("A", "no"): ["n1", "n2"], ("B", "later"): ["n3"]}
 
 
+def test_plugins_that_have_judged_all_nodes_reject_them_in_their_order() -> None:
+    asked = verdicts(*NAMES[:15])
+
+    def of_all(*names: str) -> Rejections:
+        return Rejections.where(np.isin(NAMES, names), NO)
+
+    found = Verdicts.of_all(
+        asked.view, asked.passing, [("A", of_all(*NAMES[3:])), ("B", of_all("n2", "n3")), ("C", of_all("n0", "n15"))]
+    )
+    assert groups(found) == {("A", "no"): NAMES[3:15], ("B", "no"): ["n2"], ("C", "no"): ["n0"]}
+    assert [found.view.names[position] for position in np.flatnonzero(found.passing)] == ["n1"]
+    assert found.left == 1
+    assert asked.left == 15
+
+
 def test_a_plugin_that_settled_nothing_is_not_told() -> None:
     asked = verdicts(*NAMES)
     reject(asked, "A", "n1")

@@ -1,6 +1,6 @@
 """What is decided about pods alike in a row is what would be decided about each of them from the beginning."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from random import Random
 from typing import Any, ClassVar
 
@@ -19,11 +19,11 @@ from extender_service.config.rules import rules_of
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.guard import CycleError
 from extender_service.framework.handle import Handle
-from extender_service.framework.interface import Filter, Plugin, Reach, Reserve, Score
+from extender_service.framework.interface import Filter, Plugin, PreFilter, Reach, Reserve, Score
 from extender_service.framework.profiles import Profiles
 from extender_service.framework.registry import Registry
 from extender_service.framework.runtime import filter_nodes
-from extender_service.framework.status import Rejections, Status, unschedulable
+from extender_service.framework.status import Code, Rejections, Status, unschedulable
 from extender_service.framework.verdicts import Verdicts
 from extender_service.kube.types.core import (
     Affinity,
@@ -78,6 +78,8 @@ class Loop:
         (self.profile,) = profiles.values()
         self.profile.random = Random(1)
         for plugin in plugins:
+            if isinstance(plugin, PreFilter):
+                self.profile.pre_filter += (plugin,)
             if isinstance(plugin, Filter):
                 self.profile.filter += (plugin,)
             if isinstance(plugin, Score):
@@ -153,7 +155,12 @@ def test_a_cluster_that_fills_up_is_filled_as_before() -> None:
 WEB = LabelSelector(APP)
 ANTI = PodAffinity(required=(PodAffinityTerm("kubernetes.io/hostname", WEB),))
 NEAR = Affinity(pod_affinity=PodAffinity(preferred=(WeightedPodAffinityTerm(10, PodAffinityTerm(ZONE, WEB)),)))
+WITH_PORT = make_pod("web", requests={"cpu": "50m"}, ports=[80])
+APART_BY_ZONE = Affinity(pod_anti_affinity=PodAffinity(required=(PodAffinityTerm(ZONE, WEB),)))
+TOGETHER = Affinity(pod_affinity=PodAffinity(required=(PodAffinityTerm(ZONE, WEB),)))
 SPREAD = TopologySpreadConstraint(1, ZONE, "ScheduleAnyway", WEB)
+EVEN = TopologySpreadConstraint(1, ZONE, "DoNotSchedule", WEB)
+EVEN_ON_HOSTS = TopologySpreadConstraint(2, "kubernetes.io/hostname", "DoNotSchedule", WEB)
 
 
 def owned(pod: Pod) -> Pod:
@@ -171,6 +178,14 @@ PODS: dict[str, Callable[[int], Pod]] = {
     "near": lambda number: replica(number, affinity=NEAR),
     "apart": lambda number: replica(number, affinity=Affinity(pod_anti_affinity=ANTI)),
     "spread": lambda number: replica(number, topology_spread_constraints=(SPREAD,)),
+    "even": lambda number: replica(number, topology_spread_constraints=(EVEN, SPREAD)),
+    "even and large": lambda number: replica(number, "700m", topology_spread_constraints=(EVEN,)),
+    "even on hosts": lambda number: owned(replica(number, topology_spread_constraints=(EVEN_ON_HOSTS, EVEN))),
+    "together": lambda number: replica(number, affinity=TOGETHER),
+    "together and even": lambda number: replica(
+        number, affinity=TOGETHER, topology_spread_constraints=(EVEN_ON_HOSTS,)
+    ),
+    "apart with ports": lambda number: replica(number, containers=WITH_PORT.spec.containers, affinity=APART_BY_ZONE),
 }
 
 
@@ -178,18 +193,19 @@ PODS: dict[str, Callable[[int], Pod]] = {
     nodes=st.integers(1, 90),
     minor=st.sampled_from([31, 34, 37]),
     seed=st.integers(0, 1 << 20),
+    # Mostly several pods of a kind in a row.
     steps=st.lists(
-        st.sampled_from(
-            ["small", "small", "small", "large", "ports", "nothing", "tolerant", "node", "gone", "confirm"]
-        ),
-        min_size=5,
-        max_size=60,
-    ),
+        st.tuples(st.sampled_from([*PODS, "node", "gone", "confirm"]), st.sampled_from([1, 1, 2, 5, 9])),
+        min_size=2,
+        max_size=12,
+    ).map(lambda runs: [step for step, times in runs for _ in range(times)]),
+    choosy=st.booleans(),
 )
 def test_decisions_are_those_from_the_beginning_whatever_happens_in_between(
-    nodes: int, minor: int, seed: int, steps: list[str]
+    nodes: int, minor: int, seed: int, steps: list[str], choosy: bool
 ) -> None:
-    loop = Loop(nodes, minor=minor, random=Random(seed))
+    plugins = [Choosy(None, None)] if choosy else []  # type: ignore[arg-type]
+    loop = Loop(nodes, minor=minor, random=Random(seed), plugins=plugins)
     placed: list[tuple[Pod, str]] = []
     for number, step in enumerate(steps):
         if step == "node":
@@ -255,12 +271,31 @@ def test_an_older_decision_may_be_placed_later() -> None:
     loop.place(replica(4))
 
 
-def test_pods_that_keep_apart_from_each_other_are_decided_about_from_the_beginning() -> None:
-    loop = Loop()
-    placed = [loop.place(replica(number, affinity=Affinity(pod_anti_affinity=ANTI))) for number in range(5)]
-    assert sorted(filter(None, placed)) == ["n0", "n1", "n2", "n3"]
-    assert placed[4] is None
-    assert loop.repeated == 0
+def test_pods_that_keep_apart_from_each_other_are_placed_as_before() -> None:
+    loop = Loop(nodes=6)
+    placed = [loop.place(replica(number, affinity=Affinity(pod_anti_affinity=ANTI))) for number in range(7)]
+    assert sorted(filter(None, placed)) == ["n0", "n1", "n2", "n3", "n4", "n5"]
+    assert placed[6] is None
+    # The last node is no choice, and a pod that fits nowhere is decided about from the beginning.
+    assert loop.repeated == 4
+
+
+@pytest.mark.parametrize("kind", ["even", "even on hosts", "together", "together and even"])
+def test_pods_that_depend_on_where_others_are_placed_are_placed_as_before(kind: str) -> None:
+    loop = Loop(nodes=30)
+    for number in range(18):
+        assert loop.place(PODS[kind](number)) is not None
+    # The first pod that wants to be near others finds none.
+    assert 12 < loop.repeated < 18
+
+
+def test_nodes_that_have_no_room_are_named_with_their_reason_beside_those_that_are_too_near() -> None:
+    loop = Loop(nodes=30, random=Random(3))
+    placed = 0
+    while loop.place(PODS["even and large"](placed)) is not None:
+        placed += 1
+    assert placed > 20
+    assert loop.repeated > 10
 
 
 def test_pods_that_others_keep_apart_from_are_not_placed_there() -> None:
@@ -342,7 +377,7 @@ class Choosy(Alone, Filter):
         return Rejections.where(full, unschedulable("full")) if full.any() else None
 
 
-@pytest.mark.parametrize(("plugin", "repeated"), [(Alone, 19), (AloneOnItsNode, 19), (Normalized, 0), (Choosy, 0)])
+@pytest.mark.parametrize(("plugin", "repeated"), [(Alone, 19), (AloneOnItsNode, 19), (Normalized, 0), (Choosy, 19)])
 def test_a_users_plugin_says_how_far_a_placed_pod_reaches(plugin: type[Score], repeated: int) -> None:
     loop = Loop(nodes=5, plugins=[plugin(None, None)])  # type: ignore[arg-type]
     for number in range(20):
@@ -350,17 +385,17 @@ def test_a_users_plugin_says_how_far_a_placed_pod_reaches(plugin: type[Score], r
     assert loop.repeated == repeated
 
 
-class Asked(Choosy):
-    """Counts how often it is asked how far it reaches."""
+class Asked(Normalized):
+    """Counts how often it is asked how far it reaches, unless the pod tolerates something."""
 
     asked = 0
 
     def reach_for(self, state: CycleState, pod: Pod) -> Reach:
         self.asked += 1
-        return super().reach_for(state, pod)
+        return Reach.CLUSTER if pod.spec.tolerations else Reach.NODE
 
 
-def test_plugins_that_filter_far_are_seldom_asked_how_far_they_reach() -> None:
+def test_plugins_are_seldom_asked_how_far_they_reach_where_decisions_cannot_be_repeated() -> None:
     plugin = Asked(None, None)  # type: ignore[arg-type]
     loop = Loop(nodes=30, plugins=[plugin])
     for number in range(120):
@@ -369,13 +404,64 @@ def test_plugins_that_filter_far_are_seldom_asked_how_far_they_reach() -> None:
 
 
 def test_a_run_of_another_kind_begins_at_once() -> None:
-    loop = Loop(nodes=30)
+    loop = Loop(nodes=30, plugins=[Asked(None, None)])  # type: ignore[arg-type]
     for number in range(4):
-        loop.place(replica(number, "10m", affinity=Affinity(pod_anti_affinity=ANTI)))
+        loop.place(replica(number, "10m"))
     assert loop.repeated == 0
     for number in range(10, 20):
-        loop.place(replica(number, "10m"))
+        loop.place(PODS["tolerant"](number))
     assert loop.repeated == 9
+
+
+class Failing(Choosy):
+    """Fails, as opposed to rejecting, on nodes with two pods."""
+
+    def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
+        failing = nodes.requested(nodes.dimension("pods")) >= 2
+        return Rejections.where(failing, Status(Code.ERROR, ("no",))) if failing.any() else None
+
+
+class FailingOnItsNode(Failing):
+    """Says that it reaches no further than a node."""
+
+    name: ClassVar[str] = "FailingOnItsNode"
+    reach: ClassVar[Reach] = Reach.NODE
+
+
+@pytest.mark.parametrize("plugin", [Failing, FailingOnItsNode])
+def test_a_filter_that_fails_is_an_error_as_before(plugin: type[Score]) -> None:
+    loop = Loop(nodes=6, plugins=[plugin(None, None)])  # type: ignore[arg-type]
+    pods = [replica(number, "1m", topology_spread_constraints=(EVEN,)) for number in range(20)]
+    refused = next(pod for pod in pods if not _is_placed(loop, pod))
+    with pytest.raises(CycleError, match="no"):
+        loop.engine.decide(loop.question(refused))
+    assert loop.repeated > 2
+
+
+def _is_placed(loop: Loop, pod: Pod) -> bool:
+    try:
+        return loop.place(pod) is not None
+    except CycleError:
+        return False
+
+
+class Picky(Choosy, PreFilter):
+    """Names the only nodes to look at once there are some pods."""
+
+    pods = 0
+
+    def pre_filter(self, state: CycleState, pod: Pod) -> Status | Collection[str] | None:
+        self.pods += 1
+        return None if self.pods < 8 else {"n0", "n1", "n2"}
+
+
+def test_a_plugin_may_name_nodes_later() -> None:
+    picky = Picky(None, None)  # type: ignore[arg-type]
+    picky.pods = 8
+    loop = Loop(nodes=9, plugins=[picky])
+    for number in range(9):
+        loop.place(replica(number, "1m"))
+    assert loop.repeated == 0
 
 
 def test_a_plugin_that_fails_about_states_to_come_costs_no_decision() -> None:

@@ -1,0 +1,92 @@
+"""How plugins are asked about the next pod of a run of pods alike, by how far a placed pod reaches for each."""
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, TypeVar
+
+from extender_service.framework.cycle_state import CycleState
+from extender_service.framework.interface import Filter, Plugin, PreFilter, PreScore, Reach, Score
+from extender_service.scheduling.decision import Decision
+
+log = logging.getLogger(__name__)
+
+P = TypeVar("P", bound=Plugin)
+
+
+class RunPlugins(NamedTuple):
+    """The plugins of a run, except those that skip its pods. Scores are by the row that a plugin has in a decision.
+
+    `scoring` are all that score, with their `weights`. Those that reach far are asked about each pod, about all nodes:
+
+    - `far_pre_filters`, also those that skip their Filter, `far_filters`, `far_pre_scores`, `far_scores`
+
+    The others are asked only about the node that was taken, or not at all:
+
+    - `near_filters`: in the order of the profile
+    - `node_pre_scores`, `node_scores`: what they say about a node changes where a pod is placed on it, and only there
+    - `fixed_pre_scores`, `fixed_scores`: what they say changes only with the nodes that are feasible
+    """
+
+    scoring: list[Score]
+    weights: list[int]
+    far_pre_filters: list[PreFilter]
+    far_filters: list[Filter]
+    far_pre_scores: list[PreScore]
+    far_scores: dict[int, Score]
+    near_filters: list[Filter]
+    node_pre_scores: list[PreScore]
+    node_scores: dict[int, Score]
+    fixed_pre_scores: list[PreScore]
+    fixed_scores: dict[int, Score]
+
+    @classmethod
+    def of(cls, decision: Decision, state: CycleState) -> "RunPlugins | None":
+        """Sort the plugins of a decision by their reach; None if the decision about the next pod cannot follow from it.
+
+        `state` is that of the decision, before Reserve.
+        """
+        profile = decision.profile
+        weights = {plugin: weight for plugin, weight in profile.score if plugin.name not in state.skipped_scores}
+        scoring = [*weights]
+        # One instance of a plugin serves all of its extension points.
+        asked = {plugin.name: plugin for plugin in (*profile.pre_filter, *profile.filter, *profile.pre_score, *scoring)}
+        reaches = {name: _reach_of(plugin, state) for name, plugin in asked.items()}
+        filters = [plugin for plugin in profile.filter if plugin.name not in state.skipped_filters]
+        far_filters = _reaching(Reach.CLUSTER, filters, reaches)
+        far_pre_filters = _reaching(Reach.CLUSTER, profile.pre_filter, reaches)
+        node_scores = _reaching(Reach.NODE, scoring, reaches)
+        may_choose = bool(far_filters) or any(each.name not in state.skipped_filters for each in far_pre_filters)
+        if may_choose and decision.pre_filter.node_names is not None:
+            return None
+        if any(type(plugin).normalize is not Score.normalize for plugin in node_scores):
+            return None
+        return cls(
+            scoring,
+            [*weights.values()],
+            far_pre_filters,
+            far_filters,
+            _reaching(Reach.CLUSTER, profile.pre_score, reaches),
+            {scoring.index(plugin): plugin for plugin in _reaching(Reach.CLUSTER, scoring, reaches)},
+            [plugin for plugin in filters if plugin not in far_filters],
+            _reaching(Reach.NODE, profile.pre_score, reaches),
+            {scoring.index(plugin): plugin for plugin in node_scores},
+            _reaching(Reach.NONE, profile.pre_score, reaches),
+            {scoring.index(plugin): plugin for plugin in _reaching(Reach.NONE, scoring, reaches)},
+        )
+
+
+def _reaching(reach: Reach, plugins: Iterable[P], reaches: Mapping[str, Reach]) -> list[P]:
+    return [plugin for plugin in plugins if reaches[plugin.name] is reach]
+
+
+def _reach_of(plugin: Plugin, state: CycleState) -> Reach:
+    """Return the reach of a plugin for pods like that of a state; any answer may differ if it fails to say."""
+    try:
+        reach: object = plugin.reach_for(state, state.pod)
+    except Exception:
+        log.exception("reach_for failed", extra={"plugin": plugin.name})
+        return Reach.CLUSTER
+    if isinstance(reach, Reach):
+        return reach
+    log.error("reach_for must return a Reach", extra={"plugin": plugin.name, "returned": type(reach).__name__})
+    return Reach.CLUSTER
