@@ -96,7 +96,9 @@ class NodeVolumeLimits(PreFilter, Filter):
             self.retry_on = (*self.retry_on, ClusterEvent(VOLUME_ATTACHMENT, ActionType.DELETE))
         if handle.rules.raised_limits_wake:
             self.retry_on = (*self.retry_on, ClusterEvent(CSI_NODE, ActionType.UPDATE))
-        self._of_drivers = handle.rules.volume_limits_of_drivers
+        of_drivers = handle.rules.volume_limits_of_drivers
+        self._limit = VolumeSupport.driver_limit if of_drivers else VolumeSupport.limit
+        self._limits = _driver_limits if of_drivers else _limits
         self._portworx_migrated = handle.rules.portworx_migrated
         self._missing_drivers_reject = handle.rules.missing_drivers_reject
         self._every_driver = not handle.rules.drivers_ask_for_that
@@ -119,12 +121,13 @@ class NodeVolumeLimits(PreFilter, Filter):
         volumes = [item for item in wanted if isinstance(item, Attachment)]
         if self._missing_drivers_reject:
             self._reject_without_drivers(nodes, volumes, undecided, numbers, statuses)
-        undecided &= _by_support(nodes, self._has_limits)
-        undecided &= self._any_counts(nodes, volumes)
+        undecided &= nodes.kept_by_facts(_have_limits, self._limits)
+        if all(volume.plugin for volume in volumes):
+            undecided &= self._any_counts(nodes, volumes)
         if undecided.any():
             self._find_faults(nodes, undecided, numbers, statuses)
             for key in {limit_key(volume.driver): None for volume in volumes}:
-                numbers[undecided & self._exceeds(nodes, key, volumes)] = 1
+                numbers[(undecided & self._exceeds(nodes, key, volumes)).nonzero()[0]] = 1
         return Rejections.per_value(numbers, statuses) if numbers.any() else None
 
     def queueing_hint(self, event: ClusterEvent, pod: Pod, old: object, new: object) -> QueueingHint:
@@ -193,19 +196,14 @@ class NodeVolumeLimits(PreFilter, Filter):
     def _exceeds_with(self, nodes: NodeView, key: str, volumes: Sequence[Attachment], *, migrated: bool) -> Mask:
         """Return the same as `_exceeds`, as if in-tree volumes counted on all nodes (`migrated`) or on none."""
         held = self.handle.cluster.held_volumes
-        new = np.zeros(len(nodes), np.int64)
+        new: int | NDArray[np.int64] = 0
         for driver, handle in {(volume.driver, volume.handle): None for volume in volumes}:
-            new += nodes.pods_among(held.holders(driver, handle, migrated=migrated)) == 0
-        attached = nodes.by_row(held.attached(key, migrated=migrated)) + self._change(nodes, key, migrated=migrated)
-        limits = [None if support is None else self._limit(support, key) for support in nodes.volume_supports]
-        limit = np.array([_NO_LIMIT if limit is None else limit for limit in limits], np.int64)
-        return (new > 0) & (attached + new > limit[nodes.volume_support])
-
-    def _has_limits(self, support: VolumeSupport) -> bool:
-        return bool(support.driver_limits if self._of_drivers else support.limits)
-
-    def _limit(self, support: VolumeSupport, key: str) -> int | None:
-        return support.driver_limit(key) if self._of_drivers else support.limit(key)
+            holders = held.holders(driver, handle, migrated=migrated)
+            new = new + ((nodes.pods_among(holders) == 0).astype(np.int64) if len(holders) else 1)
+        attached = nodes.by_row(held.attached(key, migrated=migrated))
+        if nodes.is_changed:
+            attached = attached + self._change(nodes, key, migrated=migrated)
+        return (new > 0) & (attached + new > nodes.kept_by_facts(_limits_on, key, self._limit))
 
     def _counts(self, nodes: NodeView, plugin: str) -> Mask:
         """Return the nodes where the volumes of an in-tree plugin count; all nodes if `plugin` is empty."""
@@ -219,15 +217,16 @@ class NodeVolumeLimits(PreFilter, Filter):
             counts |= self._counts(nodes, plugin)
         return counts
 
+    def _held_alone(self, key: str, slots: NDArray[np.intp], *, migrated: bool) -> NDArray[np.int64]:
+        """Return how many volumes the pods in these slots hold that are on a node, and share none."""
+        held, pods = self.handle.cluster.held_volumes, self.handle.cluster.pods
+        is_alone = ~held.share(slots) & (pods.row[slots] >= 0)
+        return np.where(is_alone, held.volume_counts(slots, key, migrated=migrated), 0)
+
     def _change(self, nodes: NodeView, key: str, *, migrated: bool) -> NDArray[np.int64]:
         """Return how many more (or fewer) volumes are attached in each node's own world."""
         held, pods, rows = self.handle.cluster.held_volumes, self.handle.cluster.pods, nodes.rows
-
-        def held_alone(slots: NDArray[np.intp]) -> NDArray[np.int64]:
-            is_alone = ~held.share(slots) & (pods.row[slots] >= 0)
-            return np.where(is_alone, held.volume_counts(slots, key, migrated=migrated), 0)
-
-        change = nodes.added((self.name, key, migrated), held_alone)
+        change = nodes.added((self.name, key, migrated), partial(self._held_alone, key, migrated=migrated))
         changes = nodes.changes
         # Of a pod that has no node yet, it is not known what stays attached.
         shared = () if changes is None else np.flatnonzero(held.share(changes.slots) | (pods.row[changes.slots] < 0))
@@ -289,6 +288,26 @@ def _may_count(volume: Volume) -> bool:
 
 def _has_driver(name: str, support: VolumeSupport) -> bool:
     return name in support.drivers
+
+
+def _limits(support: VolumeSupport) -> tuple[tuple[str, int], ...]:
+    return support.limits
+
+
+def _driver_limits(support: VolumeSupport) -> tuple[tuple[str, int], ...]:
+    return support.driver_limits
+
+
+def _have_limits(nodes: NodeView, limits: Callable[[VolumeSupport], object]) -> Mask:
+    """Return the nodes on which anything limits the number of volumes."""
+    return _by_support(nodes, lambda support: bool(limits(support)))
+
+
+def _limits_on(nodes: NodeView, key: str, limit_of: Callable[[VolumeSupport, str], int | None]) -> NDArray[np.int64]:
+    """Return how many volumes of a `limit_key` can be attached to each node."""
+    limits = [None if support is None else limit_of(support, key) for support in nodes.volume_supports]
+    by_support = np.array([_NO_LIMIT if limit is None else limit for limit in limits], np.int64)
+    return by_support.take(nodes.volume_support)
 
 
 def _by_support(nodes: NodeView, holds: Callable[[VolumeSupport], bool]) -> Mask:

@@ -42,7 +42,7 @@ def reach_volume(nodes: NodeView, volume: PersistentVolume, verdicts: VolumeVerd
     If the volume cannot be translated for the driver, none of these nodes can; `verdicts` get an error for those of
     them in `asked`.
     """
-    reached = can_reach(nodes, reach_of(volume))
+    reached = nodes.kept_by_facts(can_reach, reach_of(volume))
     plugin = in_tree_plugin(volume.spec)
     if plugin not in FOLLOWED:
         return reached
