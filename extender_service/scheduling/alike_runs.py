@@ -11,6 +11,7 @@ A run ends when a pod of another kind comes, when the cluster changes in another
 """
 
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,11 +118,33 @@ class _Run:
         """The names of the plugins that may reject any node."""
         return frozenset() if self.plugins is None else frozenset(each.name for each in self.plugins.far_filters)
 
+    def goes_on_from(self, decision: Decision) -> bool:
+        """Let the run go on from a decision about its next pod that was made from the beginning; returns whether that
+        is possible."""
+        state, names = decision.state, decision.pre_filter.node_names
+        if (
+            decision.totals is None
+            or state.skipped_filters != self.state.skipped_filters
+            or state.skipped_scores != self.state.skipped_scores
+            or (names is None) != (self.decision.pre_filter.node_names is None)
+        ):
+            return False
+        self.decision, self.question, self.best = decision, decision.question, decision.best
+        return True
+
     @property
     def is_narrowed(self) -> bool:
         """Whether a plugin that reaches far has rejected nodes in its last decision."""
         far = self.far_names
         return bool(far) and any(settled.plugin in far for settled in self.decision.verdicts.settled())
+
+
+class _Taken(NamedTuple):
+    """The node that was taken last, by its position, and the scores that it has now from `node_scores`."""
+
+    plugins: RunPlugins
+    position: int
+    scores: NDArray[np.int64]
 
 
 class AlikeRuns:
@@ -143,18 +166,23 @@ class AlikeRuns:
     def decide(self, profile: Profile, question: Question, nominated: Nominated) -> Decision:
         """Decide about a pod. Raises like `decide` of decision.py."""
         run = self.current
-        again = None if run is None else self._again(run, profile, question, nominated)
-        if run is not None and again is not None:
-            run.question = question
-            # The plugins of a sample of decisions are timed.
-            recorder = profile.sampled_recorder()
-            if recorder is None:
+        # The plugins of a sample of decisions are timed.
+        recorder = profile.sampled_recorder()
+        taken = None if run is None else self._take(run, profile, question, nominated)
+        if run is not None and taken is not None and recorder is None:
+            again = self._again(run, taken, question)
+            if again is not None:
+                run.question = question
                 self.repeated += 1
                 return again
-            state = CycleState(question.pod, recorder, question.deadline, profile.clock, profile.request_rules)
-            return decide(profile, question, nominated, state)
+        is_sample = taken is not None and recorder is not None
+        if not is_sample:
+            self._end()
+        state = CycleState(question.pod, recorder, question.deadline, profile.clock, profile.request_rules)
+        decision = decide(profile, question, nominated, state)
+        if run is not None and is_sample and run.goes_on_from(decision):
+            return decision
         self._end()
-        decision = decide(profile, question, nominated)
         if (
             decision.totals is not None
             and not nominated
@@ -194,9 +222,9 @@ class AlikeRuns:
         run.taken = decision.chosen, placement
         run.version = self._cluster.version
 
-    def _again(self, run: _Run, profile: Profile, question: Question, nominated: Nominated) -> Decision | None:
-        """Return the decision about the next pod of a run; None if the question is not about such a pod, or only a
-        decision from the beginning can answer it.
+    def _take(self, run: _Run, profile: Profile, question: Question, nominated: Nominated) -> _Taken | None:
+        """Return what the node that was taken last is worth to the next pod of a run; None if the question is not about
+        such a pod, or only a decision from the beginning can answer it.
         """
         if (
             nominated
@@ -214,9 +242,21 @@ class AlikeRuns:
         (position, placement), run.taken = run.taken, None
         try:
             scores = self._next_scores(run, run.plugins, position, placement, question)
-            return None if scores is None else self._decided_again(run, run.plugins, position, scores, question)
         except CycleError:
             self._pause_longer()  # a decision from the beginning meets the error, if it is one
+            return None
+        if scores is None:
+            return None
+        if run.near is not None:
+            run.near.scores[:, position] = scores
+        return _Taken(run.plugins, position, scores)
+
+    def _again(self, run: _Run, taken: _Taken, question: Question) -> Decision | None:
+        """Return the decision about the next pod of a run; None if only one from the beginning can be made."""
+        try:
+            return self._decided_again(run, taken, question)
+        except CycleError:
+            self._pause_longer()
         return None
 
     def _note_not_repeated(self, run: _Run) -> None:
@@ -269,21 +309,16 @@ class AlikeRuns:
         run.ahead = _StatesAhead(likely, depth, len(question.nodes.view), feasible, scores)
         return run.ahead
 
-    def _decided_again(
-        self, run: _Run, plugins: RunPlugins, position: int, taken: NDArray[np.int64], question: Question
-    ) -> Decision | None:
-        """Return the decision about the next pod, with the scores of the node that was `taken`; None if only a decision
-        from the beginning can be made. Raises CycleError.
-        """
+    def _decided_again(self, run: _Run, taken: _Taken, question: Question) -> Decision | None:
+        """Return the same as `_again`. Raises CycleError."""
+        plugins = taken.plugins
         pod, view, before = question.pod, question.nodes.view, run.decision
         state = run.state.for_pod_alike(pod, question.deadline)
         far = _far_rejections(plugins, pod, view, state)
         if far is None:
             return None
-        if run.near is not None:
-            run.near.scores[:, position] = taken
         if not far and not run.is_narrowed:  # then Filter says the same
-            _change(run, plugins, position, taken)
+            _change(run, taken)
             return before.repeated(question, state, run.best) if _score_again(run, plugins, pod, view, state) else None
         near = self._near(run, plugins, question)
         if near is None:
@@ -293,7 +328,7 @@ class AlikeRuns:
         if len(feasible) < 2:
             return None
         if np.array_equal(feasible, before.feasible):
-            _change(run, plugins, position, taken)
+            _change(run, taken)
             if not _score_again(run, plugins, pod, view, state):
                 return None
         else:
@@ -439,12 +474,12 @@ def _scores_anew(
     return scores
 
 
-def _change(run: _Run, plugins: RunPlugins, position: int, scores: NDArray[np.int64]) -> None:
-    """Give a node other scores from the plugins that reach no further, and find the best nodes again.
+def _change(run: _Run, taken: _Taken) -> None:
+    """Give the node that was taken other scores from the plugins that reach no further, and find the best nodes again.
 
     Where plugins reach further, they are found once those have been asked.
     """
-    decision = run.decision
+    decision, (plugins, position, scores) = run.decision, taken
     feasible, totals = decision.feasible, decision.totals
     assert decision.scores is not None
     assert totals is not None

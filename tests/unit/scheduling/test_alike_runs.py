@@ -200,12 +200,15 @@ PODS: dict[str, Callable[[int], Pod]] = {
         max_size=12,
     ).map(lambda runs: [step for step, times in runs for _ in range(times)]),
     choosy=st.booleans(),
+    timed=st.booleans(),
 )
 def test_decisions_are_those_from_the_beginning_whatever_happens_in_between(
-    nodes: int, minor: int, seed: int, steps: list[str], choosy: bool
+    nodes: int, minor: int, seed: int, steps: list[str], choosy: bool, timed: bool
 ) -> None:
     plugins = [Choosy(None, None)] if choosy else []  # type: ignore[arg-type]
     loop = Loop(nodes, minor=minor, random=Random(seed), plugins=plugins)
+    if timed:
+        loop.profile.recorder = Durations()
     placed: list[tuple[Pod, str]] = []
     for number, step in enumerate(steps):
         if step == "node":
