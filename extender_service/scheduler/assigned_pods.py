@@ -1,13 +1,30 @@
 """Pods on nodes as events of the queue show them, put together from what the pod table keeps of them.
 
-Running pods are kept small, so an event about one shows its labels, requests, host ports and volumes, no other fields.
+Running pods are kept small, so an event about one shows its labels, requests, host ports, volumes and required pod
+anti-affinity, no other fields.
 """
+
+from collections.abc import Sequence
 
 from msgspec import structs
 
 from extender_service.cluster.amounts.requests import CPU
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.kube.types.core import Container, ContainerPort, ObjectMeta, Pod, PodSpec, ResourceRequirements
+from extender_service.kube.parsing.pod_affinity import AffinityTerm
+from extender_service.kube.parsing.selectors import Selector
+from extender_service.kube.types.core import (
+    Affinity,
+    Container,
+    ContainerPort,
+    LabelSelector,
+    ObjectMeta,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    PodSpec,
+    ResourceRequirements,
+    SelectorRequirement,
+)
 from extender_service.kube.types.keys import Key
 
 
@@ -46,5 +63,36 @@ def assigned_pod(cluster: Cluster, key: Key) -> Pod | None:
             uid=facts.uid,
             labels=pods.label_sets[int(pods.label_set[slot])].labels,
         ),
-        PodSpec(node_name=facts.node_name, containers=(container,), volumes=cluster.held_volumes.of(slot).shown()),
+        PodSpec(
+            node_name=facts.node_name,
+            containers=(container,),
+            volumes=cluster.held_volumes.of(slot).shown(),
+            affinity=_anti_affinity(pods.terms_of(slot).required_anti),
+        ),
+    )
+
+
+def _anti_affinity(terms: Sequence[AffinityTerm]) -> Affinity | None:
+    """Return an affinity that is parsed as these required terms of anti-affinity; None for none."""
+    if not terms:
+        return None
+    required = tuple(
+        PodAffinityTerm(
+            topology_key=term.topology_key,
+            label_selector=_label_selector(term.selector),
+            namespaces=tuple(sorted(term.namespaces)),
+            namespace_selector=_label_selector(term.namespace_selector),
+        )
+        for term in terms
+    )
+    return Affinity(pod_anti_affinity=PodAffinity(required=required))
+
+
+def _label_selector(selector: Selector) -> LabelSelector | None:
+    if selector.nothing:
+        return None
+    return LabelSelector(
+        match_expressions=tuple(
+            SelectorRequirement(each.key, each.operator.value, each.values) for each in selector.requirements
+        )
     )

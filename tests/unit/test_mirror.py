@@ -63,7 +63,6 @@ WITHOUT = {
     "scheduling/decision.py": "framework/test_runtime.py and test_nominated_pods.py",
     "scheduling/question.py": TYPES,
     "command/schedule.py": "tests/e2e/scheduler/test_schedule.py",
-    "scheduler/assigned_pods.py": SCHEDULER,
     "scheduler/event_timing.py": "scheduler/test_event_handlers.py and test_scheduler_metrics.py",
     "scheduler/pod_lister.py": SCHEDULER,
     "scheduling/pod_events.py": SCHEDULER,
