@@ -331,6 +331,24 @@ def test_a_bound_pod_that_the_watch_shows_first_at_its_end_keeps_what_was_reserv
     assert (bound.pods, world.steps.reserved) == (["web on a"], {pod_uid(WEB): "a"})
 
 
+@pytest.mark.parametrize("ended_by", ["deleted", "finished"])
+def test_a_bound_pod_that_has_ended_when_it_is_read_keeps_what_was_reserved(ended_by: str) -> None:
+    world = EngineOnTwoNodes(WEB)
+    placement = world.engine.place(WEB, "a")
+
+    async def read_back() -> str | None:
+        await world.engine.bind(placement)
+        if ended_by == "deleted":
+            del world.api.pods["default", "web"]
+        else:
+            world.api.put(make_pod("web", "a", phase="Succeeded"))
+        return await world.engine.binder.read_back(placement)
+
+    assert asyncio.run(read_back()) is None
+    assert (world.cpu_milli("a"), len(world.cluster.placements)) == (0, 0)
+    assert world.steps.reserved == {pod_uid(WEB): "a"}
+
+
 def test_a_pod_that_ends_before_its_binding_is_answered_is_not_reported_as_bound() -> None:
     world = EngineOnTwoNodes(WEB)
     (profile,) = world.engine.profiles

@@ -51,6 +51,7 @@ _EXPECTED_WITH_FAULTS: Final = (
     ),
     (r"WARNING failed error=.*: the time for this decision is over ", "`serve` was frozen while it was asked"),
     (r"WARNING failed error=pod \S+ was asked about again in the meantime ", "`serve` was late, or a replica new"),
+    (r"WARNING failed error=binding \S+ to \S+: extender-service was stopped .*verb=bind$", "`serve` ends meanwhile"),
     (
         r"WARNING failed error=running PreBind plugin \S+ binding volumes: .* could not find v1\.PersistentVolumeClaim",
         "etcd was restored, and does not have the claim any more",
