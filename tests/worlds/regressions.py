@@ -38,7 +38,7 @@ REGRESSIONS: Final[tuple[Regression, ...]] = (
     Regression(
         _full(84125171, until=345.0),
         "A pod was bound and finished while no watch of pods was open. The next list did not have it, and Unreserve "
-        "ran after PostBind. Now a reservation has ended with PostBind, when the watch or a read shows the end of the pod.",
+        "ran after PostBind. Now a reservation has ended with PostBind, once the end of the pod is seen.",
     ),
     Regression(
         Scenario(
