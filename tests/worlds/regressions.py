@@ -109,4 +109,19 @@ REGRESSIONS: Final[tuple[Regression, ...]] = (
         "A pod had run to its end before the watch showed it bound. Once it was read, Unreserve ran, and it was queued "
         "and bound again. Now it counts as bound, and its room is free.",
     ),
+    Regression(
+        Scenario(
+            seed=15,
+            minutes=6.0,
+            nodes=3,
+            pods=15,
+            has_others=True,
+            has_faults=True,
+            fault_kinds=frozenset(("cut-requests", "freeze", "reorder", "slow-network")),
+            wanted=frozenset(("deletions", "same-names")),
+            minor=37,
+        ),
+        "A pod waited that another one's anti-affinity had kept out, after that had gone: queueing hints were shown "
+        "the pod that had gone without its anti-affinity. Now they see it.",
+    ),
 )

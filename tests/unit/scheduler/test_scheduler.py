@@ -14,7 +14,17 @@ from extender_service.framework.guard import CycleError
 from extender_service.framework.interface import Permit, Reserve
 from extender_service.framework.status import Code, Status, unschedulable
 from extender_service.kube.api_errors import ApiError, ApiStatus, UnreachableError
-from extender_service.kube.types.core import Pod, PodCondition, PodStatus, ResourceList
+from extender_service.kube.types.core import (
+    Affinity,
+    LabelSelector,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    PodCondition,
+    PodStatus,
+    ResourceList,
+    SelectorRequirement,
+)
 from extender_service.scheduler.failure_reports import MOST_REPORTS_AT_ONCE
 from extender_service.scheduling.binding_cycle import BindingCycle
 from tests.support.clusters.scheduler_world import SchedulerWorld, turns
@@ -689,3 +699,23 @@ async def test_a_binding_that_failed_is_not_reported_as_done_where_another_sched
     assert (world.where(), world.place_of(pod)) == ({}, "a")
     assert points == ["Unreserve"]
     assert world.notes(pod) == ["FailedScheduling"]
+
+
+@in_event_loop
+async def test_a_pod_is_tried_again_when_the_pod_has_gone_whose_anti_affinity_kept_it_out() -> None:
+    world, pod = SchedulerWorld(make_node("a", labels={"zone": "1"}), rules=rules_of(37)), make_pod("p")
+    terms = tuple(
+        PodAffinityTerm("zone", LabelSelector(match_expressions=requirements), *namespaces)
+        for requirements in ((), (SelectorRequirement("app", "NotIn", ("db", "web")),))
+        for namespaces in ((), (("default",),), ((), LabelSelector()))
+    )
+    for number, term in enumerate(terms):
+        affinity = Affinity(pod_anti_affinity=PodAffinity(required=(term,)))
+        apart = make_pod(f"apart-{number}", "a")
+        apart = msgspec.structs.replace(apart, spec=msgspec.structs.replace(apart.spec, affinity=affinity))
+        world.create(apart, pod)
+        world.attempt()
+        assert world.where() == {"unschedulable": 1}
+        world.delete(apart)
+        assert world.where() == {"backoff": 1}
+        world.delete(pod)
