@@ -44,7 +44,7 @@ class Binder:
 
     `may_bind` raises CycleError if this process may not bind any more; it is called right before Bind. `on_lost`, which
     a scheduler may set, is called for a pod that was bound and is no longer, before the watch could show the binding:
-    etcd went back to a backup, or the pod has ended (then the placement is confirmed).
+    etcd went back to a backup, or the pod has ended or gone (then the placement is confirmed).
     """
 
     def __init__(
@@ -190,7 +190,7 @@ class Binder:
         """Read a pod that is assumed on a node; returns the node that it is bound to, None if none.
 
         The pod still counts on its node if it is bound there, or is not bound and is being bound there again. One that
-        was bound there and has ended counts no more, and what it reserved is not given back: PostBind runs. Only the
+        was bound there, and has ended or gone, counts no more, and what it reserved is not given back. Only the
         watch changes what is known as fact: the object that is read may be older than what the watch has shown, or
         newer than what it shows next. Raises BindError if the pod cannot be read.
         """
@@ -201,10 +201,11 @@ class Binder:
         is_there = pod is not None and pod_uid(pod) == placement.uid
         bound_to = pod.spec.node_name if pod is not None and is_there else ""
         has_ended = pod is not None and is_there and pod.status.phase in TERMINAL_PHASES
+        was_bound = placement.reservation is not None and placement.reservation.has_finished
         under_way = self._under_way.get(placement.uid)
         is_tried_again = under_way is not None and under_way.node_name == placement.node_name
         waits = is_there and not has_ended and not bound_to and is_tried_again
-        if has_ended and bound_to == placement.node_name:
+        if (has_ended and bound_to == placement.node_name) or (was_bound and not is_there):
             self._cluster.fulfil_placement(placement.uid)
             _finish(placement)
         elif bound_to != placement.node_name and not waits:

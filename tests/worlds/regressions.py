@@ -124,4 +124,18 @@ REGRESSIONS: Final[tuple[Regression, ...]] = (
         "A pod waited that another one's anti-affinity had kept out, after that had gone: queueing hints were shown "
         "the pod that had gone without its anti-affinity. Now they see it.",
     ),
+    Regression(
+        Scenario(
+            seed=86,
+            minutes=8.0,
+            replicas=2,
+            nodes=1,
+            pods=30,
+            has_others=True,
+            has_faults=True,
+            fault_kinds=frozenset(("stale-cache",)),
+        ),
+        "A pod was deleted before the watch showed it bound. Once reading it showed that, Unreserve ran after PostBind, "
+        "and the pod was tried again. Now its room is free, and that is all.",
+    ),
 )

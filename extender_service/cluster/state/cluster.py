@@ -211,7 +211,7 @@ class Cluster:
             self.changes.notify(Change.POD_REMOVED)
 
     def fulfil_placement(self, uid: str) -> None:
-        """End a placement whose pod was bound to its node and has ended; its room is free again."""
+        """End a placement whose pod was bound to its node, and has ended or gone; its room is free again."""
         if self.placements.fulfil(uid) is not None:
             self.changes.notify(Change.POD_REMOVED)
 

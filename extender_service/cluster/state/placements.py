@@ -36,7 +36,7 @@ class Reservation(Protocol):
     has_reached_bind: bool
     """Whether Bind has begun; from then on only the API server knows whether the pod is bound."""
     has_finished: bool
-    """Whether the pod was bound, and what is to be done then has begun."""
+    """Whether `finish` was called: the pod is known to be bound."""
 
     def unreserve(self) -> None:
         """Give back what was set aside; may be called more than once."""

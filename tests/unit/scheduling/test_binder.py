@@ -254,3 +254,16 @@ def test_a_pod_that_has_ended_before_the_watch_shows_it_was_bound(is_answered: b
 
     assert asyncio.run(bind()) == "a"
     assert (bound.pods, world.steps.reserved, world.cpu_milli("a")) == (["web on a"], {UID: "a"}, 0)
+
+
+def test_a_pod_that_has_gone_before_the_watch_shows_it_was_bound() -> None:
+    world = EngineOnTwoNodes(WEB)
+    bound = _with_bound(world)
+
+    async def bind() -> str | None:
+        await world.engine.bind(world.engine.place(WEB, "a"))
+        world.api.pods.clear()
+        return await world.engine.binder.settle(UID)
+
+    assert asyncio.run(bind()) is None
+    assert (bound.pods, world.steps.reserved, world.cpu_milli("a")) == (["web on a"], {UID: "a"}, 0)
