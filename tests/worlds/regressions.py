@@ -135,7 +135,7 @@ REGRESSIONS: Final[tuple[Regression, ...]] = (
             has_faults=True,
             fault_kinds=frozenset(("stale-cache",)),
         ),
-        "A pod was deleted before the watch showed it bound. Once reading it showed that, Unreserve ran after PostBind, "
+        "A pod was deleted before the watch showed it bound. Once that was read, Unreserve ran after PostBind, "
         "and the pod was tried again. Now its room is free, and that is all.",
     ),
 )
