@@ -85,11 +85,6 @@ REGRESSIONS: Final[tuple[Regression, ...]] = (
         "of the loop for the end of the attempt: the process went on, without a lease, for good. It ends now.",
     ),
     Regression(
-        replace(small_world(3055, "beside"), until=130.0),
-        "By the hints of 1.37, the deletion of a pod wakes those that its anti-affinity kept away. The event did not "
-        "show that anti-affinity, so a pod waited for five minutes after its victim had gone. It does now.",
-    ),
-    Regression(
         Scenario(seed=83125067, minutes=10.0, replicas=2, has_others=True, has_faults=True, mode="replace", until=80.0),
         "A call of filter came 5 s late, when the watch had long shown the end of its pod. `serve` expected that pod "
         "on the node all the same, for 5 s. Now it expects no pod of which its watch has shown the end.",
