@@ -55,11 +55,7 @@ class NearAnswers:
                 passing[of_plugin.rejected] = False
         candidates = passing.nonzero()[0]
         nodes = view.at(candidates)
-        skipping: set[str] = set()
-        run_pre_scores(plugins.node_pre_scores, state, pod, nodes, skipping)
-        if any(
-            (plugin.name in skipping) != (plugin.name in state.skipped_scores) for plugin in plugins.node_pre_scores
-        ):
+        if not skip_as_before(plugins.node_pre_scores, state, pod, nodes):
             return None
         scores = np.array(scores_of(plugins.node_scores.values(), state, pod, nodes), np.int64)
         scores = scores.reshape(len(plugins.node_scores), len(nodes))

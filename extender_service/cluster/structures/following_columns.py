@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable, Hashable
 from functools import cached_property
+from operator import call, itemgetter
 from typing import Any, Protocol, TypeVar
 from weakref import ref
 
@@ -182,7 +183,7 @@ class RowColumns(FollowingColumns[Hashable, RowColumn]):
         if self._caught_up_at == count:
             return
         self._caught_up_at = count
-        for column in dict.fromkeys([used() for used, _, _ in self._last_used.entries]):
+        for column in dict.fromkeys(map(call, map(itemgetter(0), self._last_used.entries))):
             if column is None or column.change_count == count:
                 continue
             try:
