@@ -37,16 +37,20 @@ def compare(ask_oracle: AskOracle, stock: Sequence[Snapshot], ours: Sequence[Sna
             if text not in seen:  # what differs after one step often does after the next
                 seen.add(text)
                 differences.append(f"step {number}: {text}")
-    judged = [best[id(placement)] for placement in placements if placement.case]
+    judged = [best[id(placement)] for placement in placements if placement.cases]
     return Comparison(differences, len(judged), sum(len(nodes) == 1 for nodes in judged))
 
 
 def _best_nodes(ask_oracle: AskOracle, placements: Sequence[Placement]) -> Iterator[frozenset[str]]:
-    """Return the best nodes of each placement; of a profile that the oracle does not run, the node itself."""
-    cases = [placement.case for placement in placements if placement.case]
+    """Return the best nodes of each placement; of a profile that the oracle does not run, the node itself.
+
+    Of several cases, those of the first count of which its node is one of the best.
+    """
+    cases = [case for placement in placements for case in placement.cases]
     verdicts = iter(read_verdicts(iter(ask_oracle(b"\n".join(cases)).splitlines())) if cases else [])
     for placement in placements:
-        yield _best(next(verdicts)) if placement.case else frozenset([placement.node])
+        best = [_best(next(verdicts)) for _ in placement.cases] or [frozenset([placement.node])]
+        yield next((nodes for nodes in best if placement.node in nodes), best[0])
 
 
 def _best(verdict: Verdict) -> frozenset[str]:

@@ -4,6 +4,7 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -22,6 +23,8 @@ _SILENCE_WITH_WAITING_SECONDS = 2.4
 _SILENCE_SECONDS = 0.6
 _POLL_SECONDS = 0.1
 _TIMEOUT_SECONDS = 30.0
+# Within which the order of two bindings does not show the order of their decisions.
+_MOMENT_SECONDS = 0.1
 
 _EVENTS = "events.k8s.io/v1"
 # What a scenario may leave behind, in the order in which it goes.
@@ -48,15 +51,16 @@ _UID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class Placement(msgspec.Struct, frozen=True):
-    """A pod that was bound in a step, and the oracle's case: the cluster as the scheduler had it.
+    """A pod that was bound in a step, and the oracle's cases: the cluster as the scheduler had it.
 
-    There is no case, and so it has to be the same node, if the oracle has not the pod's profile, or if the pod has
-    claims, which are bound by now.
+    There is a second case where another pod was bound within a moment after it: bindings run side by side, so that one
+    may have been decided about before. There is no case, and so it has to be the same node, if the oracle has not the
+    pod's profile, or if the pod has claims, which are bound by now.
     """
 
     pod: str
     node: str
-    case: bytes
+    cases: tuple[bytes, ...]
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -206,13 +210,20 @@ def _placements(api: API, pods: Sequence[Object], events: Sequence[Object], boun
     around, placements = surroundings(api), []
     for number, uid in enumerate(new):
         pod, later = by_uid[uid], new[number:]
-        others = [without_history(other) for found, other in by_uid.items() if found not in later]
+        after_this_moment = [other for other in later if _seconds_between(when[uid], when[other]) > _MOMENT_SECONDS]
         wanted = {**without_history(pod), "status": {}}
         wanted["spec"] = {key: value for key, value in pod["spec"].items() if key != "nodeName"}
         name = pod["metadata"]["name"]
-        asked = case(name, wanted, others, around) if _is_judged(pod) else b""
-        placements.append(Placement(name, pod["spec"]["nodeName"], asked))
+        cases = []
+        for left_out in (later, [uid, *after_this_moment]) if _is_judged(pod) else ():
+            others = [without_history(other) for found, other in by_uid.items() if found not in left_out]
+            cases.append(case(name, wanted, others, around))
+        placements.append(Placement(name, pod["spec"]["nodeName"], tuple(dict.fromkeys(cases))))
     return placements
+
+
+def _seconds_between(earlier: str, later: str) -> float:
+    return (datetime.fromisoformat(later) - datetime.fromisoformat(earlier)).total_seconds()
 
 
 def _is_judged(found: Object) -> bool:
