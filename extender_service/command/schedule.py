@@ -9,7 +9,6 @@ import logging
 import signal
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
-from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -22,7 +21,6 @@ from extender_service.cluster.state.cluster import Cluster
 from extender_service.command.background import debug_on_signal, log_sync
 from extender_service.command.election import Candidacy, LeaseLostError
 from extender_service.command.free_memory import returning_free_memory
-from extender_service.command.huge_pages import begin_to_use_huge_pages
 from extender_service.command.schedule_options import ScheduleOptions
 from extender_service.command.secure_server import SecureListener
 from extender_service.command.server_release import rules_for_server
@@ -92,7 +90,7 @@ def schedule(options: ScheduleOptions) -> int:
     status = 0
     try:
         with returning_free_memory():
-            uvloop.run(run_scheduler(options, replace(THIS_MACHINE, memory_settled=begin_to_use_huge_pages)))
+            uvloop.run(run_scheduler(options))
     except* LeaseLostError:
         log.error("ending, as the leader lease is lost")  # noqa: TRY400 - the reason is logged already
         status = 1

@@ -23,7 +23,6 @@ from extender_service.command.background import (
     settle_memory,
 )
 from extender_service.command.free_memory import returning_free_memory
-from extender_service.command.huge_pages import begin_to_use_huge_pages
 from extender_service.command.listeners import Listeners
 from extender_service.command.options import ServeOptions
 from extender_service.command.probes import answering_at_start, answering_probes
@@ -75,7 +74,7 @@ def serve(options: ServeOptions) -> None:
     """Run the service until SIGTERM or SIGINT. Raises StartError."""
     configure_logging(options.log_level, options.log_format)
     with returning_free_memory():
-        uvloop.run(run_service(options, replace(THIS_MACHINE, memory_settled=begin_to_use_huge_pages)))
+        uvloop.run(run_service(options))
 
 
 _Work = Callable[[], Coroutine[Any, Any, None]]
