@@ -214,7 +214,6 @@ class _Program:
     ) -> None:
         self._setup = setup
         self._clock = machine.clock
-        self._machine = machine
         self._client = client
         self._extenders = extenders
         self._cluster = cluster
@@ -315,7 +314,7 @@ class _Program:
         checks = watch_checks(self._api_server.states, clock=self._clock)
         for work in (
             self._api_server.follow(),
-            log_sync(self._cluster, self._api_server, checks, self._machine),
+            log_sync(self._cluster, self._api_server, checks),
             debug_on_signal(self._cluster, self._api_server, lambda: queue_dump(self._queue, self._clock())),
         ):
             self._following.append(tasks.create_task(work))

@@ -19,8 +19,8 @@ from extender_service.command.background import (
     background,
     debug_on_signal,
     expire,
+    keep_from_garbage_collector,
     log_sync,
-    settle_memory,
 )
 from extender_service.command.free_memory import returning_free_memory
 from extender_service.command.listeners import Listeners
@@ -207,7 +207,7 @@ async def _api_server(
         events = EventRecorder(events_client, "extender-service", machine=machine)
         work: list[_Work] = [
             api_server.follow,
-            partial(log_sync, cluster, api_server, checks, machine),
+            partial(log_sync, cluster, api_server, checks),
             events.run,
             partial(debug_on_signal, cluster, api_server),
         ]
@@ -307,7 +307,7 @@ async def _answer(
         app.router.routes.extend(operations)
     context = None if listeners.certificates is None else listeners.certificates.context
     config = server_config(app, options.connections, context)
-    settle_memory(machine)
+    keep_from_garbage_collector()
     limits = _within_open_files(options.connections)
     with ExitStack() as at_end, watchdog(options.watchdog_seconds):
         at_end.callback(observe.tell)
