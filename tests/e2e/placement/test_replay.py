@@ -94,15 +94,15 @@ def place_all(api: API, minor: int) -> Placed:
     api.create(*demanding_cluster.surroundings())
     first = api.create(*demanding_cluster.exclusive_pods("first"))
     pods = [*first, *api.create(*demanding_cluster.pods())]
-    wait_until(lambda: all_bound(api), "all pods to be bound", 60)
+    wait_until_all_are_bound(api, "all pods to be bound")
     pods += api.create(*demanding_cluster.exclusive_pods("second"))
     wait_until(lambda: any(map(is_refused, api.list_all("Pod"))), "a second pod to be refused")
     api.delete(*first)
-    wait_until(lambda: all_bound(api), "the second pods to be bound", 60)
+    wait_until_all_are_bound(api, "the second pods to be bound")
     pods += api.create(*demanding_cluster.pods_in_numbers())
     if minor == NEWEST_MINOR:
         pods += api.create(*demanding_cluster.pods_with_new_fields())
-    wait_until(lambda: all_bound(api), "pods in numbers to be bound", 60)
+    wait_until_all_are_bound(api, "pods in numbers to be bound")
     return Placed(pods, {name(pod) for pod in first})
 
 
@@ -139,8 +139,17 @@ def is_refused(pod: Object) -> bool:
     return any(found["type"] == "PodScheduled" and found["status"] == "False" for found in conditions)
 
 
-def all_bound(api: API) -> bool:
-    return not api.list_all("Pod", field_selector="spec.nodeName=")
+def wait_until_all_are_bound(api: API, what: str) -> None:
+    """Wait a minute at most; what is pending then is in the error."""
+    try:
+        wait_until(lambda: not pending(api), what, 60)
+    except TimeoutError as error:
+        waiting = {name(pod): pod.get("status", {}).get("conditions") for pod in pending(api)}
+        raise AssertionError(f"{error}; pending are {waiting}") from error
+
+
+def pending(api: API) -> list[Object]:
+    return api.list_all("Pod", field_selector="spec.nodeName=")
 
 
 def name(pod: Object) -> str:

@@ -13,8 +13,9 @@ _ZONE = "topology.kubernetes.io/zone"
 _HOST = "kubernetes.io/hostname"
 _MEGABYTE = 1_000_000
 
-# Disks of this driver: so many on a node at most.
-_DRIVER, _DISKS_PER_NODE = "disks.example.com", 3
+# Disks of this driver: so many on a node at most, just enough for all. Other volumes would take places of theirs.
+_DRIVER, _DISKS_PER_NODE = "disks.example.com", 2
+_DRIVER_WITHOUT_LIMIT = "volumes.example.com"
 _ZONAL_CLAIMS, _LOCAL_CLAIMS, _DISK_CLAIMS, _EXCLUSIVE_CLAIMS = 12, 12, 20, 6
 
 NAMESPACE: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team", "labels": {"team": "data"}}}
@@ -118,13 +119,18 @@ def _claims() -> Iterator[Object]:
         affinity = {"required": {"nodeSelectorTerms": [{"matchExpressions": [hosts]}]}}
         yield from _bound_claim(f"local-{number}", nodeAffinity=affinity)
     for number in range(_DISK_CLAIMS):
-        yield from _bound_claim(f"disk-{number}")
+        yield from _bound_claim(f"disk-{number}", driver=_DRIVER)
     for number in range(_EXCLUSIVE_CLAIMS):
         yield from _bound_claim(f"exclusive-{number}", access_mode="ReadWriteOncePod")
 
 
 def _bound_claim(
-    name: str, *, access_mode: str = "ReadWriteOnce", labels: dict[str, str] | None = None, **volume: Any
+    name: str,
+    *,
+    access_mode: str = "ReadWriteOnce",
+    labels: dict[str, str] | None = None,
+    driver: str = _DRIVER_WITHOUT_LIMIT,
+    **volume: Any,
 ) -> Iterator[Object]:
     common = {"accessModes": [access_mode], "storageClassName": ""}
     yield {
@@ -135,7 +141,7 @@ def _bound_claim(
             **common,
             "capacity": {"storage": "1Gi"},
             "claimRef": {"kind": "PersistentVolumeClaim", "namespace": "default", "name": name},
-            "csi": {"driver": _DRIVER, "volumeHandle": name},
+            "csi": {"driver": driver, "volumeHandle": name},
             **volume,
         },
     }
