@@ -50,6 +50,10 @@ SetSignalHandler = Callable[[int, SignalHandler], SignalHandler]
 """Sets what a signal does, and returns what it did before, like signal.signal."""
 
 
+def _nothing() -> None:
+    pass
+
+
 @dataclass(frozen=True)
 class Machine:
     """The machine that a program runs on, and its process. By default, those that this code runs in.
@@ -57,6 +61,9 @@ class Machine:
     A program gets one, and passes to each of its parts what it needs of it: clocks, a random source, the name of the
     host, sockets that listen, and signals that are handled also while the event loop is stuck. Connections, timers,
     other signals and threads are the event loop's.
+
+    `memory_settled` is called when most of what is in memory stays there until the end: when the program has started,
+    and when it has read the cluster.
     """
 
     clock: Clock = time.monotonic
@@ -67,6 +74,7 @@ class Machine:
     host_name: Callable[[], str] = socket.gethostname
     listen: Listen = socket.create_server
     set_signal_handler: SetSignalHandler = signal.signal
+    memory_settled: Callable[[], object] = _nothing
 
 
 THIS_MACHINE = Machine()

@@ -17,6 +17,7 @@ from extender_service.extender.expectations import Expectations
 from extender_service.kube.api_errors import KubeError
 from extender_service.kube.credentials.errors import CredentialsError
 from extender_service.observability.health import Check, first_problem
+from extender_service.seams import Machine
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +36,7 @@ async def background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
         task.cancel()
 
 
-async def log_sync(cluster: Cluster, api_server: ApiServer, watches: Mapping[str, Check]) -> None:
+async def log_sync(cluster: Cluster, api_server: ApiServer, watches: Mapping[str, Check], machine: Machine) -> None:
     """Log the end of the first sync. If it takes longer than ADVICE_SECONDS, log what to check."""
     synced = asyncio.create_task(api_server.wait_synced())
     if not (await asyncio.wait([synced], timeout=ADVICE_SECONDS))[0]:
@@ -45,11 +46,11 @@ async def log_sync(cluster: Cluster, api_server: ApiServer, watches: Mapping[str
             extra={"problem": first_problem(watches)},
         )
     await synced
-    keep_from_garbage_collector()
+    settle_memory(machine)
     log.info("synced", extra={"nodes": cluster.node_count, "pods": cluster.pod_count})
 
 
-def keep_from_garbage_collector() -> None:
+def settle_memory(machine: Machine) -> None:
     """Exclude all present objects from garbage collection: most of them, the cluster's, stay until the process ends.
 
     From then on, collect less often than by default: a call or an attempt makes many objects, and reference counting
@@ -59,6 +60,7 @@ def keep_from_garbage_collector() -> None:
     gc.collect(1)
     gc.freeze()
     gc.set_threshold(50_000, 10, 10)
+    machine.memory_settled()
 
 
 async def expire(expectations: Expectations) -> None:

@@ -9,6 +9,7 @@ import logging
 import signal
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -21,6 +22,7 @@ from extender_service.cluster.state.cluster import Cluster
 from extender_service.command.background import debug_on_signal, log_sync
 from extender_service.command.election import Candidacy, LeaseLostError
 from extender_service.command.free_memory import returning_free_memory
+from extender_service.command.huge_pages import begin_to_use_huge_pages
 from extender_service.command.schedule_options import ScheduleOptions
 from extender_service.command.secure_server import SecureListener
 from extender_service.command.server_release import rules_for_server
@@ -90,7 +92,7 @@ def schedule(options: ScheduleOptions) -> int:
     status = 0
     try:
         with returning_free_memory():
-            uvloop.run(run_scheduler(options))
+            uvloop.run(run_scheduler(options, replace(THIS_MACHINE, memory_settled=begin_to_use_huge_pages)))
     except* LeaseLostError:
         log.error("ending, as the leader lease is lost")  # noqa: TRY400 - the reason is logged already
         status = 1
@@ -214,6 +216,7 @@ class _Program:
     ) -> None:
         self._setup = setup
         self._clock = machine.clock
+        self._machine = machine
         self._client = client
         self._extenders = extenders
         self._cluster = cluster
@@ -314,7 +317,7 @@ class _Program:
         checks = watch_checks(self._api_server.states, clock=self._clock)
         for work in (
             self._api_server.follow(),
-            log_sync(self._cluster, self._api_server, checks),
+            log_sync(self._cluster, self._api_server, checks, self._machine),
             debug_on_signal(self._cluster, self._api_server, lambda: queue_dump(self._queue, self._clock())),
         ):
             self._following.append(tasks.create_task(work))

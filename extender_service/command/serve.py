@@ -19,10 +19,11 @@ from extender_service.command.background import (
     background,
     debug_on_signal,
     expire,
-    keep_from_garbage_collector,
     log_sync,
+    settle_memory,
 )
 from extender_service.command.free_memory import returning_free_memory
+from extender_service.command.huge_pages import begin_to_use_huge_pages
 from extender_service.command.listeners import Listeners
 from extender_service.command.options import ServeOptions
 from extender_service.command.probes import answering_at_start, answering_probes
@@ -74,7 +75,7 @@ def serve(options: ServeOptions) -> None:
     """Run the service until SIGTERM or SIGINT. Raises StartError."""
     configure_logging(options.log_level, options.log_format)
     with returning_free_memory():
-        uvloop.run(run_service(options))
+        uvloop.run(run_service(options, replace(THIS_MACHINE, memory_settled=begin_to_use_huge_pages)))
 
 
 _Work = Callable[[], Coroutine[Any, Any, None]]
@@ -207,7 +208,7 @@ async def _api_server(
         events = EventRecorder(events_client, "extender-service", machine=machine)
         work: list[_Work] = [
             api_server.follow,
-            partial(log_sync, cluster, api_server, checks),
+            partial(log_sync, cluster, api_server, checks, machine),
             events.run,
             partial(debug_on_signal, cluster, api_server),
         ]
@@ -307,7 +308,7 @@ async def _answer(
         app.router.routes.extend(operations)
     context = None if listeners.certificates is None else listeners.certificates.context
     config = server_config(app, options.connections, context)
-    keep_from_garbage_collector()
+    settle_memory(machine)
     limits = _within_open_files(options.connections)
     with ExitStack() as at_end, watchdog(options.watchdog_seconds):
         at_end.callback(observe.tell)

@@ -8,8 +8,9 @@ import pytest
 
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.command import background as background_module
-from extender_service.command.background import background, debug_on_signal, expire, keep_from_garbage_collector
+from extender_service.command.background import background, debug_on_signal, expire, settle_memory
 from extender_service.extender.expectations import Expectations
+from extender_service.seams import Machine
 from tests.support.clock import Clock
 from tests.support.objects import make_node, make_pod
 
@@ -70,7 +71,9 @@ def test_garbage_is_looked_for_less_often_once_the_cluster_is_known() -> None:
     before = gc.get_threshold()
     gc.set_threshold(700, 10, 10)
     try:
-        keep_from_garbage_collector()
+        settled: list[bool] = []
+        settle_memory(Machine(memory_settled=lambda: settled.append(True)))
+        assert settled
         assert gc.get_freeze_count() > 0
         assert gc.get_threshold()[0] >= 50_000
     finally:
