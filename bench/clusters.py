@@ -7,6 +7,7 @@ from bench import synthetic
 from bench.programs import ClusterSize, Peers
 from extender_service.cluster.sources.api_server import ApiServer
 from extender_service.cluster.state.cluster import Cluster
+from extender_service.command.huge_pages import use_huge_pages
 from extender_service.command.setup import Setup
 from extender_service.kube.connection.client import KubeClient
 from extender_service.kube.credentials.lookup import load_credentials
@@ -27,9 +28,10 @@ def load(peers: Peers | None, size: ClusterSize) -> Cluster:
 
 
 def settle() -> None:
-    """Exclude all present objects from garbage collection, as the service does after the first sync."""
+    """Exclude all present objects from garbage collection, and use huge pages, as programs do after the first sync."""
     gc.collect()
     gc.freeze()
+    use_huge_pages()
 
 
 def pending_pod(peers: Peers | None, pod_class: str) -> Pod:

@@ -23,17 +23,23 @@ _Madvise = Callable[[ctypes.c_void_p, ctypes.c_size_t, int], int]
 
 
 def begin_to_use_huge_pages() -> None:
-    """Move the memory in use into huge pages, in a thread of its own. Does nothing where the system cannot.
+    """Move the memory in use into huge pages, in a thread of its own.
 
     That takes 3 to 6 ms for each huge page; the program goes on meanwhile.
     """
+    threading.Thread(target=use_huge_pages, name="huge-pages", daemon=True).start()
+
+
+def use_huge_pages() -> None:
+    """Move the memory in use into huge pages. Does nothing where the system cannot."""
     madvise: _Madvise | None = getattr(ctypes.CDLL(None), "madvise", None)
-    if madvise is not None and _MAPPINGS.exists():
-        threading.Thread(target=_use_huge_pages, args=(madvise,), name="huge-pages", daemon=True).start()
-
-
-def _use_huge_pages(madvise: _Madvise) -> None:
-    for start, end in _full_mappings(_MAPPINGS.read_text()):
+    if madvise is None:
+        return
+    try:
+        smaps = _MAPPINGS.read_text()
+    except OSError:
+        return  # not Linux, or a sandbox that shows no mappings
+    for start, end in _full_mappings(smaps):
         first, last = -(-start // _HUGE_BYTES) * _HUGE_BYTES, end // _HUGE_BYTES * _HUGE_BYTES
         if first < last:
             # Parts that cannot be moved stay as they are, and the others are moved all the same.

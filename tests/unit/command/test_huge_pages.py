@@ -4,18 +4,19 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from queue import Queue
+from types import SimpleNamespace
 
 import pytest
 
 from extender_service.command import huge_pages
-from extender_service.command.huge_pages import begin_to_use_huge_pages
+from extender_service.command.huge_pages import begin_to_use_huge_pages, use_huge_pages
 
 _MIB = 1 << 20
 
 # Prints the memory in KiB of the process, and how much of it is in huge pages: before, and once all has been moved.
 _MOVES_ITS_MEMORY = """
-import threading
-from extender_service.command.huge_pages import begin_to_use_huge_pages
+from extender_service.command.huge_pages import use_huge_pages
 
 def sizes():
     lines = open("/proc/self/smaps_rollup").read().splitlines()
@@ -23,10 +24,7 @@ def sizes():
 
 kept = [bytes(2000) for _ in range(20_000)]
 before = sizes()
-begin_to_use_huge_pages()
-for thread in threading.enumerate():
-    if thread.name == "huge-pages":
-        thread.join()
+use_huge_pages()
 print(*before, *sizes())
 assert kept == [bytes(2000)] * 20_000
 """
@@ -96,19 +94,24 @@ def test_files_stacks_and_memory_that_is_mostly_not_in_use_stay_as_they_are(
 
     monkeypatch.setattr(huge_pages, "_MAPPINGS", smaps)
     monkeypatch.setattr(ctypes, "CDLL", lambda _: _Library())
-    begin_to_use_huge_pages()
-    for thread in threading.enumerate():
-        if thread.name == "huge-pages":
-            thread.join(20)
+    use_huge_pages()
     assert moved == [(0x400000, 4 * _MIB, 25), (0x7F0001000000, 4 * _MIB, 25)]
 
 
 @pytest.mark.parametrize("lacking", ["madvise", "smaps"])
 def test_another_system_is_left_alone(lacking: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    if lacking == "madvise":
-        monkeypatch.setattr(ctypes, "CDLL", lambda _: object())
-    else:
-        monkeypatch.setattr(huge_pages, "_MAPPINGS", tmp_path / "none")
-    before = threading.active_count()
+    def not_called(*_: object) -> int:
+        raise AssertionError
+
+    library = SimpleNamespace() if lacking == "madvise" else SimpleNamespace(madvise=not_called)
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: library)
+    (tmp_path / "smaps").write_text(_SMAPS)
+    monkeypatch.setattr(huge_pages, "_MAPPINGS", tmp_path / ("smaps" if lacking == "madvise" else "none"))
+    use_huge_pages()
+
+
+def test_the_program_goes_on_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    moved_by: Queue[str] = Queue()
+    monkeypatch.setattr(huge_pages, "use_huge_pages", lambda: moved_by.put(threading.current_thread().name))
     begin_to_use_huge_pages()
-    assert threading.active_count() == before
+    assert moved_by.get(timeout=20) == "huge-pages"
