@@ -394,9 +394,7 @@ def run_score(profile: Profile, state: CycleState, pod: Pod, nodes: NodeView) ->
     skipped = state.skipped_scores
     scoring = [of_plugin for of_plugin in profile.score if of_plugin[0].name not in skipped]
     plugins, weights = zip(*scoring, strict=True) if scoring else ((), ())
-    # In one array, as the overhead of a NumPy call exceeds the time for a few hundred nodes.
-    by_plugin = np.array(scores_of(plugins, state, pod, nodes), np.int64).reshape(len(plugins), len(nodes))
-    return weighed(plugins, weights, by_plugin)
+    return weighed(plugins, weights, scores_of(plugins, state, pod, nodes))
 
 
 def weighed(plugins: Sequence[Score], weights: Sequence[int], scores: NDArray[np.int64]) -> Scores:
@@ -405,8 +403,8 @@ def weighed(plugins: Sequence[Score], weights: Sequence[int], scores: NDArray[np
     return Scores(plugins, weights, scores)
 
 
-def scores_of(plugins: Iterable[Score], state: CycleState, pod: Pod, nodes: NodeView) -> list[NDArray[np.int64]]:
-    """Run Score and NormalizeScore of some plugins. Raises CycleError."""
+def scores_of(plugins: Iterable[Score], state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
+    """Run Score and NormalizeScore of some plugins; returns a row for each. Raises CycleError."""
     size = len(nodes)
     scores = []
     for plugin in plugins:
@@ -418,7 +416,8 @@ def scores_of(plugins: Iterable[Score], state: CycleState, pod: Pod, nodes: Node
             if (wrong := wrong_scores(normalized, size)) is not None:
                 require_answer(plugin, "ScoreExtensionNormalize", wrong)
         scores.append(normalized)
-    return scores
+    # In one array, as the overhead of a NumPy call exceeds the time for a few hundred nodes.
+    return np.array(scores, np.int64).reshape(len(scores), size)
 
 
 def _require_range(plugins: Sequence[Score], scores: NDArray[np.int64]) -> None:

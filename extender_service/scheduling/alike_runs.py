@@ -302,8 +302,7 @@ class AlikeRuns:
         state = run.state.for_pod_alike(pod, question.deadline)
         state.skipped_filters |= run.far_names
         verdicts = filter_nodes(profile, state, pod, nodes, np.ones(len(nodes), np.bool_), _EVERYWHERE)
-        scores = np.array(scores_of(plugins.node_scores.values(), state, pod, nodes), np.int64)
-        scores = scores.reshape(len(plugins.node_scores), len(nodes))
+        scores = scores_of(plugins.node_scores.values(), state, pod, nodes)
         # What is out of range is an error, which only a decision from the beginning can say.
         feasible = verdicts.passing & are_in_range(scores)
         run.ahead = _StatesAhead(likely, depth, len(question.nodes.view), feasible, scores)
@@ -432,18 +431,17 @@ def _score_again(run: _Run, plugins: RunPlugins, pod: Pod, view: NodeView, state
 
     Raises CycleError.
     """
-    if not plugins.far_pre_scores and not plugins.far_scores:
+    far_scores = plugins.far_scores
+    if not plugins.far_pre_scores and not far_scores:
         return True
     decision, scores = run.decision, run.decision.scores
     nodes = view if len(decision.feasible) == len(view) else view.at(decision.feasible)
     if not skip_as_before(plugins.far_pre_scores, state, pod, nodes):
         return False
     assert scores is not None
-    for row, of_plugin in zip(
-        plugins.far_scores, scores_of(plugins.far_scores.values(), state, pod, nodes), strict=True
-    ):
+    for row, of_plugin in zip(far_scores, scores_of(far_scores.values(), state, pod, nodes), strict=True):
         scores.replace(row, of_plugin)
-    if plugins.far_scores:
+    if far_scores:
         run.best = best_of(decision.feasible, scores.totals)
     return True
 
@@ -467,8 +465,7 @@ def _scores_anew(
     asked = dict(sorted({**plugins.fixed_scores, **plugins.far_scores}.items()))
     by_plugin = np.empty((len(scoring), len(feasible)), np.int64)
     by_plugin[[*plugins.node_scores]] = near.scores.take(feasible, axis=1)
-    for row, of_plugin in zip(asked, scores_of(asked.values(), state, pod, nodes), strict=True):
-        by_plugin[row] = of_plugin
+    by_plugin[[*asked]] = scores_of(asked.values(), state, pod, nodes)
     scores = weighed(scoring, weights, by_plugin)
     near.totals[feasible] = scores.totals
     return scores

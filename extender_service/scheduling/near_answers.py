@@ -57,8 +57,7 @@ class NearAnswers:
         nodes = view.at(candidates)
         if not skip_as_before(plugins.node_pre_scores, state, pod, nodes):
             return None
-        scores = np.array(scores_of(plugins.node_scores.values(), state, pod, nodes), np.int64)
-        scores = scores.reshape(len(plugins.node_scores), len(nodes))
+        scores = scores_of(plugins.node_scores.values(), state, pod, nodes)
         if not are_in_range(scores).all():
             return None
         return cls(rejections, candidates, scores, len(view))

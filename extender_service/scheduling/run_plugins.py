@@ -24,7 +24,7 @@ class RunPlugins(NamedTuple):
 
     - `near_filters`: in the order of the profile
     - `node_pre_scores`, `node_scores`: what they say about a node changes where a pod is placed on it, and only there
-    - `fixed_pre_scores`, `fixed_scores`: what they say changes only with the nodes that are feasible
+    - `fixed_scores`: what they say changes only with the nodes that are feasible
     """
 
     scoring: list[Score]
@@ -36,7 +36,6 @@ class RunPlugins(NamedTuple):
     near_filters: list[Filter]
     node_pre_scores: list[PreScore]
     node_scores: dict[int, Score]
-    fixed_pre_scores: list[PreScore]
     fixed_scores: dict[int, Score]
 
     @classmethod
@@ -70,7 +69,6 @@ class RunPlugins(NamedTuple):
             [plugin for plugin in filters if plugin not in far_filters],
             _reaching(Reach.NODE, profile.pre_score, reaches),
             {scoring.index(plugin): plugin for plugin in node_scores},
-            _reaching(Reach.NONE, profile.pre_score, reaches),
             {scoring.index(plugin): plugin for plugin in _reaching(Reach.NONE, scoring, reaches)},
         )
 
