@@ -302,6 +302,9 @@ class AlikeRuns:
         state = run.state.for_pod_alike(pod, question.deadline)
         state.skipped_filters |= run.far_names
         verdicts = filter_nodes(profile, state, pod, nodes, np.ones(len(nodes), np.bool_), _EVERYWHERE)
+        if not skip_as_before(plugins.node_pre_scores, state, pod, nodes):
+            self._pause_longer()
+            return None
         scores = scores_of(plugins.node_scores.values(), state, pod, nodes)
         # What is out of range is an error, which only a decision from the beginning can say.
         feasible = verdicts.passing & are_in_range(scores)

@@ -19,7 +19,7 @@ from extender_service.config.rules import rules_of
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.guard import CycleError
 from extender_service.framework.handle import Handle
-from extender_service.framework.interface import Filter, Plugin, PreFilter, Reach, Reserve, Score
+from extender_service.framework.interface import Filter, Plugin, PreFilter, PreScore, Reach, Reserve, Score
 from extender_service.framework.profiles import Profiles
 from extender_service.framework.registry import Registry
 from extender_service.framework.runtime import filter_nodes
@@ -82,6 +82,8 @@ class Loop:
                 self.profile.pre_filter += (plugin,)
             if isinstance(plugin, Filter):
                 self.profile.filter += (plugin,)
+            if isinstance(plugin, PreScore):
+                self.profile.pre_score += (plugin,)
             if isinstance(plugin, Score):
                 self.profile.score += ((plugin, 1),)
             if isinstance(plugin, Reserve):
@@ -386,6 +388,36 @@ def test_a_users_plugin_says_how_far_a_placed_pod_reaches(plugin: type[Score], r
     for number in range(20):
         loop.place(replica(number, "1m"))
     assert loop.repeated == repeated
+
+
+class Prepared(PreScore, AloneOnItsNode):
+    """Counts the pods on each of the nodes that are to be scored before it scores them."""
+
+    def pre_score(self, state: CycleState, pod: Pod, nodes: NodeView) -> Status | None:
+        state["scores"] = super().score(state, pod, nodes)
+        return None
+
+    def score(self, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
+        scores: NDArray[np.int64] = state["scores"]
+        return scores
+
+
+class AllEqual(Random):
+    """Draws no differences between nodes."""
+
+    def choice(self, seq: Any) -> Any:
+        return seq[0]
+
+    def random(self) -> float:
+        return 1.0
+
+
+@pytest.mark.parametrize("nodes", [5, 600])  # of 600, as many states are computed ahead as nodes are feasible
+def test_plugins_prepare_for_the_nodes_whose_states_are_computed_ahead(nodes: int) -> None:
+    loop = Loop(nodes, random=AllEqual(), plugins=[Prepared(None, None)])  # type: ignore[arg-type]
+    for number in range(10):
+        loop.place(replica(number, "1m"))
+    assert loop.repeated == 9
 
 
 class Asked(Normalized):
