@@ -68,7 +68,7 @@ class SecondLook:
     async def decide(self, refused: Decision, decide: Callable[[], Decision], deadline: float) -> tuple[Decision, bool]:
         """Return the last decision, and whether it followed a wait. `decide` makes a new decision about all nodes.
 
-        All nodes of that decision are still there, except those that it did not know.
+        All nodes that the returned decision knew are still there.
         The call waits for PATIENCE_SECONDS, and longer for as long as it shows that our watch is behind.
         """
         if refused.is_final or not len(refused.question.nodes.names):

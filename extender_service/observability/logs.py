@@ -24,8 +24,8 @@ _DEBUG_VERBOSITY = 4
 # These libraries log at least a line per HTTP request at info or debug; this service logs its calls itself.
 _CHATTY_LOGGERS = ("httpcore", "httpx", "uvicorn.access")
 
-# Attributes that every record has. The others are from `extra` or other formatters; uvicorn adds its message a second
-# time, with terminal colours.
+# Attributes that every record has, without a thread and a process, which no line shows. The others are from `extra` or
+# other formatters; uvicorn adds its message a second time, with terminal colours.
 _ATTRIBUTES = vars(logging.makeLogRecord({"thread": None, "threadName": None, "process": None, "processName": None}))
 _STANDARD_ATTRIBUTES = len(_ATTRIBUTES)
 _NO_EXTRA = {*_ATTRIBUTES, "asctime", "message", "color_message"}

@@ -20,11 +20,12 @@ from extender_service.scheduling.run_plugins import RunPlugins
 
 
 class NearAnswers:
-    """The answers about all nodes of a view, by the name of a plugin where it rejects any, and for the rest in arrays.
+    """The answers about all nodes of a view.
 
+    - `rejections`: of each plugin that rejects any node, by its name
     - `candidates`: the positions of the nodes that none of the plugins rejects
     - `scores`: as (plugin, node of the view), 0 for nodes that are no candidates
-    - `totals`: of each candidate, what was last known of its total, or what these plugins add to it; below 0 for others
+    - `totals`: of each candidate, the last known total, until then the sum of these scores; below 0 for others
     """
 
     def __init__(

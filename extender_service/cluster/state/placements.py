@@ -9,7 +9,7 @@ They are kept apart from the facts of the watch, so that dropping one leaves no 
                                    └──────────── drop ◀──────────────┘
                                 (Unreserve runs; the node's room is free again)
 
-`end` is a drop for a pod that has ended, of which Unreserve is no part once PostBind has run.
+`end` is a drop for a pod that has ended: Unreserve runs unless PostBind has.
 
 A reserved pod that is never bound is dropped by its owner: the extender drops what it expects after some time (see
 extender/expectations.py). An assumed pod does not expire: it stays until the watch shows it, or until reading it shows
