@@ -27,18 +27,21 @@ _FIXED_NAMES = (
 
 
 class Dimensions:
-    """Which row of the matrices of amounts stands for which resource; scalar resources get theirs when first seen."""
+    """Which row of the matrices of amounts stands for which resource; scalar resources get theirs when first seen.
+
+    The version of `scalars` grows whenever a dimension gets a resource, be it instead of one that is gone.
+    """
 
     def __init__(self) -> None:
-        self._scalars: Interner[str] = Interner()
+        self.scalars: Interner[str] = Interner()
 
     def __len__(self) -> int:
-        return FIRST_SCALAR + len(self._scalars)
+        return FIRST_SCALAR + len(self.scalars)
 
     @property
     def size(self) -> int:
         """One more than the highest dimension in use."""
-        return FIRST_SCALAR + self._scalars.size
+        return FIRST_SCALAR + self.scalars.size
 
     @property
     def room(self) -> int:
@@ -47,28 +50,28 @@ class Dimensions:
 
     def names(self) -> list[str]:
         """What each dimension counts, with its unit where it has one; empty for an unused one."""
-        return [*_FIXED_NAMES, *(resource or "" for resource in self._scalars.values)]
+        return [*_FIXED_NAMES, *(resource or "" for resource in self.scalars.values)]
 
     def find(self, resource: str) -> int:
         """Return a resource's dimension, or -1 if no node offers it and no pod requests it."""
         fixed = FIXED.get(resource)
         if fixed is not None:
             return fixed
-        number = self._scalars.number_of(resource)
+        number = self.scalars.number_of(resource)
         return number if number < 0 else FIRST_SCALAR + number
 
     def hold(self, resource: str) -> int:
         """Return a resource's dimension, which is kept until released as often."""
         fixed = FIXED.get(resource)
-        return FIRST_SCALAR + self._scalars.hold(resource) if fixed is None else fixed
+        return FIRST_SCALAR + self.scalars.hold(resource) if fixed is None else fixed
 
     def release(self, resource: str) -> None:
         """Let go of a dimension once."""
         if resource not in FIXED:
-            self._scalars.release(self._scalars.number_of(resource))
+            self.scalars.release(self.scalars.number_of(resource))
 
     def copy(self) -> "Dimensions":
         """Return dimensions that can be changed without changing these."""
         twin = Dimensions()
-        twin._scalars = self._scalars.copy()
+        twin.scalars = self.scalars.copy()
         return twin

@@ -271,7 +271,7 @@ class ClusterHistories(RuleBasedStateMachine):
         assert (table.row_of, len(table._free), len(pods)) == ({}, table.size, 0)
         assert [value for _, value in table.taint_sets] == [()]
         assert [value for _, value in table.port_sets] == [frozenset()]
-        assert (len(pods.request_sets), len(pods.port_sets), len(table.dimensions._scalars)) == (0, 0, 0)
+        assert (len(pods.request_sets), len(pods.port_sets), len(table.dimensions.scalars)) == (0, 0, 0)
         assert all(len(table.label_column(key).values) == 0 for key in LABEL_KEYS)
 
     # From scratch.
@@ -323,7 +323,7 @@ class ClusterHistories(RuleBasedStateMachine):
             for resource in resources
             if "/" in resource
         }
-        assert {resource for _, resource in table.dimensions._scalars} == scalars
+        assert {resource for _, resource in table.dimensions.scalars} == scalars
 
         taints = {name: node.spec.taints for name, node in here.items()}
         ports = {name: ports_of(self.on_node(name)) for name in names}

@@ -274,6 +274,13 @@ def test_functions_arguments_and_kinds_of_kept_columns_do_not_mix(many: Cluster)
         assert view.remembered(times, 5)[3] == 15_000
 
 
+def test_a_number_that_stood_for_another_resource_before_does_not_mix_with_it(many: Cluster) -> None:
+    for offered in ({}, {"a.example/x": "3"}, {}, {"b.example/y": "3"}):
+        many.apply_node(make_node("4", {"cpu": "4", **offered}))
+        scores = many.view(None).kept_by_room(times, 1, "b.example/y")
+    assert scores[4] == 3
+
+
 def doubled(_nodes: NodeView, scores: NDArray[np.int64]) -> NDArray[np.int64]:
     return 2 * scores
 
