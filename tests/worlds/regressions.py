@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
+from tests.worlds.faults.plan import Fault
 from tests.worlds.scenarios import Scenario
 
 
@@ -132,5 +133,22 @@ REGRESSIONS: Final[tuple[Regression, ...]] = (
         ),
         "A pod was deleted before the watch showed it bound. Once that was read, Unreserve ran after PostBind, "
         "and the pod was tried again. Now its room is free, and that is all.",
+    ),
+    Regression(
+        Scenario(
+            seed=2,
+            minutes=1.2,
+            nodes=1,
+            pods=20,
+            faults=(
+                Fault(8.0, "freeze", "replica-0", 4.0),
+                Fault(11.5, "restore", "etcd", 4.0),
+                Fault(15.6, "cut", "service/api-server", 4.0),
+            ),
+            api_servers=1,
+            mode="replace",
+        ),
+        "Etcd went back to a backup without some bindings. `serve` could not see that yet, and answered that these "
+        "pods were bound already: PostBind ran for bindings that were lost. Now it reads a pod before it says so.",
     ),
 )

@@ -87,6 +87,9 @@ class BindVerb:
             # As far as is known here, the pod is bound already. If not, other pods must not get its room meanwhile.
             bound_to = await self._binder.read_back(placement)
             placement = self._cluster.placements.get(uid)
+        elif bound_to == args.node and not (await self._wanted(args)).spec.node_name:
+            # The caller knows more than the watch has shown here. It tries again.
+            raise BindError(f"pod {_name(args)} is no longer bound to {bound_to}: etcd was restored")
         if bound_to is None:
             pod = placement.pod if placement is not None else await self._wanted(args)
             # The watch may have shown more while the pod was read.

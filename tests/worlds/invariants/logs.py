@@ -64,6 +64,10 @@ _EXPECTED_WITH_FAULTS: Final = (
         r"WARNING failed error=pod \S+ is already bound to \S+ .*verb=bind$",
         "the replica got no answer to the call that bound the pod, or another made it, and its watch lags",
     ),
+    (
+        r"WARNING failed error=pod \S+ is no longer bound to \S+: etcd was restored .*verb=bind$",
+        "etcd was restored, and the replica's watch shows that already, that of `serve` does not",
+    ),
 )
 _SETTLES_SECONDS: Final = 60.0
 # The API server calls the request itself wrong: no fault explains that. It answers so, too, to what is meant for a pod

@@ -123,6 +123,17 @@ def test_a_pod_that_is_bound_to_this_node_already_is_bound(known_by: str) -> Non
     assert world.pods.bound == []
 
 
+def test_a_binding_that_a_restored_etcd_has_lost_is_not_reported_as_done() -> None:
+    """The watch still shows it, while the caller's has shown that it is lost."""
+    world = world_with()
+    world.cluster.apply_pod(make_pod("web", "a"))
+    assert bind(world, "a") == "pod default/web is no longer bound to a: etcd was restored"
+    assert world.pods.bound == []
+    world.cluster.apply_pod(WEB)
+    assert bind(world, "a") == ""
+    assert world.pods.bound == [("default", "web", UID, "a")]
+
+
 @pytest.mark.parametrize("known_by", ["watch", "API server"])
 def test_a_pod_that_is_bound_elsewhere_is_not_bound(known_by: str) -> None:
     world = world_with()
