@@ -1,7 +1,7 @@
 """What holds in the end, once faults are over and all had time to settle."""
 
 from collections import Counter
-from collections.abc import Iterator, Sized
+from collections.abc import Callable, Iterator, Sequence, Sized
 from collections.abc import Set as AbstractSet
 from itertools import chain
 
@@ -43,25 +43,30 @@ class FittingPodsBound:
 
     Pods go on to come and to end. So what counts is a pod that fits at each look, from the first on, for longer than a
     pod backs off: 10 s, and a second until the queue looks.
+
+    Excused is what FittingPodsTried excuses, as kube-scheduler leaves it waiting, too: for five minutes, and for 30 s
+    until the queue looks.
     """
 
     name = "fitting pods bound"
 
-    def __init__(self) -> None:
+    def __init__(self, excuses: Callable[[str, Sequence[str]], bool] = lambda uid, node_names: False) -> None:
+        """`excuses` tells that of a pod, by UID, and of the nodes on which it fits."""
+        self._excuses = excuses
         self._fitting: set[str] | None = None
 
     def problems(self, observed: Observed) -> Iterator[str]:
         """Name the pods that are not, and a node for each."""
         pending = [*pending_pods(observed.model.etcd, _SCHEDULERS)] if observed.replicas else []
         judge = Judge(observed.model.etcd, observed.rules) if pending else None
-        fits_on: dict[str, tuple[str, str]] = {}
+        fits_on: dict[str, tuple[str, Sequence[str]]] = {}
         for item in pending:
             if judge is not None and (nodes := judge.feasible(item)):
-                fits_on[item.value["metadata"]["uid"]] = (item.key, nodes[0])
+                fits_on[item.value["metadata"]["uid"]] = (item.key, nodes)
         self._fitting = set(fits_on) if self._fitting is None else self._fitting & fits_on.keys()
-        for uid, (key, node_name) in fits_on.items():
-            if uid in self._fitting:
-                yield f"pod {key} waits, though it fits on {node_name}"
+        for uid, (key, nodes) in fits_on.items():
+            if uid in self._fitting and not self._excuses(uid, nodes):
+                yield f"pod {key} waits, though it fits on {nodes[0]}"
 
 
 class CachesEqual:

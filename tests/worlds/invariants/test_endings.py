@@ -1,6 +1,6 @@
 """The rules of the end hold in a world that has settled, and each fires once something breaks it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 import pytest
@@ -154,6 +154,21 @@ def test_a_pod_that_fits_from_a_later_look_on_may_back_off(settled: ScheduledClu
     assert late is not None
     late.value["metadata"]["uid"] = "another"
     assert [*rule.problems(observed)] == []
+
+
+@pytest.mark.parametrize("is_excused", [True, False])
+def test_a_pod_may_wait_that_kube_scheduler_would_leave_waiting_too(
+    settled: ScheduledCluster, is_excused: bool
+) -> None:
+    add_a_pod_unseen(settled)
+    asked: list[tuple[str, int]] = []
+
+    def excuses(uid: str, node_names: Sequence[str]) -> bool:
+        asked.append((uid, len(node_names)))
+        return is_excused
+
+    assert bool([*FittingPodsBound(excuses).problems(observed_of(settled))]) != is_excused
+    assert asked == [("late", 5)]
 
 
 def test_a_pod_that_fits_nowhere_may_wait(settled: ScheduledCluster) -> None:

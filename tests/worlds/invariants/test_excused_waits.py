@@ -1,6 +1,8 @@
 """What kube-scheduler leaves waiting, too, is excused, and nothing else."""
 
+from dataclasses import replace
 from random import Random
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -24,6 +26,7 @@ from tests.worlds.api_server.server import ApiServer
 from tests.worlds.invariants.insides import SchedulerInsides
 from tests.worlds.invariants.observed import Observed
 from tests.worlds.invariants.waits import FittingPodsTried
+from tests.worlds.simulation.process import Process
 from tests.worlds.simulation.world import World
 
 TAINT = Taint("gone-soon", effect="NoSchedule")
@@ -71,6 +74,29 @@ async def test_a_change_of_a_node_that_was_full(
     if is_changed:
         waiting.observed.model.etcd.put(NODES, "a", {"metadata": {"name": "a"}, "spec": {}, "status": {}})
     assert waiting.is_excused() == is_excused
+
+
+@pytest.mark.parametrize(
+    ("is_leading", "uid", "seconds", "is_excused"),
+    [
+        (True, "uid-of-p", 0.0, True),
+        (True, "uid-of-p", 326.0, False),  # the queue should have tried it again by itself
+        (True, "uid-of-q", 0.0, False),  # it does not wait
+        (False, "uid-of-p", 0.0, False),
+    ],
+)
+@in_event_loop
+async def test_only_what_waits_for_an_event_and_not_for_too_long(
+    is_leading: bool, uid: str, seconds: float, is_excused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting = Waiting(31, is_tainted=True)
+    waiting.observed.model.etcd.put(NODES, "a", {"metadata": {"name": "a"}, "spec": {}, "status": {}})
+    scheduler = waiting.scheduler
+    insides = SimpleNamespace(queue=scheduler.queue, cluster=scheduler.cluster, is_leading=is_leading)
+    monkeypatch.setattr("tests.worlds.invariants.waits.scheduler_insides", lambda _: insides)
+    scheduler.clock.pass_seconds(seconds)
+    waiting.rule._observed = replace(waiting.observed, replicas=[cast(Process, None)])
+    assert waiting.rule.excuses(uid, ["a"]) == is_excused
 
 
 @pytest.mark.parametrize(

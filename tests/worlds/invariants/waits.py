@@ -7,6 +7,7 @@ from typing import Final
 from extender_service.framework.events import NODE_DELETE, reported_events
 from extender_service.kube.types.pods import pod_uid
 from extender_service.queue.queued_pod import QueuedPodInfo
+from extender_service.queue.scheduling_queue import MAX_IN_UNSCHEDULABLE_SECONDS
 from extender_service.queue.waiting_queues import UNSCHEDULABLE
 from extender_service.scheduler.nominated_pods import nominations
 from tests.worlds.actors.fitting import is_finished
@@ -27,6 +28,8 @@ _MOST_JUDGED: Final = 10
 _COMPUTES_SECONDS: Final = 0.01
 # So long before an attempt, a change may not have been shown by the watch yet.
 _LAGS_SECONDS: Final = 15.0
+# Every 30 s, the queue tries all again that have waited for five minutes.
+_LEFTOVER_SECONDS: Final = MAX_IN_UNSCHEDULABLE_SECONDS + 30.0
 # After etcd was restored, versions say nothing until everything was listed again.
 _RESTORED_SECONDS: Final = 60.0
 
@@ -122,6 +125,18 @@ class FittingPodsTried:
         elif now - self._fits_since.setdefault(uid, now) > _MOST_SECONDS:
             self._fits_since[uid] = float("inf")  # it is reported once
             self._observed.violated(self, f"pod {key} waits for an event, though it has fitted for some seconds")
+
+    def excuses(self, uid: str, node_names: Sequence[str]) -> bool:
+        """Return whether a pod that fits on these nodes waits for an event that kube-scheduler would miss, too, and not
+        yet for so long that the queue tries it again without one.
+        """
+        for replica in self._observed.replicas:
+            insides = scheduler_insides(replica)
+            for entry in insides.queue.entries() if insides is not None and insides.is_leading else ():
+                if pod_uid(entry.info.pod) == uid and entry.queue == UNSCHEDULABLE:
+                    has_time = insides.queue._clock() - entry.info.queued_at < _LEFTOVER_SECONDS
+                    return has_time and self._is_excused(insides, entry.info, node_names)
+        return False
 
     def _is_excused(self, leader: SchedulerInsides, info: QueuedPodInfo, node_names: Sequence[str]) -> bool:
         """Return whether kube-scheduler would leave a pod waiting that fits on these nodes."""

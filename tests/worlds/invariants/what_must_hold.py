@@ -34,7 +34,6 @@ _ALWAYS: Sequence[Callable[[Observed], Always]] = (
     ReservationsBalanced,
     RoomKept,
     VolumesGivenOnce,
-    FittingPodsTried,
     WithinBounds,
     RequestsApart,
     WatchesPaced,
@@ -43,7 +42,6 @@ _ALWAYS: Sequence[Callable[[Observed], Always]] = (
 )
 _IN_THE_END: Sequence[Callable[[], InTheEnd]] = (
     AllRun,
-    FittingPodsBound,
     QueuesComplete,
     CachesEqual,
     NothingLeftOver,
@@ -71,8 +69,9 @@ class WhatMustHold:
         service_decides: bool = False,
     ) -> None:
         self.observed = Observed(world, model, replicas, service, api_servers, calm_from, service_decides)
-        self._always = [make(self.observed) for make in _ALWAYS]
-        self._in_the_end = [make() for make in _IN_THE_END]
+        tried = FittingPodsTried(self.observed)
+        self._always: list[Always] = [*(make(self.observed) for make in _ALWAYS), tried]
+        self._in_the_end: list[InTheEnd] = [*(make() for make in _IN_THE_END), FittingPodsBound(tried.excuses)]
         self._has_ended = False
 
     def violations(self) -> list[str]:
