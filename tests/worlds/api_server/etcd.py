@@ -52,21 +52,36 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class _Table:
-    """The objects of one kind: by key, their keys in order, and the changes in order of their revisions."""
+    """The objects of one kind: by key, their keys in order, and the changes in order of their revisions.
+
+    `dependents` are the keys of objects with owners, `ending` of those that are being deleted: the garbage collector
+    looks for these again and again, and there are few.
+    """
 
     def __init__(self) -> None:
         self.items: dict[str, Item] = {}
         self.keys: list[str] = []
+        self.dependents: set[str] = set()
+        self.ending: set[str] = set()
         self.changes: list[Change] = []
 
     def put(self, item: Item) -> None:
         if item.key not in self.items:
             insort(self.keys, item.key)
         self.items[item.key] = item
+        self._mark(item)
 
     def drop(self, key: str) -> None:
         del self.items[key]
+        self.dependents.discard(key)
+        self.ending.discard(key)
         del self.keys[bisect_left(self.keys, key)]
+
+    def _mark(self, item: Item) -> None:
+        metadata = item.value["metadata"]
+        has_owners, is_ending = metadata.get("ownerReferences"), "deletionTimestamp" in metadata
+        (self.dependents.add if has_owners else self.dependents.discard)(item.key)
+        (self.ending.add if is_ending else self.ending.discard)(item.key)
 
 
 @dataclass(frozen=True)
@@ -103,6 +118,16 @@ class Etcd:
         """Return all objects of a kind as they are now, in order of their keys."""
         table = self._table(kind)
         return (table.items[key] for key in tuple(table.keys))
+
+    def dependents(self, kind: Kind) -> list[Item]:
+        """Return the objects of a kind that have owners, in order of their keys."""
+        table = self._table(kind)
+        return [table.items[key] for key in sorted(table.dependents)]
+
+    def ending(self, kind: Kind) -> Iterator[Item]:
+        """Return the objects of a kind that are being deleted now, in order of their keys."""
+        table = self._table(kind)
+        return (table.items[key] for key in sorted(table.ending))
 
     def put(self, kind: Kind, key: str, value: Object) -> Item:
         """Store an object, new or changed, and give it its resource version."""

@@ -204,13 +204,16 @@ def _drop_empty(metadata: Object) -> None:
 
 def _drop_absent(value: Any) -> None:
     """Leave out null and empty lists, as Go reads and writes them like what is not there."""
-    entries = value.values() if isinstance(value, dict) else value
     if isinstance(value, dict):
-        for name in [name for name, entry in value.items() if entry is None or entry == []]:
-            del value[name]
-    for entry in entries:
-        if isinstance(entry, dict | list):
-            _drop_absent(entry)
+        for name, entry in [*value.items()]:
+            if entry is None or entry == []:
+                del value[name]
+            elif isinstance(entry, dict | list):
+                _drop_absent(entry)
+    else:
+        for entry in value:
+            if isinstance(entry, dict | list):
+                _drop_absent(entry)
 
 
 def _is_finished(value: Object, before: Object) -> bool:

@@ -1,5 +1,6 @@
 """Paths of the API: which resource, object and subresource they name."""
 
+from functools import lru_cache
 from urllib.parse import unquote
 
 import msgspec
@@ -28,6 +29,7 @@ class Target(msgspec.Struct, frozen=True):
         return key_of(self.namespace, self.name)
 
 
+@lru_cache(maxsize=4096)  # clients ask for the same paths again and again
 def route(path: str) -> Target:
     """Return what a path names. Raises RefusedError (404)."""
     parts = path.strip("/").split("/")

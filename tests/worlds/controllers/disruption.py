@@ -26,10 +26,13 @@ class DisruptionController:
 
     def step(self) -> None:
         """Bring the status of each budget up to date."""
+        budgets = tuple(self._registry.etcd.all(kinds.BUDGETS))
+        if not budgets:
+            return
         pods: dict[str, list[Object]] = {}
         for item in self._registry.etcd.all(kinds.PODS):
             pods.setdefault(item.value["metadata"]["namespace"], []).append(item.value)
-        for budget in tuple(self._registry.etcd.all(kinds.BUDGETS)):
+        for budget in budgets:
             selector = budget.value["spec"].get("selector")
             selected = [
                 pod

@@ -1,6 +1,5 @@
 """The garbage collector of kube-controller-manager: what becomes of objects whose owners are deleted."""
 
-from collections.abc import Iterator
 from typing import Any
 
 from tests.worlds.api_server import deletion
@@ -24,22 +23,15 @@ class GarbageCollector:
     def step(self) -> bool:
         """Do what can be done now. Returns whether anything was done: another step may then find more."""
         is_done = False
-        dependents = [*self._dependents()]
+        dependents = [(kind, item) for kind in KINDS for item in self._registry.etcd.dependents(kind)]
         for kind, item in dependents:
             owners = item.value["metadata"]["ownerReferences"]
             if not any(self._exists(item, owner) for owner in owners):
                 is_done |= self._delete(kind, item)
         for kind in KINDS:
-            for item in self._registry.etcd.all(kind):
-                if "deletionTimestamp" in item.value["metadata"]:
-                    is_done |= self._finalize(kind, item, dependents)
+            for item in self._registry.etcd.ending(kind):
+                is_done |= self._finalize(kind, item, dependents)
         return is_done
-
-    def _dependents(self) -> Iterator[tuple[Kind, Item]]:
-        for kind in KINDS:
-            for item in self._registry.etcd.all(kind):
-                if item.value["metadata"].get("ownerReferences"):
-                    yield kind, item
 
     def _exists(self, item: Item, reference: Object) -> bool:
         kind = _kind_of(reference)

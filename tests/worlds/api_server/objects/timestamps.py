@@ -1,11 +1,17 @@
 """Times as they stand in objects: metav1.Time, whole seconds in UTC."""
 
 from datetime import UTC, datetime
+from functools import lru_cache
 
 
 def rfc3339(seconds: float) -> str:
     """Return seconds since 1970 as metav1.Time."""
-    return datetime.fromtimestamp(int(seconds), UTC).isoformat().removesuffix("+00:00") + "Z"
+    return _of_whole_second(int(seconds))
+
+
+@lru_cache(maxsize=256)  # many objects change within the same second
+def _of_whole_second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat().removesuffix("+00:00") + "Z"
 
 
 def parse(text: str) -> float:
