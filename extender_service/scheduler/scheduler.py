@@ -80,6 +80,7 @@ class Scheduler:
         self._pending = pending
         self._record = record
         self._sleep = sleep
+        self._wall_clock = wall_clock
         self._metrics = metrics
         self._writes = PodWrites(sleep)
         self._reports = FailureReports(
@@ -254,7 +255,7 @@ class Scheduler:
 
     def _report_bound(self, info: QueuedPodInfo, placement: Placement) -> None:
         pod, node_name = placement.pod, placement.node_name
-        log_fields(log, logging.INFO, "bound a pod", {"pod": info.key, "node": node_name})
+        log_fields(log, logging.INFO, "bound a pod", {"pod": info.key, "node": node_name}, at=self._wall_clock())
         self._record(pod_events.scheduled(pod_reference(pod), node_name, controller=pod.spec.scheduler_name))
         self._metrics.scheduled(info)
         self._queue.done(placement.uid)
@@ -365,9 +366,8 @@ class Scheduler:
         if failure.fit_error is not None:
             info.unschedulable_plugins = failure.fit_error.plugins
             info.pending_plugins = failure.fit_error.pending_plugins
-        log.info(
-            "cannot schedule a pod", extra={"pod": pod_name(pod), "reason": failure.reason, "why": failure.message}
-        )
+        fields = {"pod": pod_name(pod), "reason": failure.reason, "why": failure.message}
+        log_fields(log, logging.INFO, "cannot schedule a pod", fields, at=self._wall_clock())
         latest = self._pending.get(info.key)
         if latest is None or pod_uid(latest) != pod_uid(pod):  # it is gone, perhaps made again, or on a node after all
             self._queue.done(pod_uid(pod))

@@ -7,7 +7,8 @@ all nodes that are likely to be chosen next, in one call of each plugin. Plugins
 each time about all nodes. Where one of these filters, and other nodes are feasible than for the pod before, the scores
 of the others are put together from what is known of each node (near_answers.py), and normalized again.
 
-A run ends when a pod of another kind comes, when the cluster changes in another way, and when a node has no more room.
+A run ends when a pod of another kind is placed, when the cluster changes in another way, and when a node has no more
+room. Pods of other kinds that fit nowhere do not end it.
 """
 
 from functools import cached_property
@@ -176,12 +177,14 @@ class AlikeRuns:
                 self.repeated += 1
                 return again
         is_sample = taken is not None and recorder is not None
-        if not is_sample:
+        if run is not None and run.taken is None and not is_sample:
             self._end()
         state = CycleState(question.pod, recorder, question.deadline, profile.clock, profile.request_rules)
         decision = decide(profile, question, nominated, state)
         if run is not None and is_sample and run.goes_on_from(decision):
             return decision
+        if run is not None and run.taken is not None and not len(decision.feasible):
+            return decision  # about another kind: nothing follows from it, so the run goes on
         self._end()
         if (
             decision.totals is not None

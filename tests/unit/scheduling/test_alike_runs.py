@@ -187,6 +187,8 @@ PODS: dict[str, Callable[[int], Pod]] = {
     "together and even": lambda number: replica(
         number, affinity=TOGETHER, topology_spread_constraints=(EVEN_ON_HOSTS,)
     ),
+    "huge": lambda number: replica(number, "100"),
+    "far from all": lambda number: replica(number, node_selector={"disk": "none"}),
     "apart with ports": lambda number: replica(number, containers=WITH_PORT.spec.containers, affinity=APART_BY_ZONE),
 }
 
@@ -245,6 +247,34 @@ def test_a_pod_of_another_kind_ends_a_run() -> None:
     for number in range(8):
         loop.place(replica(number, "100m" if number % 2 else "200m"))
     assert loop.repeated == 0
+
+
+@pytest.mark.parametrize("other", ["huge", "far from all"])
+def test_a_pod_of_another_kind_that_fits_nowhere_ends_no_run(other: str) -> None:
+    loop = Loop()
+    for number in range(10):
+        assert loop.place(replica(number)) is not None
+        assert loop.place(PODS[other](100 + number)) is None
+    assert loop.repeated == 9
+
+
+def test_a_pod_of_another_kind_that_fits_on_one_node_ends_a_run() -> None:
+    loop = Loop(nodes=4)
+    for number in range(8):
+        loop.place(replica(number))
+        assert loop.place(replica(100 + number, "50m", node_selector={"kubernetes.io/hostname": "n1"})) == "n1"
+    assert loop.repeated == 0
+
+
+def test_a_run_whose_pod_fits_nowhere_has_ended() -> None:
+    loop = Loop(nodes=3, plugins=[Choosy(None, None)])  # type: ignore[arg-type]
+    placed = 0
+    while loop.place(replica(placed, "1m")) is not None:
+        placed += 1
+    assert placed == 15
+    before = loop.repeated
+    assert loop.place(replica(100, "1m")) is None
+    assert loop.repeated == before
 
 
 def test_a_pod_that_is_placed_elsewhere_than_chosen_ends_a_run() -> None:
