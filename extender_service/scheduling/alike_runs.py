@@ -91,7 +91,8 @@ class _Run:
 
     `version` is the cluster's, for which the decision holds. `state` is that of the decision, before Reserve stored
     more in it. `question` is the last one. `taken` is the placement since, with its position. `near` is known once a
-    plugin that reaches far has rejected a node.
+    plugin that reaches far has rejected a node. `far` are the rejections of those plugins in the last decision, None
+    where that was made from the beginning.
     """
 
     def __init__(self, decision: Decision, version: tuple[int, ...]) -> None:
@@ -103,6 +104,7 @@ class _Run:
         self.best = decision.best
         self.ahead: _StatesAhead | None = None
         self.near: NearAnswers | None = None
+        self.far: dict[str, Rejections] | None = None
 
     @cached_property
     def kind(self) -> Kind | None:
@@ -130,14 +132,16 @@ class _Run:
             or (names is None) != (self.decision.pre_filter.node_names is None)
         ):
             return False
-        self.decision, self.question, self.best = decision, decision.question, decision.best
+        self.decision, self.question, self.best, self.far = decision, decision.question, decision.best, None
         return True
 
-    @property
-    def is_narrowed(self) -> bool:
-        """Whether a plugin that reaches far has rejected nodes in its last decision."""
-        far = self.far_names
-        return bool(far) and any(settled.plugin in far for settled in self.decision.verdicts.settled())
+    def is_rejected_by(self, far: dict[str, Rejections]) -> bool:
+        """Return whether the plugins that reach far reject what they rejected in the last decision, as far as is known:
+        nothing again, or the very same rejections."""
+        before = self.far
+        if before is not None:
+            return len(far) == len(before) and all(far[name] is before.get(name) for name in far)
+        return not far and not any(settled.plugin in self.far_names for settled in self.decision.verdicts.settled())
 
 
 class _Taken(NamedTuple):
@@ -322,7 +326,8 @@ class AlikeRuns:
         far = _far_rejections(plugins, pod, view, state)
         if far is None:
             return None
-        if not far and not run.is_narrowed:  # then Filter says the same
+        is_as_before, run.far = run.is_rejected_by(far), far
+        if is_as_before:  # then Filter says the same
             _change(run, taken)
             return before.repeated(question, state, run.best) if _score_again(run, plugins, pod, view, state) else None
         near = self._near(run, plugins, question)

@@ -2,11 +2,12 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property, partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from extender_service.cluster.nodes.label_columns import ABSENT
+from extender_service.cluster.nodes.label_columns import ABSENT, LabelColumn
 from extender_service.cluster.nodes.node_table import NodeTable
 from extender_service.cluster.pods.pod_counts import PodCounts, PodQuery
 from extender_service.cluster.pods.running_terms import TermCounts
@@ -16,7 +17,57 @@ from extender_service.cluster.view.node_view import NodeView
 from extender_service.kube.parsing.pod_affinity import PodAffinityTerms
 from extender_service.plugins.inter_pod_affinity.terms import selected_pods
 from extender_service.plugins.shared.node_matching import Mask
-from extender_service.plugins.shared.topology import Amounts, Numbers, is_present
+from extender_service.plugins.shared.topology import Amounts, Numbers, are_few, is_present
+
+# For so many topology keys, it is found out whether verdicts are those of an earlier decision.
+_MOST_KEYS = 4
+
+
+class Occupied(NamedTuple):
+    """In which topologies of a key there are such pods: a byte for each number of the label's value, 0 where none."""
+
+    key: str
+    column: LabelColumn
+    by_value: bytes
+
+    def on(self, nodes: NodeView) -> Mask:
+        """Return which nodes are in such a topology."""
+        mask: Mask = np.frombuffer(self.by_value, np.bool_).take(nodes.label(self.key)[0])
+        return mask
+
+
+class OccupiedTopologies(NamedTuple):
+    """All that verdicts on nodes depend on besides the labels of these: where pods are that the pod has to be near,
+    that it keeps apart from, and that keep apart from it."""
+
+    near: tuple[Occupied, ...]
+    apart: tuple[Occupied, ...]
+    unwanted: tuple[Occupied, ...]
+
+    def not_near(self, nodes: NodeView) -> Mask | None:
+        """Return what AffinityRequirement.not_near does."""
+        if not self.near:
+            return None
+        first, *others = [occupied.on(nodes) for occupied in self.near]
+        for other in others:
+            first &= other
+        return ~first
+
+    def not_apart(self, nodes: NodeView) -> Mask | None:
+        """Return what AffinityRequirement.not_apart does."""
+        return _in_any(self.apart, nodes)
+
+    def not_wanted(self, nodes: NodeView) -> Mask | None:
+        """Return what AffinityRequirement.unwanted does."""
+        return _in_any(self.unwanted, nodes)
+
+
+def _in_any(topologies: Iterable[Occupied], nodes: NodeView) -> Mask | None:
+    near: Mask | None = None
+    for occupied in topologies:
+        mask = occupied.on(nodes)
+        near = mask if near is None else near | mask
+    return near
 
 
 class AffinityRequirement:
@@ -52,6 +103,23 @@ class AffinityRequirement:
     def is_empty(self) -> bool:
         """Whether no node can be ruled out."""
         return not self._near_keys and not self._apart and not self._unwanted_pods
+
+    def occupied(self, nodes: NodeView) -> OccupiedTopologies | None:
+        """Return what verdicts on these nodes depend on; None if that is much, such as pods on hosts instead of in
+        zones, or if nodes have other pods in their own worlds."""
+        if nodes.is_changed:
+            return None
+        self._count(nodes)
+        counted = (*self._near_pods.values(), *self._apart_pods.values(), *self._unwanted_pods.values())
+        if len(counted) > _MOST_KEYS or not all(are_few(len(pods), nodes) for pods in counted):
+            return None
+        near = {key: pods > 0 for key, pods in self._near_pods.items()}
+        if near and self._matches_itself and not any(map(np.any, near.values())):
+            for has_key in near.values():  # the first of a group of pods
+                has_key[:ABSENT] = True
+        apart = {key: pods > 0 for key, pods in self._apart_pods.items()}
+        unwanted = {key: pods > 0 for key, pods in self._unwanted_pods.items()}
+        return OccupiedTopologies(_occupied(near, nodes), _occupied(apart, nodes), _occupied(unwanted, nodes))
 
     def not_near(self, nodes: NodeView) -> Mask | None:
         """Return the nodes that are not near a pod that matches all terms of affinity; None without such terms.
@@ -153,6 +221,10 @@ class AffinityRequirement:
             found = [term.topology_key for term in required if term.matches(namespace, labels, self._namespace_labels)]
             self._unwanted_by_set[number] = found
         return found
+
+
+def _occupied(by_key: Mapping[str, NDArray[np.bool_]], nodes: NodeView) -> tuple[Occupied, ...]:
+    return tuple([Occupied(key, nodes.label(key)[1], has_pods.tobytes()) for key, has_pods in by_key.items()])
 
 
 def _by_value(counts: PodCounts, query: PodQuery, nodes: NodeView, key: str) -> Amounts:

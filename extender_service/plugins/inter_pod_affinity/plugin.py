@@ -10,29 +10,27 @@ from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.cluster_event import NODE, POD, TARGET_POD, ActionType, ClusterEvent, QueueingHint
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
-from extender_service.framework.interface import MAX_NODE_SCORE, Filter, PreFilter, PreScore, Reach, Score
+from extender_service.framework.interface import Filter, PreFilter, PreScore, Reach, Score
 from extender_service.framework.plugin_errors import PluginError
 from extender_service.framework.status import SKIP, Rejections, Status, unresolvable, unschedulable
 from extender_service.kube.parsing.pod_affinity import NO_TERMS, PodAffinityTerms, pod_affinity_terms
 from extender_service.kube.types.core import Object, Pod
 from extender_service.kube.types.workloads import Namespace
 from extender_service.plugins.inter_pod_affinity.args import InterPodAffinityArgs
-from extender_service.plugins.inter_pod_affinity.filtering import AffinityRequirement
+from extender_service.plugins.inter_pod_affinity.filtering import AffinityRequirement, Occupied, OccupiedTopologies
 from extender_service.plugins.inter_pod_affinity.hints import (
     affinity_changed_by_node,
     affinity_changed_by_pod,
     affinity_helped_by_node,
     affinity_helped_by_pod,
 )
-from extender_service.plugins.inter_pod_affinity.scoring import AffinityPreference
+from extender_service.plugins.inter_pod_affinity.scoring import AffinityPreference, points_of
 from extender_service.plugins.shared.changed_pods import is_of_pod, is_own, pods_on_nodes
+from extender_service.plugins.shared.node_matching import Mask
 
 NOT_NEAR = unresolvable("node(s) didn't match pod affinity rules")
 NOT_APART = unschedulable("node(s) didn't match pod anti-affinity rules")
 UNWANTED = unschedulable("node(s) didn't satisfy existing pods anti-affinity rules")
-
-# The methods `min` and `max` call a function in Python first.
-_lowest, _highest = np.minimum.reduce, np.maximum.reduce
 
 _REQUIRED = "PreFilterInterPodAffinity"
 _PREFERRED = "PreScoreInterPodAffinity"
@@ -84,13 +82,10 @@ class InterPodAffinity(PreFilter, Filter, PreScore, Score):
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
         """Reject nodes that are not near the pods of an affinity term, or are near pods of an anti-affinity term."""
         required: AffinityRequirement = state.read(_REQUIRED, "error reading")
-        checks = (
-            (NOT_NEAR, required.not_near(nodes)),
-            (NOT_APART, required.not_apart(nodes)),
-            (UNWANTED, required.unwanted(nodes)),
-        )
-        found = [(status, rejected) for status, rejected in checks if rejected is not None]
-        return Rejections.first_of(found, len(nodes)) if found else None
+        occupied = required.occupied(nodes)
+        if occupied is not None:
+            return nodes.remembered_at(tuple(occupied), _rejections)
+        return _first_of(required.not_near(nodes), required.not_apart(nodes), required.unwanted(nodes), nodes)
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeView) -> Status | None:
         """Add up what the pod and running pods prefer; skip scoring if that concerns no node."""
@@ -126,7 +121,10 @@ class InterPodAffinity(PreFilter, Filter, PreScore, Score):
 
     def normalize(self, state: CycleState, pod: Pod, nodes: NodeView, scores: NDArray[np.int64]) -> NDArray[np.int64]:
         """Scale the sums linearly: the lowest becomes 0, the highest 100 points."""
-        return nodes.remembered_at(scores, _points)
+        preferred: AffinityPreference = state.read(_PREFERRED, "failed to read")
+        if scores is nodes.remembered_at(preferred, _scores):
+            return nodes.remembered_at(preferred, _points)
+        return points_of(scores)
 
     def queueing_hint(self, event: ClusterEvent, pod: Pod, old: object, new: object) -> QueueingHint:
         """Queue for a pod or node that comes to meet the required terms, or ceases to violate them."""
@@ -148,16 +146,22 @@ def _has_preferences(pod: Pod) -> bool:
     return any(rules is not None and rules.preferred for rules in (affinity.pod_affinity, affinity.pod_anti_affinity))
 
 
+def _rejections(nodes: NodeView, by_check: tuple[tuple[Occupied, ...], ...]) -> Rejections | None:
+    occupied = OccupiedTopologies(*by_check)
+    return _first_of(occupied.not_near(nodes), occupied.not_apart(nodes), occupied.not_wanted(nodes), nodes)
+
+
+def _first_of(
+    not_near: Mask | None, not_apart: Mask | None, unwanted: Mask | None, nodes: NodeView
+) -> Rejections | None:
+    checks = ((NOT_NEAR, not_near), (NOT_APART, not_apart), (UNWANTED, unwanted))
+    found = [(status, rejected) for status, rejected in checks if rejected is not None]
+    return Rejections.first_of(found, len(nodes)) if found else None
+
+
 def _scores(nodes: NodeView, preferred: AffinityPreference) -> NDArray[np.int64]:
     return preferred.scores(nodes)
 
 
-def _points(_nodes: NodeView, scores: NDArray[np.int64]) -> NDArray[np.int64]:
-    lowest, highest = int(_lowest(scores)), int(_highest(scores))
-    if lowest == highest:
-        return np.zeros(len(scores), np.int64)
-    # Converted first, in a third of the time that dividing integers takes.
-    shares = (scores - lowest).astype(np.float64)
-    shares /= highest - lowest
-    shares *= MAX_NODE_SCORE
-    return shares.astype(np.int64)
+def _points(nodes: NodeView, preferred: AffinityPreference) -> NDArray[np.int64]:
+    return preferred.points(nodes, nodes.remembered_at(preferred, _scores))

@@ -9,6 +9,14 @@ from extender_service.cluster.view.node_view import NodeView
 Numbers = NDArray[np.intp]
 Amounts = NDArray[np.int64]
 
+# In a small cluster, so many topologies are few.
+_FEW = 16
+
+
+def are_few(topologies: int, nodes: NodeView) -> bool:
+    """Return whether so many topologies are few for these nodes: then looking at each of them takes next to nothing."""
+    return topologies <= max(len(nodes) // 4, _FEW)
+
 
 def is_present(numbers: Numbers) -> NDArray[np.bool_]:
     """Return for each node whether it has the label whose value numbers these are."""

@@ -154,7 +154,7 @@ def test_a_cluster_that_fills_up_is_filled_as_before() -> None:
     assert loop.repeated > placed / 2
 
 
-WEB = LabelSelector(APP)
+WEB, OTHER = LabelSelector(APP), LabelSelector({"app": "other"})
 ANTI = PodAffinity(required=(PodAffinityTerm("kubernetes.io/hostname", WEB),))
 NEAR = Affinity(pod_affinity=PodAffinity(preferred=(WeightedPodAffinityTerm(10, PodAffinityTerm(ZONE, WEB)),)))
 WITH_PORT = make_pod("web", requests={"cpu": "50m"}, ports=[80])
@@ -168,6 +168,10 @@ EVEN_ON_HOSTS = TopologySpreadConstraint(2, "kubernetes.io/hostname", "DoNotSche
 def owned(pod: Pod) -> Pod:
     """The pod of a ReplicaSet, which is spread by default."""
     return structs.replace(pod, metadata=structs.replace(pod.metadata, owner_references=(OWNER,)))
+
+
+def labelled(pod: Pod, labels: dict[str, str]) -> Pod:
+    return structs.replace(pod, metadata=structs.replace(pod.metadata, labels=labels))
 
 
 PODS: dict[str, Callable[[int], Pod]] = {
@@ -187,6 +191,11 @@ PODS: dict[str, Callable[[int], Pod]] = {
     "together and even": lambda number: replica(
         number, affinity=TOGETHER, topology_spread_constraints=(EVEN_ON_HOSTS,)
     ),
+    "apart by zone": lambda number: replica(number, affinity=APART_BY_ZONE),
+    "apart from others": lambda number: replica(
+        number, affinity=Affinity(pod_anti_affinity=PodAffinity(required=(PodAffinityTerm(ZONE, OTHER),)))
+    ),
+    "other": lambda number: labelled(replica(number), {"app": "other"}),
     "huge": lambda number: replica(number, "100"),
     "far from all": lambda number: replica(number, node_selector={"disk": "none"}),
     "apart with ports": lambda number: replica(number, containers=WITH_PORT.spec.containers, affinity=APART_BY_ZONE),

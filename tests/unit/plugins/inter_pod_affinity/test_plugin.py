@@ -11,7 +11,7 @@ from extender_service.cluster.view.node_view import NodeView
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
 from extender_service.framework.plugin_errors import PluginError
-from extender_service.framework.status import SKIP, Code, Status
+from extender_service.framework.status import SKIP, Code, Rejections, Status
 from extender_service.kube.parsing.pod_affinity import AffinityTerm, pod_affinity_terms
 from extender_service.kube.types.core import (
     Affinity,
@@ -26,6 +26,7 @@ from extender_service.kube.types.core import (
 from extender_service.kube.types.workloads import Namespace
 from extender_service.plugins.inter_pod_affinity.args import InterPodAffinityArgs
 from extender_service.plugins.inter_pod_affinity.plugin import NOT_APART, NOT_NEAR, UNWANTED, InterPodAffinity
+from extender_service.plugins.inter_pod_affinity.scoring import points_of
 from tests.support.clusters.hypothetical_worlds import (
     NAMESPACES,
     HypotheticalWorld,
@@ -191,6 +192,75 @@ def test_weights_that_cancel_out_still_score(cluster: Cluster) -> None:
     cluster.apply_pod(hypothetical_pod("likes-db", "x", affinity=prefers(5, DB)))
     cluster.apply_pod(hypothetical_pod("dislikes-db", "x", affinity=prefers(-5, DB)))
     assert scored(cluster, hypothetical_pod("new", labels={"app": "db"})) == [0, 0, 0]
+
+
+ZONED = [WEB, DB, PodAffinityTerm("host", LabelSelector({"app": "web"}))]
+KINDS = [
+    *(near(*terms) for terms in ([WEB], [DB], [WEB, DB], ZONED)),
+    *(apart(*terms) for terms in ([WEB], [DB], [WEB, DB], ZONED[2:])),
+    Affinity(pod_affinity=near(WEB).pod_affinity, pod_anti_affinity=apart(DB).pod_anti_affinity),
+    prefers(3, WEB),
+    prefers(-2, DB),
+    None,
+]
+
+
+@given(
+    steps=st.lists(
+        st.tuples(st.integers(0, 3), st.integers(0, 29), st.sampled_from(["web", "db"]), st.sampled_from(KINDS)),
+        min_size=4,
+        max_size=25,
+    ),
+    hosts=st.booleans(),
+)
+def test_what_is_known_from_the_decision_before_is_what_would_be_computed_again(
+    steps: list[tuple[int, int, str, Affinity | None]], hosts: bool
+) -> None:
+    cluster = Cluster()
+    plugin = plugin_for(cluster)
+    for number in range(30):
+        more = {"host": f"n{number}"} if hosts else {}
+        cluster.apply_node(hypothetical_node(f"n{number}", zone=f"z{number % 3}", **more))
+    for number, (what, at, app, affinity) in enumerate(steps):
+        if what == 0:
+            cluster.apply_node(hypothetical_node(f"n{at}", **({"zone": f"z{at % 4}"} if at % 5 else {})))
+        elif what == 1:
+            cluster.remove_pod(("default", f"running-{at % max(number, 1)}"))
+        else:
+            cluster.apply_pod(hypothetical_pod(f"running-{number}", f"n{at}", labels={"app": app}, affinity=affinity))
+        pod = hypothetical_pod("new", labels={"app": app}, affinity=steps[0][3])
+        for nodes in (cluster.view(None), cluster.view(None).at(np.arange(at, 30))):
+            state = CycleState(pod)
+            if plugin.pre_filter(state, pod) is None:
+                required = state["PreFilterInterPodAffinity"]
+                checks = (required.not_near(nodes), required.not_apart(nodes), required.unwanted(nodes))
+                keys = np.zeros(len(nodes), np.int64)
+                expected = [check for check in checks if check is not None]
+                for key, rejected in reversed(list(enumerate(expected, 1))):
+                    keys[rejected] = key
+                found = plugin.filter(state, pod, nodes)
+                assert (np.zeros(len(nodes), np.int64) if found is None else found.keys).tolist() == keys.tolist()
+            if plugin.pre_score(state, pod, nodes) is None:
+                scores = plugin.score(state, pod, nodes)
+                scores_again = state["PreScoreInterPodAffinity"].scores(nodes)
+                assert scores.tolist() == scores_again.tolist()
+                points = plugin.normalize(state, pod, nodes, scores)
+                assert points.tolist() == points_of(scores_again).tolist()
+
+
+def test_rejections_in_the_same_zones_are_the_very_same(cluster: Cluster) -> None:
+    pod, nodes = hypothetical_pod("new", affinity=near(WEB)), cluster.view(None)
+
+    def rejections() -> Rejections | None:
+        plugin, state = plugin_for(cluster), CycleState(pod)
+        assert plugin.pre_filter(state, pod) is None
+        return plugin.filter(state, pod, nodes)
+
+    before = rejections()
+    cluster.apply_pod(hypothetical_pod("more", "x", labels={"app": "web"}))
+    assert rejections() is before
+    cluster.apply_pod(hypothetical_pod("elsewhere", "y", labels={"app": "web"}))
+    assert rejections() is not before
 
 
 # What kube-scheduler does on one node, step by step (interpodaffinity/filtering.go).
