@@ -1,12 +1,12 @@
 """How often each plugin looked at a pod or a node (plugin_evaluation_total)."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
-import numpy as np
 from prometheus_client.metrics_core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from extender_service.framework.profile import Profile
 from extender_service.framework.runtime import PreFilterOutcome
 from extender_service.framework.status import Code
 from extender_service.scheduling.decision import Decision
@@ -21,22 +21,21 @@ class Evaluations(Collector):
 
     def __init__(self) -> None:
         self._counts: _Counts = Counter()
-        # The decision that is repeated, what it adds each time, and how often it was.
+        # The decision that is repeated, and how often it was.
         self._repeated: Decision | None = None
-        self._added: _Counts = Counter()
         self._times = 0
+        self._sums: _Sums | None = None
 
     def judged(self, decision: Decision) -> None:
         """Count a decision, with its scores if it has any."""
         if decision.is_final:
             return  # no plugin ran
         if decision.repeats is None:
-            _count(decision, self._counts)
+            self._add(decision)
             return
         if decision.repeats is not self._repeated:
             self._add_repeated()
-            self._repeated, self._added = decision.repeats, Counter()
-            _count(decision, self._added)
+            self._repeated = decision.repeats
         self._times += 1
 
     def tried_victims(self, decision: Decision) -> None:
@@ -48,14 +47,29 @@ class Evaluations(Collector):
         """Count the scores of a decision, if it has any."""
         _count_scores(decision, self._counts)
 
+    def _add(self, decision: Decision, times: int = 1) -> None:
+        if not decision.verdicts.left:
+            _count(decision, self._counts)
+            return
+        if self._sums is None or not self._sums.are_of(decision):
+            self._add_sums()
+            self._sums = _Sums(decision)
+        self._sums.add(decision, times)
+
     def _add_repeated(self) -> None:
-        for key, count in self._added.items():
-            self._counts[key] += self._times * count
-        self._times = 0
+        if self._repeated is not None:
+            self._add(self._repeated, self._times)
+        self._repeated, self._times = None, 0
+
+    def _add_sums(self) -> None:
+        if self._sums is not None:
+            self._sums.count(self._counts)
+        self._sums = None
 
     def collect(self) -> Iterator[Metric]:
         """Yield the counts."""
         self._add_repeated()
+        self._add_sums()
         family = CounterMetricFamily(
             "scheduler_plugin_evaluation",
             "Pods that a plugin looked at in PreFilter and PreScore, and nodes in Filter and Score.",
@@ -66,11 +80,60 @@ class Evaluations(Collector):
         yield family
 
 
+class _Sums:
+    """Decisions that found a node and were made by the same plugins: these are gone through once for all of them."""
+
+    def __init__(self, first: Decision) -> None:
+        self._profile = first.profile
+        self._skipped_filters = first.state.skipped_filters.copy()
+        self._skipped_scores = first.state.skipped_scores.copy()
+        self._decisions = self._judged_nodes = 0
+        self._scored_decisions = self._scored_nodes = 0
+        self._rejected: Counter[str] = Counter()
+
+    def are_of(self, decision: Decision) -> bool:
+        """Return whether a decision was made by these plugins."""
+        state = decision.state
+        return (
+            decision.profile is self._profile
+            and state.skipped_filters == self._skipped_filters
+            and state.skipped_scores == self._skipped_scores
+        )
+
+    def add(self, decision: Decision, times: int) -> None:
+        """Add a decision that was made so many times."""
+        judged = decision.verdicts.left
+        for settled in decision.verdicts.settled():
+            if settled.plugin:  # not left out by PreFilter
+                rejected = len(settled.positions)
+                judged += rejected
+                self._rejected[settled.plugin] += times * rejected
+        self._decisions += times
+        self._judged_nodes += times * judged
+        if decision.scores is not None:
+            self._scored_decisions += times
+            self._scored_nodes += times * len(decision.feasible)
+
+    def count(self, counts: _Counts) -> None:
+        """Add what the plugins looked at to the counts."""
+        profile, name = self._profile, self._profile.scheduler_name
+        for plugin in profile.pre_filter:
+            if plugin.name not in self._skipped_filters:
+                counts[plugin.name, "PreFilter", name] += self._decisions
+        left = self._judged_nodes
+        for filtering in profile.filter:
+            if filtering.name not in self._skipped_filters:
+                counts[filtering.name, "Filter", name] += left
+                left -= self._rejected[filtering.name]
+        if self._scored_decisions:
+            _add_scores(profile, self._skipped_scores, self._scored_decisions, self._scored_nodes, counts)
+
+
 def _count(decision: Decision, counts: _Counts) -> None:
+    """Count a decision that found no node."""
     _count_pre_filter(decision, counts)
     if decision.pre_filter.rejection is None:
         _count_filter(decision, counts)
-    _count_scores(decision, counts)
 
 
 def _count_pre_filter(decision: Decision, counts: _Counts) -> None:
@@ -88,7 +151,7 @@ def _count_filter(decision: Decision, counts: _Counts) -> None:
     rejected: Counter[str] = Counter()
     for settled in decision.verdicts.settled():
         rejected[settled.plugin] += len(settled.positions)
-    left = int(np.count_nonzero(decision.verdicts.passing)) + rejected.total() - rejected[""]
+    left = rejected.total() - rejected[""]
     for plugin in profile.filter:
         if plugin.name not in skipped and left > 0:
             counts[plugin.name, "Filter", profile.scheduler_name] += left
@@ -98,13 +161,16 @@ def _count_filter(decision: Decision, counts: _Counts) -> None:
 def _count_scores(decision: Decision, counts: _Counts) -> None:
     if decision.scores is None:
         return
-    skipped, profile = decision.state.skipped_scores, decision.profile
+    _add_scores(decision.profile, decision.state.skipped_scores, 1, len(decision.feasible), counts)
+
+
+def _add_scores(profile: Profile, skipped: Collection[str], decisions: int, nodes: int, counts: _Counts) -> None:
     for plugin in profile.pre_score:
         if plugin.name not in skipped:
-            counts[plugin.name, "PreScore", profile.scheduler_name] += 1
+            counts[plugin.name, "PreScore", profile.scheduler_name] += decisions
     for scoring, _ in profile.score:
         if scoring.name not in skipped:
-            counts[scoring.name, "Score", profile.scheduler_name] += len(decision.feasible)
+            counts[scoring.name, "Score", profile.scheduler_name] += nodes
 
 
 def _last_in_pre_filter(found: PreFilterOutcome) -> str:

@@ -1,5 +1,6 @@
 """How often each plugin is counted (plugin_evaluation_total)."""
 
+from collections import Counter
 from collections.abc import Mapping
 
 from extender_service.cluster.state.cluster import Cluster
@@ -94,6 +95,23 @@ def test_decisions_that_follow_from_another_count_like_it() -> None:
         thrice.judged(first.repeated(first.question, first.state, first.best))
     assert counts(thrice) == {key: 3 * count for key, count in counts(once).items()}
     assert counts(thrice) == {key: 3 * count for key, count in counts(once).items()}
+
+
+def test_decisions_in_a_row_count_as_each_of_them_does() -> None:
+    choosy = Stub("Choosy", rejects={"a": unschedulable("no")}, scores={})
+    narrow = Stub("Narrow", pre_filter={"a", "b"}, rejects={"b": unschedulable("no")})
+    nowhere = Stub("Nowhere", rejects={name: unschedulable("no") for name in "abc"})
+    skipping = Stub("Skipping", pre_filter=SKIP, pre_score=SKIP, scores={})
+    first, other = decided(choosy, Stub("Scores", scores={})), decided(choosy, skipping, Stub("Scores", scores={}))
+    repeated = [first.repeated(first.question, first.state, first.best) for _ in range(3)]
+    decisions = [first, *repeated, first, other, other, decided(narrow, skipping), decided(nowhere), *repeated, first]
+    together, expected = Evaluations(), Counter[tuple[str, str]]()
+    for decision in decisions:
+        together.judged(decision)
+        alone = Evaluations()
+        alone.judged(decision)
+        expected.update(counts(alone))
+    assert counts(together) == expected
 
 
 class Preempts(PostFilter):
