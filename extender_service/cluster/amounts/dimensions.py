@@ -29,11 +29,13 @@ _FIXED_NAMES = (
 class Dimensions:
     """Which row of the matrices of amounts stands for which resource; scalar resources get theirs when first seen.
 
-    The version of `scalars` grows whenever a dimension gets a resource, be it instead of one that is gone.
+    `reused` is another one whenever a dimension gets a resource in place of one that is gone: amounts from before may be
+    of that.
     """
 
     def __init__(self) -> None:
         self.scalars: Interner[str] = Interner()
+        self.reused = b""
 
     def __len__(self) -> int:
         return FIRST_SCALAR + len(self.scalars)
@@ -63,7 +65,13 @@ class Dimensions:
     def hold(self, resource: str) -> int:
         """Return a resource's dimension, which is kept until released as often."""
         fixed = FIXED.get(resource)
-        return FIRST_SCALAR + self.scalars.hold(resource) if fixed is None else fixed
+        if fixed is not None:
+            return fixed
+        version, size = self.scalars.version, self.scalars.size
+        number = self.scalars.hold(resource)
+        if self.scalars.version != version and self.scalars.size == size:
+            self.reused = b"%d" % self.scalars.version
+        return FIRST_SCALAR + number
 
     def release(self, resource: str) -> None:
         """Let go of a dimension once."""
@@ -74,4 +82,5 @@ class Dimensions:
         """Return dimensions that can be changed without changing these."""
         twin = Dimensions()
         twin.scalars = self.scalars.copy()
+        twin.reused = self.reused
         return twin

@@ -198,9 +198,7 @@ class NodeTable:
 
     def room_of(self, row: int) -> bytes:
         """Return the same for two rows with nodes that offer the same, of which the pods take the same."""
-        # Before the version grew, the same amounts may have been of another resource.
-        dimensions = b"%d" % self.dimensions.scalars.version
-        return dimensions + self.allocatable[:, row].tobytes() + self.requested[:, row].tobytes()
+        return self.dimensions.reused + self.allocatable[:, row].tobytes() + self.requested[:, row].tobytes()
 
     def rows_named(self, names: Collection[str]) -> NDArray[np.intp]:
         """Return the row of each name, -1 for a node that does not exist."""
