@@ -29,8 +29,7 @@ _FIXED_NAMES = (
 class Dimensions:
     """Which row of the matrices of amounts stands for which resource; scalar resources get theirs when first seen.
 
-    `reused` is another one whenever a dimension gets a resource in place of one that is gone: amounts from before may be
-    of that.
+    `reused` changes whenever a dimension gets a resource in place of one that is gone, of which older amounts may be.
     """
 
     def __init__(self) -> None:

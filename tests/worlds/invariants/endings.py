@@ -64,9 +64,9 @@ class FittingPodsBound:
             if judge is not None and (nodes := judge.feasible(item)):
                 fits_on[item.value["metadata"]["uid"]] = (item.key, nodes)
         self._fitting = set(fits_on) if self._fitting is None else self._fitting & fits_on.keys()
-        for uid, (key, nodes) in fits_on.items():
-            if uid in self._fitting and not self._excuses(uid, nodes):
-                yield f"pod {key} waits, though it fits on {nodes[0]}"
+        for uid, (key, node_names) in fits_on.items():
+            if uid in self._fitting and not self._excuses(uid, node_names):
+                yield f"pod {key} waits, though it fits on {node_names[0]}"
 
 
 class CachesEqual:

@@ -132,7 +132,9 @@ class FittingPodsTried:
         """
         for replica in self._observed.replicas:
             insides = scheduler_insides(replica)
-            for entry in insides.queue.entries() if insides is not None and insides.is_leading else ():
+            if insides is None or not insides.is_leading:
+                continue
+            for entry in insides.queue.entries():
                 if pod_uid(entry.info.pod) == uid and entry.queue == UNSCHEDULABLE:
                     has_time = insides.queue._clock() - entry.info.queued_at < _LEFTOVER_SECONDS
                     return has_time and self._is_excused(insides, entry.info, node_names)
