@@ -63,6 +63,17 @@ def test_an_immediate_claim_gets_the_smallest_volume_that_fits(cluster: SmallClu
     assert phases == {"small": "Available", "large": "Available", "right": "Bound"}
 
 
+def test_a_volume_that_does_not_name_the_claim_any_more_is_bound_to_it_again(cluster: SmallCluster) -> None:
+    create_claim(cluster, "now")
+    (volume,) = cluster.all("persistentvolumes")
+    free = {**volume, "spec": {name: part for name, part in volume["spec"].items() if name != "claimRef"}}
+    cluster.ask("PUT", f"{VOLUMES}/{volume['metadata']['name']}", free)
+    cluster.run(30.0)
+    (volume,) = cluster.all("persistentvolumes")
+    assert volume["spec"]["claimRef"]["uid"] == claim(cluster)["metadata"]["uid"]
+    assert (claim(cluster)["status"]["phase"], volume["status"]["phase"]) == ("Bound", "Bound")
+
+
 def test_a_claim_that_waits_gets_a_volume_of_the_zone_of_the_node(cluster: SmallCluster) -> None:
     create_claim(cluster, "later")
     assert claim(cluster)["status"]["phase"] == "Pending"

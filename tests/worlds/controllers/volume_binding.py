@@ -81,9 +81,13 @@ class VolumeBinder:
     async def _sync_bound(self, claim: Object) -> None:
         volume = self._volumes.objects.get(claim["spec"].get("volumeName", ""))
         reference = _reference(volume) if volume else None
+        if volume is not None and reference is None:
+            # As after etcd was restored, or where only the view of volumes lags (pv_controller.go, syncBoundClaim).
+            await self._bind(claim, volume)
+            return
         is_right = reference is not None and reference.get("uid") == claim["metadata"]["uid"]
         phase = "Bound" if is_right else "Lost"
-        if claim["status"].get("phase") != phase and (volume is None or reference is not None):
+        if claim["status"].get("phase") != phase:
             await self._set_claim_phase(claim, phase, volume)
 
     def _is_delayed(self, claim: Object) -> bool:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from extender_service.caches import caches
+from extender_service.cluster.sources.api_server import ApiServer
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.queue.in_flight_events import POD_POPPED
 from tests.worlds.api_server.etcd import Change
@@ -24,8 +25,9 @@ _EVENTS = 2000
 
 class WithinBounds:
     """Every ten seconds, of each program: tasks and connections are at most 100 and 80, and 4 and 2 for each pod that
-    there ever was at a time; so many pods at most are queued, in flight and placed; and each cache is within its bound
-    in bytes.
+    there ever was at a time; so many pods at most are queued, in flight and placed, and those beside them that have
+    gone while the program's watch has not shown that yet, under whose names others may be by now; and each cache is
+    within its bound in bytes.
     """
 
     name = "within bounds"
@@ -33,6 +35,7 @@ class WithinBounds:
     def __init__(self, observed: Observed) -> None:
         self._observed = observed
         self._pods = self._most_pods = 0
+        self._gone_at: list[int] = []  # revisions
         observed.model.etcd.listeners.append(self._count)
         observed.model.etcd.on_restore.append(self._count_again)
         observed.world.timeline.call_later(_SECONDS_BETWEEN_LOOKS, self._look)
@@ -42,6 +45,8 @@ class WithinBounds:
         if kind is PODS:
             self._pods += (change.before is None) - (change.after is None)
             self._most_pods = max(self._most_pods, self._pods)
+            if change.after is None:
+                self._gone_at.append(change.revision)
 
     def _count_again(self) -> None:
         self._pods = sum(1 for _ in self._observed.model.etcd.all(PODS))
@@ -63,12 +68,17 @@ class WithinBounds:
         yield "connections", connections, _CONNECTIONS + _CONNECTIONS_A_POD * pods
         scheduler = scheduler_insides(process)
         if scheduler is not None:
-            yield from _of_scheduler(scheduler, pods)
+            yield from _of_scheduler(scheduler, pods + self._gone_unseen(scheduler.api_server))
         if (service := service_insides(process)) is not None:
-            yield from _of_cluster(service.cluster, pods)
+            yield from _of_cluster(service.cluster, pods + self._gone_unseen(service.api_server))
             for table in service.extender.expectations.table_sizes():
                 if table.limit is not None:
                     yield table.name, table.entries, table.limit
+
+    def _gone_unseen(self, api_server: ApiServer) -> int:
+        """Return how many pods have gone of which a program's watch has not shown the end."""
+        known = int(api_server.states[PODS.plural].last_resource_version or 0)
+        return sum(revision > known for revision in self._gone_at)
 
     def at_end(self) -> None:
         """Look at the caches, which all programs of the world share."""

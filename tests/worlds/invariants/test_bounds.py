@@ -3,8 +3,7 @@
 import asyncio
 from random import Random
 
-import pytest
-
+from tests.worlds.api_server.kinds import PODS
 from tests.worlds.api_server.server import ApiServer
 from tests.worlds.invariants.bounds import WithinBounds
 from tests.worlds.invariants.insides import scheduler_insides
@@ -35,17 +34,36 @@ def test_too_many_tasks_are_reported() -> None:
     assert tasks_reported(100) == ["10.000000 within bounds: replica-0 has 101 tasks, more than 100"]
 
 
-@pytest.mark.parametrize("leaks", [False, True])
-def test_nominations_of_pods_that_never_were_are_reported(leaks: bool) -> None:
+def nominations_reported(count: int, deletes: bool = False, cuts: bool = False) -> list[str]:
+    """What is said of so many nominations where there were three pods; one may be deleted, cut off from the watch."""
     cluster = ScheduledCluster(Scenario(seed=1, minutes=0.4, pods=3))
 
-    def leak() -> None:
+    def nominate() -> None:
         insides = scheduler_insides(cluster.replicas[0])
         assert insides is not None
-        insides.queue.nominator._node_of.update((f"uid-{number}", "node-0") for number in range(4))
+        insides.queue.nominator._node_of.update((f"uid-{number}", "node-0") for number in range(count))
 
-    if leaks:
-        cluster.world.timeline.call_at(19.0, leak)
+    def delete() -> None:
+        etcd = cluster.api_servers.model.etcd
+        etcd.delete(PODS, next(etcd.all(PODS)).key)
+
+    timeline = cluster.world.timeline
+    if cuts:
+        timeline.call_at(18.0, lambda: cluster.world.network.cut("replica-0", "api-server"))
+    if deletes:
+        timeline.call_at(18.5, delete)
+    timeline.call_at(19.5, nominate)
     cluster.run()
-    found = [line for line in cluster.holds.observed.violations.lines() if "within bounds" in line]
-    assert found == (["20.000000 within bounds: replica-0 has 4 nominations, more than 3"] if leaks else [])
+    return [line for line in cluster.holds.observed.violations.lines() if "within bounds" in line]
+
+
+def test_nominations_of_pods_that_never_were_are_reported() -> None:
+    assert nominations_reported(0) == []
+    assert nominations_reported(4) == ["20.000000 within bounds: replica-0 has 4 nominations, more than 3"]
+
+
+def test_a_pod_counts_until_the_watch_shows_that_it_has_gone() -> None:
+    assert nominations_reported(4, deletes=True, cuts=True) == []
+    assert nominations_reported(4, deletes=True) == [
+        "20.000000 within bounds: replica-0 has 4 nominations, more than 3"
+    ]
