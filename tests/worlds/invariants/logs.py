@@ -46,8 +46,8 @@ _EXPECTED_WITH_FAULTS: Final = (
     (r"WARNING failed error=extender-service does not know the cluster well enough", "the API server does not answer"),
     (r"WARNING a refused pod fits now, but cannot be changed", "the API server does not answer, or refuses"),
     (
-        r"WARNING failed error=pod \S+ is being bound to \S+ .*verb=filter$",
-        "the API server has not answered the binding yet, and the replica did not wait for that",
+        r"WARNING failed error=pod \S+ is being bound .*verb=filter$",
+        "a replica did not wait for the answer to a binding, or another one, that leads by now, has the pod bound",
     ),
     (r"WARNING failed error=.*: the time for this decision is over ", "`serve` was frozen while it was asked"),
     (r"WARNING failed error=pod \S+ was asked about again in the meantime ", "`serve` was late, or a replica new"),
@@ -57,7 +57,7 @@ _EXPECTED_WITH_FAULTS: Final = (
         "etcd was restored, and does not have the claim any more",
     ),
     (
-        r"WARNING failed error=pod \S+ (is being bound|may be bound already) to \S+ .*verb=filter$",
+        r"WARNING failed error=pod \S+ may be bound already to \S+ .*verb=filter$",
         "the API server answers neither a binding nor a read of the pod, which is now asked about without that node",
     ),
     (

@@ -63,6 +63,7 @@ def test_a_line_that_a_fault_explains_is_not(observed: Observed, line: str) -> N
         'WARNING failed error=running PreBind plugin "V": binding volumes: it could not find v1.PersistentVolumeClaim',
         "WARNING failed error=binding default/a to b: extender-service was stopped ms=5 node=b pod=default/a verb=bind",
         "WARNING failed error=pod default/a is being bound to b ms=250.1 pod=default/a verb=filter",
+        "WARNING failed error=pod default/a is being bound ms=4.1 pod=default/a verb=filter",
         "WARNING failed error=pod default/a may be bound already to b ms=250.1 pod=default/a verb=filter",
         "WARNING failed error=waiting for its turn: the time for this decision is over (--decision-timeout) ms=1",
     ],
