@@ -49,7 +49,8 @@ _NODES_AHEAD = 64
 _STATES_AHEAD = 512
 # Computing states ahead takes as long as so many decisions.
 _WORTHWHILE = 8
-# The most decisions after states were computed in vain before the next attempt.
+# The most decisions after states were computed in vain before the next attempt. Meanwhile, each node that was taken is
+# asked about by itself.
 _LONGEST_PAUSE = 64
 # For how many pods in a row it is taken as known that a decision about their kind cannot be repeated.
 _NOT_REPEATED = 64
@@ -279,12 +280,26 @@ class AlikeRuns:
         ahead = run.ahead
         state = -1 if ahead is None else ahead.take(position)
         if state < 0:
+            self._judge(run)
+            if self._pause:
+                self._pause -= 1
+                return self._scores_now(run, plugins, position, question)
             ahead = self._look_ahead(run, plugins, position, placement, question)
             if ahead is None:
                 return None
             state = ahead.take(position)
         assert ahead is not None
         return ahead.scores[:, state] if ahead.feasible[state] else None
+
+    def _scores_now(
+        self, run: _Run, plugins: RunPlugins, position: int, question: Question
+    ) -> NDArray[np.int64] | None:
+        """Return the same as `_next_scores`, without looking ahead. Raises CycleError."""
+        asked = _asked_near(run, plugins, self._cluster.view(None).at(np.array([position])), question)
+        if asked is None:
+            return None
+        feasible, scores = asked
+        return scores[:, 0] if feasible[0] else None
 
     def _look_ahead(
         self, run: _Run, plugins: RunPlugins, position: int, placement: Placement, question: Question
@@ -293,10 +308,6 @@ class AlikeRuns:
 
         Raises CycleError.
         """
-        self._judge(run)
-        if self._pause:
-            self._pause -= 1
-            return None
         likely = _likely(run, position)
         depth = max(_STATES_AHEAD // len(likely), 1)
         added = np.tile(np.arange(1, depth + 1), len(likely))
@@ -305,17 +316,11 @@ class AlikeRuns:
         states = np.arange(len(positions))
         more = RowChanges(np.repeat(states, added), np.full(int(added.sum()), placement.slot), np.ones(added.sum()))
         nodes = self._cluster.view(None).changed(_UNCHANGED).at(positions).changed(more)
-        pod, profile = question.pod, run.decision.profile
-        state = run.state.for_pod_alike(pod, question.deadline)
-        state.skipped_filters |= run.far_names
-        verdicts = filter_nodes(profile, state, pod, nodes, np.ones(len(nodes), np.bool_), _EVERYWHERE)
-        if not skip_as_before(plugins.node_pre_scores, state, pod, nodes):
+        asked = _asked_near(run, plugins, nodes, question)
+        if asked is None:
             self._pause_longer()
             return None
-        scores = scores_of(plugins.node_scores.values(), state, pod, nodes)
-        # What is out of range is an error, which only a decision from the beginning can say.
-        feasible = verdicts.passing & are_in_range(scores)
-        run.ahead = _StatesAhead(likely, depth, len(question.nodes.view), feasible, scores)
+        run.ahead = _StatesAhead(likely, depth, len(question.nodes.view), *asked)
         return run.ahead
 
     def _decided_again(self, run: _Run, taken: _Taken, question: Question) -> Decision | None:
@@ -383,6 +388,23 @@ def _is_about_all(question: Question) -> bool:
     nodes = question.nodes
     is_plain = question.must_score and question.search is None and not question.is_nominated
     return is_plain and isinstance(nodes, AllNodes) and nodes.are_all
+
+
+def _asked_near(
+    run: _Run, plugins: RunPlugins, nodes: NodeView, question: Question
+) -> tuple[NDArray[np.bool_], NDArray[np.int64]] | None:
+    """Return which nodes, of those that passed before, the plugins that reach no further let pass, and the scores from
+    `node_scores`; None if PreScore of some skips where it did not before, or the reverse. Raises CycleError.
+    """
+    pod, profile = question.pod, run.decision.profile
+    state = run.state.for_pod_alike(pod, question.deadline)
+    state.skipped_filters |= run.far_names | plugins.fixed_filters
+    verdicts = filter_nodes(profile, state, pod, nodes, np.ones(len(nodes), np.bool_), _EVERYWHERE)
+    if not skip_as_before(plugins.node_pre_scores, state, pod, nodes):
+        return None
+    scores = scores_of(plugins.node_scores.values(), state, pod, nodes)
+    # What is out of range is an error, which only a decision from the beginning can say.
+    return verdicts.passing & are_in_range(scores), scores
 
 
 def _likely(run: _Run, position: int) -> NDArray[np.intp]:

@@ -22,7 +22,7 @@ class RunPlugins(NamedTuple):
 
     The others are asked only about the node that was taken, or not at all:
 
-    - `near_filters`: in the order of the profile
+    - `near_filters`: in the order of the profile; `fixed_filters` are the names of those whose verdicts stay the same
     - `node_pre_scores`, `node_scores`: what they say about a node changes where a pod is placed on it, and only there
     - `fixed_scores`: what they say changes only with the nodes that are feasible
     """
@@ -34,6 +34,7 @@ class RunPlugins(NamedTuple):
     far_pre_scores: list[PreScore]
     far_scores: dict[int, Score]
     near_filters: list[Filter]
+    fixed_filters: frozenset[str]
     node_pre_scores: list[PreScore]
     node_scores: dict[int, Score]
     fixed_scores: dict[int, Score]
@@ -67,6 +68,7 @@ class RunPlugins(NamedTuple):
             _reaching(Reach.CLUSTER, profile.pre_score, reaches),
             {scoring.index(plugin): plugin for plugin in _reaching(Reach.CLUSTER, scoring, reaches)},
             [plugin for plugin in filters if plugin not in far_filters],
+            frozenset([plugin.name for plugin in _reaching(Reach.NONE, filters, reaches)]),
             _reaching(Reach.NODE, profile.pre_score, reaches),
             {scoring.index(plugin): plugin for plugin in node_scores},
             {scoring.index(plugin): plugin for plugin in _reaching(Reach.NONE, scoring, reaches)},
