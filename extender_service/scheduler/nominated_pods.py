@@ -73,6 +73,8 @@ class _Columns:
                 for uid in changed:
                     self._renominate(uid, nominator.node_of.get(uid, ""))
         used, nodes = len(self._uids), self._cluster.nodes
+        if not used:
+            return
         if self._membership != nodes.membership:
             self._membership = nodes.membership
             self._rows[:used] = nodes.rows_named(self._node_names)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from extender_service.cluster.nodes.label_columns import ABSENT, LabelColumn
 from extender_service.cluster.nodes.node_table import NodeTable
+from extender_service.cluster.owners.owners import Workloads
 from extender_service.cluster.pods.pod_counts import PodCounts, PodQuery
 from extender_service.cluster.pods.running_terms import TermCounts
 from extender_service.cluster.selection.label_sets import LabelSet, PodSelector
@@ -82,13 +83,10 @@ class AffinityRequirement:
         """`label_set` and `terms` are the pod's; `unwanted_by` are the running pods' terms that match it."""
         self._cluster = cluster
         self._label_set = label_set
-        workloads = cluster.workloads
+        workloads, everywhere = cluster.workloads, cluster.view(None)
         self._namespace_labels = workloads.namespace_labels(label_set.namespace)
-        self._near_keys = list(dict.fromkeys(term.topology_key for term in terms.required))
-        self._near = PodQuery(tuple(selected_pods(term, workloads) for term in terms.required))
-        self._apart: dict[str, list[PodSelector]] = {}
-        for term in terms.required_anti:
-            self._apart.setdefault(term.topology_key, []).append(selected_pods(term, workloads))
+        queries = everywhere.remembered_at(workloads.change_count, _queries, workloads, terms)
+        self._near_keys, self._near, self._apart = queries
         self._unwanted_by = unwanted_by
         self._unwanted_by_set: dict[int, list[str]] = {}
         # By topology key: pods by the number of the label's value, and 0 for nodes without it.
@@ -97,7 +95,7 @@ class AffinityRequirement:
         self._unwanted_pods: dict[str, Amounts] = {}
         self._table: NodeTable | None = None
         if self._near_keys or self._apart or self._unwanted_by:
-            self._count(cluster.view(None))
+            self._count(everywhere)
 
     @property
     def is_empty(self) -> bool:
@@ -114,7 +112,7 @@ class AffinityRequirement:
         if len(counted) > _MOST_KEYS or not all(are_few(len(pods), nodes) for pods in counted):
             return None
         near = {key: pods > 0 for key, pods in self._near_pods.items()}
-        if near and self._matches_itself and not any(map(np.any, near.values())):
+        if near and self._matches_itself and not any(np.count_nonzero(has_pods) for has_pods in near.values()):
             for has_key in near.values():  # the first of a group of pods
                 has_key[:ABSENT] = True
         apart = {key: pods > 0 for key, pods in self._apart_pods.items()}
@@ -148,7 +146,9 @@ class AffinityRequirement:
         if not self._apart:
             return None
         self._count(nodes)
-        added = {key: self._added([(pods,) for pods in selected], nodes) for key, selected in self._apart.items()}
+        added = {
+            key: self._added([query.selectors for query in queries], nodes) for key, queries in self._apart.items()
+        }
         return _are_near(nodes, self._apart_pods, added)
 
     def unwanted(self, nodes: NodeView) -> Mask | None:
@@ -169,8 +169,8 @@ class AffinityRequirement:
         counts = self._cluster.pod_counts
         self._near_pods = {key: _by_value(counts, self._near, everywhere, key) for key in self._near_keys}
         self._apart_pods = {}
-        for key, selected in self._apart.items():
-            each = [_by_value(counts, PodQuery((pods,)), everywhere, key) for pods in selected]
+        for key, queries in self._apart.items():
+            each = [_by_value(counts, query, everywhere, key) for query in queries]
             self._apart_pods[key] = each[0] if len(each) == 1 else np.sum(each, axis=0)
         unwanted: dict[str, Amounts] = {}
         for term in self._unwanted_by:
@@ -221,6 +221,23 @@ class AffinityRequirement:
             found = [term.topology_key for term in required if term.matches(namespace, labels, self._namespace_labels)]
             self._unwanted_by_set[number] = found
         return found
+
+
+class _Queries(NamedTuple):
+    """The topology keys of affinity, the pods that match all of its terms, and those of anti-affinity by key."""
+
+    near_keys: list[str]
+    near: PodQuery
+    apart: dict[str, list[PodQuery]]
+
+
+def _queries(_nodes: NodeView, _version: int, workloads: Workloads, terms: PodAffinityTerms) -> _Queries:
+    """Return which pods the required terms of a pod match, as of a version of the namespaces."""
+    apart: dict[str, list[PodQuery]] = {}
+    for term in terms.required_anti:
+        apart.setdefault(term.topology_key, []).append(PodQuery((selected_pods(term, workloads),)))
+    near_keys = list(dict.fromkeys(term.topology_key for term in terms.required))
+    return _Queries(near_keys, PodQuery(tuple(selected_pods(term, workloads) for term in terms.required)), apart)
 
 
 def _occupied(by_key: Mapping[str, NDArray[np.bool_]], nodes: NodeView) -> tuple[Occupied, ...]:
