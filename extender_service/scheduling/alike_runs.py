@@ -497,7 +497,8 @@ def _scores_anew(
     scoring, weights = plugins.scoring, plugins.weights
     asked = dict(sorted({**plugins.fixed_scores, **plugins.far_scores}.items()))
     by_plugin = np.empty((len(scoring), len(feasible)), np.int64)
-    by_plugin[[*plugins.node_scores]] = near.scores.take(feasible, axis=1)
+    for row, known in zip(plugins.node_scores, near.scores, strict=True):
+        known.take(feasible, out=by_plugin[row], mode="clip")  # no position is out of range, so nothing is clipped
     by_plugin[[*asked]] = scores_of(asked.values(), state, pod, nodes)
     scores = weighed(scoring, weights, by_plugin)
     near.totals[feasible] = scores.totals

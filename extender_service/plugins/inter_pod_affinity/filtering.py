@@ -152,9 +152,20 @@ class AffinityRequirement:
         return _are_near(nodes, self._apart_pods, added)
 
     def unwanted(self, nodes: NodeView) -> Mask | None:
-        """Return the nodes near a pod with a term of anti-affinity that matches this pod; None without such pods."""
+        """Return the nodes near a pod with a term of anti-affinity that matches this pod; None without such pods, and
+        where `not_apart` returns all of these nodes."""
         self._count(nodes)
+        if not nodes.is_changed and all(self._keeps_apart_from(key, pods) for key, pods in self._unwanted_pods.items()):
+            return None
         return _are_near(nodes, self._unwanted_pods, self._unwanted_added(nodes))
+
+    def _keeps_apart_from(self, key: str, pods: Amounts) -> bool:
+        """Return whether the pod keeps apart from all topologies of a key that these pods are in.
+
+        Mostly so where pods alike keep apart from each other. Looking at topologies takes less than looking at nodes.
+        """
+        apart = self._apart_pods.get(key)
+        return apart is not None and not np.count_nonzero((pods > 0) > (apart > 0))
 
     @cached_property
     def _matches_itself(self) -> bool:
