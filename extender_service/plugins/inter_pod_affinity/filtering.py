@@ -85,7 +85,9 @@ class AffinityRequirement:
         self._label_set = label_set
         workloads, everywhere = cluster.workloads, cluster.view(None)
         self._namespace_labels = workloads.namespace_labels(label_set.namespace)
-        queries = everywhere.remembered_at(workloads.change_count, _queries, workloads, terms)
+        queries = _NO_QUERIES
+        if terms.required or terms.required_anti:
+            queries = everywhere.remembered_at(workloads.change_count, _queries, workloads, terms)
         self._near_keys, self._near, self._apart = queries
         self._unwanted_by = unwanted_by
         self._unwanted_by_set: dict[int, list[str]] = {}
@@ -155,7 +157,8 @@ class AffinityRequirement:
         """Return the nodes near a pod with a term of anti-affinity that matches this pod; None without such pods, and
         where `not_apart` returns all of these nodes."""
         self._count(nodes)
-        if not nodes.is_changed and all(self._keeps_apart_from(key, pods) for key, pods in self._unwanted_pods.items()):
+        unwanted = self._unwanted_pods
+        if self._apart and not nodes.is_changed and all(map(self._keeps_apart_from, unwanted, unwanted.values())):
             return None
         return _are_near(nodes, self._unwanted_pods, self._unwanted_added(nodes))
 
@@ -240,6 +243,9 @@ class _Queries(NamedTuple):
     near_keys: list[str]
     near: PodQuery
     apart: dict[str, list[PodQuery]]
+
+
+_NO_QUERIES = _Queries([], PodQuery(()), {})
 
 
 def _queries(_nodes: NodeView, _version: int, workloads: Workloads, terms: PodAffinityTerms) -> _Queries:

@@ -27,6 +27,7 @@ from extender_service.plugins.inter_pod_affinity.hints import (
 from extender_service.plugins.inter_pod_affinity.scoring import AffinityPreference, points_of
 from extender_service.plugins.shared.changed_pods import is_of_pod, is_own, pods_on_nodes
 from extender_service.plugins.shared.node_matching import Mask
+from extender_service.plugins.shared.topology import are_many
 
 NOT_NEAR = unresolvable("node(s) didn't match pod affinity rules")
 NOT_APART = unschedulable("node(s) didn't match pod anti-affinity rules")
@@ -34,6 +35,7 @@ UNWANTED = unschedulable("node(s) didn't satisfy existing pods anti-affinity rul
 
 _REQUIRED = "PreFilterInterPodAffinity"
 _PREFERRED = "PreScoreInterPodAffinity"
+_SCORED = "ScoreInterPodAffinity"
 
 
 class InterPodAffinity(PreFilter, Filter, PreScore, Score):
@@ -82,7 +84,7 @@ class InterPodAffinity(PreFilter, Filter, PreScore, Score):
     def filter(self, state: CycleState, pod: Pod, nodes: NodeView) -> Rejections | None:
         """Reject nodes that are not near the pods of an affinity term, or are near pods of an anti-affinity term."""
         required: AffinityRequirement = state.read(_REQUIRED, "error reading")
-        occupied = required.occupied(nodes)
+        occupied = required.occupied(nodes) if are_many(nodes) else None
         if occupied is not None:
             return nodes.remembered_at(tuple(occupied), _rejections)
         return _first_of(required.not_near(nodes), required.not_apart(nodes), required.unwanted(nodes), nodes)
@@ -117,14 +119,14 @@ class InterPodAffinity(PreFilter, Filter, PreScore, Score):
     def score(self, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
         """Add up the weights for each node; the sum may be negative."""
         preferred: AffinityPreference = state.read(_PREFERRED, "failed to read")
-        return nodes.remembered_at(preferred, _scores)
+        scores = state[_SCORED] = nodes.remembered_at(preferred, _scores)
+        return scores
 
     def normalize(self, state: CycleState, pod: Pod, nodes: NodeView, scores: NDArray[np.int64]) -> NDArray[np.int64]:
         """Scale the sums linearly: the lowest becomes 0, the highest 100 points."""
-        preferred: AffinityPreference = state.read(_PREFERRED, "failed to read")
-        if scores is nodes.remembered_at(preferred, _scores):
-            return nodes.remembered_at(preferred, _points)
-        return points_of(scores)
+        if are_many(nodes) and _SCORED in state and state[_SCORED] is scores:
+            return nodes.remembered_at(state[_PREFERRED], _points_by_topology)
+        return nodes.remembered_at(scores, _points)
 
     def queueing_hint(self, event: ClusterEvent, pod: Pod, old: object, new: object) -> QueueingHint:
         """Queue for a pod or node that comes to meet the required terms, or ceases to violate them."""
@@ -163,5 +165,9 @@ def _scores(nodes: NodeView, preferred: AffinityPreference) -> NDArray[np.int64]
     return preferred.scores(nodes)
 
 
-def _points(nodes: NodeView, preferred: AffinityPreference) -> NDArray[np.int64]:
+def _points(_nodes: NodeView, scores: NDArray[np.int64]) -> NDArray[np.int64]:
+    return points_of(scores)
+
+
+def _points_by_topology(nodes: NodeView, preferred: AffinityPreference) -> NDArray[np.int64]:
     return preferred.points(nodes, nodes.remembered_at(preferred, _scores))

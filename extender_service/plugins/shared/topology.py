@@ -9,13 +9,18 @@ from extender_service.cluster.view.node_view import NodeView
 Numbers = NDArray[np.intp]
 Amounts = NDArray[np.int64]
 
-# In a small cluster, so many topologies are few.
-_FEW = 16
+# From so many nodes on, looking at topologies takes less than looking at nodes.
+MANY_NODES = 2_000
+
+
+def are_many(nodes: NodeView) -> bool:
+    """Return whether it is worth looking at topologies instead of nodes, where those are few."""
+    return len(nodes) >= MANY_NODES
 
 
 def are_few(topologies: int, nodes: NodeView) -> bool:
-    """Return whether so many topologies are few for these nodes: then looking at each of them takes next to nothing."""
-    return topologies <= max(len(nodes) // 4, _FEW)
+    """Return whether so many topologies are few for these nodes."""
+    return 4 * topologies <= len(nodes)
 
 
 def is_present(numbers: Numbers) -> NDArray[np.bool_]:

@@ -50,6 +50,12 @@ OWNER = OwnerReference(api_version="apps/v1", kind="ReplicaSet", name="web", uid
 APP = {"app": "web"}
 
 
+@pytest.fixture(autouse=True)
+def few_nodes_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look at topologies instead of nodes, as in large clusters."""
+    monkeypatch.setattr("extender_service.plugins.shared.topology.MANY_NODES", 12)
+
+
 class Loop:
     """Pods are decided about and placed one after the other, each by a decision that is compared with a new one."""
 

@@ -53,6 +53,12 @@ def prefers(weight: int, term: PodAffinityTerm) -> Affinity:
     return Affinity(pod_affinity=preferred) if weight > 0 else Affinity(pod_anti_affinity=preferred)
 
 
+@pytest.fixture(autouse=True)
+def few_nodes_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look at topologies instead of nodes, as in large clusters."""
+    monkeypatch.setattr("extender_service.plugins.shared.topology.MANY_NODES", 12)
+
+
 @pytest.fixture
 def cluster() -> Cluster:
     """Zones x and y of one node each, a node without a zone, and a pod web in zone x."""
@@ -249,6 +255,8 @@ def test_what_is_known_from_the_decision_before_is_what_would_be_computed_again(
 
 
 def test_rejections_in_the_same_zones_are_the_very_same(cluster: Cluster) -> None:
+    for number in range(30):
+        cluster.apply_node(hypothetical_node(f"more-{number}", zone="x"))
     pod, nodes = hypothetical_pod("new", affinity=near(WEB)), cluster.view(None)
 
     def rejections() -> Rejections | None:
