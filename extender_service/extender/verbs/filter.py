@@ -129,8 +129,8 @@ class FilterVerb:
         binder = self._engine.binder
         placement = self._cluster.placements.get(uid)
         if placement is None or not placement.assumed:
-            if binder.under_way(uid) is not None:
-                raise CycleError(f"pod {pod_name(pod)} is being bound")
+            if (under_way := binder.under_way(uid)) is not None:
+                raise CycleError(f"pod {pod_name(pod)} is being bound to {under_way.node_name}")
             return None
         asked = self._nodes.find(args)
         position = asked.view.position_of(placement.node_name)

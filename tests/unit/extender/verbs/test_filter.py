@@ -610,7 +610,7 @@ def test_a_pod_that_is_about_to_be_bound_is_not_expected_elsewhere() -> None:
         assert await binding == ""
         return told
 
-    assert asyncio.run(calls()) == "pod default/web is being bound"
+    assert asyncio.run(calls()) == "pod default/web is being bound to a"
     assert (world.expected_on(WEB), world.cpu_milli("b")) == ("a", 0)
 
 
@@ -684,6 +684,20 @@ def test_where_that_node_is_not_asked_for_a_slow_binding_holds_up_no_other_pod()
 
     assert asyncio.run(calls()) == "pod default/web is being bound to small"
     assert (world.expected_on(WEB), world.cpu_milli("large")) == ("small", 0)
+
+
+def test_a_pod_that_the_watch_shows_bound_before_the_binding_is_answered_is_not_decided_about() -> None:
+    world = ExtenderWorld(small_node("small", "1"), small_node("large", "8"), mode="replace")
+
+    async def calls() -> str:
+        binding, hold = await begin_binding(world, WEB, "small")
+        world.cluster.apply_pod(world.pods.put(WEB, "small"))
+        error = str((await world.filter(WEB, ["small", "large"]))["Error"])
+        hold.go_on.set()
+        assert await binding == ""
+        return error
+
+    assert asyncio.run(calls()) == "pod default/web is being bound to small"
 
 
 def test_where_that_node_is_not_asked_for_a_slow_read_holds_up_no_other_pod() -> None:
