@@ -41,6 +41,7 @@ def run_world(
 
     `before` is given the world before it runs. Garbage is collected at set steps of the world only, from now on.
     """
+    gc.collect()  # tasks that an earlier world of this process left would end in this one, with errors
     gc.disable()
     started = time.perf_counter()
     cluster = ScheduledCluster(scenario)
