@@ -7,6 +7,7 @@ from typing import Protocol
 
 import msgspec
 
+from extender_service.config.release import NEWEST_MINOR, OLDEST_MINOR
 from tests.worlds.covered.state_changes import counted
 from tests.worlds.finding.forked import Limits, forked
 from tests.worlds.finding.world_run import run_world
@@ -51,4 +52,8 @@ def run_small_worlds(seeds: Sequence[int], jobs: int, measured: Measurement) -> 
 def small_world(seed: int) -> Scenario:
     """Return the world of a seed."""
     mode = _MODES[seed % len(_MODES)]
-    return Scenario(seed, minutes=10.0, replicas=2, nodes=5, pods=100, has_others=True, has_faults=True, mode=mode)
+    # Hints and events in flight are of newer releases alone.
+    minor = NEWEST_MINOR if seed % 3 == 0 else OLDEST_MINOR
+    return Scenario(
+        seed, minutes=10.0, replicas=2, nodes=5, pods=100, has_others=True, has_faults=True, mode=mode, minor=minor
+    )
