@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import fields, replace
 
+from tests.worlds.faults.plan import Fault
 from tests.worlds.finding.small_worlds import small_world
 from tests.worlds.scenarios import Scenario
 
@@ -24,6 +25,8 @@ def add_scenario_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--wanted", type=_read_names, default=frozenset(), help="actors and features: people,ports")
     parser.add_argument("--faults", action="store_true")
     parser.add_argument("--fault-kinds", type=_read_names, default=frozenset(), help="some of these: freeze,cut")
+    parser.add_argument("--fault", type=_read_fault, action="append", help="this one: 8,freeze,replica-0,4")
+    parser.add_argument("--api-servers", type=int, help="behind one address (default: by seed)")
     parser.add_argument("--minor", type=int, default=_DEFAULTS["minor"], help="the release: 37 (default %(default)d)")
     parser.add_argument("--small", action="store_true", help="draw all of the above by seed, small")
     parser.add_argument("--mode", choices=("beside", "replace"), help="let the replicas ask `serve` in this mode")
@@ -44,7 +47,9 @@ def scenario(options: argparse.Namespace, seed: int) -> Scenario:
         has_others=options.others,
         wanted=options.wanted,
         has_faults=options.faults,
+        faults=None if options.fault is None else tuple(options.fault),
         fault_kinds=options.fault_kinds,
+        api_servers=options.api_servers,
         minor=options.minor,
         mode=options.mode,
         without=options.without,
@@ -59,20 +64,32 @@ def command(of: Scenario, *more: str) -> str:
 
 def _options(of: Scenario) -> Iterator[str]:
     """Yield the options that are not the default."""
-    for name in ("minutes", "replicas", "nodes", "pods", "minor", "mode", "until"):
+    for name in ("minutes", "replicas", "nodes", "pods", "api_servers", "minor", "mode", "until"):
         value = getattr(of, name)
         if value != _DEFAULTS[name]:
-            yield from (f"--{name}", format(value, "g") if isinstance(value, float) else str(value))
+            yield from (f"--{name.replace('_', '-')}", format(value, "g") if isinstance(value, float) else str(value))
     if of.has_others:
         yield "--others"
     if of.wanted:
         yield from ("--wanted", ",".join(sorted(of.wanted)))
     if of.has_faults:
         yield "--faults"
+    for fault in of.faults or ():
+        yield from ("--fault", _shown_fault(fault))
     if of.fault_kinds:
         yield from ("--fault-kinds", ",".join(sorted(of.fault_kinds)))
     if of.without:
         yield from ("--without", shown_names(of.without))
+
+
+def _shown_fault(fault: Fault) -> str:
+    numbers = [f"{number:g}" for number in (fault.seconds, fault.amount)]
+    return ",".join([f"{fault.at:g}", fault.kind, fault.target, *numbers])
+
+
+def _read_fault(text: str) -> Fault:
+    at, kind, target, *numbers = text.split(",")
+    return Fault(float(at), kind, target, *map(float, numbers))
 
 
 def shown_names(names: Collection[str]) -> str:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.worlds.clusters.draft import draw_draft
 from tests.worlds.faults.kinds import ALL_KINDS
+from tests.worlds.faults.plan import Fault
 from tests.worlds.finding.command_line import add_scenario_options, command, scenario, shown_names
 from tests.worlds.finding.small_worlds import small_world
 from tests.worlds.scenarios import Scenario
@@ -32,6 +33,10 @@ def read(line: str) -> Scenario:
         (
             Scenario(7, has_others=True, wanted=frozenset({"ports", "people"}), minor=37),
             "python -m tests.worlds --seed 7 --minor 37 --others --wanted people,ports",
+        ),
+        (
+            Scenario(7, api_servers=2, faults=(Fault(8.5, "freeze", "etcd", 4.0), Fault(9.0, "stop", "etcd"))),
+            "python -m tests.worlds --seed 7 --api-servers 2 --fault 8.5,freeze,etcd,4,0 --fault 9,stop,etcd,0,0",
         ),
         (
             Scenario(
