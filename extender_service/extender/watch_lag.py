@@ -7,10 +7,11 @@ due to that alone.
 from collections.abc import Callable
 
 from extender_service.cluster.state.cluster import Cluster
-from extender_service.extender.wire.requested_nodes import WholeNodes, version_number
+from extender_service.extender.wire.requested_nodes import WholeNodes
 from extender_service.framework.preemption.dry_run import awaits_victims
 from extender_service.kube.types.core import Pod
 from extender_service.kube.types.pods import pod_uid
+from extender_service.kube.types.versions import version_number
 from extender_service.scheduling.asked_nodes import AskedNodes
 
 

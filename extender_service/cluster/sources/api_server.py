@@ -146,6 +146,7 @@ class ApiServer:
         for resource, store, field_selector in stores(self._cluster, self._reads, pods, nodes):
             if resource.plural not in self._reflectors:
                 self._reflectors[resource.plural] = self._reflector(resource.plural, resource, store, field_selector)
+        self._reflectors[pods.plural].on_listed = self._cluster.end_unlisted_placements
 
     def _reflector(
         self, name: str, resource: Resource[Any], store: Store[Any], field_selector: str = ""

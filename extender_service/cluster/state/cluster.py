@@ -33,6 +33,7 @@ from extender_service.kube.types.storage import (
     StorageClass,
     VolumeAttachment,
 )
+from extender_service.kube.types.versions import version_number
 from extender_service.kube.types.watched_pods import AnyPod
 
 _STORAGE_CHANGES: dict[type, Change] = {
@@ -209,6 +210,17 @@ class Cluster:
         """End the placement of a pod that has ended."""
         if self.placements.end(uid) is not None:
             self.changes.notify(Change.POD_REMOVED)
+
+    def end_unlisted_placements(self, version: str) -> None:
+        """End the placements of pods that a list at this resource version should show, and does not.
+
+        Such a pod was created, and has ended or gone, while no watch of pods was open that would have shown it.
+        """
+        listed_at = version_number(version)
+        for placement in list(self.placements):
+            seen_at = version_number(placement.pod.metadata.resource_version)
+            if 0 < seen_at <= listed_at and self.pod(placement.uid) is None:
+                self.end_placement(placement.uid)
 
     def fulfil_placement(self, uid: str) -> None:
         """End a placement whose pod was bound to its node, and has ended or gone; its room is free again."""

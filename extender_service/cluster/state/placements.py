@@ -13,7 +13,8 @@ They are kept apart from the facts of the watch, so that dropping one leaves no 
 
 A reserved pod that is never bound is dropped by its owner: the extender drops what it expects after some time (see
 extender/expectations.py). An assumed pod does not expire: it stays until the watch shows it, or until reading it shows
-that it is not bound there (see scheduling/binder.py). Placing a pod again, on any node, drops its placement first.
+that it is not bound there (see scheduling/binder.py). Either one ends where a list that should show the pod does not.
+Placing a pod again, on any node, drops its placement first.
 
 The watch may also show a pod on its node that is only reserved: kube-scheduler binds itself, or an earlier binding was
 carried out late. No binding will end that reservation, so PostBind runs then. For an assumed pod, the binder runs it.

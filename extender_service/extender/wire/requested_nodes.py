@@ -12,6 +12,7 @@ from extender_service.extender.wire.request_limits import MOST_NODES, MOST_OBJEC
 from extender_service.kube.parsing.decoder import DecodeError, Decoder
 from extender_service.kube.types.core import Node
 from extender_service.kube.types.extender_api import ExtenderArgs, NodeHead
+from extender_service.kube.types.versions import version_number
 from extender_service.scheduling.asked_nodes import AskedNodes, FoundRows, NodeFinder, find_rows
 
 T = TypeVar("T")
@@ -20,9 +21,6 @@ UNKNOWN_NODE = "node(s) not known to extender-service yet"
 
 # How Go begins a node in a list. Parsing the whole node, with 10 KB of images and more, takes far longer.
 _GO_HEAD = re.compile(rb'\{"metadata":\{"name":"([-.a-z0-9]+)","uid":"[-0-9a-f]+","resourceVersion":"([0-9]+)",')
-
-# etcd counts its changes in 64 bits.
-_MOST_DIGITS = 20
 
 _heads = Decoder(NodeHead)
 _nodes = Decoder(Node)
@@ -94,12 +92,6 @@ def _decoded(decoder: Decoder[T], item: msgspec.Raw, index: int) -> T:
         return decoder.decode(item)
     except DecodeError as error:
         raise DecodeError(f"Nodes.items[{index}]: {error}") from error
-
-
-def version_number(resource_version: str) -> int:
-    """Return a resource version as a number; 0 for one that is none, which is newer than no other."""
-    is_number = resource_version.isascii() and resource_version.isdecimal() and len(resource_version) < _MOST_DIGITS
-    return int(resource_version) if is_number else 0
 
 
 def _is_newer(cluster: Cluster, node: Node) -> bool:

@@ -103,7 +103,10 @@ _LEAST_QUIET_SECONDS = 5.0
 
 
 class Reflector(Generic[T]):
-    """Fills one store with one resource; `state` says at any time how good the store is."""
+    """Fills one store with one resource; `state` says at any time how good the store is.
+
+    `on_listed`, which an owner may set, is called with the version of a list once it has been applied in full.
+    """
 
     def __init__(
         self,
@@ -122,6 +125,7 @@ class Reflector(Generic[T]):
         self._client = client
         self.resource = resource
         self.store = store
+        self.on_listed: Callable[[str], object] = lambda _: None
         self._field_selector = field_selector
         self._limits = limits
         self._backoff = backoff or Backoff(
@@ -206,6 +210,7 @@ class Reflector(Generic[T]):
         self._listed_at = self._clock()
         self.state.heard_at = started
         self.state.last_resource_version = version
+        self.on_listed(version)
         self.state.synced = True
         self._synced.set()
         self._tried.set()

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from extender_service.cluster.amounts.dimensions import CPU_MILLI
 from extender_service.cluster.debugging.comparison import compare
@@ -132,6 +133,24 @@ def test_the_cluster_is_what_the_api_server_lists_and_tells_later() -> None:
         assert {request.query.get("fieldSelector") for request in server.requests if "pods" not in request.path} == {
             None
         }
+
+    with_server(call)
+
+
+def test_a_pod_that_was_placed_and_is_not_listed_counts_no_more() -> None:
+    """It was created, and has gone, while no watch was open."""
+
+    async def call(api_server: ApiServer, cluster: Cluster, server: Server) -> None:
+        for name, version in ("older", "4"), ("newer", "6"):
+            pod = make_pod(name)
+            seen = structs.replace(pod, metadata=structs.replace(pod.metadata, resource_version=version))
+            cluster.placements.place(seen, name, "a")
+        server.holds_pods.set()
+        following = asyncio.create_task(api_server.follow())
+        async with asyncio.timeout(10):
+            await api_server.wait_synced()
+        following.cancel()
+        assert [placement.uid for placement in cluster.placements] == ["newer"]
 
     with_server(call)
 

@@ -196,6 +196,28 @@ def test_pods_of_a_query_are_counted_where_they_run_and_where_they_are_expected(
     assert cluster.count_pods(in_other) == 0
 
 
+@pytest.mark.parametrize(
+    ("version", "is_known", "counts"),
+    [
+        ("7", False, False),
+        ("6", False, False),
+        ("5", False, True),  # the list is older than the pod
+        ("", False, True),
+        ("7", True, True),
+    ],
+)
+def test_an_expected_pod_that_a_list_lacks_counts_no_more(
+    cluster: Recorded, version: str, is_known: bool, counts: bool
+) -> None:
+    cluster.apply_node(make_node("a"))
+    pod = structs.replace(WEB, metadata=structs.replace(WEB.metadata, resource_version="6"))
+    if is_known:
+        cluster.apply_pod(pod)
+    cluster.expect(pod, "a")
+    cluster.end_unlisted_placements(version)
+    assert (is_expected(cluster, pod), requested(cluster, "a")) == (counts, 1000 if counts else 0)
+
+
 def test_the_slot_of_a_pod_is_told_for_the_node_that_it_counts_on(cluster: Recorded) -> None:
     cluster.apply_node(make_node("a"))
     cluster.apply_node(make_node("b"))
