@@ -2,6 +2,8 @@
 
 from random import Random
 
+import pytest
+
 from tests.worlds.api_server.kinds import LEASES
 from tests.worlds.api_server.messages import Request, Response
 from tests.worlds.api_server.server import ApiServer
@@ -119,3 +121,24 @@ def test_a_lease_that_is_taken_before_its_end_is_reported() -> None:
     at(30.0, "b")
     text = "b takes the lease 11.900 s after a renewed it for 15 s"
     assert observed.violations.lines() == [f"30.000000 lease taken in turn: {text}"]
+
+
+@pytest.mark.parametrize(("lost_at", "taken_at", "is_early"), [(3.0, 15.2, False), (1.0, 13.2, True)])
+def test_after_a_restore_a_lease_counts_from_when_the_one_in_the_backup_was_written(
+    lost_at: float, taken_at: float, is_early: bool
+) -> None:
+    world, model = World(1), ApiServer(lambda: 0.0, Random(1))
+    observed = Observed(world, model, [])
+    LeaseTakenInTurn(observed)
+
+    def at(now: float, holder: str) -> None:
+        world.timeline.now = now
+        spec = {"holderIdentity": holder, "leaseDurationSeconds": 15, "renewTime": f"{now}"}
+        model.etcd.put(LEASES, LEASE, {"metadata": {"name": "kube-scheduler"}, "spec": spec})
+
+    at(0.5, "a")
+    backup = model.etcd.save()
+    at(lost_at, "a")
+    model.etcd.restore(backup)
+    at(taken_at, "b")
+    assert bool(observed.violations.lines()) == is_early
