@@ -4,6 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from extender_service.config.release import OLDEST_MINOR
+
 _SIZES = {"real": (1000, 5000), "stub": (5000, 15000)}
 _QUICK_NODES, _QUICK_PODS, _PODS = 200, 300, 5000
 
@@ -19,6 +21,7 @@ class Choice:
     programs: Sequence[str] | None = None
     rate: int | None = None  # how many pods arrive a second; all are there at first if None
     profile: Path | None = None  # where to write the stacks of `schedule`
+    minor: int = OLDEST_MINOR  # the release of the real API server and of kube-scheduler
 
     def clusters(self, *, quick: bool) -> Iterator[tuple[str, int]]:
         """Yield the kind of API server and the number of nodes of each cluster."""

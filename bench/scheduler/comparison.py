@@ -11,12 +11,23 @@ from bench.figures import alternately
 from bench.run import NEEDS_GO, Run
 from bench.scheduler.api_servers import Site
 from bench.scheduler.choice import Choice
-from bench.scheduler.contestants import CONTESTANTS, FLOOR, SCHEDULE, STOCK, STOCK_ALL_NODES, profiled_schedule
+from bench.scheduler.contestants import (
+    CONTESTANTS,
+    FLOOR,
+    SCHEDULE,
+    STOCK,
+    STOCK_ALL_NODES,
+    Launch,
+    profiled_schedule,
+)
+from bench.scheduler.judging import Judge
 from bench.scheduler.measurement import MEASURED_SECONDS, Pace, measure
 from bench.scheduler.real_server import real_site
 from bench.scheduler.scenes import SCENES, Scene, at_rate, has_room
 from bench.scheduler.stub_server import stub_site
 from bench.scheduler.tables import Paces, compared
+
+_SHOWN = 3  # of the placements of a measurement that kube-scheduler would not have made
 
 
 def run(the: Run) -> None:
@@ -37,17 +48,19 @@ def compare(the: Run, choice: Choice) -> None:
                 scene = make(node_count, choice.pod_count(quick=the.quick))
                 if choice.rate is not None:
                     scene = at_rate(scene, choice.rate)
-                with _site(the, server, scene) as site:
+                with _site(the, server, choice.minor, scene) as site:
                     rows = [*compared(_in_turn(the, choice, scene, site))]
                 the.report.table("scheduler", f"{title}: {scene.wanted} pods", rows)
 
 
 @contextmanager
-def _site(the: Run, server: str, scene: Scene) -> Iterator[Site]:
+def _site(the: Run, server: str, minor: int, scene: Scene) -> Iterator[Site]:
     assert the.peers is not None
     with TemporaryDirectory(dir=the.directory) as directory:  # short names: it holds Unix sockets
         make = (
-            partial(real_site, Path(directory)) if server == "real" else partial(stub_site, the.peers, Path(directory))
+            partial(real_site, Path(directory), minor)
+            if server == "real"
+            else partial(stub_site, the.peers, Path(directory))
         )
         with make(scene) as site:
             yield site
@@ -64,7 +77,15 @@ def _in_turn(the: Run, choice: Choice, scene: Scene, site: Site) -> Paces:
         if choice.profile is not None and name == SCHEDULE:
             start = partial(profiled_schedule, profile=choice.profile)
         with site() as server:
-            return measure(server, scene, start, the.directory, limit_seconds)
+            launch = Launch(server.kubeconfig, the.directory, scene.plugins, choice.minor)
+            judge = Judge(server, scene, choice.minor) if name == SCHEDULE else None
+            pace = measure(server, scene, start, launch, limit_seconds)
+            if judge is None or pace is None:
+                return pace
+            judged, wrong = judge.judge(launch.placements)
+        for why in wrong[:_SHOWN]:
+            the.report.note("scheduler", why)
+        return replace(pace, judged=judged, worse=len(wrong))
 
     rounds = alternately(the.rounds, *(partial(measured, name) for name in programs))
     return dict(zip(programs, rounds, strict=True))

@@ -3,79 +3,108 @@
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
 
 from bench.programs import PEERS, PROGRAM, running
+from extender_service.config.release import OLDEST_MINOR
 from tests.e2e.support.objects import Object
+from tests.e2e.support.programs.control_plane import PROGRAMS
 from tests.e2e.support.programs.processes import Process
 from tests.support import go_programs
 
 STOCK, STOCK_ALL_NODES, FLOOR, SCHEDULE = "stock", "stock 100 %", "floor", "schedule"
 _ROOT = Path(__file__).parents[2]
-_KUBE_SCHEDULER = _ROOT / "tests" / "e2e" / "controlplane"
 _REQUESTS = 20_000  # a second, and at once: no program waits for a limit of its own
-
-Start = Callable[[Path, Path, Sequence[str]], AbstractContextManager[Process]]
-"""Starts a program with a kubeconfig, a directory for its files, and plugins as MODULE:CLASS."""
-
-
-def _configuration(kubeconfig: Path, file: Path, **more: object) -> Path:
-    configuration: Object = {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "leaderElection": {"leaderElect": False},
-        "clientConnection": {"kubeconfig": str(kubeconfig), "qps": _REQUESTS, "burst": _REQUESTS},
-        **more,
-    }
-    file.write_text(yaml.safe_dump(configuration))
-    return file
+_SAMPLER = "bench.scheduler.placement_sampler:PlacementSampler"
+_SAMPLE_EVERY = 199  # placements: a prime, so that samples do not follow any pattern of the pods
 
 
-def _stock(
-    kubeconfig: Path, directory: Path, plugins: Sequence[str] = (), **more: object
-) -> AbstractContextManager[Process]:
-    assert not plugins, "kube-scheduler has none of our plugins"
-    configuration = _configuration(kubeconfig, directory / "stock.yaml", **more)
-    program = go_programs.build(_KUBE_SCHEDULER)
-    options = [f"--config={configuration}", "--secure-port=0"]
-    return running(Process([program, "kube-scheduler", *options], directory / "stock.log"))
+@dataclass(frozen=True)
+class Launch:
+    """What a program is started with: a kubeconfig, a directory for its files, and the release that it is to be of.
+
+    Plugins, as MODULE:CLASS, are for `schedule` alone.
+    """
+
+    kubeconfig: Path
+    directory: Path
+    plugins: Sequence[str] = ()
+    minor: int = OLDEST_MINOR
+
+    @property
+    def placements(self) -> Path:
+        """The file that `schedule` writes samples of its placements to, when it ends."""
+        return self.directory / "placements.jsonl"
+
+    def configuration(self, file: str, **more: object) -> Path:
+        """Write a configuration, and return where it is."""
+        configuration: Object = {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "leaderElection": {"leaderElect": False},
+            "clientConnection": {"kubeconfig": str(self.kubeconfig), "qps": _REQUESTS, "burst": _REQUESTS},
+            **more,
+        }
+        path = self.directory / file
+        path.write_text(yaml.safe_dump(configuration))
+        return path
 
 
-def _stock_all_nodes(kubeconfig: Path, directory: Path, plugins: Sequence[str]) -> AbstractContextManager[Process]:
-    return _stock(kubeconfig, directory, plugins, percentageOfNodesToScore=100)
+Start = Callable[[Launch], AbstractContextManager[Process]]
 
 
-def _floor(kubeconfig: Path, directory: Path, _plugins: Sequence[str]) -> AbstractContextManager[Process]:
-    options = [f"-kubeconfig={kubeconfig}", f"-qps={_REQUESTS}", f"-burst={_REQUESTS}"]
-    return running(Process([go_programs.build(PEERS / "floor"), *options], directory / "floor.log"))
+def _stock(launch: Launch, **more: object) -> AbstractContextManager[Process]:
+    assert not launch.plugins, "kube-scheduler has none of our plugins"
+    program = go_programs.build(PROGRAMS[launch.minor])
+    options = [f"--config={launch.configuration('stock.yaml', **more)}", "--secure-port=0"]
+    return running(Process([program, "kube-scheduler", *options], launch.directory / "stock.log"))
 
 
-def _schedule(kubeconfig: Path, directory: Path, plugins: Sequence[str]) -> AbstractContextManager[Process]:
-    return running(_schedule_process([PROGRAM], kubeconfig, directory, plugins))
+def _stock_all_nodes(launch: Launch) -> AbstractContextManager[Process]:
+    return _stock(launch, percentageOfNodesToScore=100)
+
+
+def _floor(launch: Launch) -> AbstractContextManager[Process]:
+    options = [f"-kubeconfig={launch.kubeconfig}", f"-qps={_REQUESTS}", f"-burst={_REQUESTS}"]
+    return running(Process([go_programs.build(PEERS / "floor"), *options], launch.directory / "floor.log"))
+
+
+def _schedule(launch: Launch) -> AbstractContextManager[Process]:
+    return _stopped(_schedule_process([PROGRAM], launch))
+
+
+def profiled_schedule(launch: Launch, *, profile: Path) -> AbstractContextManager[Process]:
+    """Run `schedule` with its stack sampled, which writes the file `profile` at the end."""
+    return _stopped(_schedule_process([sys.executable, "-m", "bench.scheduler.profiled", profile], launch))
 
 
 @contextmanager
-def profiled_schedule(kubeconfig: Path, directory: Path, plugins: Sequence[str], *, profile: Path) -> Iterator[Process]:
-    """Run `schedule` with its stack sampled, which writes the file `profile` at the end."""
-    profiler: list[str | Path] = [sys.executable, "-m", "bench.scheduler.profiled", profile]
-    process = _schedule_process(profiler, kubeconfig, directory, plugins)
+def _stopped(process: Process) -> Iterator[Process]:
+    """Stop the process in the end: unlike one that is killed, it writes its files."""
     try:
         yield process
     finally:
         process.stop()
 
 
-def _schedule_process(
-    program: Sequence[str | Path], kubeconfig: Path, directory: Path, plugins: Sequence[str]
-) -> Process:
-    enabled = [{"name": plugin.rpartition(":")[2]} for plugin in plugins]
-    profiles = [{"plugins": {"multiPoint": {"enabled": enabled}}}] if plugins else []
-    configuration = _configuration(kubeconfig, directory / "schedule.yaml", profiles=profiles)
+def _schedule_process(program: Sequence[str | Path], launch: Launch) -> Process:
+    plugins = [*launch.plugins, _SAMPLER]
+    sampler = {"name": _class_name(_SAMPLER), "args": {"file": str(launch.placements), "every": _SAMPLE_EVERY}}
+    profile = {
+        "plugins": {"multiPoint": {"enabled": [{"name": _class_name(plugin)} for plugin in plugins]}},
+        "pluginConfig": [sampler],
+    }
+    configuration = launch.configuration("schedule.yaml", profiles=[profile])
     options = [f"--config={configuration}", "--secure-port=0", *(f"--plugin={plugin}" for plugin in plugins)]
     # The plugins are in the same folder as this program, which is not installed.
-    return Process([*program, "schedule", *options], directory / "schedule.log", {"PYTHONPATH": str(_ROOT)})
+    return Process([*program, "schedule", *options], launch.directory / "schedule.log", {"PYTHONPATH": str(_ROOT)})
+
+
+def _class_name(plugin: str) -> str:
+    return plugin.rpartition(":")[2]
 
 
 CONTESTANTS: Mapping[str, Start] = {

@@ -19,7 +19,7 @@ from bench.figures import Row, at_most
 from bench.programs import resident_mib
 from bench.run import NEEDS_GO, Run, main
 from bench.scheduler.api_servers import ApiServer
-from bench.scheduler.contestants import CONTESTANTS, SCHEDULE
+from bench.scheduler.contestants import CONTESTANTS, SCHEDULE, Launch
 from bench.scheduler.scenes import Scene
 from bench.scheduler.stub_server import stub_site
 from bench.workloads import Workload
@@ -46,7 +46,7 @@ def run(the: Run) -> None:
         running = [*_running(nodes)]
         for start in range(0, len(running), _IN_A_REQUEST):
             server.create(*running[start : start + _IN_A_REQUEST])
-        with CONTESTANTS[SCHEDULE](server.kubeconfig, the.directory, ()) as scheduler:
+        with CONTESTANTS[SCHEDULE](Launch(server.kubeconfig, the.directory)) as scheduler:
             rows = [*_measure(server, scheduler, crowd, 0.0 if the.quick else _SETTLE_SECONDS)]
     the.report.table("crowd", f"schedule, {nodes} nodes, {nodes * _PODS_A_NODE} running pods, {pods} at once", rows)
 

@@ -3,12 +3,11 @@
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from bench.figures import Times
 from bench.programs import cpu_seconds
 from bench.scheduler.api_servers import ApiServer, Counts
-from bench.scheduler.contestants import Start
+from bench.scheduler.contestants import Launch, Start
 from bench.scheduler.disturbances import disturbing
 from bench.scheduler.scenes import Scene
 
@@ -22,7 +21,8 @@ _LOOK_SECONDS = 0.02
 class Pace:
     """What a scheduler did in a measurement.
 
-    CPU time is in milliseconds for a pod, by program; there is none if all pods were bound at the first look.
+    CPU time is in milliseconds for a pod, by program; there is none if all pods were bound at the first look. `judged`
+    of its placements were compared with kube-scheduler's own plugins, and `worse` of them are none that these choose.
     """
 
     pods_a_second: float
@@ -31,6 +31,8 @@ class Pace:
     events_missing: int
     other_events: int
     cpu_milliseconds: Mapping[str, float]
+    judged: int = 0
+    worse: int = 0
 
 
 @dataclass(frozen=True)
@@ -40,13 +42,13 @@ class _Moment:
 
 
 def measure(
-    server: ApiServer, scene: Scene, start: Start, directory: Path, limit_seconds: float = MEASURED_SECONDS
+    server: ApiServer, scene: Scene, start: Start, launch: Launch, limit_seconds: float = MEASURED_SECONDS
 ) -> Pace | None:
     """Run a scheduler until it has bound the pods, at most for so long. Returns None if it binds fewer than two.
 
     Raises RuntimeError if the scheduler ends.
     """
-    with start(server.kubeconfig, directory, scene.plugins) as scheduler:
+    with start(launch) as scheduler:
         programs = {"scheduler": scheduler.pid, **server.processes}
 
         def now() -> _Moment:

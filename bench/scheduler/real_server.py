@@ -21,11 +21,10 @@ from extender_service.kube.credentials.lookup import load_credentials
 from extender_service.kube.types.core import ObjectMeta
 from tests.e2e.support.api import API, APIError
 from tests.e2e.support.objects import Object
-from tests.e2e.support.programs.control_plane import ControlPlane
+from tests.e2e.support.programs.control_plane import PROGRAMS, ControlPlane
 from tests.e2e.support.waiting import wait_until
 from tests.support import go_programs
 
-_CONTROL_PLANE = Path(__file__).parents[2] / "tests" / "e2e" / "controlplane"
 _CLEAR_SECONDS = 120.0
 
 
@@ -111,10 +110,10 @@ async def _added(client: KubeClient, resource: Resource[T], version: str, select
 
 
 @contextmanager
-def real_site(directory: Path, scene: Scene) -> Iterator[Site]:
-    """Run a control plane with the cluster of a scene. Its pods are created for each measurement."""
+def real_site(directory: Path, minor: int, scene: Scene) -> Iterator[Site]:
+    """Run a control plane of a release with the cluster of a scene. Its pods are created for each measurement."""
     options = ["--delete-collection-workers=8"]
-    with ControlPlane(go_programs.build(_CONTROL_PLANE), directory, api_server_options=options) as control_plane:
+    with ControlPlane(go_programs.build(PROGRAMS[minor]), directory, api_server_options=options) as control_plane:
         control_plane.api.create(*scene.cluster)
         yield partial(_with_pods, control_plane, scene)
 

@@ -17,8 +17,9 @@ class Scene:
     """A cluster and the pods to bind in it.
 
     `belongings` are objects besides nodes that the pods need, in the order of their creation. `arriving` are pods that
-    a disturbance creates while the scheduler runs. `plugins` are those that `schedule` must have, as MODULE:CLASS; if
-    there are any, kube-scheduler cannot run the scene.
+    a disturbance creates while the scheduler runs, `passing` other objects that it creates and deletes again and again.
+    `plugins` are those that `schedule` must have, as MODULE:CLASS; if there are any, kube-scheduler cannot run the
+    scene.
     """
 
     workload: Workload
@@ -27,6 +28,7 @@ class Scene:
     arriving: Sequence[Object] = ()
     disturbances: Sequence[Disturbance] = ()
     plugins: Sequence[str] = ()
+    passing: Sequence[Object] = ()
 
     @property
     def cluster(self) -> list[Object]:
@@ -57,7 +59,8 @@ def at_rate(scene: Scene, pods_a_second: int) -> Scene:
 def _like_scheduler_perf(name: str) -> Callable[[int, int], Scene]:
     def make(node_count: int, pod_count: int) -> Scene:
         [workload] = [each for each in workloads.workloads(node_count, pod_count) if each.name == name]
-        return Scene(workload, workloads.nodes(node_count), disturbances=[churn] if workload.churns else [])
+        scene = Scene(workload, workloads.nodes(node_count))
+        return replace(scene, disturbances=[churn], passing=workloads.churn()) if workload.churns else scene
 
     return make
 

@@ -14,7 +14,7 @@ def compared(paces: Paces) -> Iterator[Row]:
     """Yield a row for each program: medians over the rounds, the fewest pods and the most events.
 
     `CPU` is milliseconds for a pod, by process. `schedule is` has the quartiles of how many times faster `schedule` is,
-    each of two measurements in one round.
+    each of two measurements in one round. `judged` and `worse` are sums over the rounds.
     """
     known = {program: [pace for pace in of_rounds if pace is not None] for program, of_rounds in paces.items()}
     processes = [*dict.fromkeys(name for found in known.values() for pace in found for name in pace.cpu_milliseconds)]
@@ -28,6 +28,8 @@ def compared(paces: Paces) -> Iterator[Row]:
             "events missing": max((pace.events_missing for pace in found), default=None),
             "other events": max((pace.other_events for pace in found), default=None),
             **_cpu(processes, [pace.cpu_milliseconds for pace in found if pace.cpu_milliseconds]),
+            "judged": sum(pace.judged for pace in found) or None,
+            "worse": sum(pace.worse for pace in found) if program == SCHEDULE else None,
             **_ratio(paces.get(SCHEDULE, ()) if program != SCHEDULE else (), paces[program]),
         }
 

@@ -14,7 +14,7 @@ from tests.conformance.cases import Verdict, read_verdicts
 from tests.e2e.support import demanding_cluster
 from tests.e2e.support.api import API
 from tests.e2e.support.objects import Object
-from tests.e2e.support.oracle_cases import case, surroundings, without_history
+from tests.e2e.support.oracle_cases import case, surroundings, why_not, without_history
 from tests.e2e.support.plugins.decision_recorder import Decision, DecisionRecorder, read_decisions
 from tests.e2e.support.programs import schedulers
 from tests.e2e.support.programs.control_plane import ControlPlane
@@ -116,8 +116,8 @@ def require_none_better(api: API, placed: Placed, directory: Path, ask_oracle: C
     require_none(forgotten_or_imagined(decisions, deleted))
 
     verdicts = read_verdicts(iter(ask_oracle(b"\n".join(cases(api, pods, decisions))).splitlines()))
-    assert len(verdicts) == len(decisions)
-    require_none(chain.from_iterable(map(differences, decisions, verdicts)))
+    judged = zip(decisions, verdicts, strict=True)
+    require_none(chain.from_iterable(why_not(each.pod, each.node, verdict) for each, verdict in judged))
     # Each plugin had a say.
     assert rejecting(verdicts) >= FILTERS
     assert ranking(verdicts) == SCORES
@@ -186,22 +186,6 @@ def cases(api: API, pods: Sequence[Object], decisions: Sequence[Decision]) -> It
             for pod, node in decision.counted.items()
         ]
         yield case(decision.pod, by_name[decision.pod], counted, around)
-
-
-def differences(decision: Decision, verdict: Verdict) -> Iterator[str]:
-    """Why kube-scheduler would not have chosen this node; nothing if it might have."""
-    error = verdict.get("error") or verdict.get("cycleError")
-    totals: dict[str, int] = verdict.get("total") or {}
-    if error:
-        yield f"{decision.pod}: {error}"
-    elif decision.node not in totals:
-        reason = (verdict["filter"] or {}).get(decision.node, verdict["preFilter"])
-        yield f"{decision.pod} was put on {decision.node}, which fails: {reason}"
-    elif totals[decision.node] < max(totals.values()):
-        scores = {plugin: by_node[decision.node] for plugin, by_node in verdict["score"].items()}
-        best = max(totals, key=totals.__getitem__)
-        best_scores = {plugin: by_node[best] for plugin, by_node in verdict["score"].items()}
-        yield f"{decision.pod} was put on {decision.node}: {scores}; better is {best}: {best_scores}"
 
 
 def rejecting(verdicts: Sequence[Verdict]) -> set[str]:

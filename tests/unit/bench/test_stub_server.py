@@ -11,7 +11,7 @@ import pytest
 from bench import programs
 from bench.programs import Peers
 from bench.scheduler.api_servers import Site
-from bench.scheduler.contestants import CONTESTANTS, FLOOR
+from bench.scheduler.contestants import CONTESTANTS, FLOOR, Launch
 from bench.scheduler.measurement import measure
 from bench.scheduler.scenes import SCENES
 from bench.scheduler.stub_server import StubApiServer, stub_site
@@ -160,7 +160,7 @@ def test_its_release_is_1_31_and_unknown_kinds_are_not_found(server: StubApiServ
 
 def test_the_program_that_does_not_think_binds_all_pods_with_an_event_each(site: Site, directory: Path) -> None:
     with site() as server:
-        pace = measure(server, SCENE, CONTESTANTS[FLOOR], directory)
+        pace = measure(server, SCENE, CONTESTANTS[FLOOR], Launch(server.kubeconfig, directory))
         pods = server.api.list_all("Pod", namespace=NAMESPACE)
     assert pace is not None
     assert (pace.bound, pace.events_missing, pace.other_events) == (20, 0, 0)
