@@ -22,9 +22,13 @@ class Report:
         """Print rows of the same columns. None is a value of a program that did not run."""
         print(f"\n{part}: {title}")
         print(render(rows), flush=True)
+        for row in rows:
+            self.line(part, title, row)
+
+    def line(self, part: str, title: str, row: Row) -> None:
+        """Append a row as JSON without printing it."""
         if self._lines is not None:
-            for row in rows:
-                print(json.dumps({"part": part, "table": title, **row}), file=self._lines, flush=True)
+            print(json.dumps({"part": part, "table": title, **row}), file=self._lines, flush=True)
 
     def progress(self, part: str, text: str) -> None:
         """Print the next step if the output is a terminal: a part may take minutes until its table."""

@@ -17,6 +17,7 @@ from tests.e2e.support.objects import Object
 T = TypeVar("T")
 
 CONCURRENT_REQUESTS = 16
+_CONNECT_RETRIES = 3
 
 
 class APIError(Exception):
@@ -39,11 +40,15 @@ class API:
         """`ca` is PEM text."""
         self._http = httpx.Client(
             base_url=url,
-            verify=ssl.create_default_context(cadata=ca),
             headers={"Authorization": f"Bearer {token}"},
-            limits=httpx.Limits(max_connections=CONCURRENT_REQUESTS),
             timeout=30.0,
-            trust_env=False,
+            # A TLS handshake on a busy machine fails once in some hundred thousand.
+            transport=httpx.HTTPTransport(
+                verify=ssl.create_default_context(cadata=ca),
+                limits=httpx.Limits(max_connections=CONCURRENT_REQUESTS),
+                retries=_CONNECT_RETRIES,
+                trust_env=False,
+            ),
         )
         self._resources_of = cache(self._discover)
 
