@@ -38,6 +38,7 @@ class ActorClient:
     """An actor's connection. Each has a name in the trace, and a random source of its own, at each start another.
 
     An actor that is stopped gets no answers and no events any more: what it was about to do is never done.
+    `unsynced_views` counts those of its views that have not listed yet.
     """
 
     def __init__(self, world: World, servers: Sequence[ServedModel], name: str, start: int = 1) -> None:
@@ -47,6 +48,7 @@ class ActorClient:
         self.random = world.random(f"actor {name}, start {start}")
         self.clocks = MachineClocks(world.timeline, skew_seconds=self.random.uniform(-2.0, 2.0))
         self.is_stopped = False
+        self.unsynced_views = 0
         self._servers = servers
         self._watches: list[Watch] = []
 

@@ -9,12 +9,17 @@ from tests.worlds.actors.routines import Resume, start
 
 Reconcile = Callable[[str], Coroutine[Callable[[Resume], None], Any, None]]
 
+# So long it takes until views are looked at again that have not listed yet (WaitForCacheSync).
+_SYNC_SECONDS: Final = 0.1
 _FIRST_SECONDS: Final = 0.05
 _MOST_SECONDS: Final = 30.0
 
 
 class Reconciler:
-    """Calls `reconcile` with each key that is added, soon. A RequestError lets it be called again."""
+    """Calls `reconcile` with each key that is added, soon, once all views of the client have listed.
+
+    A RequestError lets it be called again.
+    """
 
     def __init__(self, client: ActorClient, reconcile: Reconcile) -> None:
         self._client = client
@@ -39,6 +44,8 @@ class Reconciler:
     async def _work(self, key: str) -> None:
         self._waiting.discard(key)
         try:
+            while self._client.unsynced_views:
+                await self._client.sleep(_SYNC_SECONDS)
             await self._reconcile(key)
             self._failures.pop(key, None)
         except RequestError:

@@ -135,6 +135,22 @@ def test_a_key_is_reconciled_once_at_a_time_and_again_after_a_failure(cluster: S
     assert calls == ["a", "a"]
 
 
+def test_nothing_is_reconciled_before_all_views_have_listed(cluster: SmallCluster) -> None:
+    client, calls = cluster.client("actor"), []
+
+    async def reconcile(key: str) -> None:
+        calls.append(key)
+
+    first, second = View(client, "/api/v1/pods"), View(client, "/api/v1/nodes")
+    Reconciler(client, reconcile).add("a")
+    first.start()
+    cluster.run(10.0)
+    assert calls == []
+    second.start()
+    cluster.run(10.0)
+    assert calls == ["a"]
+
+
 def test_a_server_that_is_gone_refuses_at_once(cluster: SmallCluster) -> None:
     cluster.server.loop.kill()
     client, outcomes = cluster.client("person"), []

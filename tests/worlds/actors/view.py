@@ -28,6 +28,7 @@ class View:
         self._fields = {"fieldSelector": fields} if fields else {}
         self._lag_seconds = client.random.choice(_LAGS) if lag_seconds is None else lag_seconds
         self._version = "0"
+        client.unsynced_views += 1
 
     def start(self) -> None:
         """Begin to list and watch."""
@@ -62,7 +63,9 @@ class View:
         found = {_key(value): value for value in listed["items"]}
         self._version = listed["metadata"]["resourceVersion"]
         before, self.objects = self.objects, found
-        self.is_synced = True
+        if not self.is_synced:
+            self.is_synced = True
+            self._client.unsynced_views -= 1
         for key in [*before, *(key for key in found if key not in before)]:
             if before.get(key) != found.get(key):
                 self._notify(key, before.get(key), found.get(key))

@@ -9,6 +9,7 @@ from tests.worlds.actors.client import ActorClient
 from tests.worlds.actors.kubelet import DRIVER
 from tests.worlds.actors.machines import Machines, MachineTroubles
 from tests.worlds.actors.people import People
+from tests.worlds.actors.restarting import RestartingActor
 from tests.worlds.actors.second_scheduler import NAME as SECOND_SCHEDULER
 from tests.worlds.actors.second_scheduler import SecondScheduler
 from tests.worlds.api_server.server import ApiServer
@@ -17,6 +18,7 @@ from tests.worlds.clusters.nodes import draw_node
 from tests.worlds.clusters.pods import PRIORITIES, TEAM, TEAM_LABELS, draw_pod, draw_template
 from tests.worlds.clusters.storage import draw_claim, local_volume, storage_classes
 from tests.worlds.clusters.users import PODS, Users, Wanted
+from tests.worlds.controllers.manager import NAME as CONTROLLER_MANAGER
 from tests.worlds.controllers.manager import ControllerManager
 from tests.worlds.controllers.provisioner import Provisioner
 from tests.worlds.controllers.shared_views import SharedViews
@@ -65,6 +67,7 @@ class Inhabitants:
         self.draft = draw_draft(world.random("draft"), wanted)
         self._world = world
         self._servers = servers
+        self._model = model
         self._parts = parts
         self._pods = pods
         self._busy = busy
@@ -75,7 +78,6 @@ class Inhabitants:
         self._nodes = [
             draw_node(f"node-{number}", self.draft, self._random(f"node-{number}")) for number in range(nodes)
         ]
-        self._manager = ControllerManager(world, servers, model, self._actors)
 
     def start(self) -> None:
         """Begin."""
@@ -85,7 +87,6 @@ class Inhabitants:
         for node in self._nodes:
             if self._parts.has(node["metadata"]["name"]):
                 self.machines.add(node)
-        self._manager.start()
         self._start_actors()
         self._plan_workloads()
 
@@ -99,13 +100,13 @@ class Inhabitants:
         return actor in self._actors
 
     def _start_actors(self) -> None:
+        self._start_restarting(
+            CONTROLLER_MANAGER, lambda client: ControllerManager(client, self._model, self._actors).start()
+        )
         if self._has("volumes"):
-            client = self._client("provisioner")
-            views = SharedViews(client)
-            Provisioner(client, views)
-            views.start()
+            self._start_restarting("provisioner", _start_provisioner)
         if self._has("second-scheduler"):
-            SecondScheduler(self._client(SECOND_SCHEDULER)).start()
+            self._start_restarting(SECOND_SCHEDULER, lambda client: SecondScheduler(client).start())
         if self._has("autoscaler"):
             template = draw_node("template", self.draft, self._random("template"))
             client = self._client("autoscaler")
@@ -114,6 +115,10 @@ class Inhabitants:
             MachineTroubles(self.machines, self._client("cloud"), self._busy).start()
         if self._has("people"):
             People(self._client("people"), self._busy).start()
+
+    def _start_restarting(self, name: str, begin: Callable[[ActorClient], None]) -> None:
+        """Start an actor, now and after each restore of etcd."""
+        RestartingActor(self._world, self._servers, self._model.etcd, name, begin).start()
 
     # What users create:
 
@@ -211,3 +216,9 @@ class Inhabitants:
         template = {**template, "metadata": {"labels": labels}}
         spec = {"selector": {"matchLabels": {"owner": name}}, "template": template, **spec}
         return _WORKLOADS[kind], {"metadata": {"name": name}, "spec": spec}
+
+
+def _start_provisioner(client: ActorClient) -> None:
+    views = SharedViews(client)
+    Provisioner(client, views)
+    views.start()

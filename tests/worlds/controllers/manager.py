@@ -1,6 +1,6 @@
 """kube-controller-manager: the controllers of a cluster, in one process with views that they share."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from typing import Final
 
 from tests.worlds.actors.client import ActorClient
@@ -17,8 +17,6 @@ from tests.worlds.controllers.pod_collection import PodCollector
 from tests.worlds.controllers.replica_sets import ReplicaSetController
 from tests.worlds.controllers.shared_views import SharedViews
 from tests.worlds.controllers.volume_binding import VolumeBinder
-from tests.worlds.simulation.served_model import ServedModel
-from tests.worlds.simulation.world import World
 
 _CONTROLLERS: Final[dict[str, Callable[[ActorClient, SharedViews], object]]] = {
     "daemon-sets": DaemonSetController,
@@ -28,6 +26,7 @@ _CONTROLLERS: Final[dict[str, Callable[[ActorClient, SharedViews], object]]] = {
     "replica-sets": ReplicaSetController,
     "volumes": VolumeBinder,
 }
+NAME: Final = "controller-manager"
 # The other two look at all that is stored: when there may be something to do, and not more often than this.
 _STEP_SECONDS: Final = 1.0
 _COUNTED: Final = (kinds.PODS, kinds.BUDGETS, kinds.REPLICA_SETS)
@@ -36,15 +35,15 @@ _COUNTED: Final = (kinds.PODS, kinds.BUDGETS, kinds.REPLICA_SETS)
 class ControllerManager:
     """Runs the controllers that are named, the garbage collector, and the disruption controller."""
 
-    def __init__(self, world: World, servers: Sequence[ServedModel], model: ApiServer, names: Collection[str]) -> None:
-        self._client = client = ActorClient(world, servers, "controller-manager")
+    def __init__(self, client: ActorClient, model: ApiServer, names: Collection[str]) -> None:
+        self._client = client
         self._views = SharedViews(client)
         for name, controller in _CONTROLLERS.items():
             if name in names:
                 controller(client, self._views)
         self._collector = GarbageCollector(model.registry)
         self._disruption = DisruptionController(model.registry, client.clocks.wall)
-        self._may_collect = self._may_count = False
+        self._may_collect = self._may_count = True
         self._etcd = model.etcd
         model.etcd.listeners.append(self._note)
 

@@ -14,7 +14,7 @@ PODS = "/api/v1/namespaces/default/pods"
 @pytest.fixture
 def cluster() -> SmallCluster:
     made = SmallCluster()
-    ControllerManager(made.world, [made.server], made.model, ("node-lifecycle", "pod-collection")).start()
+    ControllerManager(made.client("controller-manager"), made.model, ("node-lifecycle", "pod-collection")).start()
     return made
 
 

@@ -18,7 +18,7 @@ CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
 @pytest.fixture
 def cluster() -> SmallCluster:
     made = SmallCluster()
-    ControllerManager(made.world, [made.server], made.model, ("volumes",)).start()
+    ControllerManager(made.client("controller-manager"), made.model, ("volumes",)).start()
     views = SharedViews(client := made.client("provisioner"))
     Provisioner(client, views)
     views.start()

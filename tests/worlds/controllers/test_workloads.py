@@ -20,7 +20,7 @@ SELECTOR = {"matchLabels": {"app": "x"}}
 def cluster() -> SmallCluster:
     made = SmallCluster()
     names = ("daemon-sets", "jobs", "replica-sets")
-    ControllerManager(made.world, [made.server], made.model, names).start()
+    ControllerManager(made.client("controller-manager"), made.model, names).start()
     return made
 
 
