@@ -215,7 +215,7 @@ def _images() -> Ask:
 
     def ask(number: int, things: int) -> object:
         name = f"{number:06}{_WIDE * min(things, _MANY)}"
-        images.set(0, (ContainerImage((name,), 1),))
+        images.set(0, (ContainerImage((name,), 1), ContainerImage((name,), 2)))
         return images.find(name)
 
     return ask

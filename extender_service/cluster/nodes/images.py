@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from extender_service.cluster.structures.memo import Memo
 from extender_service.kube.types.core import ContainerImage
 
-# Of those that decisions ask for; an image refers to a bit for each row.
+# Of those that decisions ask for and that nodes list in several ways; an image refers to a bit for each row.
 _MOST_FOUND = 256
 _MOST_FOUND_BYTES = 2 << 20
+_NOWHERE: tuple[int, tuple[ContainerImage, ...]] = (0, ())
 
 
 class Image(msgspec.Struct, frozen=True, gc=False):
@@ -54,7 +55,10 @@ class Images:
 
     def find(self, name: str) -> Image | None:
         """Return the image of a name, if a node has it."""
-        return self._found.of(self._changes, Images._find, (self,), (name,)) if name in self._by_name else None
+        size_bytes, images = self._by_name.get(name, _NOWHERE)
+        if len(images) > 1:
+            return self._found.of(self._changes, Images._find, (self,), (name,))
+        return Image(name, size_bytes, self._listed[images[0]][1]) if images else None
 
     def _find(self, name: str) -> Image:
         size_bytes, images = self._by_name[name]
