@@ -107,6 +107,11 @@ def _shape_of_many(number: int, things: int) -> RequestShape:
     return request_shape(PodSpec(containers=tuple(make_container({"cpu": 1_000_000 + number}) for _ in range(things))))
 
 
+def _weighed(shape: RequestShape, things: int) -> object:
+    resources = tuple(WeightedResource(f"a/{_short(at)}", 1000) for at in range(things))
+    return resource_scoring._weighed(shape, resources, tuple(range(1000, 1000 + things)), False)
+
+
 def _spec_with_ports(number: int, things: int) -> PodSpec:
     return PodSpec(containers=(make_container(ports=[1_000_000 + number + 100_000 * at for at in range(things)]),))
 
@@ -367,10 +372,6 @@ HOSTILE: Mapping[str, Sequence[Callable[[], Ask]]] = {
         lambda: lambda number, things: node_view._rows_of(tuple(range(1000 + number, 1000 + number + things)), 10)
     ],
     "scalar resource names": [lambda: lambda number, things: is_scalar_resource(f"{number:06}/{_WIDE * things}")],
-    "scored requests": [
-        lambda: lambda number, things: resource_scoring._scored_requests(_shape(number, things), (), False),
-        lambda: lambda number, things: resource_scoring._scored_requests(_shape_of_many(number, things), (), False),
-    ],
     "spread constraints": [lambda: _spread, lambda: _spread_often, lambda: _spread_by_own_labels],
     "start times": [lambda: lambda number, things: pod_entries._started(f"{number:06}{_WIDE * things}")],
     "summed requests": [
@@ -381,12 +382,7 @@ HOSTILE: Mapping[str, Sequence[Callable[[], Ask]]] = {
     "terms by label set": [_about],
     "texts": [lambda: lambda number, things: shared(f"{number:06}{_WIDE * things}")],
     "weighed pods": [
-        lambda: (
-            lambda number, things: resource_scoring._weighed(
-                tuple((WeightedResource(_short(at), 1000), 1000 + number) for at in range(things)),
-                tuple(range(1000, 1000 + things)),
-                False,
-            )
-        )
+        lambda: lambda number, things: _weighed(_shape(number, things), things),
+        lambda: lambda number, things: _weighed(_shape_of_many(number, things), things),
     ],
 }

@@ -158,7 +158,7 @@ def pod_requests(shape: RequestShape) -> PodRequests:
     totals = total_requests(shape)
     return PodRequests(
         tuple(sorted((name, whole_amount(name, nanos)) for name, nanos in totals.items() if _is_counted(name))),
-        *(_filled_in(shape, totals) if shape.rules.sidecar_defaults else _rounded_by_container(shape)),
+        *_weights(shape, totals),
     )
 
 
@@ -171,6 +171,21 @@ def total_requests(shape: RequestShape, *, fill_missing: bool = False) -> Mappin
     Raises QuantityError for a malformed quantity.
     """
     return _totals(shape, _DEFAULT_NANOS, None) if fill_missing else _totals(shape, {}, shape.pod_level)
+
+
+def scored_amounts(shape: RequestShape, *, fill_missing: bool) -> Mapping[str, int]:
+    """Return the same as `total_requests` in whole units, for the names that scheduling counts."""
+    if not fill_missing or _has_all(shape):
+        return dict(pod_requests(shape).amounts)  # which is known mostly
+    totals = total_requests(shape, fill_missing=True)
+    return {name: whole_amount(name, nanos) for name, nanos in totals.items() if _is_counted(name)}
+
+
+def _has_all(shape: RequestShape) -> bool:
+    """Return whether containers request all that scoring would fill in, and nothing else counts."""
+    if shape.init_containers or shape.pod_level is not None or shape.reported or shape.reported_sums:
+        return False
+    return all(_DEFAULT_NANOS.keys() <= dict(requests).keys() for requests in shape.containers)
 
 
 def _totals(shape: RequestShape, defaults: Nanos, pod_level: ResourceItems | None) -> Nanos:
@@ -204,6 +219,15 @@ def _total_of_containers(pod: RequestShape | ContainerRequests, defaults: Nanos)
             _raise_to(peak, nanos)
     _raise_to(totals, peak)
     return totals
+
+
+def _weights(shape: RequestShape, totals: Mapping[str, int]) -> tuple[int, int]:
+    """What a pod weighs when nodes are scored: milli-CPU and bytes of memory."""
+    if len(shape.containers) == 1 and not shape.overhead and _has_all(shape):  # as most: nothing to fill in or to round
+        cpu, memory = whole_amount(CPU, totals[CPU]), whole_amount(MEMORY, totals[MEMORY])
+        if cpu >= 0 <= memory:
+            return cpu, memory
+    return _filled_in(shape, totals) if shape.rules.sidecar_defaults else _rounded_by_container(shape)
 
 
 def _filled_in(shape: RequestShape, totals: Mapping[str, int]) -> tuple[int, int]:

@@ -14,18 +14,16 @@ from extender_service.framework.status import SKIP, Status
 from extender_service.kube.types.core import Pod
 from extender_service.plugins.node_resources.args import NodeResourcesBalancedAllocationArgs
 from extender_service.plugins.node_resources.usages import (
-    Requests,
     Usages,
     WeighedPod,
     WeightedResource,
     requests_any,
-    scored_requests,
     usages,
     weighed_pod,
 )
 from extender_service.plugins.shared.integer_division import divide_towards_zero
 
-_REQUESTS = "PreScoreNodeResourcesBalancedAllocation"
+_WEIGHED = "PreScoreNodeResourcesBalancedAllocation"
 _LOWEST_INT64 = -(2.0**63)
 # The methods `min` and `max` call a function in Python first.
 _lowest, _highest = np.minimum.reduce, np.maximum.reduce
@@ -50,22 +48,18 @@ class NodeResourcesBalancedAllocation(PreScore, Score):
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeView) -> Status | None:
         """Add up what the pod requests."""
-        requests = scored_requests(state, self._resources, nonzero=False)
+        weighed = weighed_pod(state, nodes, self._resources, nonzero=False)
         # A pod that requests only what has no score, such as requests.example.com/x, is no best-effort pod.
-        if self._skips_best_effort and _requests_nothing(requests) and not requests_any(state, self._resources):
+        if self._skips_best_effort and not any(weighed.amounts) and not requests_any(state, self._resources):
             return SKIP
-        state[_REQUESTS] = requests
+        state[_WEIGHED] = weighed
         return None
 
     def score(self, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
         """Score by the deviation."""
-        if _REQUESTS not in state and self.pre_score(state, pod, nodes) is not None:
+        if _WEIGHED not in state and self.pre_score(state, pod, nodes) is not None:
             return np.zeros(len(nodes), np.int64)
-        return nodes.kept_by_room(self._score, weighed_pod(nodes, state[_REQUESTS], nonzero=False))
-
-
-def _requests_nothing(requests: Requests) -> bool:
-    return not any(amount for _, amount in requests)
+        return nodes.kept_by_room(self._score, state[_WEIGHED])
 
 
 def _gained_evenness(nodes: NodeView, pod: WeighedPod) -> NDArray[np.int64]:
@@ -102,7 +96,7 @@ def _deviation(of_nodes: Usages) -> NDArray[np.float64]:
     if len(shares) == 2:
         of_two: NDArray[np.float64] = np.subtract(shares[0], shares[1])
         np.abs(of_two, out=of_two)
-        of_two /= 2
+        of_two *= 0.5
         if not offered.all_count:
             of_two *= counts[0] & counts[1]
         return of_two

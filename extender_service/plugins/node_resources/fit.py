@@ -40,11 +40,9 @@ from extender_service.kube.parsing.resource_names import is_extended_resource, i
 from extender_service.kube.types.core import Node, Pod
 from extender_service.plugins.node_resources.args import LEAST_ALLOCATED, MOST_ALLOCATED, NodeResourcesFitArgs
 from extender_service.plugins.node_resources.usages import (
-    Requests,
     Usages,
     WeighedPod,
     WeightedResource,
-    scored_requests,
     usages,
     weighed_pod,
 )
@@ -54,7 +52,7 @@ from extender_service.plugins.shared.integer_division import divide_towards_zero
 from extender_service.plugins.shared.shape import MAX_SHAPE_SCORE, broken_linear, percent_in_use
 
 _CHECKED = "PreFilterNodeResourcesFit"
-_REQUESTS = "PreScoreNodeResourcesFit"
+_WEIGHED = "PreScoreNodeResourcesFit"
 
 # Up to which amounts a hundred times one, and one more, are together below 2**53.
 EXACT_SHARES = 2**46
@@ -117,13 +115,12 @@ class NodeResourcesFit(PreFilter, Filter, PreScore, Score):
 
     def pre_score(self, state: CycleState, pod: Pod, nodes: NodeView) -> Status | None:
         """Add up what the pod weighs in scoring."""
-        state[_REQUESTS] = self._requests(state)
+        state[_WEIGHED] = self._weighed(state, nodes)
         return None
 
     def score(self, state: CycleState, pod: Pod, nodes: NodeView) -> NDArray[np.int64]:
         """Score by the configured strategy."""
-        requests = state[_REQUESTS] if _REQUESTS in state else self._requests(state)
-        weighed = weighed_pod(nodes, requests, nonzero=True)
+        weighed = state[_WEIGHED] if _WEIGHED in state else self._weighed(state, nodes)
         return nodes.kept_by_room(self._scores, weighed)
 
     def queueing_hint(self, event: ClusterEvent, pod: Pod, old: object, new: object) -> QueueingHint:
@@ -172,8 +169,8 @@ class NodeResourcesFit(PreFilter, Filter, PreScore, Score):
     def _scores(self, nodes: NodeView, pod: WeighedPod) -> NDArray[np.int64]:
         return self._strategy(usages(nodes, pod))
 
-    def _requests(self, state: CycleState) -> Requests:
-        return scored_requests(state, self._resources, nonzero=True)
+    def _weighed(self, state: CycleState, nodes: NodeView) -> WeighedPod:
+        return weighed_pod(state, nodes, self._resources, nonzero=True)
 
 
 def _later_events(rules: Rules) -> tuple[ClusterEvent, ...]:
@@ -260,12 +257,17 @@ def _least_allocated_in_floats(of_nodes: Usages) -> NDArray[np.int64]:
     shares *= MAX_NODE_SCORE
     shares /= offered.divisors
     np.floor(shares, out=shares)
-    total_weight = int(weights.sum())
+    total_weight = sum(weights)
     if total_weight != len(weights):  # all have the weight 1 mostly
-        shares *= weights[:, None]
+        shares *= np.array(weights, np.int64)[:, None]
     # No product of matrices, which may wait for threads. Two rows, as there mostly are, add up in a third of the time.
     mean: NDArray[np.float64] = np.add(*shares) if len(shares) == 2 else np.add.reduce(shares, axis=0)
-    mean /= total_weight if offered.all_count else np.maximum(weights.dot(offered.counts), 1)
+    if not offered.all_count:
+        mean /= np.maximum(np.array(weights, np.int64).dot(offered.counts), 1)
+    elif total_weight == 2:  # in a third of the time
+        mean *= 0.5
+    else:
+        mean /= total_weight
     return mean.astype(np.int64)  # towards zero
 
 
@@ -280,14 +282,15 @@ def requested_to_capacity_ratio(by_percent: NDArray[np.int64], of_nodes: Usages)
     """Score the share in use through a function of it; resources that score nothing do not count at all."""
     scores = by_percent[percent_in_use(of_nodes.requested, of_nodes.offered.amounts)]
     counts = of_nodes.offered.counts & (scores > 0)
-    mean = (of_nodes.weights @ (scores * counts)) / np.maximum(of_nodes.weights @ counts, 1)
+    weights = np.array(of_nodes.weights, np.int64)
+    mean = (weights @ (scores * counts)) / np.maximum(weights @ counts, 1)
     whole = np.floor(mean)
     rounded: NDArray[np.int64] = (whole + (mean - whole >= 0.5)).astype(np.int64)
     return rounded
 
 
 def _weighted_mean(of_nodes: Usages, scores: NDArray[np.int64]) -> NDArray[np.int64]:
-    weights, counts = of_nodes.weights, of_nodes.offered.counts
+    weights, counts = np.array(of_nodes.weights, np.int64), of_nodes.offered.counts
     if of_nodes.offered.all_count:  # then the sum of the weights is the same on all nodes
         return divide_towards_zero(weights @ scores, weights.sum())
     return divide_towards_zero(weights @ (scores * counts), np.maximum(weights @ counts, 1))

@@ -14,6 +14,7 @@ from extender_service.cluster.amounts.requests import (
     EPHEMERAL_STORAGE,
     MEMORY,
     RequestShape,
+    scored_amounts,
     total_requests,
     whole_amount,
 )
@@ -67,7 +68,7 @@ class Usages(msgspec.Struct):
     int64 wrap, as in Go, and may be negative.
     """
 
-    weights: NDArray[np.int64]
+    weights: tuple[int, ...]
     requested: NDArray[np.int64]
     offered: Offered
 
@@ -84,30 +85,7 @@ class WeighedPod(msgspec.Struct, frozen=True, cache_hash=True):
     taken: tuple[int, ...]
 
 
-Requests = tuple[tuple[WeightedResource, int], ...]
-"""What a pod requests of the resources that take part in its score."""
-
-# Pods of one template request the same.
-
-
-def scored_requests(state: CycleState, resources: tuple[WeightedResource, ...], *, nonzero: bool) -> Requests:
-    """Return what the pod requests of each resource that counts: of a scalar resource only if it requests any.
-
-    With `nonzero`, containers that request no cpu or memory count with a default.
-    """
-    return _scored_requests(state.request_shape, resources, nonzero)
-
-
-@cached("scored requests", most_entries=512, most_entry_bytes=6 << 10, most_size=512, size=attrgetter("size_bytes"))
-def _scored_requests(shape: RequestShape, resources: tuple[WeightedResource, ...], nonzero: bool) -> Requests:  # noqa: FBT001
-    totals = total_requests(shape, fill_missing=nonzero)
-    return tuple(
-        [
-            (resource, amount)
-            for resource in resources
-            if _counts(resource.name, amount := whole_amount(resource.name, totals.get(resource.name, 0)))
-        ]
-    )
+NOTHING_WEIGHED = WeighedPod((), (), (), ())
 
 
 def requests_any(state: CycleState, resources: tuple[WeightedResource, ...]) -> bool:
@@ -120,32 +98,41 @@ def _counts(name: str, amount: int) -> bool:
     return amount != 0 if is_scalar_resource(name) else name in (CPU, MEMORY, EPHEMERAL_STORAGE)
 
 
-def weighed_pod(nodes: NodeView, requests: Requests, *, nonzero: bool) -> WeighedPod:
-    """Return what the pod weighs on these nodes; `requests` must have been made with the same `nonzero`."""
-    return _weighed(requests, tuple([nodes.dimension(resource.name) for resource, _ in requests]), nonzero)
+def weighed_pod(
+    state: CycleState, nodes: NodeView, resources: tuple[WeightedResource, ...], *, nonzero: bool
+) -> WeighedPod:
+    """Return what the pod weighs on these nodes by the resources that count: of a scalar resource only if it requests
+    any.
+
+    With `nonzero`, containers that request no cpu or memory count with a default.
+    """
+    dimensions = tuple([nodes.dimension(resource.name) for resource in resources])
+    return _weighed(state.request_shape, resources, dimensions, nonzero)
 
 
-@cached("weighed pods", most_entries=256, most_entry_bytes=6 << 10, most_size=16)
-def _weighed(requests: Requests, dimensions: tuple[int, ...], nonzero: bool) -> WeighedPod:  # noqa: FBT001
+# Pods of one template weigh the same.
+@cached("weighed pods", most_entries=512, most_entry_bytes=8 << 10, most_size=512, size=attrgetter("size_bytes"))
+def _weighed(
+    shape: RequestShape,
+    resources: tuple[WeightedResource, ...],
+    dimensions: tuple[int, ...],
+    nonzero: bool,  # noqa: FBT001
+) -> WeighedPod:
+    requested = scored_amounts(shape, fill_missing=nonzero)
     in_scoring = {CPU: NONZERO_CPU_MILLI, MEMORY: NONZERO_MEMORY_BYTES} if nonzero else {}
-    return WeighedPod(
-        tuple([resource.weight for resource, _ in requests]),
-        tuple([amount for _, amount in requests]),
-        dimensions,
-        tuple(
-            [
-                in_scoring.get(resource.name, dimension)
-                for (resource, _), dimension in zip(requests, dimensions, strict=True)
-            ]
-        ),
-    )
+    counted = [
+        (resource.weight, amount, dimension, in_scoring.get(resource.name, dimension))
+        for resource, dimension in zip(resources, dimensions, strict=True)
+        if _counts(resource.name, amount := requested.get(resource.name, 0))
+    ]
+    return WeighedPod(*zip(*counted, strict=True)) if counted else NOTHING_WEIGHED
 
 
 def usages(nodes: NodeView, pod: WeighedPod) -> Usages:
     """Return what would be in use on each node with the pod there."""
     amounts = np.array(pod.amounts, np.int64)[:, None]
     offered = nodes.remembered(_offered, pod.offered)
-    return Usages(np.array(pod.weights, np.int64), nodes.requested_of(pod.taken) + amounts, offered)
+    return Usages(pod.weights, nodes.requested_of(pod.taken) + amounts, offered)
 
 
 def _offered(nodes: NodeView, dimensions: tuple[int, ...]) -> Offered:

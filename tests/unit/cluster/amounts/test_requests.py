@@ -15,6 +15,7 @@ from extender_service.cluster.amounts.requests import (
     pod_requests,
     request_rules,
     request_shape,
+    scored_amounts,
     total_requests,
     whole_amount,
 )
@@ -245,6 +246,37 @@ def test_a_pod_takes_the_most_that_any_moment_of_its_life_needs(
         ),
     )
     assert found.get("cpu", 0) == max(moments)
+
+
+request_lists = st.dictionaries(
+    st.sampled_from(["cpu", "memory", "ephemeral-storage", "example.com/gpu", "odd"]),
+    st.sampled_from(["0", "1", "1500m", "3Gi", "10E", "-1", "1n"]),
+)
+
+
+@given(st.lists(request_lists, min_size=1, max_size=2), request_lists, st.sampled_from([31, 37]))
+def test_what_is_requested_is_rounded_the_same_wherever_it_is_asked_for(
+    containers: list[dict[str, str]], overhead: dict[str, str], minor: int
+) -> None:
+    spec = PodSpec(containers=tuple(make_container({**each}) for each in containers), overhead={**overhead})
+    shape = request_shape(spec, request_rules(rules_of(minor)))
+    counted = dict(pod_requests(shape).amounts)
+    for fill_missing in (False, True):
+        totals = total_requests(shape, fill_missing=fill_missing)
+        amounts = scored_amounts(shape, fill_missing=fill_missing)
+        assert amounts == {name: whole_amount(name, nanos) for name, nanos in totals.items() if name != "odd"}
+        assert fill_missing or amounts == counted
+
+
+@given(request_lists, st.sampled_from([31, 37]))
+def test_a_container_that_requests_all_weighs_what_it_requests(requests: dict[str, str], minor: int) -> None:
+    rules = request_rules(rules_of(minor))
+    alone = pod_requests(request_shape(PodSpec(containers=(make_container({**requests}),)), rules))
+    # An overhead of nothing has it added up like any other pod.
+    spec = PodSpec(containers=(make_container({**requests}),), overhead={"cpu": "0"})
+    added_up = pod_requests(request_shape(spec, rules))
+    assert alone.nonzero_cpu_milli == added_up.nonzero_cpu_milli
+    assert alone.nonzero_memory_bytes == added_up.nonzero_memory_bytes
 
 
 def ports_of(*ports: ContainerPort, init: tuple[ContainerPort, ...] = ()) -> frozenset[HostPort]:

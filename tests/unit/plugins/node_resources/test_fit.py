@@ -228,8 +228,8 @@ int64s = (
 def test_amounts_whose_hundredfold_is_beyond_int64_score_as_in_go(
     used: list[tuple[int, int, int]], shape: list[tuple[int, int]]
 ) -> None:
-    weights, requested, offered = (np.array(values) for values in zip(*used, strict=True))
-    of_node = Usages(weights, requested[:, None], Offered.of(offered[:, None]))
+    weights, requested, offered = zip(*used, strict=True)
+    of_node = Usages(weights, np.array(requested)[:, None], Offered.of(np.array(offered)[:, None]))
     counting = [usage for usage in used if usage[2]]
     assert least_allocated(of_node).tolist() == [weighted_mean(least, counting)]
     assert most_allocated(of_node).tolist() == [weighted_mean(most, counting)]
@@ -244,7 +244,7 @@ def test_a_node_scores_the_same_whatever_the_others_have(
     weights: tuple[int, int], nodes: list[tuple[tuple[int, int], tuple[int, int]]]
 ) -> None:
     amounts = np.array(nodes, np.int64)  # as (node, resource, requested or offered)
-    of_nodes = Usages(np.array(weights), amounts[:, :, 0].T, Offered.of(amounts[:, :, 1].T))
+    of_nodes = Usages(weights, amounts[:, :, 0].T, Offered.of(amounts[:, :, 1].T))
     expected = [
         weighted_mean(least, [(weight, *usage) for weight, usage in zip(weights, node, strict=True) if usage[1]])
         for node in nodes
@@ -260,7 +260,7 @@ def test_a_node_scores_the_same_whatever_the_others_have(
 )
 def test_a_share_next_to_a_whole_percentage_is_rounded_as_in_go(offered: int, share: int, off_by: int) -> None:
     requested = max(0, offered - offered * share // 100 + off_by)
-    of_node = Usages(np.array([1]), np.array([[requested]]), Offered.of(np.array([[offered]])))
+    of_node = Usages((1,), np.array([[requested]]), Offered.of(np.array([[offered]])))
     assert least_allocated(of_node).tolist() == [least(requested, offered)]
 
 
