@@ -31,7 +31,8 @@ class NodeTable:
     Columns have room for `capacity` rows, of which `size` have been used:
 
     - `exists`: the node itself is known (a pod may come before its node, and stay after it)
-    - `allocatable`, `requested`: int64, dimension by row (see `dimensions`)
+    - `allocatable`, `requested`, and `left`, the first less the second: int64, dimension by row (see `dimensions`);
+      beyond int64 they wrap, as in Go
     - `names`, "" for an unused row; `membership` changes whenever the rows in use or those of nodes do
     - `unschedulable`; `taint_set`, `port_set`, `volume_support`: numbers in `taint_sets`, `port_sets` and
       `volume_supports`
@@ -53,6 +54,7 @@ class NodeTable:
         self.unschedulable = np.zeros(_FIRST_CAPACITY, np.bool_)
         self.allocatable = np.zeros((self.dimensions.room, _FIRST_CAPACITY), np.int64)
         self.requested = np.zeros((self.dimensions.room, _FIRST_CAPACITY), np.int64)
+        self.left = np.zeros((self.dimensions.room, _FIRST_CAPACITY), np.int64)
         self.taint_sets: Interner[tuple[Taint, ...]] = Interner()
         self.port_sets: Interner[frozenset[HostPort]] = Interner()
         self.volume_supports: Interner[VolumeSupport] = Interner()
@@ -239,6 +241,7 @@ class NodeTable:
             "unschedulable",
             "allocatable",
             "requested",
+            "left",
             "taint_set",
             "port_set",
             "volume_support",
@@ -258,16 +261,19 @@ class NodeTable:
         self.allocatable[:, row] = 0
         for dimension, amount in dimensions.items():
             self.allocatable[dimension, row] = amount
+        self.left[:, row] = self.allocatable[:, row] - self.requested[:, row]
         if old is not None:
             for resource in node_allocatable(old.status.allocatable):
                 self.dimensions.release(resource)
 
     def _add_amounts(self, row: int, amounts: NDArray[np.int64]) -> None:
         # A pod that counts on no row may have brought a dimension that there is no room for yet.
-        if len(amounts) > len(self.requested):
+        count = len(amounts)
+        if count > len(self.requested):
             self._widen()
-        requested = self.requested[: len(amounts), row]
+        requested, left = self.requested[:count, row], self.left[:count, row]
         requested += amounts
+        left -= amounts
         self.room_changes.append(row)
 
     def _log_change(self, row: int) -> None:
@@ -306,12 +312,14 @@ class NodeTable:
         self.volume_support = np.pad(self.volume_support, more, constant_values=self._no_support)
         self.allocatable = np.pad(self.allocatable, ((0, 0), more))
         self.requested = np.pad(self.requested, ((0, 0), more))
+        self.left = np.pad(self.left, ((0, 0), more))
         self.label_columns.grow(capacity)
 
     def _widen(self) -> None:
         more = self.dimensions.room - len(self.allocatable)
         self.allocatable = np.pad(self.allocatable, ((0, more), (0, 0)))
         self.requested = np.pad(self.requested, ((0, more), (0, 0)))
+        self.left = np.pad(self.left, ((0, more), (0, 0)))
 
 
 def _without_images(node: Node) -> Node:

@@ -160,7 +160,7 @@ class PodTable:
 
     def amounts_of(self, slot: int) -> NDArray[np.int64]:
         """What the pod in a slot takes, by dimension."""
-        amounts: NDArray[np.int64] = self.amounts[self[slot].requests]
+        amounts: NDArray[np.int64] = self.amounts[self.requests[slot]]
         return amounts
 
     def ports_of(self, slot: int) -> frozenset[HostPort]:

@@ -7,6 +7,7 @@ T = TypeVar("T")
 
 # Beyond this many changes, computing a result again costs less than catching up.
 MOST_CHANGES = 1024
+_MOST_KEPT = 2 * MOST_CHANGES
 # A change may refer to content of a pod, such as its labels, which may take half a megabyte. Changes that refer to less
 # than this are bounded by their number.
 LARGE_BYTES = 4 << 10
@@ -26,9 +27,10 @@ class ChangeLog(Generic[T]):
 
     def append(self, change: T) -> None:
         """Record a change that refers to no more than LARGE_BYTES."""
+        changes = self._changes
+        changes.append(change)
         self.count += 1
-        self._changes.append(change)
-        if len(self._changes) > 2 * MOST_CHANGES:
+        if len(changes) > _MOST_KEPT:
             self._forget_older_half()
 
     def append_large(self, change: T, size_bytes: int) -> None:

@@ -191,6 +191,12 @@ class NodeView:
         carried = self._worlds.column(("requested", dimensions), lambda: Requested(self._table, self._pods, dimensions))
         return carried.values
 
+    def left_of(self, dimensions: tuple[int, ...]) -> NDArray[np.int64]:
+        """What each node offers of several dimensions less what its pods request, as (dimension, node)."""
+        if self._worlds is None:
+            return self._amounts_of(self._table.left, dimensions)
+        return self.allocatable_of(dimensions) - self.requested_of(dimensions)
+
     def requests_of(self, slots: NDArray[np.intp], dimensions: tuple[int, ...]) -> NDArray[np.int64]:
         """What the pods in some slots request of several dimensions, as (dimension, pod); zeros for dimension -1."""
         pods = self._pods

@@ -209,8 +209,7 @@ def _dimensions(checked: Sequence[str], nodes: NodeView) -> tuple[int, ...]:
 
 def _lacking(nodes: NodeView, dimensions: tuple[int, ...], amounts: tuple[int, ...]) -> NDArray[np.bool_]:
     """Return, as (resource, node), where less is left than the pod requests."""
-    left = nodes.allocatable_of(dimensions) - nodes.requested_of(dimensions)
-    lacking: NDArray[np.bool_] = left < np.array(amounts, np.int64)[:, None]
+    lacking: NDArray[np.bool_] = nodes.left_of(dimensions) < np.array(amounts, np.int64)[:, None]
     return lacking
 
 

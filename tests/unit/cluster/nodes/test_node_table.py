@@ -139,6 +139,7 @@ def test_a_row_stays_while_pods_count_on_it() -> None:
     assert "a" not in table.row_of
     assert table.row_for("c") == row
     assert not table.requested[:, row].any()
+    assert not table.left[:, row].any()
 
 
 def test_a_pod_without_requests_keeps_its_row_too() -> None:
@@ -196,6 +197,7 @@ def test_the_table_grows_past_its_first_capacity() -> None:
         assert taints_of(table, name) == (DEDICATED,) * (number % 2)
         assert label_of(table, name, "kubernetes.io/hostname") == name
         assert table.requested[CPU_MILLI, table.row_of[name]] == number
+        assert table.left[CPU_MILLI, table.row_of[name]] == 1000 * number - number
         assert table.port_sets.values[table.port_set[table.row_of[name]]] == {("0.0.0.0", "TCP", number + 1)}
 
 
@@ -241,6 +243,8 @@ def test_a_copy_changes_on_its_own() -> None:
     assert table.port_sets.values[int(table.port_set[row])] == web | {("0.0.0.0", "TCP", 82)}
     assert label_of(twin, "a", "zone") == "y"
     assert twin.requested[CPU_MILLI, row] == 700
+    for each in (table, twin):
+        assert (each.left == each.allocatable - each.requested).all()
 
 
 def test_it_can_be_told_that_other_nodes_exist_than_before() -> None:
