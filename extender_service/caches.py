@@ -91,11 +91,8 @@ def cached(
         compute = cast("Callable[..., R]", function)
         takes_one = function.__code__.co_argcount == 1
 
-        def is_small(key: Any) -> bool:
-            return most_size is None or size(key if takes_one else key[0]) <= most_size
-
-        of_key = compute if takes_one else lambda key: compute(*key)
-        results = _Results(name, of_key, is_small, most_entries, most_entry_bytes)
+        measure = None if most_size is None else (size, most_size)
+        results = _Results(name, compute, measure, most_entries, most_entry_bytes, takes_one=takes_one)
         known = results.__getitem__
 
         @wraps(function)
@@ -141,23 +138,29 @@ class _Results(_Generations[Any, Any]):
     def __init__(
         self,
         name: str,
-        compute: Callable[[Any], Any],
-        is_small: Callable[[Any], bool],
+        compute: Callable[..., Any],
+        measure: tuple[Callable[[Any], int], int] | None,
         most_entries: int,
         most_entry_bytes: int,
+        *,
+        takes_one: bool,
     ) -> None:
+        """A key is the only argument if the function `takes_one`, else a tuple of all. `measure` has the size of the
+        first, and the most that is kept."""
         self.most_entries = most_entries
         self._name = name
         self._compute = compute
-        self._is_small = is_small
+        self._measure = measure
+        self._takes_one = takes_one
         self._most_entry_bytes = most_entry_bytes
 
     def __missing__(self, key: Any) -> Any:
         # In one step, since plugins' own threads may log.
         result = self._older.pop(key, _UNKNOWN)
         if result is _UNKNOWN:
-            result = self._compute(key)
-            if not self._is_small(key):
+            takes_one, measure = self._takes_one, self._measure
+            result = self._compute(key) if takes_one else self._compute(*key)
+            if measure is not None and measure[0](key if takes_one else key[0]) > measure[1]:
                 return result
         if dict.__len__(self) >= self.most_entries // 2:
             self._grow_older()

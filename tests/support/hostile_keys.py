@@ -212,7 +212,13 @@ def _answers() -> Ask:
 
 def _about() -> Ask:
     terms = RunningTerms()
-    return lambda number, things: terms.about(LabelSet("a", _labels(number, min(things, _MANY))), {})
+
+    def ask(number: int, things: int) -> object:
+        """Ask twice: they are kept from the second time on."""
+        label_set = LabelSet("a", _labels(number, min(things, _MANY)))
+        return terms.about(label_set, {}), terms.about(label_set, {})
+
+    return ask
 
 
 def _images() -> Ask:

@@ -129,6 +129,12 @@ class _TermSums(FollowingColumns[TermKey, _Sums]):
         return True
 
 
+class _Matching(Memo):
+    """Terms that match a label set: labels that no second pod has are not worth keeping, however few there are."""
+
+    few_entries = 0
+
+
 class RunningTerms:
     """Terms by key, looked up by the pods that they match.
 
@@ -142,7 +148,7 @@ class RunningTerms:
         self._index: SelectorIndex[TermKey] = SelectorIndex()
         # Matching terms per label set; the version is the namespace's labels. Cleared when a term's first pod is added
         # or its last pod removed: the counts of a term without pods must not be kept.
-        self._about = Memo("terms by label set", most_entries=_MOST_ABOUT, most_bytes=_MOST_ABOUT_BYTES)
+        self._about = _Matching("terms by label set", most_entries=_MOST_ABOUT, most_bytes=_MOST_ABOUT_BYTES)
 
     def __len__(self) -> int:
         return len(self._counts)

@@ -153,7 +153,7 @@ class RowColumns(FollowingColumns[Hashable, RowColumn]):
 
         A key with the requests of a pod is asked for by pods that are alike, or never again.
         """
-        return self._asked_once.is_again(key) or len(self) < _FEW_COLUMNS
+        return self._asked_once.is_again(key) or (not self._older and dict.__len__(self) < _FEW_COLUMNS)
 
     def start(self, key: Hashable, size: int, compute: Compute) -> NDArray[Any]:
         """Compute the array of a key for `size` rows, keep it, and return it so that it cannot be written to.

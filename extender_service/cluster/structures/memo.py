@@ -24,8 +24,6 @@ _encode = msgspec.msgpack.Encoder(enc_hook=lambda _: None).encode
 # One decision looks at the nodes it was given, at those that most plugins accept, and at those that all plugins accept;
 # the next decision mostly at the same ones.
 MOST_SELECTIONS = 4
-# Up to so many results, one is kept from the first time on that it is asked for.
-_FEW_ENTRIES = 16
 _MOST_ENTRIES = 64
 _MOST_BYTES_A_NODE = 512
 # Of keys, whose content pod authors may choose, and of small results.
@@ -64,6 +62,8 @@ class Memo(LruCache[Hashable, tuple[object, Any, int]]):
 
     # At a version that no other is.
     nothing = (object(), None, -1)
+    # Up to so many results, one is kept from the first time on that it is asked for.
+    few_entries = 16
     _asked_once: AskedOnce | None = None
 
     def of(
@@ -88,11 +88,13 @@ class Memo(LruCache[Hashable, tuple[object, Any, int]]):
         result = function(*given, *arguments)
         if isinstance(result, np.ndarray):
             result = cast("T", read_only(result))
-        if argument_bytes >= 0 or len(self) < _FEW_ENTRIES or not arguments or self._is_asked_again(key):
+        if argument_bytes >= 0 or not arguments or self._is_worth_keeping(key):
             self._keep_at(version, key, result, argument_bytes)
         return result
 
-    def _is_asked_again(self, key: Hashable) -> bool:
+    def _is_worth_keeping(self, key: Hashable) -> bool:
+        if not self._older and dict.__len__(self) < self.few_entries:
+            return True
         if self._asked_once is None:
             self._asked_once = AskedOnce()
         return self._asked_once.is_again(key)
