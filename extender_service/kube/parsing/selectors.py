@@ -116,8 +116,12 @@ class Selector(_Parsed, frozen=True):
         if self.nothing:
             return False
         # In half the time that all() takes.
-        for requirement in self.requirements:  # noqa: SIM110
-            if not requirement.matches_value(labels.get(requirement.key)):
+        for requirement in self.requirements:
+            value = labels.get(requirement.key)
+            if requirement.operator is _IN:  # mostly
+                if value not in requirement.values:
+                    return False
+            elif not requirement.matches_value(value):
                 return False
         return True
 

@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 from extender_service.cluster.nodes.label_columns import LabelColumn
 from extender_service.cluster.view.node_view import NodeView
 from extender_service.kube.parsing.selectors import (
+    EVERYTHING,
     NODE_NAME_FIELD,
     FieldRequirement,
     NodeTerm,
@@ -60,8 +61,11 @@ def matches_selector(nodes: NodeView, selector: Selector) -> Mask:
     """Return for each node whether the selector matches its labels."""
     if selector.nothing:
         return np.zeros(len(nodes), np.bool_)
-    matching = np.ones(len(nodes), np.bool_)
-    for requirement in selector.requirements:
+    if not selector.requirements:
+        return np.ones(len(nodes), np.bool_)
+    first, *others = selector.requirements
+    matching = matches_requirement(nodes, first)
+    for requirement in others:
         matching &= matches_requirement(nodes, requirement)
     return matching
 
@@ -83,17 +87,22 @@ def matches_term(nodes: NodeView, term: NodeTerm) -> Mask:
 
 def matches_node_selector(nodes: NodeView, selector: ParsedNodeSelector) -> Mask:
     """Return for each node whether one of the terms holds."""
-    matching = np.zeros(len(nodes), np.bool_)
-    for term in selector.terms:
+    if not selector.terms:
+        return np.zeros(len(nodes), np.bool_)
+    first, *others = selector.terms
+    matching = matches_term(nodes, first)
+    for term in others:
         matching |= matches_term(nodes, term)
     return matching
 
 
 def matches_affinity(nodes: NodeView, affinity: RequiredNodeAffinity) -> Mask:
     """Return for each node whether the pod's nodeSelector and required affinity allow it."""
-    matching = matches_selector(nodes, affinity.node_selector)
-    if affinity.affinity is not None:
-        matching &= matches_node_selector(nodes, affinity.affinity)
+    if affinity.affinity is None:
+        return matches_selector(nodes, affinity.node_selector)
+    matching = matches_node_selector(nodes, affinity.affinity)
+    if affinity.node_selector != EVERYTHING:
+        matching &= matches_selector(nodes, affinity.node_selector)
     return matching
 
 

@@ -5,8 +5,10 @@ from numpy.typing import NDArray
 
 from extender_service.framework.interface import MAX_NODE_SCORE
 
-# The method `max` calls a function in Python first.
-_highest = np.maximum.reduce
+_FEW_SCORES = 256
+
+# The methods `min` and `max` call a function in Python first.
+_lowest, _highest = np.minimum.reduce, np.maximum.reduce
 
 
 def scale_to_max(scores: NDArray[np.int64], *, reverse: bool = False) -> NDArray[np.int64]:
@@ -14,5 +16,12 @@ def scale_to_max(scores: NDArray[np.int64], *, reverse: bool = False) -> NDArray
     highest = int(_highest(scores, initial=0))
     if highest == 0:
         return scores + MAX_NODE_SCORE if reverse else scores
+    if highest < _FEW_SCORES and _lowest(scores) >= 0:
+        # Dividing each of the scores that there may be takes a fraction of the time.
+        return _scaled(np.arange(highest + 1), highest, reverse=reverse).take(scores)
+    return _scaled(scores, highest, reverse=reverse)
+
+
+def _scaled(scores: NDArray[np.int64], highest: int, *, reverse: bool) -> NDArray[np.int64]:
     scaled: NDArray[np.int64] = MAX_NODE_SCORE * scores // highest
     return MAX_NODE_SCORE - scaled if reverse else scaled
