@@ -39,7 +39,7 @@ from extender_service.kube.types.core import Pod
 from extender_service.scheduling.asked_nodes import AllNodes
 from extender_service.scheduling.decision import Decision, best_of, decide
 from extender_service.scheduling.near_answers import NearAnswers, are_in_range, skip_as_before
-from extender_service.scheduling.pod_kinds import Kind, kind_of
+from extender_service.scheduling.pod_kinds import Kind, kind_of, may_be_alike
 from extender_service.scheduling.question import Question
 from extender_service.scheduling.run_plugins import RunPlugins
 
@@ -54,6 +54,8 @@ _WORTHWHILE = 8
 _LONGEST_PAUSE = 64
 # For how many pods in a row it is taken as known that a decision about their kind cannot be repeated.
 _NOT_REPEATED = 64
+# After so many pods in a row that were unlike the one before, a run begins with the second of two that are alike.
+_MANY_UNLIKE = 16
 
 _EVERYWHERE = PreFilterOutcome(None, None, [])
 _UNCHANGED = RowChanges([], [], [])
@@ -167,6 +169,9 @@ class AlikeRuns:
         # A kind whose plugins all are asked about each pod, and for how many more pods that is taken as known.
         self._not_repeated: tuple[Profile, Kind] | None = None
         self._not_repeated_left = 0
+        # The last pod with which a run may have begun, and how many in a row were unlike the one before.
+        self._before: Pod | None = None
+        self._unlike = 0
         self.repeated = 0
 
     def decide(self, profile: Profile, question: Question, nominated: Nominated) -> Decision:
@@ -197,6 +202,7 @@ class AlikeRuns:
             and profile.treats_alike
             and _is_about_all(question)
             and not self._cannot_repeat(profile, question.pod)
+            and self._may_go_on(question.pod)
         ):
             self.current = _Run(decision, self._cluster.version)
         return decision
@@ -207,6 +213,12 @@ class AlikeRuns:
             return False
         self._not_repeated_left -= 1
         return self._not_repeated == (profile, kind_of(pod))
+
+    def _may_go_on(self, pod: Pod) -> bool:
+        """Return whether a pod may be the first of several, by whether those before it were; note the pod."""
+        before, self._before = self._before, pod
+        self._unlike = 0 if before is not None and may_be_alike(before, pod) else self._unlike + 1
+        return self._unlike < _MANY_UNLIKE
 
     def before_placing(self, pod: Pod, decision: Decision | None) -> None:
         """Note that a pod is about to be placed, after Reserve, which may have changed the cluster: the run ends if it

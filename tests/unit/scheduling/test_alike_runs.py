@@ -263,6 +263,16 @@ def test_a_pod_of_another_kind_ends_a_run() -> None:
     assert loop.repeated == 0
 
 
+def test_after_many_pods_that_were_unlike_a_run_begins_with_the_second_of_two_alike() -> None:
+    loop = Loop()
+    for number in range(40):
+        loop.place(replica(number, f"{number + 1}m"))
+    assert loop.engine.runs.current is None
+    for number in range(40, 45):
+        loop.place(replica(number, "1m"))
+    assert loop.repeated == 3
+
+
 @pytest.mark.parametrize("other", ["huge", "far from all"])
 def test_a_pod_of_another_kind_that_fits_nowhere_ends_no_run(other: str) -> None:
     loop = Loop()
