@@ -13,6 +13,10 @@ from extender_service.scheduling.decision import Decision
 
 # By plugin, extension point and profile.
 _Counts = Counter[tuple[str, str, str]]
+# What decisions have in common that were made by the same plugins: the profile, and the plugins that were skipped.
+_Made = tuple[Profile, frozenset[str], frozenset[str]]
+# Pods that are unlike skip different plugins, mostly in a few ways.
+_MOST_SUMS = 64
 
 
 class Evaluations(Collector):
@@ -24,7 +28,7 @@ class Evaluations(Collector):
         # The decision that is repeated, and how often it was.
         self._repeated: Decision | None = None
         self._times = 0
-        self._sums: _Sums | None = None
+        self._sums: dict[_Made, _Sums] = {}
 
     def judged(self, decision: Decision) -> None:
         """Count a decision, with its scores if it has any."""
@@ -51,10 +55,14 @@ class Evaluations(Collector):
         if not decision.verdicts.left:
             _count(decision, self._counts)
             return
-        if self._sums is None or not self._sums.are_of(decision):
-            self._add_sums()
-            self._sums = _Sums(decision)
-        self._sums.add(decision, times)
+        state = decision.state
+        made = (decision.profile, frozenset(state.skipped_filters), frozenset(state.skipped_scores))
+        sums = self._sums.get(made)
+        if sums is None:
+            if len(self._sums) >= _MOST_SUMS:
+                self._add_sums()
+            sums = self._sums[made] = _Sums(*made)
+        sums.add(decision, times)
 
     def _add_repeated(self) -> None:
         if self._repeated is not None:
@@ -62,9 +70,9 @@ class Evaluations(Collector):
         self._repeated, self._times = None, 0
 
     def _add_sums(self) -> None:
-        if self._sums is not None:
-            self._sums.count(self._counts)
-        self._sums = None
+        for sums in self._sums.values():
+            sums.count(self._counts)
+        self._sums.clear()
 
     def collect(self) -> Iterator[Metric]:
         """Yield the counts."""
@@ -83,22 +91,13 @@ class Evaluations(Collector):
 class _Sums:
     """Decisions that found a node and were made by the same plugins: these are gone through once for all of them."""
 
-    def __init__(self, first: Decision) -> None:
-        self._profile = first.profile
-        self._skipped_filters = first.state.skipped_filters.copy()
-        self._skipped_scores = first.state.skipped_scores.copy()
+    def __init__(self, profile: Profile, skipped_filters: frozenset[str], skipped_scores: frozenset[str]) -> None:
+        self._profile = profile
+        self._skipped_filters = skipped_filters
+        self._skipped_scores = skipped_scores
         self._decisions = self._judged_nodes = 0
         self._scored_decisions = self._scored_nodes = 0
         self._rejected: Counter[str] = Counter()
-
-    def are_of(self, decision: Decision) -> bool:
-        """Return whether a decision was made by these plugins."""
-        state = decision.state
-        return (
-            decision.profile is self._profile
-            and state.skipped_filters == self._skipped_filters
-            and state.skipped_scores == self._skipped_scores
-        )
 
     def add(self, decision: Decision, times: int) -> None:
         """Add a decision that was made so many times."""

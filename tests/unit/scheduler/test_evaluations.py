@@ -114,6 +114,14 @@ def test_decisions_in_a_row_count_as_each_of_them_does() -> None:
     assert counts(together) == expected
 
 
+def test_decisions_by_many_sets_of_plugins_all_count() -> None:
+    evaluations = Evaluations()
+    for _ in range(2):
+        for number in range(70):
+            evaluations.judged(decided(Stub(f"Skips-{number}", pre_filter=SKIP), Stub("Other", scores={})))
+    assert counts(evaluations)["Other", "Filter"] == 2 * 70 * 3
+
+
 class Preempts(PostFilter):
     """Judges all nodes again, then those that pass."""
 
