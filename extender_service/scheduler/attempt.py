@@ -13,7 +13,6 @@ from extender_service.framework.status import Code
 from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.kube.types.core import Pod
 from extender_service.scheduler.attempt_metrics import UNCOUNTED, AttemptMetrics
-from extender_service.scheduler.eviction import Victim, victim_in
 from extender_service.scheduler.extenders.agreed_preemption import agreed_preemption
 from extender_service.scheduler.extenders.extended_search import ExtendedSearch
 from extender_service.scheduler.extenders.extender_client import ExtenderError
@@ -23,6 +22,7 @@ from extender_service.scheduler.fit_error import FitError, fit_error_of
 from extender_service.scheduler.node_sampling import NodeSampling
 from extender_service.scheduling.decision import Decision
 from extender_service.scheduling.engine import Engine
+from extender_service.scheduling.eviction import Victim, victim_in
 from extender_service.scheduling.question import Question
 
 

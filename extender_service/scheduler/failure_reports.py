@@ -14,11 +14,11 @@ import msgspec
 
 from extender_service.kube.types.core import Pod, pod_name
 from extender_service.kube.types.pods import pod_uid
-from extender_service.scheduler.eviction import PodApi
 from extender_service.scheduler.failure import Failure
 from extender_service.scheduler.pod_lister import PodLister
 from extender_service.scheduler.pod_status import failure_patch
-from extender_service.scheduler.pod_writes import PodWrites, cancelled
+from extender_service.scheduling.eviction import PodApi
+from extender_service.scheduling.pod_writes import PodWrites, cancelled
 from extender_service.seams import WallClock
 
 # A second of the client's default rate (clientConnection.qps).

@@ -1,14 +1,12 @@
-"""Patches of a pod's status: the condition of a failed attempt, the nominated node, and the condition of a victim."""
+"""The patch of a pod's status after a failed attempt: its condition, and its nominated node."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from extender_service.kube.types.core import Pod
 from extender_service.kube.types.pending_pods import PendingPodCondition, PendingPodMeta
 from extender_service.kube.writing.timestamps import rfc3339
 from extender_service.scheduler.failure import Failure
-
-Patch = Mapping[str, Any]
+from extender_service.scheduling.pod_patches import Patch
 
 
 def failure_patch(pod: Pod, failure: Failure, now_seconds: float, *, with_generation: bool = False) -> Patch | None:
@@ -25,25 +23,6 @@ def failure_patch(pod: Pod, failure: Failure, now_seconds: float, *, with_genera
     if failure.nomination is not None and failure.nomination != pod.status.nominated_node_name:
         status["nominatedNodeName"] = failure.nomination or None
     return {"metadata": {"uid": pod.metadata.uid}, "status": status} if status else None
-
-
-def nomination_patch(pod: Pod, node_name: str) -> Patch:
-    """Return the patch that nominates a pod for a node; an empty name takes its nominated node back."""
-    return {"metadata": {"uid": pod.metadata.uid}, "status": {"nominatedNodeName": node_name or None}}
-
-
-def victim_patch(uid: str, scheduler_name: str, now_seconds: float | None) -> Patch:
-    """Return the patch that says why a pod is about to be deleted. Without a time, the condition keeps its own."""
-    condition: dict[str, Any] = {
-        "type": "DisruptionTarget",
-        "status": "True",
-        "reason": "PreemptionByScheduler",
-        "message": f"{scheduler_name}: preempting to accommodate a higher priority pod",
-        "lastProbeTime": None,
-    }
-    if now_seconds is not None:
-        condition["lastTransitionTime"] = rfc3339(now_seconds)
-    return {"metadata": {"uid": uid}, "status": {"conditions": [condition]}}
 
 
 def _changed(

@@ -34,16 +34,16 @@ from extender_service.queue.scheduling_queue import SchedulingQueue
 from extender_service.scheduler.assigned_pods import pod_on
 from extender_service.scheduler.attempt import Outcome, Preemption, SchedulingCycle
 from extender_service.scheduler.attempt_metrics import UNCOUNTED, AttemptMetrics
-from extender_service.scheduler.eviction import Evictions, PodApi, Victim
 from extender_service.scheduler.failure import SCHEDULER_ERROR, UNSCHEDULABLE, Failure, words
 from extender_service.scheduler.failure_reports import FailureReports
 from extender_service.scheduler.pod_lister import PodLister
-from extender_service.scheduler.pod_status import nomination_patch
-from extender_service.scheduler.pod_writes import PodWrites, cancelled
 from extender_service.scheduling import pod_events
 from extender_service.scheduling.binder import BindError
 from extender_service.scheduling.engine import Engine
+from extender_service.scheduling.eviction import Evictions, PodApi, Victim
 from extender_service.scheduling.pod_events import pod_reference
+from extender_service.scheduling.pod_patches import nomination_patch
+from extender_service.scheduling.pod_writes import PodWrites, cancelled
 from extender_service.seams import Sleep, WallClock
 
 log = logging.getLogger(__name__)

@@ -9,9 +9,9 @@ from extender_service.framework.interface import Candidate, PostFilterResult
 from extender_service.framework.preemption.candidates import Candidates, best_candidates, found_room
 from extender_service.framework.status import Code, Status, unschedulable
 from extender_service.kube.types.core import Pod
-from extender_service.scheduler.eviction import victim_in
 from extender_service.scheduler.extenders.extender_client import ExtenderError, ProposedVictims
 from extender_service.scheduler.extenders.extenders import Extenders
+from extender_service.scheduling.eviction import victim_in
 
 
 async def agreed_preemption(

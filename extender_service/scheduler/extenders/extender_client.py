@@ -25,7 +25,7 @@ from extender_service.kube.types.extender_api import (
 )
 from extender_service.kube.types.pending_pods import PendingPod
 from extender_service.kube.types.pods import pod_uid
-from extender_service.scheduler.eviction import Victim
+from extender_service.scheduling.eviction import Victim
 
 PodJson = Callable[[str, str], Awaitable[bytes]]
 """Returns the JSON of a pod by namespace and name. Raises KubeError."""

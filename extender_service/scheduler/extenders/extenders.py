@@ -13,13 +13,13 @@ from extender_service.config.rules import DEFAULT_RULES, Rules
 from extender_service.framework.status import Code, Status
 from extender_service.kube.types.core import Pod, pod_name
 from extender_service.kube.types.extender_api import ExtenderFilterResult, MetaVictims
-from extender_service.scheduler.eviction import Victim, victim_in
 from extender_service.scheduler.extenders.extender_client import (
     ExtenderClient,
     ExtenderError,
     ProposedVictims,
     as_int64,
 )
+from extender_service.scheduling.eviction import Victim, victim_in
 
 log = logging.getLogger(__name__)
 

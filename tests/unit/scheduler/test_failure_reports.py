@@ -9,7 +9,7 @@ from extender_service.kube.types.pods import pod_uid
 from extender_service.scheduler.failure import Failure
 from extender_service.scheduler.failure_reports import MOST_REPORTS_AT_ONCE, FailureReports
 from extender_service.scheduler.pod_lister import PodLister
-from extender_service.scheduler.pod_writes import PodWrites
+from extender_service.scheduling.pod_writes import PodWrites
 from tests.support.clusters.scheduler_world import turns, whole
 from tests.support.event_loop import in_event_loop
 from tests.support.objects import make_pod

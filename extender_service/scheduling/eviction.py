@@ -16,10 +16,10 @@ from extender_service.kube.api_errors import ApiError
 from extender_service.kube.types.core import Pod, pod_name
 from extender_service.kube.types.pods import pod_uid
 from extender_service.kube.writing.event_recorder import ObjectReference, Occurrence
-from extender_service.scheduler.pod_status import nomination_patch, victim_patch
-from extender_service.scheduler.pod_writes import PodWrites
 from extender_service.scheduling import pod_events
 from extender_service.scheduling.engine import Engine
+from extender_service.scheduling.pod_patches import nomination_patch, victim_patch
+from extender_service.scheduling.pod_writes import PodWrites
 from extender_service.seams import WallClock
 
 # So many victims are deleted at once. More would keep bindings waiting at the client's rate limit.

@@ -14,8 +14,8 @@ from extender_service.framework.interface import Permit, PreBind
 from extender_service.framework.status import Code, Status
 from extender_service.kube.api_errors import ApiError, ApiStatus
 from extender_service.kube.types.core import Pod, ResourceList
-from extender_service.scheduler.eviction import MOST_VICTIMS_AT_ONCE, Evictions, Victim
-from extender_service.scheduler.pod_writes import PodWrites
+from extender_service.scheduling.eviction import MOST_VICTIMS_AT_ONCE, Evictions, Victim
+from extender_service.scheduling.pod_writes import PodWrites
 from tests.support.clusters.scheduler_world import SchedulerWorld, turns, whole
 from tests.support.event_loop import in_event_loop
 from tests.support.objects import make_node, make_pod

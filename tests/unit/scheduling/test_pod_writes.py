@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from extender_service.kube.api_errors import ApiError, ApiStatus, KubeError, UnreachableError
-from extender_service.scheduler.pod_writes import PodWrites
+from extender_service.scheduling.pod_writes import PodWrites
 from tests.support.event_loop import in_event_loop
 
 
