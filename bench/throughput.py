@@ -5,8 +5,8 @@ All programs share the machine, so the report also has the CPU time of each prog
 Compares four ways to decide, on the same workloads:
 - kube-scheduler's own plugins
 - an extender that always answers with one prepared node (`goextender /canned/1`), as an upper bound
-- this service instead of the plugins
-- the configuration of deploy/second-scheduler: there, the service also binds, and kube-scheduler filters by resources
+- this service instead of the plugins, preemption included
+- the configuration of deploy/second-scheduler: there, the service also binds
 """
 
 import asyncio
@@ -83,7 +83,7 @@ def _measure(the: Run, node_count: int, pod_count: int) -> None:
         files.mkdir()
         control_plane = stack.enter_context(ControlPlane(go_programs.build(_CONTROL_PLANE), files))
         control_plane.api.create(PRIORITY_CLASS, *nodes(node_count))
-        options = [f"--kubeconfig={control_plane.kubeconfig}", "--mode=replace"]
+        options = [f"--kubeconfig={control_plane.kubeconfig}", "--mode=replace", "--preemption=service"]
         decider = stack.enter_context(service(the.directory, *options))
         canned = stack.enter_context(the.peers.canned())
         programs = {
@@ -101,7 +101,7 @@ def _measure(the: Run, node_count: int, pod_count: int) -> None:
             sides = {
                 STOCK: _scheduler(),
                 ONE_NODE: _extended(canned.url + "/canned/1"),
-                REPLACE: _extended(decider.url, keeps_resources=workload.preempts),
+                REPLACE: _extended(decider.url),
                 DEPLOYED: _as_deployed(decider.url),
             }
             if workload.preempts:
@@ -239,16 +239,11 @@ def _scheduler() -> Object:
     return {**_UNLIMITED, "profiles": [{"schedulerName": "default-scheduler"}]}
 
 
-def _extended(url: str, *, keeps_resources: bool = False) -> Object:
-    """Return a configuration with an extender instead of the plugins for Filter and Score.
-
-    With `keeps_resources`, NodeResourcesFit stays on, so that pods preempt if nodes are full.
-    """
+def _extended(url: str) -> Object:
+    """Return a configuration with an extender instead of the plugins for Filter, PostFilter and Score."""
     off: Object = {"disabled": [{"name": "*"}]}
-    filters = {**off, "enabled": [{"name": "NodeResourcesFit"}]} if keeps_resources else off
     unbinding = {"disabled": [{"name": "VolumeBinding"}]}  # it fails without its filter
     extender = {"urlPrefix": url, "filterVerb": "filter", "nodeCacheCapable": True, "httpTimeout": "30s"}
-    everywhere = {"name": "DefaultPreemption", "args": {"minCandidateNodesPercentage": 100}}
     return {
         **_UNLIMITED,
         "percentageOfNodesToScore": 100,
@@ -256,17 +251,17 @@ def _extended(url: str, *, keeps_resources: bool = False) -> Object:
             {
                 "schedulerName": "default-scheduler",
                 "plugins": {
-                    "preFilter": filters,
-                    "filter": filters,
+                    "preFilter": off,
+                    "filter": off,
+                    "postFilter": off,
                     "preScore": off,
                     "score": off,
                     "reserve": unbinding,
                     "preBind": unbinding,
                 },
-                "pluginConfig": [everywhere],
             }
         ],
-        "extenders": [extender | ({"preemptVerb": "preempt"} if keeps_resources else {})],
+        "extenders": [extender],
     }
 
 

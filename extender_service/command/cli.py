@@ -219,6 +219,14 @@ def _add_serve_options(add: AddOption) -> None:
         help="beside: add to kube-scheduler's own plugins; replace: decide instead of them (default: beside)",
     )
     add(
+        "--preemption",
+        choices=("kube-scheduler", "service"),
+        default="kube-scheduler",
+        help="what makes room for pods that fit nowhere (--mode=replace). kube-scheduler: its own PostFilter plugins, "
+        "which need its own filters; service: this service, which nominates the pod and evicts its victims; then "
+        "kube-scheduler must have neither DefaultPreemption nor a preemptVerb (default: kube-scheduler)",
+    )
+    add(
         "--stale-limit",
         type=_stale_limit,
         default=30.0,
@@ -381,6 +389,7 @@ def _serve_options(options: argparse.Namespace) -> ServeOptions:
         leader_lease=options.leader_lease,
         ask_again=options.ask_again,
         mode=options.mode,
+        preemption=options.preemption,
         stale_limit_seconds=options.stale_limit,
         bind_address=options.bind_address,
         port=options.port,

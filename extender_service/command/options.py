@@ -22,6 +22,7 @@ class ServeOptions:
     leader_lease: tuple[str, str] | None
     ask_again: bool
     mode: Literal["beside", "replace"]
+    preemption: Literal["kube-scheduler", "service"]
     stale_limit_seconds: float
     bind_address: str
     port: int

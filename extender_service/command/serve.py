@@ -37,6 +37,7 @@ from extender_service.extender.asking_again import Touch
 from extender_service.extender.binding_events import discard
 from extender_service.extender.leadership import Leadership
 from extender_service.extender.overload.overload import Load
+from extender_service.extender.preemption import PreemptionWork
 from extender_service.extender.reporting.observer import CallObserver
 from extender_service.extender.service import ExtenderService
 from extender_service.extender.trust import Trust
@@ -56,7 +57,10 @@ from extender_service.observability.health import Check, Health, release_check, 
 from extender_service.observability.logs import configure_logging
 from extender_service.observability.metrics_registry import MetricsRegistry
 from extender_service.observability.operations import operations_routes
+from extender_service.observability.preemption_metrics import PreemptionMetrics
 from extender_service.scheduling.engine import Engine
+from extender_service.scheduling.eviction import Evictions
+from extender_service.scheduling.pod_writes import PodWrites
 from extender_service.seams import THIS_MACHINE, Machine
 from extender_service.serving import open_files
 from extender_service.serving.connection_limits import ConnectionLimits
@@ -110,6 +114,7 @@ class _Source:
 
 async def run_service(options: ServeOptions, machine: Machine = THIS_MACHINE) -> None:
     """Run the service in this event loop until SIGTERM or SIGINT. Raises StartError."""
+    _require_preemption_possible(options)
     setup_of_some_release(options.emulation, options.config, options.plugins)
     with Listeners(options, machine) as listeners:
         delay_seconds = _delay_seconds(options, listeners)
@@ -123,6 +128,16 @@ async def run_service(options: ServeOptions, machine: Machine = THIS_MACHINE) ->
         opened = _files(options, cluster, listeners) if is_file else _api_server(options, cluster, setup, machine)
         async with opened as source:
             await _serve_from(source, options, cluster, setup, listeners, shutdown, machine)
+
+
+def _require_preemption_possible(options: ServeOptions) -> None:
+    """Raise StartError if the options do not let the service preempt, as they ask."""
+    if options.preemption != "service":
+        return
+    if options.mode != "replace":
+        raise StartError("--preemption=service needs --mode=replace: beside, kube-scheduler's own plugins preempt")
+    if options.cluster_files:
+        raise StartError("--preemption=service needs an API server: no pods are evicted in a --cluster-file")
 
 
 async def _rules_for_server(options: ServeOptions, listeners: Listeners, machine: Machine) -> Rules | None:
@@ -269,6 +284,11 @@ async def _serve_from(
         clock=machine.clock,
     )
     metrics.show_not_judged(engine.unsupported.counts)
+    if options.preemption == "service" and isinstance(source.api, ApiServer):
+        counts = PreemptionMetrics(metrics.prometheus, machine.clock, setup.rules)
+        writes = PodWrites(asyncio.sleep)
+        evictions = Evictions(engine, handle.preemptions, source.api, writes, record, machine.wall_clock)
+        extender.preempt_by(PreemptionWork(source.api, writes, evictions, counts))
     checks = watch_checks(source.watches, stale_limit_seconds=options.stale_limit_seconds, clock=machine.clock)
     health = Health(
         {**checks, **source.checks, **release_check(setup.rules.release)}, not_judged=engine.unsupported.counts.keys

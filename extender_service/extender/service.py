@@ -7,6 +7,7 @@ from extender_service.extender.asking_again import AskingAgain, Touch
 from extender_service.extender.binding_events import Record, discard
 from extender_service.extender.expectations import EXPECTED_SECONDS, Expectations
 from extender_service.extender.modes import POLICIES, Mode
+from extender_service.extender.preemption import Preemption, PreemptionWork
 from extender_service.extender.refused_pods import RefusedPods
 from extender_service.extender.second_look import SecondLook
 from extender_service.extender.trust import Trust
@@ -51,6 +52,7 @@ class ExtenderService:
         self.clock = clock
         self.expectations = Expectations(engine.cluster, clock=clock, expected_seconds=expected_seconds)
         self.refused = RefusedPods(engine.cluster, clock)
+        self._preemption: Preemption | None = None
         self.filter = FilterVerb(
             engine,
             nodes,
@@ -71,13 +73,26 @@ class ExtenderService:
         self.refused.is_kept = True
         return AskingAgain(self.engine, self.refused, self._lag, self._trust, touch, clock=self.clock)
 
+    def preempt_by(self, work: PreemptionWork) -> None:
+        """Have the service preempt by itself, instead of kube-scheduler."""
+        self._preemption = Preemption(self.engine, self._lag, self.refused, work)
+        self.filter.preemption = self._preemption
+        self.preempt.is_off = True
+
     def give_up(self, why: str) -> None:
         """Undo all bindings that wait, drop all expectations, and forget refused pods."""
         self.engine.binder.undo_all(why)
         self.expectations.drop_all()
         self.refused.clear()
+        if self._preemption is not None:
+            self._preemption.give_up()
 
     async def close(self, grace_seconds: float) -> None:
-        """Let bindings under way finish; undo those that take longer than the grace period, and drop expectations."""
+        """Let bindings under way finish; undo those that take longer than the grace period, and drop expectations.
+
+        Preemption that is under way finishes, too.
+        """
+        if self._preemption is not None:
+            await self._preemption.close(grace_seconds)
         await self.engine.binder.close(grace_seconds)
         self.expectations.drop_all()

@@ -12,6 +12,7 @@ from prometheus_client.registry import Collector
 from extender_service.config.rules import DEFAULT_RULES, Rules
 from extender_service.framework.queueing_hints import HintTiming
 from extender_service.observability.cheap_metrics import CheapCounter, CheapHistogram
+from extender_service.observability.preemption_metrics import PreemptionMetrics
 from extender_service.queue.queued_pod import QueuedPodInfo
 from extender_service.scheduler.evaluations import Evaluations
 from extender_service.scheduler.event_timing import EventTiming
@@ -94,15 +95,7 @@ class SchedulerMetrics:
             ["plugin", "profile"],
             registry=registry,
         )
-        self._preemptions = Counter(
-            "scheduler_preemption_attempts", "Attempts to make room by deleting pods.", registry=registry
-        )
-        self._victims = CheapHistogram(
-            "scheduler_preemption_victims",
-            "Pods deleted to make room for one.",
-            buckets=(1, 2, 4, 8, 16, 32, 64),
-            registry=registry,
-        )
+        self._preemption = PreemptionMetrics(registry, clock, rules)
         self._evaluations = Evaluations()
         registry.register(self._evaluations)
         self._event_seconds = CheapHistogram(
@@ -118,20 +111,6 @@ class SchedulerMetrics:
             ["plugin", "event", "hint"],
             buckets=_HINT_SECONDS,
             registry=registry if rules.queueing_hints else None,
-        )
-        in_background = registry if rules.preemption_in_background else None
-        self._eviction_seconds = CheapHistogram(
-            "scheduler_preemption_goroutines_duration_seconds",
-            "Time to evict the victims of a pod in the background (in kube-scheduler, in a goroutine).",
-            ["result"],
-            buckets=_SLI_SECONDS,
-            registry=in_background,
-        )
-        self._evictions = Counter(
-            "scheduler_preemption_goroutines_execution",
-            "Pods whose victims were evicted in the background, by whether all were: success or error.",
-            ["result"],
-            registry=in_background,
         )
 
     def incoming(self, queue: str, event: str) -> None:
@@ -156,7 +135,7 @@ class SchedulerMetrics:
         """Note that the nodes were judged, and whether PostFilter ran."""
         self._algorithm_seconds.observe(self._clock() - self._begun_at[info.pod.metadata.uid])
         if ran_post_filter:
-            self._preemptions.inc()
+            self._preemption.tried()
 
     def judged(self, decision: Decision) -> None:
         """Note a decision, with its scores if it has any."""
@@ -168,17 +147,11 @@ class SchedulerMetrics:
 
     def preempted(self, victims: int) -> None:
         """Note that so many victims were deleted for a pod."""
-        self._victims.observe(victims)
+        self._preemption.preempted(victims)
 
     def preempting(self) -> Callable[[str], None]:
         """Note that victims are evicted in the background; call what it returns at the end: success or error."""
-        began = self._clock()
-
-        def ended(result: str) -> None:
-            self._eviction_seconds.labels(result).observe(self._clock() - began)
-            self._evictions.labels(result).inc()
-
-        return ended
+        return self._preemption.preempting()
 
     def scheduled(self, info: QueuedPodInfo) -> None:
         """Note that the pod is bound."""

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from extender_service.extender.expectations import Expectations
 from extender_service.extender.modes import Policy
+from extender_service.extender.preemption import Preemption
 from extender_service.extender.refused_pods import RefusedPods
 from extender_service.extender.second_look import SecondLook
 from extender_service.extender.trust import Trust
@@ -59,7 +60,7 @@ class FilterVerb:
     """Answers which nodes pass, or which node was chosen, if the policy chooses one.
 
     If the cluster is a file, it does not change by itself: `second_look` is None, and no pod is expected or noted in
-    `refused`.
+    `refused`. Set `preemption` to make room for pods that fit nowhere; otherwise kube-scheduler does.
     """
 
     def __init__(
@@ -84,6 +85,7 @@ class FilterVerb:
         self._lag = lag
         self._second_look = second_look
         self._refused = refused
+        self.preemption: Preemption | None = None
         self._clock = clock
         # kube-scheduler rebuilds whole nodes from the answer, which only matters to its own Score plugins.
         self._warns_of_whole_nodes = second_look is not None and not policy.chooses_node
@@ -107,7 +109,8 @@ class FilterVerb:
         self._cluster.drop_placement(uid)
         if pod.status.nominated_node_name:
             self._expectations.drop_victims(uid, pod.status.nominated_node_name)
-        decision, looked_again = await self._decide(pod, args, deadline)
+        nominated = pod if self.preemption is None else self.preemption.as_nominated(pod)
+        decision, looked_again = await self._decide(nominated, args, deadline)
         if looked_again:
             self._require_last_call(uid, pod)
         if self._policy.chooses_node and len(decision.feasible):
@@ -115,6 +118,8 @@ class FilterVerb:
         else:
             outcome = _all_passing(decision)
         self._note(uid, decision)
+        if self.preemption is not None:
+            self._preempt(self.preemption, uid, pod, decision, hung_up)
         outcome.grounds = grounds(decision)
         outcome.looked_again = looked_again
         outcome.ahead = decision.is_ahead
@@ -181,6 +186,13 @@ class FilterVerb:
             self._refused.note(decision.question.pod, decision.question.nodes)
         elif len(self._refused):
             self._refused.forget(uid)
+
+    def _preempt(self, preemption: Preemption, uid: str, pod: Pod, decision: Decision, hung_up: HungUp) -> None:
+        """Begin to make room for a refused pod. Room for a pod that has a node is no longer needed."""
+        if len(decision.feasible):
+            preemption.end_room(uid)
+        elif not hung_up():
+            preemption.make_room(decision, pod)
 
     def _chosen(self, uid: str, pod: Pod, decision: Decision, hung_up: HungUp) -> FilterOutcome:
         """Answer with one of the best nodes, and place the pod there.

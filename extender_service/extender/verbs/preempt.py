@@ -14,7 +14,7 @@ from extender_service.extender.modes import Policy
 from extender_service.extender.refused_pods import RefusedPods
 from extender_service.extender.trust import Trust
 from extender_service.extender.watch_lag import WatchLag
-from extender_service.framework.guard import require_time
+from extender_service.framework.guard import CycleError, require_time
 from extender_service.framework.interface import Candidate
 from extender_service.framework.status import Code
 from extender_service.kube.types.core import Pod, pod_name
@@ -45,7 +45,10 @@ class Proposal(msgspec.Struct):
 
 
 class PreemptVerb:
-    """Answers on which of the proposed nodes the pod fits after which pods are deleted."""
+    """Answers on which of the proposed nodes the pod fits after which pods are deleted.
+
+    Set `is_off` if the service preempts by itself: both would evict pods for the same one.
+    """
 
     def __init__(
         self,
@@ -66,6 +69,7 @@ class PreemptVerb:
         self._lag = lag
         self._refused = refused
         self._clock = clock
+        self.is_off = False
 
     def __call__(self, pod: Pod, args: ExtenderPreemptionArgs, deadline: float = math.inf) -> ExtenderPreemptionResult:
         """Answer with the nodes where preemption helps, and the victims there.
@@ -78,6 +82,8 @@ class PreemptVerb:
         nodes that are not known yet.
         Raises CycleError, also after the `deadline`.
         """
+        if self.is_off:
+            raise CycleError("the service preempts by itself (--preemption=service): configure no preemptVerb")
         self._trust.require()
         self._expectations.expire()
         if self._refused.awaits_nodes(self._refused.get(pod_uid(pod))) or self._is_room_coming(pod, deadline):

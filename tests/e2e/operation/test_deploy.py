@@ -100,18 +100,19 @@ def test_the_account_may_change_only_one_annotation_of_pods(empty_cluster: Contr
     empty_cluster.kubectl("label", "pod/web", "by=the-administrator")
 
 
-def test_kube_scheduler_itself_judges_resources_and_binds_no_claims() -> None:
+def test_kube_scheduler_itself_judges_nothing_preempts_nobody_and_binds_no_claims() -> None:
     configuration = yaml.safe_load((DEPLOY / "second-scheduler" / "kube-scheduler.yaml").read_text())
     [profile] = configuration["profiles"]
     plugins = profile["plugins"]
 
-    for point in ("preFilter", "filter"):
-        assert plugins[point]["enabled"] == [{"name": "NodeResourcesFit"}]
-    for point in ("preFilter", "filter", "preScore", "score"):
-        assert plugins[point]["disabled"] == [{"name": "*"}]
+    for point in ("filter", "preScore", "score"):
+        assert plugins[point] == {"disabled": [{"name": "*"}]}
+    for point in ("preFilter", "postFilter"):
+        assert plugins[point] == {"disabled": [{"name": "*"}], "enabled": [{"name": "DynamicResources"}]}
     for point in ("reserve", "preBind"):
         assert plugins[point]["disabled"] == [{"name": "VolumeBinding"}, {"name": "DynamicResources"}]
-    assert plugins["postFilter"]["disabled"] == [{"name": "DynamicResources"}]
+    [extender] = configuration["extenders"]
+    assert "preemptVerb" not in extender
 
 
 @both_releases
@@ -144,7 +145,7 @@ def test_two_pairs_place_pods_with_the_rights_of_their_account(
 def test_pods_are_placed_where_kube_scheduler_runs_dynamic_resources(
     control_plane: ControlPlane, controlplane: Path, tmp_path: Path, minor: int
 ) -> None:
-    """The default since Kubernetes 1.34. DynamicResources needs its PreFilter, which is off."""
+    """The default since Kubernetes 1.34. DynamicResources needs its PreFilter."""
     base = Base(control_plane, "second-scheduler")
     account = base.grant_rights()
     api = control_plane.api

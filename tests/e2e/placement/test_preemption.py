@@ -21,6 +21,7 @@ from tests.e2e.support.preemption_scenarios import (
     host_ports,
     many_small,
     one_or_the_other,
+    resources,
     running,
     with_visible_victims,
 )
@@ -28,6 +29,7 @@ from tests.e2e.support.programs import preempting_schedulers
 from tests.e2e.support.programs.control_plane import ControlPlane
 from tests.e2e.support.programs.preempting_schedulers import ALL_FILTERS, Mode, lacking
 from tests.e2e.support.programs.service import Service
+from tests.e2e.support.releases import both_releases, deciding_as
 from tests.e2e.support.waiting import wait_until
 
 
@@ -74,8 +76,17 @@ class Cluster:
         return Displacement(node, frozenset(name.removeprefix("default/") for name in victims))
 
     def displaced(self) -> Displacement:
-        """Where the preemptor is nominated, once it is, and the pods that are being deleted by then."""
-        node = wait_until(lambda: self.pod("preemptor")["status"].get("nominatedNodeName"), "a nominated node")
+        """Where the preemptor is nominated, once it is, and the pods that are being deleted by then.
+
+        It may be on the node already: topology spread does not count pods that are being deleted.
+        """
+
+        def node_of_preemptor() -> str:
+            found = self.pod("preemptor")
+            node: str = found["status"].get("nominatedNodeName") or found["spec"].get("nodeName", "")
+            return node
+
+        node = wait_until(node_of_preemptor, "a nominated node")
         return Displacement(node, frozenset(found["metadata"]["name"] for found in self.terminating()))
 
     def end_victims(self) -> None:
@@ -103,18 +114,22 @@ class Cluster:
         return [found for found in self.api.list_all("Pod") if "deletionTimestamp" in found["metadata"]]
 
     def _pods_known(self) -> int:
-        return int(self.service.metric("scheduler_scheduler_cache_size", type="pods"))
+        # It has another name in later releases.
+        names = ("scheduler_scheduler_cache_size", "scheduler_cache_size")
+        return int(max(self.service.metric(name, type="pods") for name in names))
 
 
-@pytest.fixture(scope="module", params=["replace", "beside"])
+@pytest.fixture(scope="module", params=["replace", "beside", "service"])
 def shared_cluster(
     request: pytest.FixtureRequest,
     nodes: ControlPlane,
     ask_oracle: Callable[[bytes], bytes],
     tmp_path_factory: pytest.TempPathFactory,
+    minor: int,
 ) -> Iterator[Cluster]:
     mode: Mode = request.param
-    with preempting_schedulers.running(nodes, tmp_path_factory.mktemp(mode), mode) as service:
+    directory, options = tmp_path_factory.mktemp(mode), [deciding_as(minor)]
+    with preempting_schedulers.running(nodes, directory, mode, options=options) as service:
         yield Cluster(nodes, service, mode, ask_oracle)
 
 
@@ -138,6 +153,7 @@ def cluster(shared_cluster: Cluster) -> Iterator[Cluster]:
     assert shared_cluster.service.requests("preempt", "error") == 0
 
 
+@both_releases
 @pytest.mark.parametrize("conflict", CONFLICTS)
 def test_the_pods_go_that_kube_scheduler_would_choose(cluster: Cluster, conflict: Callable[[], Scenario]) -> None:
     scenario = conflict()
@@ -185,6 +201,7 @@ def test_the_room_is_kept_for_the_pod_that_it_was_made_for(cluster: Cluster) -> 
 
     cluster.api.create(scheduled_by(name, scenario.preemptor))
     node, _ = cluster.displaced()
+    wait_until(cluster.terminating, "the victims to be evicted")
     cluster.end_victims()
     cluster.api.create(pod("rival", host_ports=[8080], priorityClassName="low", schedulerName=name))
 
@@ -214,10 +231,49 @@ def test_pods_that_preempt_at_once_displace_one_pod_each(cluster: Cluster) -> No
     assert len(others & cluster.pod_names()) == len(others) - len(preemptors)
 
 
+@both_releases
+def test_a_pod_that_is_tried_again_gets_no_more_victims(cluster: Cluster) -> None:
+    """Its victims take long to end. kube-scheduler may take the nomination back each time; the service keeps it."""
+    if cluster.mode != "service":
+        pytest.skip("kube-scheduler preempts")
+    scenario = resources()
+    cluster.run(scenario.running)
+    expected = cluster.expected(scenario.preemptor)
+    others = cluster.pod_names()
+    cluster.api.create(scenario.preemptor)
+    wait_until(lambda: len(cluster.terminating()) == len(expected.victims), "the victims to be evicted")
+
+    for number in range(3):
+        try_again(cluster, f"event-{number}")
+
+    wait_until(lambda: cluster.displaced() == expected, "the nomination")
+    cluster.end_victims()
+    assert cluster.node_of("preemptor") == expected.node
+    assert cluster.pod_names() >= others - expected.victims
+
+
+def test_a_pod_that_must_not_preempt_waits(cluster: Cluster) -> None:
+    scenario = resources()
+    cluster.run(scenario.running)
+    cluster.api.create(pod("preemptor", requests={"memory": "12Gi"}, priorityClassName="polite"))
+    wait_until(lambda: cluster.pod("preemptor")["status"].get("conditions"), "a decision")
+    assert "nominatedNodeName" not in cluster.pod("preemptor")["status"]
+    assert not cluster.terminating()
+
+
+def try_again(cluster: Cluster, name: str) -> None:
+    """Have kube-scheduler ask about a refused pod again: the end of any pod on a node wakes it."""
+    calls = cluster.service.requests("filter", "refused")
+    cluster.api.delete(*cluster.api.create(pod(name, nodeName="d")))
+    wait_until(lambda: cluster.service.requests("filter", "refused") > calls, "another try")
+
+
 def require(cluster: Cluster, preemptor: Object, expected: Displacement) -> None:
     """Create the preemptor, and follow it to its node: these pods have to go, and no others."""
     others = cluster.pod_names()
     cluster.api.create(preemptor)
+    if cluster.mode == "service":  # nominates before it evicts
+        wait_until(lambda: len(cluster.displaced().victims) >= len(expected.victims), "the victims to be evicted")
     assert cluster.displaced() == expected
     cluster.end_victims()
     assert cluster.node_of("preemptor") == expected.node

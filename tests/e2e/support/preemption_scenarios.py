@@ -31,9 +31,10 @@ def cluster_objects() -> Iterator[Object]:
     """The nodes, the priority classes and the budgets, whose status is the test's to write."""
     for name in "abcd":
         yield node(name, labels={"zone": name}, taints=[_TAINT] if name == "d" else [])
+    head = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
     for name, value in PRIORITIES.items():
-        head = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
         yield {**head, "metadata": {"name": name}, "value": value}
+    yield {**head, "metadata": {"name": "polite"}, "value": PRIORITIES["high"], "preemptionPolicy": "Never"}
     for name in BUDGETS:
         yield {
             "apiVersion": "policy/v1",

@@ -57,6 +57,7 @@ def test_without_options_it_listens_on_this_machine_and_looks_for_an_api_server(
         leader_lease=None,
         ask_again=True,
         mode="beside",
+        preemption="kube-scheduler",
         stale_limit_seconds=30,
         bind_address="127.0.0.1",
         port=8888,

@@ -14,7 +14,8 @@ from tests.e2e.support.programs import schedulers
 from tests.e2e.support.programs.control_plane import ControlPlane
 from tests.e2e.support.programs.service import Service
 
-Mode = Literal["replace", "beside"]
+# `service`: the service decides alone and preempts by itself.
+Mode = Literal["replace", "beside", "service"]
 
 ALL_FILTERS = "default-scheduler"
 _FILTERS = ("NodeResourcesFit", "NodePorts", "InterPodAffinity", "PodTopologySpread")
@@ -27,15 +28,25 @@ def lacking(plugin: str) -> str:
 
 @contextmanager
 def running(
-    control_plane: ControlPlane, directory: Path, mode: Mode, kubeconfig: Path | None = None
+    control_plane: ControlPlane,
+    directory: Path,
+    mode: Mode,
+    kubeconfig: Path | None = None,
+    options: Sequence[str] = (),
 ) -> Iterator[Service]:
     """A kube-scheduler and the service for as long as the context lasts.
 
     The service has a `kubeconfig` of its own, or acts as the administrator.
     """
-    profiles = _deciding_alone() if mode == "replace" else _deciding_beside()
+    profiles = _deciding_beside() if mode == "beside" else _deciding_alone()
     kubeconfig = kubeconfig or control_plane.kubeconfig
-    service = Service(directory, kubeconfig, mode=mode, configuration={"profiles": profiles})
+    service = Service(
+        directory,
+        kubeconfig,
+        mode="beside" if mode == "beside" else "replace",
+        configuration={"profiles": profiles},
+        options=[*options, *(["--preemption=service"] if mode == "service" else [])],
+    )
     with service, schedulers.running(control_plane, _kube_scheduler(mode, service.url)):
         yield service
 
@@ -45,6 +56,8 @@ def _kube_scheduler(mode: Mode, url: str) -> Object:
         stock = {"schedulerName": ALL_FILTERS}
         others = [{"schedulerName": lacking(name), "plugins": _without(name)} for name in _FILTERS]
         return {**schedulers.beside(url, node_cache_capable=True), "profiles": [stock, *others]}
+    if mode == "service":
+        return schedulers.leaving_preemption(url, [ALL_FILTERS, *map(lacking, _FILTERS)])
     all_kept = schedulers.profile_keeping(_FILTERS, ALL_FILTERS)
     others = [
         schedulers.profile_keeping([kept for kept in _FILTERS if kept != name], lacking(name)) for name in _FILTERS

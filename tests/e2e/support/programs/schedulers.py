@@ -60,6 +60,21 @@ def profile_keeping(filters: Sequence[str], scheduler_name: str = "default-sched
     return {"schedulerName": scheduler_name, "plugins": off, "pluginConfig": [all_nodes]}
 
 
+def leaving_preemption(url: str, scheduler_names: Sequence[str] = ("default-scheduler",)) -> Object:
+    """As `replacing`, and the service at `url` makes room as well (--preemption=service).
+
+    DynamicResources is a PostFilter plugin that does nothing for pods without claims. Without any, kube-scheduler takes
+    nominations back since 1.35.
+    """
+    configuration = replacing(url, node_cache_capable=True)
+    del configuration["extenders"][0]["preemptVerb"]
+    profiles = [profile_keeping([], name) for name in scheduler_names]
+    for profile in profiles:
+        for point in ("preFilter", "postFilter"):
+            profile["plugins"][point] = {"disabled": [{"name": "*"}], "enabled": [_DYNAMIC_RESOURCES]}
+    return {**configuration, "profiles": profiles}
+
+
 def beside(url: str, *, node_cache_capable: bool, weight: int = 1) -> Object:
     """kube-scheduler with its default plugins; the service at `url` adds verdicts, scores of this weight, victims."""
     return {

@@ -1,0 +1,247 @@
+"""Preemption by the service itself (--preemption=service): PostFilter runs when a filter call finds no node.
+
+The filter call answers at once. Then, in the background, the pod is nominated, its victims are evicted, and pods of
+lower priority lose their nominations for the node. The end of the victims wakes the pod in kube-scheduler's queue, and
+kube-scheduler asks about the nominated node first.
+
+                      ┌─ nominated ─▶ victims evicted ─▶ victims gone ─┐
+    filter refuses ─▶ room                                             ├─▶ asked about again: placed, or other room
+                      └─ a write failed: kube-scheduler asks again ────┘
+
+The nomination is written first: without it, a service that restarts in between would choose more victims. As long as
+room is on its way, the pod gets no more victims, whatever its status says: kube-scheduler takes a nomination back after
+an error, and from 1.35 on after each failure unless it has a PostFilter plugin (schedulingAlgorithm in
+schedule_one.go). It is not written again then: after each write, kube-scheduler would ask, and take it back again.
+"""
+
+import asyncio
+import logging
+from collections.abc import Collection, Coroutine, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from msgspec import structs
+
+from extender_service.extender.refused_pods import RefusedPods
+from extender_service.extender.watch_lag import WatchLag
+from extender_service.framework.guard import CycleError
+from extender_service.framework.interface import PostFilterResult
+from extender_service.framework.profile import Profile
+from extender_service.framework.status import Code
+from extender_service.kube.api_errors import ApiError, KubeError
+from extender_service.kube.parsing.quantities import QuantityError
+from extender_service.kube.types.core import ObjectMeta, Pod, PodStatus, pod_name
+from extender_service.kube.types.pods import pod_uid
+from extender_service.observability.preemption_metrics import PreemptionMetrics
+from extender_service.scheduling.decision import Decision
+from extender_service.scheduling.engine import Engine
+from extender_service.scheduling.eviction import Evictions, PodApi, Victim, victim_in
+from extender_service.scheduling.pod_patches import nomination_patch
+from extender_service.scheduling.pod_writes import PodWrites, cancelled
+from extender_service.scheduling.question import Question
+
+log = logging.getLogger(__name__)
+
+
+class PreemptionWork(NamedTuple):
+    """What carries preemption out, and counts it."""
+
+    api: PodApi
+    writes: PodWrites
+    evictions: Evictions
+    metrics: PreemptionMetrics
+
+
+class Room(NamedTuple):
+    """Room that is made for a pod: `task` ends when the API server has answered."""
+
+    node_name: str
+    victims: Sequence[Victim]
+    task: asyncio.Task[None]
+
+
+class Preemption:
+    """Makes room for pods that fit nowhere. Keeps the room of each pod by its UID until the pod is placed or gone."""
+
+    def __init__(self, engine: Engine, lag: WatchLag, refused: RefusedPods, work: PreemptionWork) -> None:
+        self._engine = engine
+        self._cluster = engine.cluster
+        self._lag = lag
+        self._refused = refused
+        self._api, self._writes, self._evictions, self._metrics = work
+        self._rooms: dict[str, Room] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def as_nominated(self, pod: Pod) -> Pod:
+        """Return the pod as it will be once it is nominated, if room is being made for it."""
+        room = self._rooms.get(pod_uid(pod))
+        if room is None or pod.status.nominated_node_name:
+            return pod
+        return structs.replace(pod, status=structs.replace(pod.status, nominated_node_name=room.node_name))
+
+    def end_room(self, uid: str) -> None:
+        """Forget the room of a pod that is placed or gone: what the watch shows of its nomination counts."""
+        if self._rooms.pop(uid, None) is not None:
+            self._withdraw(uid)
+
+    def make_room(self, decision: Decision, asked_as: Pod) -> None:
+        """Run PostFilter for a pod that was refused on all nodes of a call, and begin to make the room that it found.
+
+        `asked_as` is the pod as the caller sent it, without a nomination that it may not know of yet. If another call
+        follows about more nodes, nothing happens.
+        """
+        pod = decision.question.pod
+        if not decision.profile.post_filter or self._is_about_nominated_node(asked_as, decision):
+            return
+        uid = pod_uid(pod)
+        if self._is_room_coming(pod, uid, decision):
+            return
+        if self._is_behind(pod, decision):
+            log.info("a pod preempts no others while the watch is behind", extra={"pod": pod_name(pod)})
+            self._refused.note_withheld(asked_as)
+        elif self._cluster.pending_slot(uid) is not None:
+            self._run_post_filter(pod, uid, decision)
+
+    def give_up(self) -> None:
+        """Cancel what is under way, and forget all rooms: another pair decides about these pods."""
+        for task in self._tasks:
+            task.cancel()
+        for uid in list(self._rooms):
+            self.end_room(uid)
+
+    async def close(self, grace_seconds: float) -> None:
+        """Wait until what is under way has ended; after so many seconds, cancel it."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=grace_seconds)
+        await cancelled([*self._tasks])
+        await self._writes.abandon()
+
+    def _is_about_nominated_node(self, asked_as: Pod, decision: Decision) -> bool:
+        """Return whether kube-scheduler asks about the nominated node alone, before it asks about all nodes."""
+        names = decision.question.nodes.names
+        return len(names) == 1 < self._cluster.node_count and names[0] == asked_as.status.nominated_node_name
+
+    def _is_room_coming(self, pod: Pod, uid: str, decision: Decision) -> bool:
+        """Return whether the API server is still asked to evict the pod's victims, or they are still on their node."""
+        room = self._rooms.get(uid)
+        if room is None:
+            return False
+        if not room.task.done():
+            return True
+        are_there = any(self._cluster.slot_on(victim.uid, room.node_name) is not None for victim in room.victims)
+        return are_there and not _is_hopeless(pod, decision)
+
+    def _is_behind(self, pod: Pod, decision: Decision) -> bool:
+        """Return whether our watch is behind what the caller has seen, so that other victims might be chosen."""
+        uid = pod_uid(pod)
+        if self._refused.awaits_nodes(self._refused.get(uid)):
+            return True
+        if self._cluster.pod(uid) is None:
+            return not self._lag.has_ended(pod)
+        return self._lag.is_room_coming(pod) and not _is_hopeless(pod, decision)
+
+    def _run_post_filter(self, pod: Pod, uid: str, decision: Decision) -> None:
+        self._metrics.tried()
+        try:
+            result = self._post_filter(pod, decision)
+        except (CycleError, QuantityError) as error:
+            log.error("preemption failed", extra={"pod": pod_name(pod), "error": str(error)})  # noqa: TRY400
+            return
+        if result.status.code == Code.SUCCESS and result.node_name:
+            self._begin(pod, uid, decision.profile, result)
+        elif result.clears_nomination and pod.status.nominated_node_name:
+            self.end_room(uid)
+            self._start(self._take_back(pod))
+
+    def _post_filter(self, pod: Pod, decision: Decision) -> PostFilterResult:
+        question = decision.question
+        if not question.nodes.by_name:
+            # Victims are chosen on nodes of the cluster: those that the caller sent are in a table of their own.
+            nodes = self._engine.nodes.named_once(question.nodes.names)
+            question = Question(pod, nodes, question.deadline, refuses_unsupported=question.refuses_unsupported)
+            decision = self._engine.judge(question)
+        return self._engine.make_room(question, decision)
+
+    def _begin(self, pod: Pod, uid: str, profile: Profile, result: PostFilterResult) -> None:
+        """Begin to make room: the pod counts as nominated from now on."""
+        slot = self._cluster.pending_slot(uid)
+        assert slot is not None, "only a pod that the watch shows as pending gets room"
+        node_name = result.node_name
+        victims = [victim_in(self._cluster, slot) for slot in result.victims]
+        if victims:
+            self._metrics.preempted(len(victims))
+        log.info("makes room for a pod", extra={"pod": pod_name(pod), "node": node_name, "victims": len(victims)})
+        lower = self._lower_nominated(pod, uid, node_name)
+        for other in lower:
+            self.end_room(pod_uid(other))
+        self._forget_placed()
+        self._cluster.nominations.nominate_ahead(pod, uid, slot, node_name)
+        task = self._start(self._carry_out(pod, profile, node_name, self._evictions.to_evict(victims), lower))
+        self._rooms[uid] = Room(node_name, victims, task)
+
+    async def _carry_out(
+        self, pod: Pod, profile: Profile, node_name: str, victims: Sequence[Victim], lower: Collection[Pod]
+    ) -> None:
+        """Nominate the pod, then evict its victims, then take back other nominations. If that fails, kube-scheduler is
+        to ask again: no event might wake the pod."""
+        ended = self._metrics.preempting()
+        try:
+            await self._nominate(pod, node_name)
+            await self._evictions.make_room(profile, pod, node_name, victims, lower)
+            ended("success")
+        except Exception as error:
+            ended("error")
+            self.end_room(pod_uid(pod))
+            if isinstance(error, ApiError) and error.says_gone:
+                return
+            log.exception("preemption failed", extra={"pod": pod_name(pod), "node": node_name})
+            self._refused.note_withheld(pod)
+
+    async def _take_back(self, pod: Pod) -> None:
+        with suppress(KubeError):  # logged already
+            await self._nominate(pod, "")
+
+    async def _nominate(self, pod: Pod, node_name: str) -> None:
+        """Write a pod's nominated node, empty for none. Raises KubeError."""
+        metadata, patch = pod.metadata, nomination_patch(pod, node_name)
+        await self._writes.add(
+            pod_uid(pod),
+            pod_name(pod),
+            lambda: self._api.patch_pod_status(metadata.namespace, metadata.name, patch),
+        )
+
+    def _lower_nominated(self, pod: Pod, uid: str, node_name: str) -> list[Pod]:
+        """Return the pods of lower priority that are nominated for a node: they may not fit there any more."""
+        names = self._engine.profiles.names
+        return [
+            self._nominated(each.slot, node_name)
+            for each in self._cluster.nominations.on_node(node_name)
+            if each.priority < pod.spec.priority and each.uid != uid and each.scheduler_name in names
+        ]
+
+    def _nominated(self, slot: int, node_name: str) -> Pod:
+        facts = self._cluster.pods[slot]
+        metadata = ObjectMeta(namespace=facts.namespace, name=facts.name, uid=facts.uid)
+        return Pod(metadata=metadata, status=PodStatus(nominated_node_name=node_name))
+
+    def _forget_placed(self) -> None:
+        """Forget the rooms of pods that are on a node or gone, so that not more are kept than pods wait."""
+        for uid in [uid for uid in self._rooms if self._cluster.pending_slot(uid) is None]:
+            self.end_room(uid)
+
+    def _withdraw(self, uid: str) -> None:
+        known = self._cluster.pod(uid)
+        self._cluster.nominations.withdraw(uid, "" if known is None else known.nominated_node_name)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+
+def _is_hopeless(pod: Pod, decision: Decision) -> bool:
+    """Return whether no room on the pod's nominated node helps: then the pod may preempt elsewhere."""
+    verdicts = decision.verdicts
+    position = verdicts.view.position_of(pod.status.nominated_node_name)
+    return position >= 0 and bool(verdicts.rejected_with(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)[position])
