@@ -21,6 +21,7 @@ def serve_options(cluster_files: list[Path], **changes: Any) -> ServeOptions:
         "plugins": [],
         "leader_lease": None,
         "ask_again": True,
+        "preemption": "kube-scheduler",
         "mode": "replace",
         "stale_limit_seconds": 30,
         "bind_address": "127.0.0.1",

@@ -176,7 +176,10 @@ class FilterVerb:
         decision = decide()
         if len(decision.feasible) or self._second_look is None:
             return decision, False
-        return await self._second_look.decide(decision, decide, deadline)
+        decision, looked_again = await self._second_look.decide(decision, decide, deadline)
+        if looked_again and self.preemption is not None and not len(decision.feasible):
+            decision = decide()  # victims are chosen in the state that was decided in
+        return decision, looked_again
 
     def _note(self, uid: str, decision: Decision) -> None:
         """Note a refusal that may be due to the watch alone, or forget the one before."""

@@ -92,6 +92,7 @@ OPTIONS: list[tuple[str, str, str, Any]] = [
     ("--stale-limit", "10s", "stale_limit_seconds", 10.0),
     ("--leader-lease", "system/web", "leader_lease", ("system", "web")),
     ("--ask-again", "false", "ask_again", False),
+    ("--preemption", "service", "preemption", "service"),
     ("--bind-address", "::1", "bind_address", "::1"),
     ("--port", "0", "port", 0),
     ("--port", "65535", "port", 65535),

@@ -146,6 +146,8 @@ def test_with_mutual_tls_only_probes_are_for_everybody(
         ({"kubeconfig": "clusters: 5"}, "config.yaml"),
         ({"plugins": ["nowhere:Plugin"]}, "--plugin: nowhere:Plugin: "),
         ({"shutdown_delay_seconds": 13.0}, "--shutdown-delay-duration: .* at most half"),
+        ({"preemption": "service", "mode": "beside"}, "--preemption=service needs --mode=replace"),
+        ({"preemption": "service"}, "--preemption=service needs an API server"),
     ],
 )
 def test_what_cannot_work_is_told_before_anything_runs(
@@ -156,7 +158,7 @@ def test_what_cannot_work_is_told_before_anything_runs(
     for option, value in changes.items():
         if option == "cluster_file":
             cluster_file.write_text(value)
-        elif option in ("plugins", "shutdown_delay_seconds"):
+        elif option in ("plugins", "shutdown_delay_seconds", "preemption", "mode"):
             options[option] = value
         else:
             config.write_text(value)
