@@ -61,7 +61,7 @@ class Room(NamedTuple):
 
 
 class Preemption:
-    """Makes room for pods that fit nowhere. Keeps the room of each pod by its UID until the pod is placed or gone."""
+    """Makes room for pods that fit nowhere. Keeps the room of each pod by its UID until the pod is bound or gone."""
 
     def __init__(self, engine: Engine, lag: WatchLag, refused: RefusedPods, work: PreemptionWork) -> None:
         self._engine = engine
@@ -79,11 +79,6 @@ class Preemption:
             return pod
         return structs.replace(pod, status=structs.replace(pod.status, nominated_node_name=room.node_name))
 
-    def end_room(self, uid: str) -> None:
-        """Forget the room of a pod that is placed or gone: what the watch shows of its nomination counts."""
-        if self._rooms.pop(uid, None) is not None:
-            self._withdraw(uid)
-
     def make_room(self, decision: Decision, asked_as: Pod) -> None:
         """Run PostFilter for a pod that was refused on all nodes of a call, and begin to make the room that it found.
 
@@ -94,11 +89,12 @@ class Preemption:
         if not decision.profile.post_filter or self._is_about_nominated_node(asked_as, decision):
             return
         uid = pod_uid(pod)
-        if self._is_room_coming(pod, uid, decision):
+        room = self._rooms.get(uid)
+        if room is not None and not room.task.done():
             return
-        if self._is_behind(pod, decision):
-            log.info("a pod preempts no others while the watch is behind", extra={"pod": pod_name(pod)})
-            self._refused.note_withheld(asked_as)
+        if (room is not None and self._is_coming(room, pod, decision)) or self._is_behind(pod, decision):
+            log.info("a pod preempts no others while room may be coming", extra={"pod": pod_name(pod)})
+            self._refused.note_withheld(pod)
         elif self._cluster.pending_slot(uid) is not None:
             self._run_post_filter(pod, uid, decision)
 
@@ -107,7 +103,7 @@ class Preemption:
         for task in self._tasks:
             task.cancel()
         for uid in list(self._rooms):
-            self.end_room(uid)
+            self._end_room(uid)
 
     async def close(self, grace_seconds: float) -> None:
         """Wait until what is under way has ended; after so many seconds, cancel it."""
@@ -121,13 +117,8 @@ class Preemption:
         names = decision.question.nodes.names
         return len(names) == 1 < self._cluster.node_count and names[0] == asked_as.status.nominated_node_name
 
-    def _is_room_coming(self, pod: Pod, uid: str, decision: Decision) -> bool:
-        """Return whether the API server is still asked to evict the pod's victims, or they are still on their node."""
-        room = self._rooms.get(uid)
-        if room is None:
-            return False
-        if not room.task.done():
-            return True
+    def _is_coming(self, room: Room, pod: Pod, decision: Decision) -> bool:
+        """Return whether victims are still on their node, as far as the watch has shown."""
         are_there = any(self._cluster.slot_on(victim.uid, room.node_name) is not None for victim in room.victims)
         return are_there and not _is_hopeless(pod, decision)
 
@@ -150,7 +141,7 @@ class Preemption:
         if result.status.code == Code.SUCCESS and result.node_name:
             self._begin(pod, uid, decision.profile, result)
         elif result.clears_nomination and pod.status.nominated_node_name:
-            self.end_room(uid)
+            self._end_room(uid)
             self._start(self._take_back(pod))
 
     def _post_filter(self, pod: Pod, decision: Decision) -> PostFilterResult:
@@ -168,12 +159,14 @@ class Preemption:
         assert slot is not None, "only a pod that the watch shows as pending gets room"
         node_name = result.node_name
         victims = [victim_in(self._cluster, slot) for slot in result.victims]
+        if not victims and pod.status.nominated_node_name == node_name:
+            return
         if victims:
             self._metrics.preempted(len(victims))
         log.info("makes room for a pod", extra={"pod": pod_name(pod), "node": node_name, "victims": len(victims)})
         lower = self._lower_nominated(pod, uid, node_name)
         for other in lower:
-            self.end_room(pod_uid(other))
+            self._end_room(pod_uid(other))
         self._forget_placed()
         self._cluster.nominations.nominate_ahead(pod, uid, slot, node_name)
         task = self._start(self._carry_out(pod, profile, node_name, self._evictions.to_evict(victims), lower))
@@ -191,7 +184,7 @@ class Preemption:
             ended("success")
         except Exception as error:
             ended("error")
-            self.end_room(pod_uid(pod))
+            self._end_failed_room(pod_uid(pod))
             if isinstance(error, ApiError) and error.says_gone:
                 return
             log.exception("preemption failed", extra={"pod": pod_name(pod), "node": node_name})
@@ -227,11 +220,19 @@ class Preemption:
     def _forget_placed(self) -> None:
         """Forget the rooms of pods that are on a node or gone, so that not more are kept than pods wait."""
         for uid in [uid for uid in self._rooms if self._cluster.pending_slot(uid) is None]:
-            self.end_room(uid)
+            self._end_room(uid)
 
-    def _withdraw(self, uid: str) -> None:
-        known = self._cluster.pod(uid)
-        self._cluster.nominations.withdraw(uid, "" if known is None else known.nominated_node_name)
+    def _end_room(self, uid: str) -> None:
+        """Forget the room of a pod: of its nomination, what the watch shows counts."""
+        if self._rooms.pop(uid, None) is not None:
+            known = self._cluster.pod(uid)
+            self._cluster.nominations.withdraw(uid, "" if known is None else known.nominated_node_name)
+
+    def _end_failed_room(self, uid: str) -> None:
+        """Forget the room that the current task makes; there may be a later one of the pod."""
+        room = self._rooms.get(uid)
+        if room is not None and room.task is asyncio.current_task():
+            self._end_room(uid)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)

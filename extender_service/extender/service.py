@@ -1,5 +1,6 @@
 """The extender: its verbs over one engine, wired once."""
 
+import asyncio
 import time
 from collections.abc import Callable
 
@@ -92,7 +93,8 @@ class ExtenderService:
 
         Preemption that is under way finishes, too.
         """
+        work = [self.engine.binder.close(grace_seconds)]
         if self._preemption is not None:
-            await self._preemption.close(grace_seconds)
-        await self.engine.binder.close(grace_seconds)
+            work.append(self._preemption.close(grace_seconds))
+        await asyncio.gather(*work)
         self.expectations.drop_all()

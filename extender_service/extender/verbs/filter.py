@@ -115,11 +115,12 @@ class FilterVerb:
             self._require_last_call(uid, pod)
         if self._policy.chooses_node and len(decision.feasible):
             outcome = self._chosen(uid, pod, decision, hung_up)
+            self._note(uid, decision)
         else:
             outcome = _all_passing(decision)
-        self._note(uid, decision)
-        if self.preemption is not None:
-            self._preempt(self.preemption, uid, pod, decision, hung_up)
+            self._note(uid, decision)
+            if self.preemption is not None and not hung_up():
+                self.preemption.make_room(decision, pod)
         outcome.grounds = grounds(decision)
         outcome.looked_again = looked_again
         outcome.ahead = decision.is_ahead
@@ -189,13 +190,6 @@ class FilterVerb:
             self._refused.note(decision.question.pod, decision.question.nodes)
         elif len(self._refused):
             self._refused.forget(uid)
-
-    def _preempt(self, preemption: Preemption, uid: str, pod: Pod, decision: Decision, hung_up: HungUp) -> None:
-        """Begin to make room for a refused pod. Room for a pod that has a node is no longer needed."""
-        if len(decision.feasible):
-            preemption.end_room(uid)
-        elif not hung_up():
-            preemption.make_room(decision, pod)
 
     def _chosen(self, uid: str, pod: Pod, decision: Decision, hung_up: HungUp) -> FilterOutcome:
         """Answer with one of the best nodes, and place the pod there.
