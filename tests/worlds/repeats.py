@@ -19,6 +19,7 @@ _DIGEST: Final = re.compile(r"^seed (\d+): ([0-9a-f]{64})$", re.MULTILINE)
 _KINDS: Final = (
     ("--replicas", "2", "--faults"),
     ("--replicas", "2", "--faults", "--others"),
+    ("--replicas", "2", "--faults", "--others", "--swarm"),
     ("--mode", "beside", "--others"),
     ("--mode", "replace", "--others"),
 )

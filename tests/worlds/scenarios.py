@@ -20,6 +20,9 @@ from tests.worlds.faults.surroundings import Surroundings
 from tests.worlds.invariants.ledger import PLUGIN
 from tests.worlds.invariants.what_must_hold import WhatMustHold
 from tests.worlds.parts import Parts
+from tests.worlds.settings.moody import let_moods
+from tests.worlds.settings.onlookers import Onlookers
+from tests.worlds.settings.program_settings import ProgramSettings
 from tests.worlds.simulation.clocks import MachineClocks
 from tests.worlds.simulation.process import Process
 from tests.worlds.simulation.programs import scheduler, service
@@ -57,7 +60,7 @@ class Scenario:
     has_faults: bool = False
     faults: Plan | None = None
     fault_kinds: frozenset[str] = frozenset()  # some of these only, also such as no seed has by itself; else of all
-    wanted: frozenset[str] = frozenset()  # actors and features that the cluster has in any case, with others
+    wanted: frozenset[str] = frozenset()  # SETTINGS of programs; and with others, actors and features of the cluster
     api_servers: int | None = None  # behind one address; by the seed if not given
     minor: int = OLDEST_MINOR  # the API servers' release, 31 for Kubernetes 1.31, whose rules the programs follow
     mode: Mode | None = None  # of `serve`, which the replicas then ask as an extender
@@ -90,13 +93,17 @@ class ScheduledCluster:
         self.api_servers = ApiServers(self.world, _API_SERVER, "10.0.0.1", clocks, count, scenario.minor)
         self.model = self.api_servers.model
         self.service: Process | None = None
-        self._config = (*PLUGIN, "--config", str(Path(__file__).parent / "counted.yaml"))
+        self._settings = ProgramSettings(self.world, scenario.wanted, scenario.minor)
+        base = Path(__file__).parent / "counted.yaml"
         if scenario.mode is not None:
-            arguments = ("--mode", scenario.mode, *self._config)
+            arguments = ("--mode", scenario.mode, *PLUGIN, *self._settings.service_arguments(base))
             self.service = service(self.world, "service", self.api_servers.url, _SERVICE_ADDRESS, *arguments)
-            self._config = (*PLUGIN, "--config", str(Path(__file__).parent / f"extended-{scenario.mode}.yaml"))
+            base = Path(__file__).parent / f"extended-{scenario.mode}.yaml"
+        self._config = (*PLUGIN, *self._settings.scheduler_arguments(base))
         self.replicas = [self._replica(number) for number in range(scenario.replicas)]
+        let_moods(self.world, scenario.busy_seconds)
         programs = [*self.replicas, *([] if self.service is None else [self.service])]
+        self._onlookers = Onlookers(self.world, programs)
         self._surroundings = Surroundings(
             self.world, {each.name: each for each in programs}, self.api_servers, self._has_machine
         )
@@ -135,6 +142,8 @@ class ScheduledCluster:
             at = self._random.uniform(0.0, 1.0)
             if self.parts.has(replica.name):
                 timeline.call_at(at, replica.start)
+        if "looks" in scenario.wanted:
+            self._onlookers.start()
         carry_out(self.faults, ALL_KINDS, self._surroundings)
         self.world.run(60.0 * scenario.minutes if scenario.until is None else scenario.until)
 

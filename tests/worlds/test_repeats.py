@@ -10,7 +10,9 @@ MOST_SECONDS = 600.0
 
 
 @pytest.mark.timeout(2.5 * MOST_SECONDS, func_only=True)
-@pytest.mark.parametrize("more", [("--faults",), ("--mode", "beside"), ("--mode", "replace"), ("--others",)])
+@pytest.mark.parametrize(
+    "more", [("--faults",), ("--mode", "beside"), ("--mode", "replace"), ("--others",), ("--others", "--swarm")]
+)
 def test_a_seed_has_the_same_history_in_another_layout_of_memory(more: tuple[str, ...]) -> None:
     first, second = histories(SEEDS, ("--minutes", "2", "--replicas", "2", "--pods", "20", *more), seconds=MOST_SECONDS)
     assert first.keys() == set(SEEDS)

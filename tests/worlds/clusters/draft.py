@@ -17,6 +17,13 @@ FEATURES: Final = (
 )  # fmt: skip
 # Drawn behind all else, so that what a seed has otherwise stays as it was before this came.
 _LATER_FEATURES: Final = ("same-names",)
+# Only what is wanted by name, as no seed had it before it came:
+# - bursts: ReplicaSets have tens of pods
+# - crowds: many pods have a gate, which opens soon, as that of a quota
+# - hopeless: many pods fit nowhere, and soon go
+EXTRAS: Final = ("bursts", "crowds", "hopeless")
+# What settings of programs bring with them: many pods name the second profile; and users of a plugin write its objects.
+_OF_SETTINGS: Final = ("moods", "profiles")
 _LEAST_NODES: Final = 5
 _MOST_NODES: Final = 50
 _MOST_PODS: Final = 200
@@ -45,7 +52,7 @@ def draw_draft(random: Random, wanted: frozenset[str] = frozenset()) -> Draft:
     return replace(
         draft,
         actors=draft.actors | wanted.intersection(ACTORS),
-        features=draft.features | later | wanted.intersection((*FEATURES, *_LATER_FEATURES)),
+        features=draft.features | later | wanted.intersection((*FEATURES, *_LATER_FEATURES, *EXTRAS, *_OF_SETTINGS)),
     )
 
 

@@ -9,6 +9,7 @@ from tests.worlds.actors.client import ActorClient
 from tests.worlds.actors.kubelet import DRIVER
 from tests.worlds.actors.machines import Machines, MachineTroubles
 from tests.worlds.actors.people import People
+from tests.worlds.actors.plugin_users import PluginUsers
 from tests.worlds.actors.restarting import RestartingActor
 from tests.worlds.actors.second_scheduler import NAME as SECOND_SCHEDULER
 from tests.worlds.actors.second_scheduler import SecondScheduler
@@ -23,6 +24,7 @@ from tests.worlds.controllers.manager import ControllerManager
 from tests.worlds.controllers.provisioner import Provisioner
 from tests.worlds.controllers.shared_views import SharedViews
 from tests.worlds.parts import Parts
+from tests.worlds.settings.program_settings import BATCH_SCHEDULER
 from tests.worlds.simulation.served_model import ServedModel
 from tests.worlds.simulation.world import World
 
@@ -40,6 +42,16 @@ _WORKLOADS: Final = {
 }
 _DRIVERS: Final = "/apis/storage.k8s.io/v1/csidrivers"
 _MOST_DAEMONS: Final = 2
+# With bursts, a ReplicaSet has so many times as many pods.
+_BURST: Final = 4
+# What fits nowhere, and how long its users wait for it.
+_HOPELESS: Final = (
+    {"containers": [{"name": "main", "image": "image-0:1", "resources": {"requests": {"cpu": "100"}}}]},
+    {"nodeSelector": {"disk": "tape"}},
+    {"resourceClaims": [{"name": "device", "resourceClaimName": "device"}]},
+)
+_HOPES_SECONDS: Final = 15.0
+_GATED_SECONDS: Final = 10.0
 _MOST_ADDED: Final = 5
 
 
@@ -113,6 +125,8 @@ class Inhabitants:
             Autoscaler(client, self.machines, template, _MOST_ADDED, self._busy).start()
         if self._has("machine-troubles"):
             MachineTroubles(self.machines, self._client("cloud"), self._busy).start()
+        if "moods" in self.draft.features:
+            PluginUsers(self._client("plugin-users"), self._busy).start()
         if self._has("people"):
             People(self._client("people"), self._busy).start()
 
@@ -154,6 +168,7 @@ class Inhabitants:
             random = self._random(name)
             at = random.uniform(0.0, self._busy)
             wanted, pods = draw[kind](name, random)
+            self._add_extras(kind, name, at, wanted)
             left -= pods
             lifetime = random.expovariate(1 / 120.0)
             if self._parts.has(name, at):
@@ -166,6 +181,26 @@ class Inhabitants:
                     self._plan_to_make_again(at, path, value)
         if "daemon-sets" in self.draft.actors:
             self._plan_daemons()
+
+    def _add_extras(self, kind: str, name: str, at: float, wanted: Wanted) -> None:
+        """Change what a user is about to create, by the features that no seed has by itself."""
+        features, random = self.draft.features, self._random(f"{name} extras")
+        path, value = next(each for each in wanted if each[1]["metadata"]["name"] == name)
+        spec = value["spec"] if kind == "pod" else value["spec"]["template"]["spec"]
+        draws = [random.random() for _ in range(3)]
+        if "profiles" in features and draws[0] < 0.5:
+            spec.setdefault("schedulerName", BATCH_SCHEDULER)
+        if kind == "set" and "bursts" in features:
+            value["spec"]["replicas"] *= _BURST
+        # The second scheduler knows only the simple rules.
+        if kind != "pod" or spec.get("schedulerName") == SECOND_SCHEDULER or not self._parts.has(name, at):
+            return
+        if "hopeless" in features and draws[1] < 0.5:
+            spec |= random.choice(_HOPELESS)
+            self._users.delete_at(at + random.expovariate(1 / _HOPES_SECONDS), f"{path}/{name}")
+        if "crowds" in features and draws[2] < 0.6:
+            spec["schedulingGates"] = [{"name": "example.com/quota"}]
+            self._users.open_gates_at(at + random.expovariate(1 / _GATED_SECONDS), f"{path}/{name}")
 
     def _plan_to_make_again(self, at: float, path: str, value: Object) -> None:
         """Let a pod be made again once or more: while it is decided about, being bound, or later."""

@@ -12,6 +12,7 @@ Wanted = Sequence[tuple[str, Object]]
 PODS: Final = "/api/v1/namespaces/{}/pods"
 # Refusals that no second try changes: it is there already or gone, or it is wrong.
 _LASTING: Final = (400, 403, 404, 409, 422)
+_MOST_TRIES: Final = 20
 
 
 class Users:
@@ -31,6 +32,24 @@ class Users:
     def make_again_at(self, at: float, path: str, value: Object) -> None:
         """Delete an object at once at a time, and create it again under its name, as a StatefulSet does with pods."""
         self._at(at, lambda: start(self._make_again(path, value)))
+
+    def open_gates_at(self, at: float, path: str) -> None:
+        """Remove the gates of a pod at a time."""
+        self._at(at, lambda: start(self._open_gates(path)))
+
+    async def _open_gates(self, path: str) -> None:
+        for _ in range(_MOST_TRIES):
+            try:
+                pod = await self._client.ask("GET", path)
+                if not pod["spec"].pop("schedulingGates", ()):
+                    return
+                await self._client.ask("PUT", path, pod)
+            except RequestError as error:
+                if error.status in _LASTING and error.status != 409:
+                    return
+                await self._client.sleep(self._client.random.uniform(0.1, 5.0))
+            else:
+                return
 
     async def _make_again(self, path: str, value: Object) -> None:
         await self._ask("DELETE", f"{path}/{value['metadata']['name']}", {"gracePeriodSeconds": 0})

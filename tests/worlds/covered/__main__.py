@@ -39,6 +39,7 @@ def main() -> int:
     )
     parser.add_argument("--seed", type=int, default=1, help="the first (default %(default)d)")
     parser.add_argument("--seeds", type=int, default=200, help="worlds (default %(default)d)")
+    parser.add_argument("--seconds", type=float, help="begin no more worlds after so much real time")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="at once (default %(default)d)")
     parser.add_argument("--least-changes", type=int, default=1000, help="of each kind (default %(default)d)")
     parser.add_argument("--missing", action="store_true", help="list the lines that no world reached")
@@ -52,15 +53,17 @@ def main() -> int:
         measured.start()  # before the product is imported
         from tests.worlds.covered.small_worlds import run_small_worlds
 
-        changes = run_small_worlds(range(options.seed, options.seed + options.seeds), options.jobs, measured)
+        seeds = range(options.seed, options.seed + options.seeds)
+        changes, worlds = run_small_worlds(seeds, options.jobs, measured, options.seconds)
         measured.stop()
         measured.save()
         measured.combine([folder])
         measured.json_report(outfile=f"{folder}/report.json")
         files = json.loads(Path(f"{folder}/report.json").read_text())["files"]
     by_path = {path.rpartition("extender_service/")[2]: found for path, found in files.items()}
+    print(f"{worlds} worlds\n")
     is_reached = _print_parts(by_path, lists_missing=options.missing)
-    return int(not (_print_changes(changes, options.least_changes) and is_reached))
+    return int(not (_print_changes(changes, worlds, options.least_changes) and is_reached))
 
 
 def _print_parts(by_path: Mapping[str, Mapping[str, Any]], *, lists_missing: bool) -> bool:
@@ -96,8 +99,9 @@ def _row(name: str, summary: Mapping[str, float]) -> str:
     return f"{name:40}{lines:>14.1%}{branches:>14.1%}"
 
 
-def _print_changes(changes: Mapping[str, int], least: int) -> bool:
-    """Print how often each state change was seen; return whether each of the drawings was seen often enough."""
+def _print_changes(changes: Mapping[str, int], worlds: int, least: int) -> bool:
+    """Print how often each state change was seen, in all and in a world on average; return whether each of the drawings
+    was seen often enough."""
     from tests.worlds.covered.state_changes import PLACEMENT_CHANGES, QUEUE_CHANGES
 
     is_enough = True
@@ -106,7 +110,7 @@ def _print_changes(changes: Mapping[str, int], least: int) -> bool:
         for change in drawn:
             count = changes.get(change, 0)
             is_enough = is_enough and count >= least
-            print(f"  {change:52}{count:>10}{'' if count >= least else '  too seldom'}")
+            print(f"  {change:52}{count:>10}{count / max(1, worlds):>10.1f}{'' if count >= least else '  too seldom'}")
     others = {change: count for change, count in changes.items() if change not in PLACEMENT_CHANGES + QUEUE_CHANGES}
     print("\nnot in the drawings")
     for change, count in sorted(others.items()):

@@ -1,8 +1,12 @@
 """The worlds whose coverage is measured: small ones of `schedule`, and of `serve` in both modes."""
 
+import math
 import sys
+import time
 from collections import Counter
 from collections.abc import Sequence
+from itertools import takewhile
+from random import Random
 from typing import Protocol
 
 import msgspec
@@ -10,12 +14,16 @@ import msgspec
 from extender_service.config.release import NEWEST_MINOR, OLDEST_MINOR
 from tests.worlds.covered.state_changes import counted
 from tests.worlds.finding.forked import Limits, forked
+from tests.worlds.finding.small_worlds import NO_THEME, THEMES
 from tests.worlds.finding.world_run import run_world
 from tests.worlds.scenarios import Mode, Scenario
+from tests.worlds.settings.program_settings import draw_wanted
 
 # Two of four worlds have `schedule` alone.
 _MODES: Sequence[Mode | None] = (None, None, "beside", "replace")
 _LIMIT_SECONDS = 600.0
+# Half of the worlds have faults that happen together, which reaches what one of them alone does not.
+_THEME_RATE = 0.5
 
 
 class Measurement(Protocol):
@@ -28,8 +36,14 @@ class Measurement(Protocol):
         """Write down what this process has reached."""
 
 
-def run_small_worlds(seeds: Sequence[int], jobs: int, measured: Measurement) -> Counter[str]:
-    """Run a world for each seed, and return how often each state change was seen. Names worlds that fail."""
+def run_small_worlds(
+    seeds: Sequence[int], jobs: int, measured: Measurement, seconds: float | None = None
+) -> tuple[Counter[str], int]:
+    """Run a world for each seed; return how often each state change was seen, and in how many worlds that was.
+
+    Begins no more after so many seconds of real time, if given. Names worlds that fail.
+    """
+    ends_at = math.inf if seconds is None else time.monotonic() + seconds
 
     def run(seed: int) -> bytes:
         with counted() as changes:
@@ -40,20 +54,32 @@ def run_small_worlds(seeds: Sequence[int], jobs: int, measured: Measurement) -> 
         measured.save()
         return msgspec.json.encode(changes)
 
-    total: Counter[str] = Counter()
-    for ended in forked(seeds, run, Limits(jobs, _LIMIT_SECONDS)):
+    total, worlds = Counter[str](), 0
+    in_time = takewhile(lambda _: time.monotonic() < ends_at, seeds)
+    for ended in forked(in_time, run, Limits(jobs, _LIMIT_SECONDS)):
         if ended.answer is None:
             print(f"seed {ended.task}: {ended.why}", file=sys.stderr)
         else:
             total.update(msgspec.json.decode(ended.answer, type=dict[str, int]))
-    return total
+            worlds += 1
+    return total, worlds
 
 
 def small_world(seed: int) -> Scenario:
     """Return the world of a seed."""
-    mode = _MODES[seed % len(_MODES)]
-    # Hints and events in flight are of newer releases alone.
-    minor = NEWEST_MINOR if seed % 3 == 0 else OLDEST_MINOR
+    random = Random(f"covered world {seed}")
+    theme = random.choice(THEMES) if random.random() < _THEME_RATE else NO_THEME
     return Scenario(
-        seed, minutes=10.0, replicas=2, nodes=5, pods=100, has_others=True, has_faults=True, mode=mode, minor=minor
+        seed,
+        minutes=10.0,
+        replicas=random.choice((1, 2, 2, 2)),
+        nodes=5,
+        pods=100,
+        has_others=True,
+        wanted=frozenset(theme.wanted.split()) | draw_wanted(random),
+        has_faults=True,
+        fault_kinds=frozenset(theme.faults.split()),
+        mode=_MODES[seed % len(_MODES)],
+        # Most rules that differ between releases came with one of these.
+        minor=random.choice((OLDEST_MINOR, NEWEST_MINOR, random.randint(OLDEST_MINOR, NEWEST_MINOR))),
     )

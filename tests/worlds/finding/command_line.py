@@ -6,10 +6,12 @@ import shlex
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import fields, replace
+from random import Random
 
 from tests.worlds.faults.plan import Fault
 from tests.worlds.finding.small_worlds import small_world
 from tests.worlds.scenarios import Scenario
+from tests.worlds.settings.program_settings import draw_wanted
 
 PROGRAM = "python -m tests.worlds"
 _DEFAULTS = {field.name: field.default for field in fields(Scenario)}
@@ -22,7 +24,12 @@ def add_scenario_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--nodes", type=int, help="(default: 5, with others by seed)")
     parser.add_argument("--pods", type=int, help="(default: 60, with others by seed)")
     parser.add_argument("--others", action="store_true", help="kubelets, controllers, people and others in the cluster")
-    parser.add_argument("--wanted", type=_read_names, default=frozenset(), help="actors and features: people,ports")
+    parser.add_argument(
+        "--wanted", type=_read_names, default=frozenset(), help="actors, features, settings: people,ports,moods"
+    )
+    parser.add_argument(
+        "--swarm", action="store_true", help="draw by seed what no seed has otherwise, and is wanted, too"
+    )
     parser.add_argument("--faults", action="store_true")
     parser.add_argument("--fault-kinds", type=_read_names, default=frozenset(), help="some of these: freeze,cut")
     parser.add_argument("--fault", type=_read_fault, action="append", help="this one: 8,freeze,replica-0,4")
@@ -45,7 +52,7 @@ def scenario(options: argparse.Namespace, seed: int) -> Scenario:
         nodes=options.nodes,
         pods=options.pods,
         has_others=options.others,
-        wanted=options.wanted,
+        wanted=options.wanted | (draw_wanted(Random(f"wanted {seed}")) if options.swarm else frozenset()),
         has_faults=options.faults,
         faults=None if options.fault is None else tuple(options.fault),
         fault_kinds=options.fault_kinds,

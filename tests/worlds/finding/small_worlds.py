@@ -10,7 +10,7 @@ from tests.worlds.scenarios import Mode, Scenario
 
 
 @dataclass(frozen=True)
-class _Theme:
+class Theme:
     """Faults that happen together, and the actors, features and sizes of a cluster in which they matter."""
 
     faults: str
@@ -22,48 +22,48 @@ class _Theme:
 
 # Most worlds have faults of one theme only, which happen together more often so.
 _THEME_RATE: Final = 0.75
-_THEMES: Final[Sequence[_Theme]] = (
+THEMES: Final[Sequence[Theme]] = (
     # who leads
-    _Theme("cut cut-answers drift freeze freeze-at-work hang kill set-wall-clock sleep slow-answers stall"),
+    Theme("cut cut-answers drift freeze freeze-at-work hang kill set-wall-clock sleep slow-answers stall"),
     # leaders that stop at work, and go on when another one may lead
-    _Theme("freeze-at-work", pods=(15, 30, 30)),
+    Theme("freeze-at-work", pods=(15, 30, 30)),
     # writes that fail or are late
-    _Theme("fail full kill-at-work read-only refusing-webhook slow slow-network slow-webhook"),
+    Theme("fail full kill-at-work read-only refusing-webhook slow slow-network slow-webhook"),
     # writes whose answer is lost
-    _Theme(
+    Theme(
         "close-within-answer cut-answers fail-afterwards reset-within-answer slow-answers",
         wanted="deletions",
         pods=(15, 30, 30),
     ),
     # watches that end, lag or fall silent
-    _Theme(
+    Theme(
         "close-connections compact cut-answers forget-versions lag lose-connections reset-connections stop",
         wanted="deletions",
     ),
     # watches that do not show for long what was bound
-    _Theme("stale-cache", pods=(30,), minutes=(8.0,)),
+    Theme("stale-cache", pods=(30,), minutes=(8.0,)),
     # nodes that go and come, while pods wait for room
-    _Theme("kill label-burst lag no-nodes slow-network", wanted="autoscaler machine-troubles scarcity"),
+    Theme("kill label-burst lag no-nodes slow-network", wanted="autoscaler machine-troubles scarcity"),
     # etcd from a backup, at a version that comes a second time
-    _Theme("restore-revision"),
+    Theme("restore-revision"),
     # pods that make room for others, which fails
-    _Theme(
+    Theme(
         "fail fail-afterwards read-only refusing-webhook",
         wanted="deletions priorities scarcity",
         most_nodes=3,
         pods=(15, 30, 30),
     ),
     # pods that make room for others, and go meanwhile
-    _Theme(
+    Theme(
         "freeze-at-work slow slow-network slow-webhook",
         wanted="deletions priorities same-names scarcity",
         most_nodes=3,
         pods=(15, 30, 30),
     ),
     # pods that go while programs are late to know or to ask
-    _Theme("cut-requests freeze reorder slow-network", wanted="deletions same-names", pods=(15, 30, 30)),
+    Theme("cut-requests freeze reorder slow-network", wanted="deletions same-names", pods=(15, 30, 30)),
 )
-_NO_THEME: Final = _Theme("")
+NO_THEME: Final = Theme("")
 
 
 def small_world(seed: int, mode: Mode | None = None) -> Scenario:
@@ -72,7 +72,7 @@ def small_world(seed: int, mode: Mode | None = None) -> Scenario:
     Sizes and faults are drawn, too: some defects show among few pods only, others where nodes are full (swarm testing).
     """
     random = Random(f"small world {seed}")
-    theme = random.choice(_THEMES) if random.random() < _THEME_RATE else _NO_THEME
+    theme = random.choice(THEMES) if random.random() < _THEME_RATE else NO_THEME
     return Scenario(
         seed,
         minutes=random.choice(theme.minutes),
@@ -81,7 +81,7 @@ def small_world(seed: int, mode: Mode | None = None) -> Scenario:
         pods=random.choice(theme.pods),
         has_others=bool(theme.wanted) or random.random() < 0.8,
         wanted=frozenset(theme.wanted.split()),
-        has_faults=theme is not _NO_THEME or random.random() < 0.8,
+        has_faults=theme is not NO_THEME or random.random() < 0.8,
         fault_kinds=frozenset(theme.faults.split()),
         minor=random.choice((OLDEST_MINOR, OLDEST_MINOR, NEWEST_MINOR)),
         mode=mode,

@@ -6,12 +6,13 @@ from random import Random
 
 import pytest
 
-from tests.worlds.clusters.draft import draw_draft
+from tests.worlds.clusters.draft import EXTRAS, draw_draft
 from tests.worlds.faults.kinds import ALL_KINDS
 from tests.worlds.faults.plan import Fault
 from tests.worlds.finding.command_line import add_scenario_options, command, scenario, shown_names
 from tests.worlds.finding.small_worlds import small_world
 from tests.worlds.scenarios import Scenario
+from tests.worlds.settings.program_settings import SETTINGS
 
 
 def read(line: str) -> Scenario:
@@ -52,6 +53,14 @@ def read(line: str) -> Scenario:
 def test_the_command_says_all_of_a_scenario(scenario: Scenario, line: str) -> None:
     assert command(scenario) == line
     assert read(line) == scenario
+
+
+def test_a_swarm_is_drawn_by_seed_and_shown_in_full() -> None:
+    lines = [f"python -m tests.worlds --seed {seed} --others --wanted people --swarm" for seed in range(20)]
+    wanted = [read(line).wanted for line in lines]
+    assert all("people" in each for each in wanted)
+    assert frozenset[str]().union(*wanted) == {"people", *SETTINGS, *EXTRAS}
+    assert [read(command(read(line))).wanted for line in lines] == wanted
 
 
 def test_small_worlds_are_drawn_by_seed_and_shown_in_full() -> None:

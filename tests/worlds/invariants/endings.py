@@ -9,6 +9,7 @@ from extender_service.cluster.debugging.comparison import compare
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.kube.types.pods import pod_uid
 from extender_service.observability.health import run_checks
+from extender_service.queue.waiting_queues import GATED, UNSCHEDULABLE
 from extender_service.scheduling.engine import Engine
 from tests.worlds.api_server.kinds import LEASES, PODS
 from tests.worlds.invariants.insides import (
@@ -20,8 +21,9 @@ from tests.worlds.invariants.insides import (
 from tests.worlds.invariants.leaders import LEASE
 from tests.worlds.invariants.observed import Observed
 from tests.worlds.invariants.truth import Judge, cluster_of, pending_pods
+from tests.worlds.settings.program_settings import BATCH_SCHEDULER
 
-_SCHEDULERS = ("default-scheduler",)
+_SCHEDULERS = ("default-scheduler", BATCH_SCHEDULER)
 
 
 class AllRun:
@@ -109,7 +111,11 @@ class NothingLeftOver:
 
 
 class QueuesComplete:
-    """Each pod that waits is in the queue of each scheduler, once; and no other. It counts them rightly."""
+    """Each pod that waits is in the queue of each scheduler, once; and no other. It counts them rightly.
+
+    Before v1.36, a pod that becomes gated while it waits, or the reverse, is counted where it was, as in
+    kube-scheduler: then only the sum of both counts is right.
+    """
 
     name = "queues complete"
 
@@ -124,8 +130,11 @@ class QueuesComplete:
             queued = {pod_uid(entry.info.pod): entry.info.key for entry in entries}
             if len(entries) != len(queued):
                 yield f"the queue of {replica.name} has a pod twice: {sorted(entry.info.key for entry in entries)}"
-            counts = Counter(entry.queue for entry in entries)
-            for part, count in insides.queue.pending_counts().items():
+            counts, shown = Counter(entry.queue for entry in entries), {**insides.queue.pending_counts()}
+            if not insides.cluster.rules.gates_counted_once:
+                counts[UNSCHEDULABLE] += counts.pop(GATED, 0)
+                shown[UNSCHEDULABLE] += shown.pop(GATED)
+            for part, count in shown.items():
                 if count != counts[part]:
                     yield f"the queue of {replica.name} has {counts[part]} pods in {part}, and counts {count}"
             for uid in wanted.keys() - queued.keys():

@@ -13,8 +13,10 @@ from extender_service.cluster.state.cluster import Cluster
 from extender_service.command.election import Candidacy
 from extender_service.extender.service import ExtenderService
 from extender_service.observability.health import Health
+from extender_service.observability.metrics_registry import MetricsRegistry
 from extender_service.queue.scheduling_queue import SchedulingQueue
 from extender_service.scheduler.leader_election import LeaderElector
+from extender_service.scheduler.pod_resource_metrics import PodResourceMetrics
 from extender_service.scheduler.scheduler import Scheduler
 from extender_service.scheduling.engine import Engine
 from tests.worlds.simulation.process import Process
@@ -32,6 +34,8 @@ class SchedulerInsides:
         self.queue: SchedulingQueue = program._queue
         self.scheduler: Scheduler = program._scheduler
         self.engine: Engine = program._scheduler._engine
+        self.metrics: MetricsRegistry = program._metrics
+        self.resources: PodResourceMetrics = program._resources
         self.elector: LeaderElector | None = program._candidacy.elector
         self._candidacy: Candidacy = program._candidacy
 

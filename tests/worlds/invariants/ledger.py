@@ -19,11 +19,13 @@ from tests.worlds.simulation.simulated_loop import SimulatedLoop
 
 PLUGIN: Final = ("--plugin", "tests.worlds.invariants.ledger:Ledger")
 
+Point = Literal["reserve", "unreserve", "post_bind"]
+
 
 class LedgerEntry(NamedTuple):
-    """One call of the plugin, in the process that `ledger` belongs to. `state` is the attempt's."""
+    """One call of the plugin. `ledger` is that of the first profile in its process. `state` is the attempt's."""
 
-    point: Literal["reserve", "unreserve", "post_bind"]
+    point: Point
     ledger: "Ledger"
     state: CycleState
     pod: Pod
@@ -32,6 +34,7 @@ class LedgerEntry(NamedTuple):
 
 Listener = Callable[[LedgerEntry], None]
 _listeners: WeakKeyDictionary[Network, list[Listener]] = WeakKeyDictionary()
+_first_ledgers: "WeakKeyDictionary[SimulatedLoop, Ledger]" = WeakKeyDictionary()
 
 
 def listen_to_ledgers(network: Network, listener: Listener) -> None:
@@ -50,6 +53,7 @@ class Ledger(Reserve, PostBind):
         assert isinstance(loop, SimulatedLoop)
         self.who = loop.name
         self.loop = loop
+        _first_ledgers.setdefault(loop, self)
 
     @property
     def api_server(self) -> ApiServer:
@@ -57,15 +61,16 @@ class Ledger(Reserve, PostBind):
         return cast(ApiServer, self.handle.pods)
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        self._report(LedgerEntry("reserve", self, state, pod, node_name))
+        self._report("reserve", state, pod, node_name)
         return None
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        self._report(LedgerEntry("unreserve", self, state, pod, node_name))
+        self._report("unreserve", state, pod, node_name)
 
     def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        self._report(LedgerEntry("post_bind", self, state, pod, node_name))
+        self._report("post_bind", state, pod, node_name)
 
-    def _report(self, entry: LedgerEntry) -> None:
+    def _report(self, point: Point, state: CycleState, pod: Pod, node_name: str) -> None:
+        entry = LedgerEntry(point, _first_ledgers[self.loop], state, pod, node_name)
         for listener in _listeners.get(self.loop.network, ()):
             listener(entry)

@@ -5,6 +5,7 @@ import re
 from typing import Final
 
 from tests.worlds.invariants.observed import Observed
+from tests.worlds.settings.moody import BAD_MOOD
 
 # What a program may log as a warning or an error, and when it does.
 _EXPECTED: Final = (
@@ -23,6 +24,12 @@ _EXPECTED: Final = (
     (r"WARNING a pod that was to be bound is not", "the API server did not answer the binding, and did not do it"),
     (r"WARNING hanging up on calls that have not finished", "`serve` ends while it is asked"),
     (r"WARNING cannot evaluate the nominated node", "an extender does not answer"),
+    (rf"(WARNING|ERROR) .*{BAD_MOOD}", "a user's plugin of the world fails"),
+    (r"WARNING the cache differs: ", "people ask for a comparison, and the watch is behind the list"),
+    (r"WARNING cannot compare the cache with the API server", "it does not answer"),
+    (r"WARNING a kind of a plugin's retry_on cannot be listed", "the API server does not answer"),
+    (r"WARNING kube-scheduler sends whole nodes", "so it is set up"),
+    (r"WARNING pods (are refused for|have) a field that", "pods claim devices"),
     (
         r"WARNING failed error=.*(\(\d{3}[ )]|http://|does not exist|is another one now|does not count there any more)",
         "`serve` could not bind: an object has changed, the pod has gone, or the API server does not answer",
@@ -63,6 +70,10 @@ _EXPECTED_WITH_FAULTS: Final = (
     (
         r"WARNING failed error=pod \S+ is already bound to \S+ .*verb=bind$",
         "the replica got no answer to the call that bound the pod, or another made it, and its watch lags",
+    ),
+    (
+        r"ERROR a pod that is in flight was queued once more, and is dropped",
+        "etcd was restored, and a list shows as unbound what the watch has shown bound before its attempt had ended",
     ),
     (
         r"WARNING failed error=pod \S+ is no longer bound to \S+: etcd was restored .*verb=bind$",

@@ -8,6 +8,7 @@ from extender_service.cluster.sources.cluster_file import ClusterFile
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.config.loading import default_config
 from extender_service.config.rules import Rules
+from extender_service.config.types import KubeSchedulerConfiguration
 from extender_service.framework.guard import CycleError
 from extender_service.framework.handle import Handle
 from extender_service.framework.profiles import Profiles
@@ -20,6 +21,7 @@ from extender_service.scheduling.engine import Engine
 from extender_service.scheduling.question import Question
 from tests.worlds.api_server.etcd import Change, Etcd, Item
 from tests.worlds.api_server.kinds import BY_PATH, PODS, Kind
+from tests.worlds.settings.program_settings import BATCH_SCHEDULER
 
 _ENDED = ("Succeeded", "Failed")
 
@@ -43,6 +45,13 @@ def pending_pods(etcd: Etcd, scheduler_names: Collection[str]) -> Iterator[Item]
             yield item
 
 
+def _config_of_all_profiles(rules: Rules) -> KubeSchedulerConfiguration:
+    """Return the default profile under all names: the second one of worlds differs only in scores and PostFilter."""
+    config = default_config(ARGS_TYPES, rules)
+    batch = config.profiles[0].model_copy(update={"scheduler_name": BATCH_SCHEDULER})
+    return config.model_copy(update={"profiles": [*config.profiles, batch]})
+
+
 class Judge:
     """The engine with the default profile, over what is stored: it decides about a pod without any history.
 
@@ -50,7 +59,7 @@ class Judge:
     """
 
     def __init__(self, etcd: Etcd, rules: Rules) -> None:
-        registry, config = Registry(IN_TREE, rules=rules), default_config(ARGS_TYPES, rules)
+        registry, config = Registry(IN_TREE, rules=rules), _config_of_all_profiles(rules)
         self._etcd = etcd
         reads = registry.reads(config)
         self.cluster = cluster_of(etcd, reads, rules)
