@@ -21,6 +21,7 @@ from tests.worlds.invariants.ledger import PLUGIN
 from tests.worlds.invariants.what_must_hold import WhatMustHold
 from tests.worlds.parts import Parts
 from tests.worlds.settings.moody import let_moods
+from tests.worlds.settings.odd_extender import OddExtender
 from tests.worlds.settings.onlookers import Onlookers
 from tests.worlds.settings.program_settings import ProgramSettings
 from tests.worlds.simulation.clocks import MachineClocks
@@ -101,6 +102,8 @@ class ScheduledCluster:
             base = Path(__file__).parent / f"extended-{scenario.mode}.yaml"
         self._config = (*PLUGIN, *self._settings.scheduler_arguments(base))
         self.replicas = [self._replica(number) for number in range(scenario.replicas)]
+        if "odd-extender" in scenario.wanted:
+            OddExtender(self.world, scenario.busy_seconds)
         let_moods(self.world, scenario.busy_seconds)
         programs = [*self.replicas, *([] if self.service is None else [self.service])]
         self._onlookers = Onlookers(self.world, programs)

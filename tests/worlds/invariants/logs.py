@@ -28,6 +28,7 @@ _EXPECTED: Final = (
     (r"WARNING the cache differs: ", "people ask for a comparison, and the watch is behind the list"),
     (r"WARNING cannot compare the cache with the API server", "it does not answer"),
     (r"WARNING a kind of a plugin's retry_on cannot be listed", "the API server does not answer"),
+    (r"WARNING an extender gives reasons for nodes that it was not asked about", "so does the one of the world"),
     (r"WARNING kube-scheduler sends whole nodes", "so it is set up"),
     (r"WARNING pods (are refused for|have) a field that", "pods claim devices"),
     (

@@ -17,6 +17,7 @@ from extender_service.framework.cluster_event import ActionType, ClusterEvent, Q
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.handle import Handle
 from extender_service.framework.interface import (
+    Bind,
     Filter,
     Permit,
     PostBind,
@@ -26,10 +27,11 @@ from extender_service.framework.interface import (
     PreScore,
     QueuedPod,
     QueueSort,
+    Reach,
     Reserve,
     Score,
 )
-from extender_service.framework.status import Code, Rejections, Status, unresolvable, unschedulable
+from extender_service.framework.status import SKIP, Code, Rejections, Status, unresolvable
 from extender_service.kube.types.core import Pod
 from extender_service.kube.types.pods import pod_uid
 from tests.worlds.simulation.network import Network
@@ -49,10 +51,11 @@ _WAITS_SECONDS: Final = 4.0
 # So often comparisons of pods, and answers about nodes, are errors.
 _ORDER_FAILS: Final = 0.01
 _NODES_FAIL: Final = 0.03
+_REFUSALS: Final = (Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING)
 _TROUBLES: Final = (
     "holds", "fails in PreEnqueue", "refuses in Reserve", "fails in Reserve", "refuses in Permit", "fails in Permit",
-    "waits in Permit", "has work in PreBind", "refuses in PreBind", "fails in PreBind", "raises in Unreserve",
-    "raises in PostBind", "fails in a hint",
+    "waits in Permit", "has work in PreBind", "refuses in PreBind", "fails in PreBind", "fails in Bind",
+    "raises in Unreserve", "raises in PostBind", "fails in a hint",
 )  # fmt: skip
 
 
@@ -85,7 +88,7 @@ def let_moods(world: World, until: float) -> None:
     _moods[world.network] = Moods(world, until)
 
 
-class Moody(PreEnqueue, Reserve, Permit, PreBind, PostBind):
+class Moody(PreEnqueue, Reserve, Permit, PreBind, Bind, PostBind):
     """Makes trouble for some pods, each some times at most. It has those tried again that it has refused or held."""
 
     name = "Moody"
@@ -138,6 +141,9 @@ class Moody(PreEnqueue, Reserve, Permit, PreBind, PostBind):
             await asyncio.sleep(self._random.uniform(0.0, _WAITS_SECONDS))
         return self._refuse_or_fail("PreBind", pod)
 
+    async def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        return self._refuse_or_fail("Bind", pod) or SKIP
+
     def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
         if self._troubles_with("raises in PostBind", pod):
             raise RuntimeError(BAD_MOOD)
@@ -145,7 +151,7 @@ class Moody(PreEnqueue, Reserve, Permit, PreBind, PostBind):
     def _refuse_or_fail(self, point: str, pod: Pod) -> Status | None:
         if self._troubles_with(f"refuses in {point}", pod):
             self._activate_later(pod, _SULKS_SECONDS)
-            return self._random.choice((unschedulable, unresolvable))("not now")
+            return Status(self._random.choice(_REFUSALS), ("not now",))
         if self._troubles_with(f"fails in {point}", pod):
             if self._random.random() < 0.5:
                 raise RuntimeError(BAD_MOOD)
@@ -208,6 +214,10 @@ class Fussy(PreFilter, Filter, PreScore, Score):
         assert isinstance(loop, SimulatedLoop)
         self._moods = _moods[loop.network]
         self._random = self._moods.random(f"{loop.name} about nodes")
+
+    def reach_for(self, state: CycleState, pod: Pod) -> Reach:
+        self._fail_sometimes()
+        return Reach.NODE
 
     def pre_filter(self, state: CycleState, pod: Pod) -> Status | None:
         self._fail_sometimes()

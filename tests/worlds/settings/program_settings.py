@@ -15,6 +15,7 @@ import yaml
 
 from extender_service.config.known_gates import known_gates
 from tests.worlds.clusters.draft import EXTRAS
+from tests.worlds.settings.odd_extender import URL
 from tests.worlds.simulation.world import World
 
 Object = dict[str, Any]
@@ -51,9 +52,20 @@ def _sampling(config: Object, random: Random) -> None:
 
 def _lost_extender(config: Object, random: Random) -> None:
     """Ask an extender, too, that is not there, and may be ignored."""
-    verbs = random.sample(("filterVerb", "prioritizeVerb", "preemptVerb"), random.randint(1, 3))
-    lost = {"urlPrefix": _NOBODY, "ignorable": True, "httpTimeout": "1s", "weight": 1, "nodeCacheCapable": True}
-    config.setdefault("extenders", []).append({**lost, **{verb: verb.removesuffix("Verb") for verb in verbs}})
+    lost = {"urlPrefix": _NOBODY, "ignorable": True, "httpTimeout": "1s", "nodeCacheCapable": True}
+    config.setdefault("extenders", []).append({**lost, **_some_verbs(random)})
+
+
+def _odd_extender(config: Object, random: Random) -> None:
+    """Ask an extender, too, some of whose answers are late or wrong."""
+    odd = {"urlPrefix": URL, "ignorable": random.random() < 0.5, "httpTimeout": "2s"}
+    odd["nodeCacheCapable"] = random.random() < 0.5
+    config.setdefault("extenders", []).append({**odd, **_some_verbs(random)})
+
+
+def _some_verbs(random: Random) -> Object:
+    verbs = random.sample(("filter", "prioritize", "preempt"), random.randint(1, 3))
+    return {f"{verb}Verb": verb for verb in verbs} | {"weight": 1}
 
 
 def _extenders(config: Object, random: Random) -> None:
@@ -72,6 +84,13 @@ def _order(config: Object, _: Random) -> None:
         profile["plugins"]["queueSort"] = sorting
 
 
+def _moods(config: Object, random: Random) -> None:
+    _enabled(_PLUGINS["moods"])(config, random)
+    binders = [{"name": _PLUGINS["moods"]}, {"name": "DefaultBinder"}]  # which is asked only where the first skips
+    for profile in config["profiles"]:
+        profile["plugins"]["bind"] = {"disabled": [{"name": "*"}], "enabled": binders}
+
+
 def _enabled(name: str) -> Callable[[Object, Random], None]:
     def enable(config: Object, _: Random) -> None:
         for profile in config["profiles"]:
@@ -85,11 +104,12 @@ _CHANGES: Final[dict[str, Callable[[Object, Random], None]]] = {
     "backoff": _backoff,
     "extenders": _extenders,
     "lost-extender": _lost_extender,
+    "odd-extender": _odd_extender,
     "profiles": _profiles,
     "sampling": _sampling,
     "order": _order,
     "fussy": _enabled(_PLUGINS["fussy"]),
-    "moods": _enabled(_PLUGINS["moods"]),
+    "moods": _moods,
 }
 # Beside these changes of the configuration:
 # - flushes: pods that wait for an event are tried again after less than five minutes
