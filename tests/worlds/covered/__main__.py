@@ -69,7 +69,8 @@ def main() -> int:
         measured.stop()
         measured.save()
         measured.combine([folder])
-        measured.set_option("report:exclude_also", [*_OUT_OF_REACH])
+        for rule in _OUT_OF_REACH:
+            measured.exclude(rule)
         measured.json_report(outfile=f"{folder}/report.json")
         files = json.loads(Path(f"{folder}/report.json").read_text())["files"]
     by_path = {path.rpartition("extender_service/")[2]: found for path, found in files.items()}

@@ -101,12 +101,15 @@ class Judge:
                 self._changed[kind, item.key] = None
 
     def feasible(self, item: Item) -> list[str]:
-        """Return the names of the nodes on which a pod fits; none if it is gated, or of a scheduler not known here."""
+        """Return the names of the nodes on which a pod fits; none if it is gated, of a scheduler not known here, or has
+        a field that is refused."""
         pod = api_resources.PODS.decoder.decode(item.body)
         profile = self._profiles.find(pod.spec.scheduler_name)
         if profile is None or run_pre_enqueue(profile, pod) is not None:
             return []
         question = Question(pod, self.engine.nodes.all(), must_score=False, refuses_unsupported=True)
+        if self.engine.unsupported.refusal(question) is not None:
+            return []
         try:
             decision = self.engine.judge(question) if self.cluster.node_count else None
         except CycleError:
