@@ -31,7 +31,8 @@ from tests.worlds.simulation.served_model import ApiServers
 from tests.worlds.simulation.world import World
 
 Object = dict[str, Any]
-Mode = Literal["beside", "replace"]
+# `preempting` is replace with --preemption=service.
+Mode = Literal["beside", "replace", "preempting"]
 
 _API_SERVER = "api-server"
 _SERVICE_ADDRESS = "10.0.0.2"  # as the configurations beside this file have it
@@ -97,7 +98,8 @@ class ScheduledCluster:
         self._settings = ProgramSettings(self.world, scenario.wanted, scenario.minor)
         base = Path(__file__).parent / "counted.yaml"
         if scenario.mode is not None:
-            arguments = ("--mode", scenario.mode, *PLUGIN, *self._settings.service_arguments(base))
+            mode = ("replace", "--preemption", "service") if scenario.mode == "preempting" else (scenario.mode,)
+            arguments = ("--mode", *mode, *PLUGIN, *self._settings.service_arguments(base))
             self.service = service(self.world, "service", self.api_servers.url, _SERVICE_ADDRESS, *arguments)
             base = Path(__file__).parent / f"extended-{scenario.mode}.yaml"
         self._config = (*PLUGIN, *self._settings.scheduler_arguments(base))
@@ -127,7 +129,8 @@ class ScheduledCluster:
             self.service,
             servers,
             calm_from=scenario.busy_seconds if self.faults else 0.0,
-            service_decides=scenario.mode == "replace",
+            service_decides=scenario.mode in ("replace", "preempting"),
+            service_preempts=scenario.mode == "preempting",
         )
 
     def run(self) -> None:

@@ -8,7 +8,7 @@ from tests.worlds.simulation.trace import traced_logs
 from tests.worlds.simulation.watched_calls import watched_calls
 
 
-@pytest.mark.parametrize("mode", ["beside", "replace"])
+@pytest.mark.parametrize("mode", ["beside", "replace", "preempting"])
 def test_answers_calls_about_all_pods_without_the_system(mode: Mode) -> None:
     cluster = ScheduledCluster(Scenario(seed=1, minutes=1.0, pods=20, mode=mode))
     with traced_logs(cluster.world.trace, cluster.world.who), watched_calls() as found:
@@ -17,12 +17,12 @@ def test_answers_calls_about_all_pods_without_the_system(mode: Mode) -> None:
     assert cluster.problems() == []
     decided = [line for line in cluster.world.trace.lines if " service: INFO decided " in line]
     assert sum(" verb=filter" in line for line in decided) >= 20
-    assert any(" verb=bind" in line for line in decided) is (mode == "replace")
+    assert any(" verb=bind" in line for line in decided) is (mode != "beside")
     bindings = [line for line in cluster.world.trace.lines if " 201 POST " in line and "/binding of " in line]
-    assert {line.split(" of ")[1].split()[0] for line in bindings} == {"service" if mode == "replace" else "replica-0"}
+    assert {line.split(" of ")[1].split()[0] for line in bindings} == {"replica-0" if mode == "beside" else "service"}
 
 
-@pytest.mark.parametrize("mode", ["beside", "replace"])
+@pytest.mark.parametrize("mode", ["beside", "replace", "preempting"])
 def test_reserves_nodes_only_where_it_binds(mode: Mode) -> None:
     cluster = ScheduledCluster(Scenario(seed=1, minutes=1.0, pods=20, mode=mode))
     reserved: list[str] = []

@@ -7,10 +7,11 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import fields, replace
 from random import Random
+from typing import get_args
 
 from tests.worlds.faults.plan import Fault
 from tests.worlds.finding.small_worlds import small_world
-from tests.worlds.scenarios import Scenario
+from tests.worlds.scenarios import Mode, Scenario
 from tests.worlds.settings.program_settings import draw_wanted
 
 PROGRAM = "python -m tests.worlds"
@@ -36,7 +37,7 @@ def add_scenario_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--api-servers", type=int, help="behind one address (default: by seed)")
     parser.add_argument("--minor", type=int, default=_DEFAULTS["minor"], help="the release: 37 (default %(default)d)")
     parser.add_argument("--small", action="store_true", help="draw all of the above by seed, small")
-    parser.add_argument("--mode", choices=("beside", "replace"), help="let the replicas ask `serve` in this mode")
+    parser.add_argument("--mode", choices=get_args(Mode), help="let the replicas ask `serve` in this mode")
     parser.add_argument("--without", type=_read_names, default=frozenset(), help="leave out parts: pod-0..7,fault-3")
     parser.add_argument("--until", type=float, help="end at this second of the world")
 

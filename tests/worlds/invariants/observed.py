@@ -39,7 +39,7 @@ class Observed:
 
     `replicas` are the schedulers, `service` is `serve` if it runs, `api_servers` are what they ask. From
     `calm_from` on, in the world's time, there are no faults. With `service_decides`, the schedulers themselves look at
-    nothing except amounts.
+    nothing except amounts, and with `service_preempts` not at these either.
     """
 
     world: World
@@ -49,6 +49,7 @@ class Observed:
     api_servers: Sequence[ServedModel] = ()
     calm_from: float = 0.0
     service_decides: bool = False
+    service_preempts: bool = False
     violations: "Violations" = field(default_factory=lambda: Violations())
 
     @property

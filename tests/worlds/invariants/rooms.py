@@ -137,6 +137,8 @@ class RoomKept:
         for uid, key in counted.items():
             if not self._is_there(uid, present.get(uid), own.get(uid) == node_name, version):
                 yield f"{key} counts, which is not there"
+        if self._observed.service_preempts and entry.ledger.who in self._replicas:
+            return  # it looks at nothing
         item = self._etcd.get(PODS, pod_name(entry.pod))
         cluster = entry.ledger.handle.cluster
         node = cluster.nodes.objects[cluster.nodes.row_of[node_name]]

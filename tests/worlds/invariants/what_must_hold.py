@@ -67,8 +67,11 @@ class WhatMustHold:
         *,
         calm_from: float = 0.0,
         service_decides: bool = False,
+        service_preempts: bool = False,
     ) -> None:
-        self.observed = Observed(world, model, replicas, service, api_servers, calm_from, service_decides)
+        self.observed = Observed(
+            world, model, replicas, service, api_servers, calm_from, service_decides, service_preempts
+        )
         tried = FittingPodsTried(self.observed)
         self._always: list[Always] = [*(make(self.observed) for make in _ALWAYS), tried]
         self._in_the_end: list[InTheEnd] = [*(make() for make in _IN_THE_END), FittingPodsBound(tried.excuses)]
