@@ -16,6 +16,7 @@ schedule_one.go). It is not written again then: after each write, kube-scheduler
 
 import asyncio
 import logging
+import math
 from collections.abc import Collection, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -39,8 +40,12 @@ from extender_service.scheduling.eviction import Evictions, PodApi, Victim, vict
 from extender_service.scheduling.pod_patches import nomination_patch
 from extender_service.scheduling.pod_writes import PodWrites, cancelled
 from extender_service.scheduling.question import Question
+from extender_service.seams import Clock
 
 log = logging.getLogger(__name__)
+
+# After a failure, a pod preempts no others for so long: podInitialBackoffSeconds.
+_PAUSE_SECONDS = 1.0
 
 
 class PreemptionWork(NamedTuple):
@@ -63,13 +68,17 @@ class Room(NamedTuple):
 class Preemption:
     """Makes room for pods that fit nowhere. Keeps the room of each pod by its UID until the pod is bound or gone."""
 
-    def __init__(self, engine: Engine, lag: WatchLag, refused: RefusedPods, work: PreemptionWork) -> None:
+    def __init__(
+        self, engine: Engine, lag: WatchLag, refused: RefusedPods, work: PreemptionWork, *, clock: Clock
+    ) -> None:
         self._engine = engine
         self._cluster = engine.cluster
         self._lag = lag
         self._refused = refused
+        self._clock = clock
         self._api, self._writes, self._evictions, self._metrics = work
         self._rooms: dict[str, Room] = {}
+        self._failed_at: dict[str, float] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def as_nominated(self, pod: Pod) -> Pod:
@@ -92,7 +101,7 @@ class Preemption:
         room = self._rooms.get(uid)
         if room is not None and not room.task.done():
             return
-        if (room is not None and self._is_coming(room, pod, decision)) or self._is_behind(pod, decision):
+        if self._has_just_failed(uid) or self._is_coming(room, pod, decision) or self._is_behind(pod, decision):
             log.info("a pod preempts no others while room may be coming", extra={"pod": pod_name(pod)})
             self._refused.note_withheld(pod)
         elif self._cluster.pending_slot(uid) is not None:
@@ -117,8 +126,15 @@ class Preemption:
         names = decision.question.nodes.names
         return len(names) == 1 < self._cluster.node_count and names[0] == asked_as.status.nominated_node_name
 
-    def _is_coming(self, room: Room, pod: Pod, decision: Decision) -> bool:
+    def _has_just_failed(self, uid: str) -> bool:
+        """Return whether preemption for the pod failed a moment ago. Each nomination may have kube-scheduler ask again
+        at once."""
+        return self._clock() < self._failed_at.get(uid, -math.inf) + _PAUSE_SECONDS
+
+    def _is_coming(self, room: Room | None, pod: Pod, decision: Decision) -> bool:
         """Return whether victims are still on their node, as far as the watch has shown."""
+        if room is None:
+            return False
         are_there = any(self._cluster.slot_on(victim.uid, room.node_name) is not None for victim in room.victims)
         return are_there and not _is_hopeless(pod, decision)
 
@@ -184,7 +200,7 @@ class Preemption:
             ended("success")
         except Exception as error:
             ended("error")
-            self._end_failed_room(pod_uid(pod))
+            self._note_failure(pod_uid(pod))
             if isinstance(error, ApiError) and error.says_gone:
                 return
             log.exception("preemption failed", extra={"pod": pod_name(pod), "node": node_name})
@@ -228,8 +244,11 @@ class Preemption:
             known = self._cluster.pod(uid)
             self._cluster.nominations.withdraw(uid, "" if known is None else known.nominated_node_name)
 
-    def _end_failed_room(self, uid: str) -> None:
+    def _note_failure(self, uid: str) -> None:
         """Forget the room that the current task makes; there may be a later one of the pod."""
+        now = self._clock()
+        self._failed_at = {other: at for other, at in self._failed_at.items() if now < at + _PAUSE_SECONDS}
+        self._failed_at[uid] = now
         room = self._rooms.get(uid)
         if room is not None and room.task is asyncio.current_task():
             self._end_room(uid)

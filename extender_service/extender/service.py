@@ -76,7 +76,7 @@ class ExtenderService:
 
     def preempt_by(self, work: PreemptionWork) -> None:
         """Have the service preempt by itself, instead of kube-scheduler."""
-        self._preemption = Preemption(self.engine, self._lag, self.refused, work)
+        self._preemption = Preemption(self.engine, self._lag, self.refused, work, clock=self.clock)
         self.filter.preemption = self._preemption
         self.preempt.is_off = True
 

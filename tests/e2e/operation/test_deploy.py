@@ -107,8 +107,8 @@ def test_kube_scheduler_itself_judges_nothing_preempts_nobody_and_binds_no_claim
 
     for point in ("filter", "preScore", "score"):
         assert plugins[point] == {"disabled": [{"name": "*"}]}
-    for point in ("preFilter", "postFilter"):
-        assert plugins[point] == {"disabled": [{"name": "*"}], "enabled": [{"name": "DynamicResources"}]}
+    assert plugins["preFilter"] == {"disabled": [{"name": "*"}], "enabled": [{"name": "DynamicResources"}]}
+    assert plugins["postFilter"] == {"disabled": [{"name": "DefaultPreemption"}]}
     for point in ("reserve", "preBind"):
         assert plugins[point]["disabled"] == [{"name": "VolumeBinding"}, {"name": "DynamicResources"}]
     [extender] = configuration["extenders"]

@@ -296,6 +296,9 @@ async def test_if_a_write_fails_kube_scheduler_asks_again_and_the_pod_gets_room_
     assert ("delete", "on-a", None) not in world.api.written
     world.api.error, world.api.written = None, []
     await world.refuse(pod)
+    assert world.api.written == []  # asked at once, as the nomination is an event
+    world.clock.now += 1.05
+    await world.refuse(pod)
     assert world.api.written == ROOM_ON_A
 
 

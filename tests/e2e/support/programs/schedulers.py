@@ -63,15 +63,15 @@ def profile_keeping(filters: Sequence[str], scheduler_name: str = "default-sched
 def leaving_preemption(url: str, scheduler_names: Sequence[str] = ("default-scheduler",)) -> Object:
     """As `replacing`, and the service at `url` makes room as well (--preemption=service).
 
-    DynamicResources is a PostFilter plugin that does nothing for pods without claims. Without any, kube-scheduler takes
-    nominations back since 1.35.
+    DynamicResources, a default of PostFilter since 1.34, does nothing for pods without claims. Without any plugin
+    there, kube-scheduler takes nominations back since 1.35.
     """
     configuration = replacing(url, node_cache_capable=True)
     del configuration["extenders"][0]["preemptVerb"]
     profiles = [profile_keeping([], name) for name in scheduler_names]
     for profile in profiles:
-        for point in ("preFilter", "postFilter"):
-            profile["plugins"][point] = {"disabled": [{"name": "*"}], "enabled": [_DYNAMIC_RESOURCES]}
+        profile["plugins"]["preFilter"]["enabled"] = [_DYNAMIC_RESOURCES]
+        profile["plugins"]["postFilter"] = {"disabled": [{"name": "DefaultPreemption"}]}
     return {**configuration, "profiles": profiles}
 
 
