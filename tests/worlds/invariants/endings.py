@@ -19,9 +19,11 @@ from tests.worlds.invariants.insides import (
     service_insides,
 )
 from tests.worlds.invariants.leaders import LEASE
+from tests.worlds.invariants.lost_writes import wait_for_lost_writes
 from tests.worlds.invariants.observed import Observed
 from tests.worlds.invariants.truth import Judge, cluster_of, pending_pods
 from tests.worlds.settings.program_settings import BATCH_SCHEDULER
+from tests.worlds.simulation.process import Process
 
 _SCHEDULERS = ("default-scheduler", BATCH_SCHEDULER)
 
@@ -47,7 +49,7 @@ class FittingPodsBound:
     pod backs off: 10 s, and a second until the queue looks.
 
     Excused is what FittingPodsTried excuses, as kube-scheduler leaves it waiting, too: for five minutes, and for 30 s
-    until the queue looks.
+    until the queue looks. So is a pod whose binding waits for a write that etcd has lost (`wait_for_lost_writes`).
     """
 
     name = "fitting pods bound"
@@ -66,8 +68,9 @@ class FittingPodsBound:
             if judge is not None and (nodes := judge.feasible(item)):
                 fits_on[item.value["metadata"]["uid"]] = (item.key, nodes)
         self._fitting = set(fits_on) if self._fitting is None else self._fitting & fits_on.keys()
+        being_bound = {uid for process in observed.programs for uid in wait_for_lost_writes(observed, process)}
         for uid, (key, node_names) in fits_on.items():
-            if uid in self._fitting and not self._excuses(uid, node_names):
+            if uid in self._fitting - being_bound and not self._excuses(uid, node_names):
                 yield f"pod {key} waits, though it fits on {node_names[0]}"
 
 
@@ -81,10 +84,10 @@ class CachesEqual:
 
     def problems(self, observed: Observed) -> Iterator[str]:
         """Name what differs."""
-        for name, insides in _all_insides(observed):
+        for process, insides in _all_insides(observed):
             listed = cluster_of(observed.model.etcd, insides.api_server._reads, insides.cluster.rules)
             for line in compare(insides.cluster, listed).lines():
-                yield f"the cache of {name} differs: {line}"
+                yield f"the cache of {process.name} differs: {line}"
 
 
 class NothingLeftOver:
@@ -93,7 +96,8 @@ class NothingLeftOver:
     the API server has, too; and a standby, which decides nothing by itself, has all of these.
 
     Excused is a pod that waits, and that `serve` expects on a node: a replica asked about it, and did not go on to bind
-    it. That ends after ten minutes.
+    it. That ends after ten minutes. So is the binding of a pod that waits for a write that etcd has lost
+    (`wait_for_lost_writes`), with its placement.
     """
 
     name = "nothing left over"
@@ -101,17 +105,21 @@ class NothingLeftOver:
     def problems(self, observed: Observed) -> Iterator[str]:
         """Name what is left."""
         waiting = {item.value["metadata"]["uid"] for item in pending_pods(observed.model.etcd, _SCHEDULERS)}
-        for name, insides in _all_insides(observed):
+        for process, insides in _all_insides(observed):
             expected = waiting if isinstance(insides, ServiceInsides) else frozenset[str]()
-            left = chain(_left_in_cluster(insides.cluster, expected), _left_in_engine(insides.engine))
+            excused = wait_for_lost_writes(observed, process)
+            left = chain(_left_in_cluster(insides.cluster, expected, excused), _left_in_engine(insides.engine, excused))
             if isinstance(insides, SchedulerInsides):
-                left = chain(left, _left_in_scheduler(insides, observed))
+                left = chain(left, _left_in_scheduler(insides, observed, excused))
             for what in left:
-                yield f"{name} still has {what}"
+                yield f"{process.name} still has {what}"
 
 
 class QueuesComplete:
     """Each pod that waits is in the queue of each scheduler, once; and no other. It counts them rightly.
+
+    A pod is not in the queue of a scheduler whose binding of it waits for a write that etcd has lost
+    (`wait_for_lost_writes`).
 
     Before v1.36, a pod that becomes gated while it waits, or the reverse, is counted where it was, as in
     kube-scheduler: then only the sum of both counts is right.
@@ -137,7 +145,7 @@ class QueuesComplete:
             for part, count in shown.items():
                 if count != counts[part]:
                     yield f"the queue of {replica.name} has {counts[part]} pods in {part}, and counts {count}"
-            for uid in wanted.keys() - queued.keys():
+            for uid in wanted.keys() - queued.keys() - wait_for_lost_writes(observed, replica):
                 yield f"the queue of {replica.name} lacks pod {wanted[uid]}"
             ending = _being_deleted(observed)
             for uid in queued.keys() - wanted.keys() - ending:
@@ -175,44 +183,45 @@ class AllReady:
 
     def problems(self, observed: Observed) -> Iterator[str]:
         """Name the checks that fail."""
-        for name, insides in _all_insides(observed):
+        for process, insides in _all_insides(observed):
             report = run_checks("readyz", {**insides.health.readiness, **insides.health.health})
             for line in report.text.splitlines():
                 if line.startswith("[-]"):
-                    yield f"{name} is not ready: {line[3:]}"
+                    yield f"{process.name} is not ready: {line[3:]}"
 
 
-def _all_insides(observed: Observed) -> Iterator[tuple[str, SchedulerInsides | ServiceInsides]]:
+def _all_insides(observed: Observed) -> Iterator[tuple[Process, SchedulerInsides | ServiceInsides]]:
     for process in observed.programs:
         insides = scheduler_insides(process) or service_insides(process)
         if insides is not None:
-            yield process.name, insides
+            yield process, insides
 
 
-def _left_in_cluster(cluster: Cluster, expected: AbstractSet[str]) -> Iterator[str]:
-    """Yield what is left of placements and volumes, except of pods that may be expected on a node."""
+def _left_in_cluster(cluster: Cluster, expected: AbstractSet[str], being_bound: AbstractSet[str]) -> Iterator[str]:
+    """Yield what is left of placements and volumes, except of pods that may be expected on a node, or assumed there as
+    they are being bound."""
     for placement in cluster.placements:
         word = "assumed" if placement.assumed else "reserved"
-        if placement.assumed or placement.uid not in expected:
+        if placement.uid not in (being_bound if placement.assumed else expected):
             yield f"pod {placement.pod.metadata.name} {word} on {placement.node_name}"
     if assumed := cluster.storage.sizes()["assumed"]:
         yield f"{assumed} volumes or claims assumed"
 
 
-def _left_in_engine(engine: Engine) -> Iterator[str]:
-    yield from _counted(engine.binder, "bindings under way")
+def _left_in_engine(engine: Engine, being_bound: AbstractSet[str]) -> Iterator[str]:
+    yield from _counted(engine.binder._under_way.keys() - being_bound, "bindings under way")
     yield from _counted(engine.binder._confirming, "bindings to find out about")
     for profile in engine.profiles:
         yield from _counted(profile.waiting_pods, "pods that wait in Permit")
 
 
-def _left_in_scheduler(insides: SchedulerInsides, observed: Observed) -> Iterator[str]:
+def _left_in_scheduler(insides: SchedulerInsides, observed: Observed, being_bound: AbstractSet[str]) -> Iterator[str]:
     queue, scheduler = insides.queue, insides.scheduler
     yield from _counted(queue.in_flight_counts(), "kinds of entries in flight")
     yield from _counted(sorted(queue._held), "pods held")
     yield from _counted(scheduler._evictions._preemptions._by_uid, "preemptions running")
-    if scheduler.under_way:
-        yield f"{scheduler.under_way} pieces of work under way"
+    if count := scheduler.under_way - len(being_bound):
+        yield f"{count} pieces of work under way"
     stored = {
         item.value["metadata"]["uid"]: item.value["status"].get("nominatedNodeName", "")
         for item in pending_pods(observed.model.etcd, _SCHEDULERS)

@@ -1,8 +1,9 @@
-"""What a running program has in memory, found from the frames of its main task.
+"""What a running program has in memory, found from the frames of its tasks.
 
 The program gives nothing away for this. So a test here holds on to what its functions and variables are called.
 """
 
+from asyncio import Task
 from collections.abc import Callable, Iterator, Mapping
 from types import CoroutineType
 from typing import Any, TypeVar
@@ -97,17 +98,18 @@ def _service(process: Process) -> ServiceInsides | None:
 
 def _variables(process: Process, function: str) -> Mapping[str, Any]:
     """Return the variables of a function in which the main task of a process waits; none if it does not."""
-    for coroutine in _waiting(process):
-        if coroutine.cr_code.co_name == function and coroutine.cr_frame is not None:
-            return coroutine.cr_frame.f_locals
+    main = process._task
+    # Until a process that was started again comes to its program, this is the task of the one before.
+    if main is not None and main.get_loop() is process.loop:
+        for coroutine in awaited_by(main):
+            if coroutine.cr_code.co_name == function and coroutine.cr_frame is not None:
+                return coroutine.cr_frame.f_locals
     return {}
 
 
-def _waiting(process: Process) -> "Iterator[CoroutineType[Any, Any, Any]]":
-    """Yield the coroutines of the main task of a process, from the outermost on."""
-    main = process._task
-    # Until a process that was started again comes to its program, this is the task of the one before.
-    awaited: Any = main.get_coro() if main is not None and main.get_loop() is process.loop else None
+def awaited_by(task: Task[Any]) -> "Iterator[CoroutineType[Any, Any, Any]]":
+    """Yield the coroutines in which a task waits, from the outermost on."""
+    awaited: Any = task.get_coro()
     while isinstance(awaited, CoroutineType):
         yield awaited
         awaited = awaited.cr_await

@@ -8,6 +8,7 @@ from extender_service.kube.types.core import pod_name
 from extender_service.kube.types.pods import pod_uid
 from tests.worlds.api_server.kinds import PODS
 from tests.worlds.invariants.ledger import Ledger, LedgerEntry, listen_to_ledgers
+from tests.worlds.invariants.lost_writes import wait_for_lost_writes
 from tests.worlds.invariants.observed import Observed
 
 _BOUND: Final = "bound"
@@ -31,8 +32,8 @@ class ReservationsBalanced:
     one that was bound, nor does it end the reservation of a later attempt. It may come for a pod that was bound if etcd
     has been restored since it was reserved, and does not have it on that node: then the plugin is to give back what it
     holds there. In the end, no reservation is left in a process that runs, except that `serve` keeps for ten minutes
-    what it has reserved for a pod that waits, and that no replica went on to bind. Those of a process that was killed
-    ended with it.
+    what it has reserved for a pod that waits, and that no replica went on to bind; and except for a pod whose binding
+    waits for a write that etcd has lost (`wait_for_lost_writes`). Those of a process that was killed ended with it.
     """
 
     name = "reservations balanced"
@@ -87,12 +88,15 @@ class ReservationsBalanced:
 
     def at_end(self) -> None:
         """Look for reservations that are left."""
-        running = [program.loop for program in self._observed.programs if program.outcome is None]
+        running = {program.loop: program for program in self._observed.programs if program.outcome is None}
         service = self._observed.service
         stored = self._observed.model.etcd.all(PODS)
         waiting = {item.value["metadata"]["uid"] for item in stored if not item.value["spec"].get("nodeName")}
         for ledger, attempts in self._attempts.items():
-            is_service = service is not None and ledger.loop is service.loop
-            for uid, (_, node_name) in attempts.open.items() if ledger.loop in running else ():
-                if not is_service or uid not in waiting:
+            if ledger.loop not in running:
+                continue
+            process = running[ledger.loop]
+            excused = wait_for_lost_writes(self._observed, process) | (waiting if process is service else set())
+            for uid, (_, node_name) in attempts.open.items():
+                if uid not in excused:
                     self._observed.violated(self, f"{ledger.who} has pod {uid} reserved on {node_name} in the end")

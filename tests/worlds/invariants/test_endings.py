@@ -1,12 +1,15 @@
 """The rules of the end hold in a world that has settled, and each fires once something breaks it."""
 
+from asyncio import Task
 from collections.abc import Callable, Sequence
+from typing import cast
 
 import msgspec
 import pytest
 
 from extender_service.kube.api_resources import PODS as POD_RESOURCE
 from extender_service.kube.types.pods import pod_uid
+from extender_service.scheduling.binder import UnderWay
 from tests.support.objects import make_pod
 from tests.worlds.api_server.kinds import LEASES, NODES, PODS
 from tests.worlds.invariants.endings import (
@@ -191,3 +194,24 @@ def test_the_service_may_expect_a_pod_that_waits(name: str) -> None:
     service.cluster.placements.place(make_pod(name), name, "node-1")
     left = [] if name == "waits" else ["service still has pod is-gone reserved on node-1"]
     assert problems(cluster, NothingLeftOver) == left
+
+
+@pytest.mark.parametrize("is_excused", [True, False])
+def test_a_binding_may_wait_for_a_write_that_etcd_has_lost(
+    settled: ScheduledCluster, is_excused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leader, excused = settled.replicas[0], {"late"} if is_excused else set[str]()
+    add_a_pod_unseen(settled)
+    insides = insides_of(settled)
+    insides.cluster.placements.place(make_pod("late"), "late", "node-1").assumed = True
+    task = cast(Task[None], leader._task)
+    insides.engine.binder._under_way["late"] = UnderWay("node-1", task)
+    insides.scheduler._bindings.add(task)
+    monkeypatch.setattr(
+        "tests.worlds.invariants.endings.wait_for_lost_writes",
+        lambda _, process: excused if process is leader else set(),
+    )
+    left = [*problems(settled, NothingLeftOver), *problems(settled, FittingPodsBound)]
+    missed = problems(settled, QueuesComplete)
+    assert len(left) == (0 if is_excused else 4), left
+    assert len(missed) == (1 if is_excused else 2), missed

@@ -133,6 +133,12 @@ def test_the_service_may_keep_what_it_has_reserved_for_a_pod_that_waits(is_servi
     assert bool(reported(act, server, is_service=is_service)) is (bool(node_name) or not is_service)
 
 
+@pytest.mark.parametrize("uid", ["uid-of-a", "uid-of-b"])
+def test_a_binding_may_wait_for_a_write_that_etcd_has_lost(uid: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.worlds.invariants.reservations.wait_for_lost_writes", lambda *_: {uid})
+    assert bool(reported(leave_open)) is (uid == "uid-of-b")
+
+
 def test_what_a_process_had_reserved_ends_with_it() -> None:
     async def program(_: object) -> None:
         ledger = Ledger(None, cast(Handle, None))
