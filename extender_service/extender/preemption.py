@@ -57,7 +57,7 @@ class PreemptionWork(NamedTuple):
     metrics: PreemptionMetrics
 
 
-class Room(NamedTuple):
+class RoomBeingMade(NamedTuple):
     """Room that is made for a pod: `task` ends when the API server has answered."""
 
     node_name: str
@@ -65,7 +65,7 @@ class Room(NamedTuple):
     task: asyncio.Task[None]
 
 
-class Preemption:
+class OwnPreemption:
     """Makes room for pods that fit nowhere. Keeps the room of each pod by its UID until the pod is bound or gone."""
 
     def __init__(
@@ -77,7 +77,7 @@ class Preemption:
         self._refused = refused
         self._clock = clock
         self._api, self._writes, self._evictions, self._metrics = work
-        self._rooms: dict[str, Room] = {}
+        self._rooms: dict[str, RoomBeingMade] = {}
         self._failed_at: dict[str, float] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -131,7 +131,7 @@ class Preemption:
         at once."""
         return self._clock() < self._failed_at.get(uid, -math.inf) + _PAUSE_SECONDS
 
-    def _is_coming(self, room: Room | None, pod: Pod, decision: Decision) -> bool:
+    def _is_coming(self, room: RoomBeingMade | None, pod: Pod, decision: Decision) -> bool:
         """Return whether victims are still on their node, as far as the watch has shown."""
         if room is None:
             return False
@@ -186,7 +186,7 @@ class Preemption:
         self._forget_placed()
         self._cluster.nominations.nominate_ahead(pod, uid, slot, node_name)
         task = self._start(self._carry_out(pod, profile, node_name, self._evictions.to_evict(victims), lower))
-        self._rooms[uid] = Room(node_name, victims, task)
+        self._rooms[uid] = RoomBeingMade(node_name, victims, task)
 
     async def _carry_out(
         self, pod: Pod, profile: Profile, node_name: str, victims: Sequence[Victim], lower: Collection[Pod]

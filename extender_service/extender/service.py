@@ -8,7 +8,7 @@ from extender_service.extender.asking_again import AskingAgain, Touch
 from extender_service.extender.binding_events import Record, discard
 from extender_service.extender.expectations import EXPECTED_SECONDS, Expectations
 from extender_service.extender.modes import POLICIES, Mode
-from extender_service.extender.preemption import Preemption, PreemptionWork
+from extender_service.extender.preemption import OwnPreemption, PreemptionWork
 from extender_service.extender.refused_pods import RefusedPods
 from extender_service.extender.second_look import SecondLook
 from extender_service.extender.trust import Trust
@@ -53,7 +53,7 @@ class ExtenderService:
         self.clock = clock
         self.expectations = Expectations(engine.cluster, clock=clock, expected_seconds=expected_seconds)
         self.refused = RefusedPods(engine.cluster, clock)
-        self._preemption: Preemption | None = None
+        self._preemption: OwnPreemption | None = None
         self.filter = FilterVerb(
             engine,
             nodes,
@@ -76,7 +76,7 @@ class ExtenderService:
 
     def preempt_by(self, work: PreemptionWork) -> None:
         """Have the service preempt by itself, instead of kube-scheduler."""
-        self._preemption = Preemption(self.engine, self._lag, self.refused, work, clock=self.clock)
+        self._preemption = OwnPreemption(self.engine, self._lag, self.refused, work, clock=self.clock)
         self.filter.preemption = self._preemption
         self.preempt.is_off = True
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from extender_service.extender.expectations import Expectations
 from extender_service.extender.modes import Policy
-from extender_service.extender.preemption import Preemption
+from extender_service.extender.preemption import OwnPreemption
 from extender_service.extender.refused_pods import RefusedPods
 from extender_service.extender.second_look import SecondLook
 from extender_service.extender.trust import Trust
@@ -85,7 +85,7 @@ class FilterVerb:
         self._lag = lag
         self._second_look = second_look
         self._refused = refused
-        self.preemption: Preemption | None = None
+        self.preemption: OwnPreemption | None = None
         self._clock = clock
         # kube-scheduler rebuilds whole nodes from the answer, which only matters to its own Score plugins.
         self._warns_of_whole_nodes = second_look is not None and not policy.chooses_node
@@ -109,7 +109,9 @@ class FilterVerb:
         self._cluster.drop_placement(uid)
         if pod.status.nominated_node_name:
             self._expectations.drop_victims(uid, pod.status.nominated_node_name)
-        nominated = pod if self.preemption is None else self.preemption.as_nominated(pod)
+        nominated = pod
+        if self.preemption is not None:
+            nominated = self.preemption.as_nominated(pod)
         decision, looked_again = await self._decide(nominated, args, deadline)
         if looked_again:
             self._require_last_call(uid, pod)
