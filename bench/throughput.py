@@ -9,6 +9,7 @@ Compares four ways to decide, on the same workloads:
 - the configuration of deploy/second-scheduler: there, the service also binds
 """
 
+import argparse
 import asyncio
 import os
 import statistics
@@ -16,6 +17,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -23,9 +25,10 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from bench.figures import Row, alternately, at_least
+from bench.figures import Row, alternately, at_least, quantile
 from bench.programs import cpu_seconds, service
-from bench.run import NEEDS_GO, Run, main
+from bench.run import NEEDS_GO, Run, parser_of, run_parts
+from bench.scheduler.more_workloads import replica_sets
 from bench.workloads import NAMESPACE, PRIORITY_CLASS, Workload, churn, nodes, workloads
 from extender_service.kube.api_resources import PODS
 from extender_service.kube.connection.client import KubeClient
@@ -34,7 +37,9 @@ from tests.e2e.support.objects import Object
 from tests.e2e.support.programs.control_plane import ControlPlane
 from tests.support import go_programs
 
-STOCK, ONE_NODE, REPLACE, DEPLOYED = "stock", "one node", "replace", "as deployed"
+_SETUPS = STOCK, ONE_NODE, REPLACE, DEPLOYED = "stock", "one node", "replace", "as deployed"
+_REPLICA_SETS = "replica sets"
+_WORKLOADS = [*(each.name for each in workloads(node_count=10, pod_count=1)), _REPLICA_SETS]
 _ROOT = Path(__file__).parents[1]
 _CONTROL_PLANE = _ROOT / "tests" / "e2e" / "controlplane"
 _DEPLOYED = _ROOT / "deploy" / "second-scheduler" / "kube-scheduler.yaml"
@@ -56,6 +61,10 @@ class Pace(NamedTuple):
     milliseconds: Mapping[str, float]
 
 
+Paces = Mapping[str, Sequence[Pace | None]]
+"""What each setup reached in each round. None if it did not bind all pods in time."""
+
+
 class _Moment(NamedTuple):
     """A point in time, and the CPU time that each program has used until then."""
 
@@ -67,22 +76,42 @@ class _Moment(NamedTuple):
         return cls(time.perf_counter(), {name: cpu_seconds(pid) for name, pid in programs.items()})
 
 
+@dataclass(frozen=True)
+class Choice:
+    """Each field narrows the comparison; None leaves everything in."""
+
+    nodes: int | None = None
+    workloads: Sequence[str] | None = None
+    setups: Sequence[str] | None = None
+
+    def sizes(self, *, quick: bool) -> Iterator[tuple[int, int]]:
+        """Yield the numbers of nodes and of pods of each cluster."""
+        for node_count in ((200,) if quick else (1000, 5000)) if self.nodes is None else (self.nodes,):
+            yield node_count, 200 if quick else 1000
+
+
 def run(the: Run) -> None:
+    """Compare everything in three rounds, as part of all benchmarks."""
+    compare(replace(the, rounds=min(the.rounds, 3)), Choice())
+
+
+def compare(the: Run, choice: Choice) -> None:
     """Print three tables for each size of the cluster: pods a second, their ratios, and the programs' CPU times."""
     if the.peers is None:
         the.report.note("throughput", NEEDS_GO)
         return
-    for node_count, pod_count in ((200, 200),) if the.quick else ((1000, 1000), (5000, 1000)):
-        _measure(the, node_count, pod_count)
+    for node_count, pod_count in choice.sizes(quick=the.quick):
+        _measure(the, choice, node_count, pod_count)
 
 
-def _measure(the: Run, node_count: int, pod_count: int) -> None:
+def _measure(the: Run, choice: Choice, node_count: int, pod_count: int) -> None:
     assert the.peers is not None
+    owners, replicas = replica_sets("web", pod_count)
     with ExitStack() as stack:
         files = the.directory / f"k{node_count}"
         files.mkdir()
         control_plane = stack.enter_context(ControlPlane(go_programs.build(_CONTROL_PLANE), files))
-        control_plane.api.create(PRIORITY_CLASS, *nodes(node_count))
+        control_plane.api.create(PRIORITY_CLASS, *nodes(node_count), *owners)
         options = [f"--kubeconfig={control_plane.kubeconfig}", "--mode=replace", "--preemption=service"]
         decider = stack.enter_context(service(the.directory, *options))
         canned = stack.enter_context(the.peers.canned())
@@ -93,54 +122,65 @@ def _measure(the: Run, node_count: int, pod_count: int) -> None:
             "service": decider.pid,
             "bench": os.getpid(),
         }
-        paces: dict[str, dict[str, Pace | None]] = {}
-        for workload in workloads(node_count, pod_count):
+        setups = {
+            STOCK: _scheduler(),
+            ONE_NODE: _extended(canned.url + "/canned/1"),
+            REPLACE: _extended(decider.url),
+            DEPLOYED: _as_deployed(decider.url),
+        }
+        paces: dict[str, Paces] = {}
+        for workload in (*workloads(node_count, pod_count), Workload(_REPLICA_SETS, replicas)):
+            if workload.name not in (choice.workloads or _WORKLOADS):
+                continue
             if workload.preempts and node_count > 1000:
                 continue  # scheduler_perf runs it with 500 nodes only: with 5,000, stock does not finish
             the.report.progress("throughput", f"{node_count} nodes, {workload.name}")
-            sides = {
-                STOCK: _scheduler(),
-                ONE_NODE: _extended(canned.url + "/canned/1"),
-                REPLACE: _extended(decider.url),
-                DEPLOYED: _as_deployed(decider.url),
-            }
-            if workload.preempts:
-                del sides[ONE_NODE]  # it never finds a node full, so it never preempts
+            chosen = [
+                name
+                for name in choice.setups or setups
+                if not (workload.preempts and name == ONE_NODE)  # it never finds a node full, so it never preempts
+            ]
             rounds = alternately(
-                min(the.rounds, 3),
-                *(partial(_pace, control_plane, workload, side, programs) for side in sides.values()),
+                the.rounds, *(partial(_pace, control_plane, workload, setups[name], programs) for name in chosen)
             )
-            paces[workload.name] = {name: _median(found) for name, found in zip(sides, rounds, strict=True)}
+            paces[workload.name] = dict(zip(chosen, rounds, strict=True))
     title = f"{node_count} nodes, {pod_count} pods: pods bound a second"
-    rates = {
-        name: {side: pace.pods_a_second if pace else None for side, pace in of.items()} for name, of in paces.items()
-    }
-    sides_of: list[Row] = [
-        {"workload": name, **{side: of_sides.get(side) for side in (STOCK, ONE_NODE, REPLACE, DEPLOYED)}}
-        for name, of_sides in rates.items()
-    ]
-    the.report.table("throughput", title, sides_of)
-    the.report.table("throughput", f"{node_count} nodes: how they compare", [*_compared(node_count, rates)])
+    the.report.table("throughput", title, [*_rates(paces)])
+    if compared := [*_compared(node_count, paces)]:
+        the.report.table("throughput", f"{node_count} nodes: how they compare", compared)
     the.report.table("throughput", f"{node_count} nodes: processor time a pod", [*_taken(paces)])
 
 
-def _compared(node_count: int, rates: Mapping[str, Mapping[str, float | None]]) -> Iterator[Row]:
-    """Yield the ratios of the workloads. Only `replace` has targets."""
-    for name, of_sides in rates.items():
-        for side in (REPLACE, DEPLOYED):
+def _rates(paces: Mapping[str, Paces]) -> Iterator[Row]:
+    """Yield the medians of the workloads."""
+    for name, of in paces.items():
+        medians = {setup: _median(of[setup]) if setup in of else None for setup in _SETUPS}
+        yield {"workload": name, **{setup: pace and pace.pods_a_second for setup, pace in medians.items()}}
+
+
+def _compared(node_count: int, paces: Mapping[str, Paces]) -> Iterator[Row]:
+    """Yield the ratios of the workloads, each of two measurements in one round: the median and the quartiles.
+
+    Only `replace` has targets.
+    """
+    for name, of_setups in paces.items():
+        for mine in (REPLACE, DEPLOYED):
             for peer, target in ((ONE_NODE, 0.85), (STOCK, _OF_STOCK.get(name) if node_count == 5000 else None)):
-                mine, theirs = of_sides.get(side), of_sides.get(peer)
-                if theirs is not None:
-                    ratio = None if mine is None else mine / theirs
-                    aim = target if side == REPLACE else None
-                    yield {"workload": name, "of": f"{side} / {peer}", **at_least("ratio", ratio, aim)}
+                if mine in of_setups and peer in of_setups:
+                    pairs = zip(of_setups[mine], of_setups[peer], strict=True)
+                    ratios = [my.pods_a_second / its.pods_a_second for my, its in pairs if my and its]
+                    low, ratio, high = (quantile(ratios, share) if ratios else None for share in (0.25, 0.5, 0.75))
+                    aim = target if mine == REPLACE else None
+                    quartiles = {"q1": low, "q3": high}
+                    yield {"workload": name, "of": f"{mine} / {peer}", **at_least("ratio", ratio, aim), **quartiles}
 
 
-def _taken(paces: Mapping[str, Mapping[str, Pace | None]]) -> Iterator[Row]:
-    for name, of_sides in paces.items():
-        for side, pace in of_sides.items():
+def _taken(paces: Mapping[str, Paces]) -> Iterator[Row]:
+    for name, of_setups in paces.items():
+        for setup, rounds in of_setups.items():
+            pace = _median(rounds)
             if pace is not None:
-                yield {"workload": name, "with": side, **pace.milliseconds, "all": sum(pace.milliseconds.values())}
+                yield {"workload": name, "with": setup, **pace.milliseconds, "all": sum(pace.milliseconds.values())}
 
 
 def _median(paces: Sequence[Pace | None]) -> Pace | None:
@@ -273,5 +313,14 @@ def _as_deployed(url: str) -> Object:
     return {**configuration, **_UNLIMITED}
 
 
+def _parser() -> argparse.ArgumentParser:
+    parser = parser_of("python -m bench.throughput", __doc__)
+    parser.add_argument("--nodes", type=int, help="a cluster of so many nodes (default: 1,000, then 5,000)")
+    parser.add_argument("--workload", choices=_WORKLOADS, action="append", help="one workload; may be repeated")
+    parser.add_argument("--setup", choices=_SETUPS, action="append", help="one way to decide; may be repeated")
+    return parser
+
+
 if __name__ == "__main__":
-    main("python -m bench.throughput", __doc__, [run])
+    options = _parser().parse_args()
+    run_parts(options, [partial(compare, choice=Choice(options.nodes, options.workload, options.setup))])
