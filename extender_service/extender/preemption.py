@@ -19,11 +19,12 @@ import logging
 import math
 from collections.abc import Collection, Coroutine, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
 
 from msgspec import structs
 
-from extender_service.extender.refused_pods import RefusedPods
+from extender_service.extender.refused_pods import REMEMBERED_SECONDS, RefusedPods
 from extender_service.extender.watch_lag import WatchLag
 from extender_service.framework.guard import CycleError
 from extender_service.framework.interface import PostFilterResult
@@ -48,21 +49,30 @@ log = logging.getLogger(__name__)
 _PAUSE_SECONDS = 1.0
 
 
+class PreemptorApi(PodApi, Protocol):
+    """Where pods are read, too."""
+
+    async def get_pod(self, namespace: str, name: str) -> Pod | None:
+        """Return a pod as it is now, None if there is none. Raises KubeError."""
+
+
 class PreemptionWork(NamedTuple):
     """What carries preemption out, and counts it."""
 
-    api: PodApi
+    api: PreemptorApi
     writes: PodWrites
     evictions: Evictions
     metrics: PreemptionMetrics
 
 
-class RoomBeingMade(NamedTuple):
-    """Room that is made for a pod: `task` ends when the API server has answered."""
+@dataclass
+class RoomBeingMade:
+    """Room that is made for a pod: `task` ends when the API server has answered, which was `answered_at`."""
 
     node_name: str
     victims: Sequence[Victim]
     task: asyncio.Task[None]
+    answered_at: float = math.inf
 
 
 class OwnPreemption:
@@ -84,7 +94,7 @@ class OwnPreemption:
     def as_nominated(self, pod: Pod) -> Pod:
         """Return the pod as it will be once it is nominated, if room is being made for it."""
         room = self._rooms.get(pod_uid(pod))
-        if room is None or pod.status.nominated_node_name:
+        if room is None or pod.status.nominated_node_name == room.node_name:
             return pod
         return structs.replace(pod, status=structs.replace(pod.status, nominated_node_name=room.node_name))
 
@@ -104,7 +114,7 @@ class OwnPreemption:
         if self._has_just_failed(uid) or self._is_coming(room, pod, decision) or self._is_behind(pod, decision):
             log.info("a pod preempts no others while room may be coming", extra={"pod": pod_name(pod)})
             self._refused.note_withheld(pod)
-        elif self._cluster.pending_slot(uid) is not None:
+        elif self._is_ours(pod, uid):
             self._run_post_filter(pod, uid, decision)
 
     def give_up(self) -> None:
@@ -126,26 +136,38 @@ class OwnPreemption:
         names = decision.question.nodes.names
         return len(names) == 1 < self._cluster.node_count and names[0] == asked_as.status.nominated_node_name
 
+    def _is_ours(self, pod: Pod, uid: str) -> bool:
+        """Return whether the watch shows the pod as pending, with the caller's priority, and a profile is for it."""
+        slot = self._cluster.pending_slot(uid)
+        if slot is None or not self._engine.profiles.has(pod.spec.scheduler_name):
+            return False
+        return int(self._cluster.pods.priority[slot]) == pod.spec.priority
+
     def _has_just_failed(self, uid: str) -> bool:
         """Return whether preemption for the pod failed a moment ago. Each nomination may have kube-scheduler ask again
         at once."""
         return self._clock() < self._failed_at.get(uid, -math.inf) + _PAUSE_SECONDS
 
     def _is_coming(self, room: RoomBeingMade | None, pod: Pod, decision: Decision) -> bool:
-        """Return whether victims are still on their node, as far as the watch has shown."""
-        if room is None:
+        """Return whether victims are about to go from their node, as far as the watch has shown."""
+        if room is None or _is_hopeless(pod, decision):
             return False
-        are_there = any(self._cluster.slot_on(victim.uid, room.node_name) is not None for victim in room.victims)
-        return are_there and not _is_hopeless(pod, decision)
+        # The watch may still have to show that they are being deleted. One that stays is no reason to wait longer: a
+        # backup of etcd may have brought it back.
+        are_all_marked = self._clock() > room.answered_at + REMEMBERED_SECONDS
+        slots = (self._cluster.slot_on(victim.uid, room.node_name) for victim in room.victims)
+        return any(
+            slot is not None and (not are_all_marked or bool(self._cluster.pods.terminating[slot])) for slot in slots
+        )
 
     def _is_behind(self, pod: Pod, decision: Decision) -> bool:
         """Return whether our watch is behind what the caller has seen, so that other victims might be chosen."""
         uid = pod_uid(pod)
-        if self._refused.awaits_nodes(self._refused.get(uid)):
+        if decision.question.nodes.unknown or self._refused.awaits_nodes(self._refused.get(uid)):
             return True
         if self._cluster.pod(uid) is None:
             return not self._lag.has_ended(pod)
-        return self._lag.is_room_coming(pod) and not _is_hopeless(pod, decision)
+        return self._lag.is_newer(pod) or (self._lag.is_room_coming(pod) and not _is_hopeless(pod, decision))
 
     def _run_post_filter(self, pod: Pod, uid: str, decision: Decision) -> None:
         self._metrics.tried()
@@ -174,7 +196,7 @@ class OwnPreemption:
         slot = self._cluster.pending_slot(uid)
         assert slot is not None, "only a pod that the watch shows as pending gets room"
         node_name = result.node_name
-        victims = [victim_in(self._cluster, slot) for slot in result.victims]
+        victims = self._unbound_dropped([victim_in(self._cluster, slot) for slot in result.victims])
         if not victims and pod.status.nominated_node_name == node_name:
             return
         if victims:
@@ -182,11 +204,25 @@ class OwnPreemption:
         log.info("makes room for a pod", extra={"pod": pod_name(pod), "node": node_name, "victims": len(victims)})
         lower = self._lower_nominated(pod, uid, node_name)
         for other in lower:
-            self._end_room(pod_uid(other))
+            self._lose_room(pod_uid(other))
         self._forget_placed()
         self._cluster.nominations.nominate_ahead(pod, uid, slot, node_name)
         task = self._start(self._carry_out(pod, profile, node_name, self._evictions.to_evict(victims), lower))
         self._rooms[uid] = RoomBeingMade(node_name, victims, task)
+        if not victims:
+            self._refused.note_withheld(pod)  # no victim's end wakes it
+
+    def _unbound_dropped(self, victims: Sequence[Victim]) -> list[Victim]:
+        """Return the victims without those that are only expected on their node: these need no deletion, as no binding
+        has been asked for. kube-scheduler does not know of them."""
+        bound = []
+        for victim in victims:
+            placement = self._cluster.placements.get(victim.uid)
+            if placement is None or placement.assumed or self._cluster.pending_slot(victim.uid) is None:
+                bound.append(victim)
+            else:
+                self._cluster.drop_placement(victim.uid)
+        return bound
 
     async def _carry_out(
         self, pod: Pod, profile: Profile, node_name: str, victims: Sequence[Victim], lower: Collection[Pod]
@@ -195,16 +231,31 @@ class OwnPreemption:
         to ask again: no event might wake the pod."""
         ended = self._metrics.preempting()
         try:
+            await self._require_as_asked(pod)
             await self._nominate(pod, node_name)
             await self._evictions.make_room(profile, pod, node_name, victims, lower)
             ended("success")
+            self._note_answer(pod_uid(pod))
         except Exception as error:
             ended("error")
             self._note_failure(pod_uid(pod))
             if isinstance(error, ApiError) and error.says_gone:
                 return
-            log.exception("preemption failed", extra={"pod": pod_name(pod), "node": node_name})
+            extra = {"pod": pod_name(pod), "node": node_name}
+            if isinstance(error, CycleError):
+                log.warning("a pod preempts no others", extra={**extra, "error": str(error)})
+            else:
+                log.exception("preemption failed", extra=extra)
             self._refused.note_withheld(pod)
+
+    async def _require_as_asked(self, pod: Pod) -> None:
+        """Raise CycleError unless the API server has this pod, pending and just as the caller has sent it: a caller may
+        not choose victims by a pod that it has made up. Raises KubeError if the pod cannot be read."""
+        known = await self._api.get_pod(pod.metadata.namespace, pod.metadata.name)
+        if known is None or pod_uid(known) != pod_uid(pod) or known.metadata.deletion_timestamp:
+            raise CycleError(f"pod {pod_name(pod)} is gone")
+        if known.spec != pod.spec or known.metadata.labels != pod.metadata.labels:
+            raise CycleError(f"pod {pod_name(pod)} is not as the caller has sent it")
 
     async def _take_back(self, pod: Pod) -> None:
         with suppress(KubeError):  # logged already
@@ -238,11 +289,28 @@ class OwnPreemption:
         for uid in [uid for uid in self._rooms if self._cluster.pending_slot(uid) is None]:
             self._end_room(uid)
 
+    def _lose_room(self, uid: str) -> None:
+        """Take back a nomination; as long as victims are being evicted, the pod still may choose no others."""
+        room = self._rooms.get(uid)
+        if room is None or room.task.done():
+            self._end_room(uid)
+        else:
+            self._withdraw(uid)
+
     def _end_room(self, uid: str) -> None:
         """Forget the room of a pod: of its nomination, what the watch shows counts."""
         if self._rooms.pop(uid, None) is not None:
-            known = self._cluster.pod(uid)
-            self._cluster.nominations.withdraw(uid, "" if known is None else known.nominated_node_name)
+            self._withdraw(uid)
+
+    def _withdraw(self, uid: str) -> None:
+        known = self._cluster.pod(uid)
+        self._cluster.nominations.withdraw(uid, "" if known is None else known.nominated_node_name)
+
+    def _note_answer(self, uid: str) -> None:
+        """Note when the API server had answered about the room that the current task makes."""
+        room = self._rooms.get(uid)
+        if room is not None and room.task is asyncio.current_task():
+            room.answered_at = self._clock()
 
     def _note_failure(self, uid: str) -> None:
         """Forget the room that the current task makes; there may be a later one of the pod."""

@@ -31,6 +31,10 @@ class Api:
         self.written: Written = []
         self.error: KubeError | None = None
         self.refused_verb = ""
+        self.pods: dict[str, Pod] = {}
+
+    async def get_pod(self, namespace: str, name: str) -> Pod | None:
+        return self.pods.get(name)
 
     async def patch_pod_status(self, namespace: str, name: str, patch: Mapping[str, Any]) -> None:
         status = patch["status"]
@@ -72,6 +76,7 @@ class PreemptingWorld(ExtenderWorld):
     def show(self, *pods: Pod) -> None:
         for pod in pods:
             self.cluster.apply_pod(pod)
+            self.api.pods[pod.metadata.name] = pod
 
     def count(self, name: str) -> float:
         value = self.registry.get_sample_value(name)
@@ -342,3 +347,73 @@ async def test_kube_scheduler_must_not_preempt_as_well() -> None:
     response = await world.post("preempt", {"Pod": pod, "NodeNameToMetaVictims": {}})
 
     assert "--preemption=service" in response.text
+
+
+@pytest.mark.parametrize(
+    "made_up",
+    [
+        with_priority(important(), 1_000_000),
+        structs.replace(important(), spec=structs.replace(important().spec, preemption_policy="PreemptLowerPriority")),
+        structs.replace(important(), spec=structs.replace(important().spec, node_selector={"disk": "fast"})),
+        structs.replace(important(), spec=structs.replace(important().spec, scheduler_name="another")),
+        structs.replace(important(), metadata=structs.replace(important().metadata, labels={"made": "up"})),
+    ],
+    ids=["priority", "preemptionPolicy", "nodeSelector", "schedulerName", "labels"],
+)
+@in_event_loop
+async def test_nobody_is_evicted_for_a_pod_that_is_not_as_the_api_server_has_it(made_up: Pod) -> None:
+    world = PreemptingWorld(
+        *(make_node(name, {"cpu": "1", "memory": "4Gi", "pods": "10"}, labels={"disk": "fast"}) for name in NAMES)
+    )
+    pod = important(policy="Never" if made_up.spec.preemption_policy else "")
+    world.show(filler("a"), filler("b", priority=50), pod)
+
+    await world.refuse(made_up)
+
+    assert world.api.written == []
+    world.cluster.remove_pod(("default", "on-a"))  # and no room is held
+    assert (await world.filter(important("other", priority=1), NAMES))["NodeNames"] == ["a"]
+
+
+@in_event_loop
+async def test_a_pod_does_not_wait_for_a_victim_that_has_come_back() -> None:
+    world, pod = full_world()
+    await world.refuse(pod)
+    world.show(nominated(pod, "a"), filler("a"))  # a backup of etcd was restored
+
+    world.clock.now += 14
+    await world.refuse(nominated(pod, "a"))
+    assert world.api.written == ROOM_ON_A
+    world.clock.now += 2
+    await world.refuse(nominated(pod, "a"))
+
+    assert world.api.written == [*ROOM_ON_A, *ROOM_ON_A]
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+@in_event_loop
+async def test_nobody_is_evicted_while_a_node_is_not_known_yet(*, is_kept: bool) -> None:
+    world, pod = full_world()
+    world.extender.refused.is_kept = is_kept
+
+    await world.filter(pod, [*NAMES, "new"])
+    await turns()
+
+    assert world.api.written == []
+
+
+@in_event_loop
+async def test_a_pod_that_is_only_expected_on_a_node_is_not_deleted() -> None:
+    world, pod = full_world()
+    world.cluster.remove_pod(("default", "on-a"))
+    expected = important("expected", priority=1)
+    world.show(expected)
+    assert (await world.filter(expected, NAMES))["NodeNames"] == ["a"]
+
+    await world.refuse(pod)
+
+    assert world.api.written == [("nominate", "important", "a")]
+    assert world.expected_on(expected) is None
+    refusal = world.extender.refused.get(pod.metadata.uid)
+    assert refusal is not None
+    assert refusal.is_withheld
