@@ -93,8 +93,8 @@ class ExtenderService:
 
         Preemption that is under way finishes, too.
         """
-        work = [self.engine.binder.close(grace_seconds)]
-        if self._preemption is not None:
-            work.append(self._preemption.close(grace_seconds))
-        await asyncio.gather(*work)
+        if self._preemption is None:
+            await self.engine.binder.close(grace_seconds)
+        else:
+            await asyncio.gather(self.engine.binder.close(grace_seconds), self._preemption.close(grace_seconds))
         self.expectations.drop_all()

@@ -12,8 +12,9 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 # The last fifth of the time is for undoing what did not finish, and for answers and events about it.
 _FINISH_SHARE = 0.8
 _ANSWER_SHARE = 0.9
-# Seconds from the last phase to the end of the process.
+# From the last phase to the end of the process: so many seconds, or what is left after this share of a short time.
 _EXIT_SECONDS = 0.5
+_EVENT_SHARE = 0.95
 
 
 class Shutdown:
@@ -77,7 +78,7 @@ class Shutdown:
     @property
     def events_left(self) -> float:
         """Seconds in which events may be written."""
-        return self._left(self._grace_seconds - _EXIT_SECONDS)
+        return self._left(max(self._grace_seconds - _EXIT_SECONDS, self._grace_seconds * _EVENT_SHARE))
 
     def _left(self, seconds: float) -> float:
         passed = 0.0 if self._told_at is None else self._clock() - self._told_at

@@ -68,3 +68,12 @@ def test_all_phases_share_one_budget() -> None:
     assert left() == [0, 0, 1, 2.5]
     clock.pass_seconds(1000)
     assert left() == [0, 0, 0, 0]
+
+
+def test_a_short_time_leaves_some_for_events_after_the_last_answer() -> None:
+    shutdown = Shutdown(0, 2, Clock())
+    assert [round(left, 6) for left in (shutdown.work_left, shutdown.answers_left, shutdown.events_left)] == [
+        1.6,
+        1.8,
+        1.9,
+    ]

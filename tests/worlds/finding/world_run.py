@@ -1,6 +1,5 @@
 """One world, run from its scenario: what came of it."""
 
-import gc
 import hashlib
 import time
 import traceback
@@ -39,10 +38,8 @@ def run_world(
 ) -> tuple[WorldEnd, ScheduledCluster]:
     """Run a world; return what came of it, and the world as it is in the end, with its history.
 
-    `before` is given the world before it runs. Garbage is collected at set steps of the world only, from now on.
+    `before` is given the world before it runs.
     """
-    gc.collect()  # tasks that an earlier world of this process left would end in this one, with errors
-    gc.disable()
     started = time.perf_counter()
     cluster = ScheduledCluster(scenario)
     before(cluster)

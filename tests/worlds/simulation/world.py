@@ -21,6 +21,8 @@ class World:
     """Runs what it is given until a time. `trace` is its history."""
 
     def __init__(self, seed: int) -> None:
+        gc.collect()  # tasks that an earlier world of this process left would end in this one, with errors
+        gc.disable()  # from now on, garbage is collected at set steps of the world only
         self._seed = seed
         self.timeline = Timeline()
         self.trace = Trace(self.timeline)
