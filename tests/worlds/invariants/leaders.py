@@ -19,7 +19,8 @@ _DISTURBED_SECONDS = 12.0
 # Leases themselves, reviews, and the core/v1 events that say who leads.
 _WRITTEN_BY_ALL = ("/leases", "reviews", "/api/v1/namespaces/kube-system/events", "/api/v1/namespaces/default/events")
 
-_LEASE_PATH: Final = "/leases/kube-scheduler"
+_LEASES_PATH: Final = "/leases"
+_LEASE_PATH: Final = f"{_LEASES_PATH}/kube-scheduler"
 _LEAST_REFUSAL: Final = 300
 _SECONDS_BETWEEN_LOOKS: Final = 1.0
 # Drifts of several faults add up to that at most; and a program reads its clock some time before it writes.
@@ -143,10 +144,14 @@ class LeaseCountedFromRequest:
         observed.world.timeline.call_later(_SECONDS_BETWEEN_LOOKS, self._look)
 
     def _note(self, served: Served) -> None:
-        """Note when the last byte of a renewal was written that was carried out, by the identity in it."""
+        """Note when the last byte was written of a request that made or renewed the lease, by the identity in it.
+
+        A leader makes it anew if etcd was restored to before there was one.
+        """
         path, method = served.request.path, served.request.method
         is_done = isinstance(served.answer, Response) and served.answer.status < _LEAST_REFUSAL
-        if path.endswith(_LEASE_PATH) and method == "PUT" and is_done:
+        is_write = path.endswith(_LEASE_PATH if method == "PUT" else _LEASES_PATH) and method in ("PUT", "POST")
+        if is_write and is_done:
             holder = msgspec.json.decode(served.request.body)["spec"].get("holderIdentity", "")
             self._written_at[holder] = max(served.written_at, self._written_at.get(holder, 0.0))
 
