@@ -232,10 +232,9 @@ def test_pods_that_preempt_at_once_displace_one_pod_each(cluster: Cluster) -> No
 
 
 @both_releases
+@pytest.mark.parametrize("shared_cluster", ["service"], indirect=True)
 def test_a_pod_that_is_tried_again_gets_no_more_victims(cluster: Cluster) -> None:
     """Its victims take long to end. kube-scheduler may take the nomination back each time; the service keeps it."""
-    if cluster.mode != "service":
-        pytest.skip("kube-scheduler preempts")
     scenario = resources()
     cluster.run(scenario.running)
     expected = cluster.expected(scenario.preemptor)

@@ -1,4 +1,4 @@
-"""Actors that begin anew once etcd was restored: what they knew before may be of objects that never were."""
+"""Actors that restart when etcd is restored: their caches may have objects that the backup does not have."""
 
 from collections.abc import Callable, Sequence
 

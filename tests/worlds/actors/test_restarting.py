@@ -1,4 +1,4 @@
-"""Actors that begin anew once etcd was restored."""
+"""Actors restart when etcd is restored."""
 
 from tests.worlds.actors.client import ActorClient
 from tests.worlds.actors.restarting import RestartingActor

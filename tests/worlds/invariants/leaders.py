@@ -146,7 +146,7 @@ class LeaseCountedFromRequest:
     def _note(self, served: Served) -> None:
         """Note when the last byte was written of a request that made or renewed the lease, by the identity in it.
 
-        A leader makes it anew if etcd was restored to before there was one.
+        A leader creates the lease again if etcd was restored to a backup without it.
         """
         path, method = served.request.path, served.request.method
         is_done = isinstance(served.answer, Response) and served.answer.status < _LEAST_REFUSAL

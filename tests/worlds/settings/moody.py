@@ -183,6 +183,13 @@ class Moody(PreEnqueue, Reserve, Permit, PreBind, Bind, PostBind):
         return True
 
 
+def _moods_here() -> tuple[Moods, str]:
+    """Return the moods of the running world, and the name of the running program."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, SimulatedLoop)
+    return _moods[loop.network], loop.name
+
+
 class OldestFirst(QueueSort):
     """Sorts pods by age alone. Some comparisons fail."""
 
@@ -190,10 +197,8 @@ class OldestFirst(QueueSort):
 
     def __init__(self, args: None, handle: Handle) -> None:
         super().__init__(args, handle)
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, SimulatedLoop)
-        self._moods = _moods[loop.network]
-        self._random = self._moods.random(f"{loop.name} about the order")
+        self._moods, program = _moods_here()
+        self._random = self._moods.random(f"{program} about the order")
 
     def less(self, first: QueuedPod, second: QueuedPod) -> bool:
         if not self._moods.are_over and self._random.random() < _ORDER_FAILS:
@@ -210,10 +215,8 @@ class Fussy(PreFilter, Filter, PreScore, Score):
 
     def __init__(self, args: None, handle: Handle) -> None:
         super().__init__(args, handle)
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, SimulatedLoop)
-        self._moods = _moods[loop.network]
-        self._random = self._moods.random(f"{loop.name} about nodes")
+        self._moods, program = _moods_here()
+        self._random = self._moods.random(f"{program} about nodes")
 
     def reach_for(self, state: CycleState, pod: Pod) -> Reach:
         self._fail_sometimes()

@@ -47,7 +47,7 @@ class OddExtender:
             Response(200, b"[1"),
             _response({"Error": "not now"}),
             _response({"Nodes": {"items": [{"metadata": 1}]}, "NodeNames": [_STRANGER]}),
-            _response({"NodeNameToMetaVictims": {_STRANGER: {"Pods": [{"UID": "nobody"}]}}}),
+            _response({"NodeNameToMetaVictims": {_STRANGER: {"Pods": [{"UID": "no-such-pod"}]}}}),
         )
         return self._random.choice(oddities)
 
