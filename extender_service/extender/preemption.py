@@ -178,7 +178,7 @@ class OwnPreemption:
             return
         if result.status.code == Code.SUCCESS and result.node_name:
             self._begin(pod, uid, decision.profile, result)
-        elif result.clears_nomination and pod.status.nominated_node_name:
+        elif result.clears_nomination and pod.status.nominated_node_name and uid not in self._writes:
             self._end_room(uid)
             self._start(self._take_back(pod))
 

@@ -274,6 +274,21 @@ async def test_a_nomination_that_helps_no_more_is_taken_back() -> None:
 
 
 @in_event_loop
+async def test_calls_while_the_api_server_hangs_add_no_more_writes() -> None:
+    world = PreemptingWorld()
+    pod = nominated(important(), "a")
+    world.show(filler("a", 200), filler("b", 200), pod)
+    world.api.gate.clear()
+
+    await world.refuse(pod)
+    await world.refuse(pod)
+    world.api.gate.set()
+    await turns()
+
+    assert world.api.written == [("nominate", "important", None)]
+
+
+@in_event_loop
 async def test_a_pod_that_the_watch_does_not_show_yet_waits_for_it() -> None:
     world = PreemptingWorld()
     pod = important()
