@@ -59,8 +59,7 @@ def workloads(node_count: int, pod_count: int) -> list[Workload]:
     affinity = {"podAffinity": {REQUIRED: [_term("blue", ZONE)]}}
     anti_affinity = {"podAntiAffinity": {REQUIRED: [_term("green", HOSTNAME)]}}
     blue, green = {"color": "blue"}, {"color": "green"}
-    # At most one pod for every second node, running pods included.
-    apart = min(pod_count, node_count // 2 - running)
+    apart = min(pod_count, node_count - running)  # one pod a node, running pods included
     low = _on_nodes(_pods("low", 4 * node_count, requests={"cpu": "900m", "memory": "500Mi"}), node_count)
     high: Object = {"requests": {"cpu": "3", "memory": "500Mi"}, "priorityClassName": "high"}
     return [

@@ -47,6 +47,8 @@ log = logging.getLogger(__name__)
 
 # After a failure, a pod preempts no others for so long: podInitialBackoffSeconds.
 _PAUSE_SECONDS = 1.0
+# With fewer rooms, it is not worthwhile to look for those of placed pods.
+_FEW_ROOMS = 64
 
 
 class PreemptorApi(PodApi, Protocol):
@@ -88,6 +90,7 @@ class OwnPreemption:
         self._clock = clock
         self._api, self._writes, self._evictions, self._metrics = work
         self._rooms: dict[str, RoomBeingMade] = {}
+        self._many_rooms = _FEW_ROOMS
         self._failed_at: dict[str, float] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -285,9 +288,15 @@ class OwnPreemption:
         return Pod(metadata=metadata, status=PodStatus(nominated_node_name=node_name))
 
     def _forget_placed(self) -> None:
-        """Forget the rooms of pods that are on a node or gone, so that not more are kept than pods wait."""
+        """Forget the rooms of pods that are on a node or gone, so that hardly more are kept than pods wait.
+
+        All are looked at only when they have doubled: in a burst, each pod that begins would look at all the others.
+        """
+        if len(self._rooms) < self._many_rooms:
+            return
         for uid in [uid for uid in self._rooms if self._cluster.pending_slot(uid) is None]:
             self._end_room(uid)
+        self._many_rooms = max(2 * len(self._rooms), _FEW_ROOMS)
 
     def _lose_room(self, uid: str) -> None:
         """Take back a nomination; as long as victims are being evicted, the pod still may choose no others."""

@@ -7,6 +7,8 @@ import msgspec
 # metav1.CauseTypeResourceVersionTooLarge, and the message of older releases, which do not set this cause.
 _TOO_LARGE_CAUSE = "ResourceVersionTooLarge"
 _TOO_LARGE_TEXT = "Too large resource version"
+# Of a write to an object with another UID: Preconditions.Check, rest.BeforeDelete.
+_OTHER_UID_CONFLICTS = ("UID in precondition", "UID in the precondition")
 _OTHER_UID_TEXT = "metadata.uid: Invalid value"
 
 
@@ -85,9 +87,12 @@ class ApiError(KubeError):
     def says_gone(self) -> bool:
         """Whether no object with the name and the UID that a write names is there: there is none, or another one.
 
-        A patch with another UID is refused as one that would change it (ValidateObjectMetaUpdate).
+        A patch with another UID is refused as one that would change it (ValidateObjectMetaUpdate). A conflict about
+        the version says nothing: the API server gives up if others write to the object again and again.
         """
-        return self.status_code in (404, 409) or (self.status_code == 422 and _OTHER_UID_TEXT in self.message)
+        if self.status_code == 409:
+            return any(text in self.message for text in _OTHER_UID_CONFLICTS)
+        return self.status_code == 404 or (self.status_code == 422 and _OTHER_UID_TEXT in self.message)
 
     @property
     def expired(self) -> bool:

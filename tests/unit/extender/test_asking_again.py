@@ -259,7 +259,7 @@ def test_a_lease_that_is_lost_while_a_pod_waits_for_its_turn_stops_it(monkeypatc
     "refusal",
     [
         ApiStatus(404, "NotFound", 'pods "p" not found'),
-        ApiStatus(409, "Conflict", "it is gone"),
+        ApiStatus(409, "Conflict", "Precondition failed: UID in precondition: a, UID in object meta: b"),
         ApiStatus(422, "Invalid", 'metadata.uid: Invalid value: "a": field is immutable'),
     ],
     ids=lambda refusal: refusal.reason,

@@ -432,3 +432,18 @@ async def test_a_pod_that_is_only_expected_on_a_node_is_not_deleted() -> None:
     refusal = world.extender.refused.get(pod.metadata.uid)
     assert refusal is not None
     assert refusal.is_withheld
+
+
+@in_event_loop
+async def test_hardly_more_rooms_are_kept_than_pods_wait() -> None:
+    world, most = PreemptingWorld(), 0
+    preemption = world.extender.filter.preemption
+    assert preemption is not None
+    for number in range(300):
+        pod = important(f"p{number}")
+        world.show(filler("a"), filler("b", priority=50), pod)
+        await world.refuse(pod)
+        assert world.api.written[-1] == ("delete", "on-a", None)
+        world.cluster.remove_pod(("default", pod.metadata.name))
+        most = max(most, len(preemption._rooms))
+    assert most <= 64

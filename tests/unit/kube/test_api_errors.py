@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from extender_service.kube.api_errors import ApiError, error_from_response
+from extender_service.kube.api_errors import ApiError, ApiStatus, error_from_response
 
 
 def error(status_code: int = 504, **status: Any) -> ApiError:
@@ -56,3 +56,19 @@ def test_only_a_header_asks_to_try_again() -> None:
     assert error_from_response(503, {"Retry-After": "5"}, b"").asks_to_retry
     assert not error_from_response(409, {"Retry-After": "5"}, b"").asks_to_retry
     assert not error_from_response(429, {}, b'{"details": {"retryAfterSeconds": 3}}').asks_to_retry
+
+
+@pytest.mark.parametrize(
+    ("status", "is_gone"),
+    [
+        (ApiStatus(404, "NotFound", 'pods "p" not found'), True),
+        (ApiStatus(409, "Conflict", "Precondition failed: UID in precondition: a, UID in object meta: b"), True),
+        (ApiStatus(409, "Conflict", "the UID in the precondition (a) does not match the UID in record (b)"), True),
+        (ApiStatus(409, "Conflict", "the object has been modified; please apply your changes to the latest"), False),
+        (ApiStatus(422, "Invalid", 'metadata.uid: Invalid value: "a": field is immutable'), True),
+        (ApiStatus(422, "Invalid", "spec: Forbidden: pod updates may not change fields"), False),
+        (ApiStatus(500, "InternalError", "etcdserver: request timed out"), False),
+    ],
+)
+def test_an_object_is_gone_only_if_the_api_server_says_so(status: ApiStatus, *, is_gone: bool) -> None:
+    assert ApiError(status).says_gone == is_gone
