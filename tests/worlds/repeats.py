@@ -22,6 +22,7 @@ _KINDS: Final = (
     ("--replicas", "2", "--faults", "--others", "--swarm"),
     ("--mode", "beside", "--others"),
     ("--mode", "replace", "--others"),
+    ("--mode", "preempting", "--others"),
 )
 
 

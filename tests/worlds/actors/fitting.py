@@ -1,6 +1,7 @@
 """Whether a pod fits on a node, as those see it who are not the scheduler: the kubelet, and simple schedulers."""
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 from extender_service.kube.parsing.quantities import milli_value, parse_quantity, whole_value
@@ -13,10 +14,15 @@ _ANY_ADDRESS: Final = "0.0.0.0"
 
 def amounts_of(quantities: Mapping[str, str]) -> Amounts:
     """Return quantities as numbers: cpu in thousandths, the rest in whole units."""
-    return {
-        name: milli_value(parse_quantity(text)) if name == "cpu" else whole_value(parse_quantity(text))
-        for name, text in quantities.items()
-    }
+    return Amounts(_numbers(tuple(quantities.items())))
+
+
+@lru_cache(4096)
+def _numbers(quantities: tuple[tuple[str, str], ...]) -> tuple[tuple[str, int], ...]:
+    return tuple(
+        (name, milli_value(parse_quantity(text)) if name == "cpu" else whole_value(parse_quantity(text)))
+        for name, text in quantities
+    )
 
 
 def requests_of(pod: Object) -> Amounts:

@@ -212,6 +212,8 @@ class WatchCache:
     def _deliver(self, kind: Kind, change: Change) -> None:
         self.revision = change.revision
         self._has_seen.add(kind)
+        if not self._watchers:
+            return
         for key in index_keys(kind, change):
             for watcher in tuple(self._by_key.get(key, {}).values()):
                 watcher.deliver(change)

@@ -48,6 +48,8 @@ class GarbageCollector:
         """Orphan the dependents of a deleted object, or delete them first, if its finalizers ask for that."""
         metadata = owner.value["metadata"]
         finalizers = metadata.get("finalizers") or ()
+        if deletion.ORPHAN not in finalizers and deletion.FOREGROUND not in finalizers:
+            return False
         own = [(kind, self._latest(kind, item)) for kind, item in dependents if _refers(item, metadata["uid"])]
         left = [(kind, item) for kind, item in own if item is not None]
         if deletion.ORPHAN in finalizers:
@@ -55,8 +57,6 @@ class GarbageCollector:
                 self._registry.change(dependent_kind, item, lambda value: _drop_owner(value, metadata["uid"]))
             self._drop_finalizer(kind, owner, deletion.ORPHAN)
             return True
-        if deletion.FOREGROUND not in finalizers:
-            return False
         blocking = [
             (dependent_kind, item)
             for dependent_kind, item in left

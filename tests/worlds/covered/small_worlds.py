@@ -1,4 +1,4 @@
-"""The worlds whose coverage is measured: small ones of `schedule`, and of `serve` in both modes."""
+"""The worlds whose coverage is measured: small ones of `schedule`, and of `serve` in each mode."""
 
 import math
 import sys
@@ -19,8 +19,8 @@ from tests.worlds.finding.world_run import run_world
 from tests.worlds.scenarios import Mode, Scenario
 from tests.worlds.settings.program_settings import draw_wanted
 
-# Two of four worlds have `schedule` alone.
-_MODES: Sequence[Mode | None] = (None, None, "beside", "replace")
+# Half of the worlds have `schedule` alone.
+_MODES: Sequence[Mode | None] = (None, "beside", None, "replace", None, "preempting")
 _LIMIT_SECONDS = 600.0
 # Half of the worlds have faults that happen together, which reaches what one of them alone does not. Some have none, as
 # runs of pods alike end where much happens between them.

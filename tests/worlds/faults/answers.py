@@ -10,7 +10,7 @@ from tests.worlds.api_server.fairness import REFUSED
 from tests.worlds.api_server.messages import Answer, Delayed, Request, Response
 from tests.worlds.api_server.routing import route
 from tests.worlds.faults.durations import some_seconds
-from tests.worlds.faults.plan import LATE, LATE_READS, Cost, End, Fault, FaultKind
+from tests.worlds.faults.plan import End, Fault, FaultKind
 from tests.worlds.faults.surroundings import Surroundings
 from tests.worlds.simulation.served_model import Gate
 
@@ -165,19 +165,18 @@ def _part(random: Random) -> float:
 def _answering(
     name: str,
     begin: Callable[[Surroundings, Fault], End],
-    costs: tuple[Cost, ...] = (),
     amount: Callable[[Random], float] = lambda _: 0.0,
 ) -> FaultKind:
-    return FaultKind(name, Surroundings.server_targets, begin, some_seconds, amount, costs)
+    return FaultKind(name, Surroundings.server_targets, begin, some_seconds, amount)
 
 
 ANSWER_FAULTS: Final = (
     _answering("read-only", _read_only),
     _answering("full", _full),
-    _answering("no-quorum", _no_quorum, LATE_READS),
-    _answering("slow", _slow, LATE, _most_seconds),
-    _answering("slow-answers", _slow_answers, LATE_READS, _most_seconds),
-    _answering("too-many-requests", _too_many, LATE_READS, _part),
-    _answering("fail", _fail, LATE_READS, _part),
-    _answering("fail-afterwards", _fail_afterwards, (), _part),
+    _answering("no-quorum", _no_quorum),
+    _answering("slow", _slow, _most_seconds),
+    _answering("slow-answers", _slow_answers, _most_seconds),
+    _answering("too-many-requests", _too_many, _part),
+    _answering("fail", _fail, _part),
+    _answering("fail-afterwards", _fail_afterwards, _part),
 )

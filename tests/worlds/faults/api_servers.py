@@ -11,7 +11,7 @@ from tests.worlds.api_server.fairness import Fairness
 from tests.worlds.api_server.messages import Answer, Request
 from tests.worlds.api_server.webhooks import Verdict, Webhook
 from tests.worlds.faults.durations import some_seconds
-from tests.worlds.faults.plan import LATE, LATE_READS, LATE_WRITES, LOST_WRITES, Cost, End, Fault, FaultKind
+from tests.worlds.faults.plan import End, Fault, FaultKind
 from tests.worlds.faults.surroundings import Surroundings
 
 _SEAT_SECONDS: Final = 0.5
@@ -133,11 +133,10 @@ def _hold_writes(surroundings: Surroundings) -> None:
 def _on_a_server(
     name: str,
     begin: Callable[[Surroundings, Fault], End | None],
-    costs: tuple[Cost, ...] = (),
     seconds: Callable[[Random], float] = lambda _: 0.0,
     amount: Callable[[Random], float] = lambda _: 0.0,
 ) -> FaultKind:
-    return FaultKind(name, Surroundings.server_targets, begin, seconds, amount, costs)
+    return FaultKind(name, Surroundings.server_targets, begin, seconds, amount)
 
 
 def _etcd(_: Surroundings) -> Sequence[str]:
@@ -169,17 +168,17 @@ def _refused_part(random: Random) -> float:
 
 
 API_SERVER_FAULTS: Final = (
-    _on_a_server("stop", _stop, LATE_READS, some_seconds),
-    _on_a_server("hang", _hang, LATE, some_seconds),
-    _on_a_server("lag", _lag, LATE_READS, some_seconds, _lag_seconds),
+    _on_a_server("stop", _stop, some_seconds),
+    _on_a_server("hang", _hang, some_seconds),
+    _on_a_server("lag", _lag, some_seconds, _lag_seconds),
     # Behind by more than a scheduler waits to see its bindings.
-    replace(_on_a_server("stale-cache", _lag, LATE_READS, _minutes, _long_seconds), is_drawn=False),
+    replace(_on_a_server("stale-cache", _lag, _minutes, _long_seconds), is_drawn=False),
     _on_a_server("forget-versions", _forget_versions),
-    _on_a_server("limit-requests", _limit, LATE, some_seconds, _some_seats),
-    _on_a_server("slow-webhook", _slow_webhook, LATE_WRITES, some_seconds, _webhook_seconds),
-    _on_a_server("refusing-webhook", _refusing_webhook, (), some_seconds, _refused_part),
+    _on_a_server("limit-requests", _limit, some_seconds, _some_seats),
+    _on_a_server("slow-webhook", _slow_webhook, some_seconds, _webhook_seconds),
+    _on_a_server("refusing-webhook", _refusing_webhook, some_seconds, _refused_part),
     FaultKind("compact", _etcd, _compact),
-    FaultKind("restore", _etcd, partial(_restore, bump_revision=_BUMP_REVISION), some_seconds, costs=LOST_WRITES),
+    FaultKind("restore", _etcd, partial(_restore, bump_revision=_BUMP_REVISION), some_seconds),
     # A program that was away while the revision reached what it had seen before cannot see that etcd was restored. So
     # only small worlds have this kind, without others that keep programs away.
     FaultKind(
@@ -187,7 +186,6 @@ API_SERVER_FAULTS: Final = (
         _etcd,
         partial(_restore, bump_revision=0),
         some_seconds,
-        costs=LOST_WRITES,
         is_drawn=False,
     ),
 )

@@ -2,13 +2,12 @@
 
 import errno
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from random import Random
 from typing import Final
 
 from tests.worlds.faults.durations import some_seconds
-from tests.worlds.faults.plan import LATE, LATE_READS, Cost, End, Fault, FaultKind
+from tests.worlds.faults.plan import End, Fault, FaultKind
 from tests.worlds.faults.surroundings import Surroundings
 from tests.worlds.simulation.routes import Break
 from tests.worlds.simulation.transport import MemoryTransport
@@ -125,24 +124,21 @@ def _delay_seconds(random: Random) -> float:
 def _on_a_link(
     name: str,
     begin: Callable[[Surroundings, Fault], End | None],
-    costs: tuple[Cost, ...] = (),
     seconds: Callable[[Random], float] = lambda _: 0.0,
     amount: Callable[[Random], float] = lambda _: 0.0,
 ) -> FaultKind:
-    return FaultKind(name, Surroundings.link_targets, begin, seconds, amount, costs)
+    return FaultKind(name, Surroundings.link_targets, begin, seconds, amount)
 
 
 NETWORK_FAULTS: Final = (
-    _on_a_link("cut", _cut, LATE, some_seconds),
-    _on_a_link("cut-requests", _cut_requests, LATE, some_seconds),
-    _on_a_link("cut-answers", _cut_answers, LATE_READS, some_seconds),
-    _on_a_link("slow-network", _slow, LATE, some_seconds, _delay_seconds),
-    _on_a_link("reorder", _reorder, LATE, some_seconds, _delay_seconds),
+    _on_a_link("cut", _cut, some_seconds),
+    _on_a_link("cut-requests", _cut_requests, some_seconds),
+    _on_a_link("cut-answers", _cut_answers, some_seconds),
+    _on_a_link("slow-network", _slow, some_seconds, _delay_seconds),
+    _on_a_link("reorder", _reorder, some_seconds, _delay_seconds),
     _on_a_link("reset-connections", _reset, amount=Random.random),
     _on_a_link("close-connections", _close, amount=Random.random),
-    replace(
-        _on_a_link("lose-connections", _lose, LATE_READS, amount=Random.random), settles_seconds=_KEEPALIVE_SECONDS
-    ),
+    _on_a_link("lose-connections", _lose, amount=Random.random),
     _on_a_link("reset-within-answer", partial(_break_answer, resets=True), amount=_some_bytes),
     _on_a_link("close-within-answer", partial(_break_answer, resets=False), amount=_some_bytes),
     _on_a_link("reset-within-request", partial(_break_request, resets=True), amount=_some_bytes),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from random import Random
-from typing import Final, Literal
+from typing import Final
 
 from tests.worlds.faults.surroundings import Surroundings
 
@@ -16,8 +16,6 @@ _OFTEN_SECONDS: Final = 4.0
 _SELDOM_SECONDS: Final = 60.0
 # Within a seed, a kind is up to so many times as frequent as its share, or as rare.
 _UNEVEN: Final = 4.0
-# Programs and API servers have made up for most faults so long after their end.
-_SETTLES_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True)
@@ -43,16 +41,6 @@ class Fault:
         return f"{self.kind} {self.target}{lasts}" + (f" ({self.amount:g})" if self.amount else "")
 
 
-# What programs cannot avoid while a fault lasts:
-# - late reads: what they know of the cluster may be older than it should
-# - late writes: what they asked for may be carried out late, even after they gave up
-# - lost writes: what was written since the start is taken back in the end
-Cost = Literal["late reads", "late writes", "lost writes"]
-LATE_READS: Final[tuple[Cost, ...]] = ("late reads",)
-LATE_WRITES: Final[tuple[Cost, ...]] = ("late writes",)
-LATE: Final[tuple[Cost, ...]] = (*LATE_READS, *LATE_WRITES)
-LOST_WRITES: Final[tuple[Cost, ...]] = ("lost writes",)
-
 Plan = tuple[Fault, ...]
 End = Callable[[], None]
 
@@ -64,7 +52,6 @@ class FaultKind:
     - `targets`: what it may hit in a world; nothing if it cannot happen there
     - `begin`: lets it happen; returns what ends it, or None for what has no end
     - `seconds`, `amount`: how long it lasts and how strong it is, by chance
-    - `costs`: what it makes unavoidable, from its start until `settles_seconds` after its end
     - `is_drawn`: whether seeds have it; if not, only plans that are given have
     """
 
@@ -73,29 +60,7 @@ class FaultKind:
     begin: Callable[[Surroundings, Fault], End | None]
     seconds: Callable[[Random], float] = lambda _: 0.0
     amount: Callable[[Random], float] = lambda _: 0.0
-    costs: tuple[Cost, ...] = ()
-    settles_seconds: float = _SETTLES_SECONDS
     is_drawn: bool = True
-
-
-@dataclass(frozen=True)
-class Unavoidable:
-    """A cost of faults at a target, from `since` to `until`, in the world's seconds."""
-
-    cost: Cost
-    target: str
-    since: float
-    until: float
-
-
-def unavoidable(plan: Plan, kinds: Sequence[FaultKind]) -> tuple[Unavoidable, ...]:
-    """Return what the faults of a plan make unavoidable, in order of time."""
-    by_name = {kind.name: kind for kind in kinds}
-    return tuple(
-        Unavoidable(cost, fault.target, fault.at, fault.until + by_name[fault.kind].settles_seconds)
-        for fault in plan
-        for cost in by_name[fault.kind].costs
-    )
 
 
 def draw_plan(kinds: Sequence[FaultKind], surroundings: Surroundings, until: float) -> Plan:

@@ -8,7 +8,7 @@ from random import Random
 from typing import Final
 
 from tests.worlds.faults.durations import some_seconds
-from tests.worlds.faults.plan import LATE, Cost, End, Fault, FaultKind
+from tests.worlds.faults.plan import End, Fault, FaultKind
 from tests.worlds.faults.surroundings import Surroundings
 from tests.worlds.simulation.process import Process
 
@@ -115,25 +115,24 @@ def _past_a_lease(random: Random) -> float:
 def _on_a_program(
     name: str,
     begin: Callable[[Surroundings, Fault], End | None],
-    costs: tuple[Cost, ...] = (),
     *,
     seconds: Callable[[Random], float] = lambda _: 0.0,
     amount: Callable[[Random], float] = lambda _: 0.0,
 ) -> FaultKind:
-    return FaultKind(name, Surroundings.program_targets, begin, seconds, amount, costs)
+    return FaultKind(name, Surroundings.program_targets, begin, seconds, amount)
 
 
 PROGRAM_FAULTS: Final = (
     _on_a_program("kill", _kill),
     _on_a_program("kill-at-work", _kill_at_work, amount=_some_callbacks),
     _on_a_program("terminate", _terminate),
-    _on_a_program("freeze", _freeze, LATE, seconds=some_seconds),
+    _on_a_program("freeze", _freeze, seconds=some_seconds),
     replace(
-        _on_a_program("freeze-at-work", _freeze_at_work, LATE, seconds=_past_a_lease, amount=_some_callbacks),
+        _on_a_program("freeze-at-work", _freeze_at_work, seconds=_past_a_lease, amount=_some_callbacks),
         is_drawn=False,
     ),
-    _on_a_program("sleep", _sleep, LATE, seconds=some_seconds),
-    _on_a_program("stall", _stall, LATE, amount=lambda random: some_seconds(random) / 4),
+    _on_a_program("sleep", _sleep, seconds=some_seconds),
+    _on_a_program("stall", _stall, amount=lambda random: some_seconds(random) / 4),
     _on_a_program("set-wall-clock", _set_wall_clock, amount=lambda random: random.uniform(-60.0, 60.0)),
     _on_a_program("drift", _drift, seconds=some_seconds, amount=lambda random: random.uniform(0.97, 1.03)),
 )

@@ -3,10 +3,8 @@ from tests.worlds.faults.plan import (
     Fault,
     FaultKind,
     Plan,
-    Unavoidable,
     carry_out,
     draw_plan,
-    unavoidable,
 )
 from tests.worlds.faults.surroundings import Surroundings
 from tests.worlds.scenarios import Scenario, ScheduledCluster
@@ -60,11 +58,6 @@ def test_a_given_plan_is_carried_out_instead() -> None:
     cluster.run()
     assert cluster.faults == plan
     assert [line for line in cluster.world.trace.lines if "was killed" in line]
-
-
-def test_says_what_a_plan_makes_unavoidable() -> None:
-    plan = (Fault(3.0, "lag", "api-server", 2.0, amount=1.0), Fault(6.0, "read-only", "api-server", 2.0))
-    assert unavoidable(plan, ALL_KINDS) == (Unavoidable("late reads", "api-server", since=3.0, until=10.0),)
 
 
 def test_each_kind_has_a_name_of_its_own() -> None:

@@ -3,6 +3,7 @@
 A process that is forked for one piece of work gives back all its memory at the end, and has nothing of the one before.
 """
 
+import gc
 import os
 import resource
 import selectors
@@ -64,6 +65,9 @@ def forked(
     `tasks` is asked for the next one when a process is free. `tick` is called several times a second. A process that
     takes too long is killed, and so is each that runs when the caller stops early.
     """
+    # In each process, looking for garbage would otherwise copy the pages of all that was imported.
+    gc.collect()
+    gc.freeze()
     waiting = iter(tasks)
     children: dict[int, _Child[_T]] = {}
     with selectors.DefaultSelector() as selector:

@@ -46,7 +46,7 @@ def run_world(
     try:
         with traced_logs(cluster.world.trace, cluster.world.who):
             cluster.run()
-        violations = cluster.problems()
+            violations = cluster.problems()
     except Exception:  # a part of the world that is none of the product's programs
         violations = [f"{traceback.format_exc()}{cluster.world.timeline.now:.6f} {WORLD_FAILED}"]
     pods = cluster.pods()

@@ -42,7 +42,7 @@ class WrittenByLeader:
 
     def __init__(self, observed: Observed) -> None:
         self._observed = observed
-        self._replicas = {replica.name for replica in observed.replicas}
+        self._replicas = {replica.name: replica for replica in observed.replicas}
         self._times: list[float] = [0.0]
         self._holders: list[str] = [""]
         self._disturbed_until = -1.0
@@ -78,9 +78,17 @@ class WrittenByLeader:
         if any(part in request.path for part in _WRITTEN_BY_ALL):
             return
         holder = self._holders[bisect_right(self._times, served.written_at) - 1]
-        if not holder.startswith(f"{who}_"):
+        if not self._is_named(holder, who, served.written_at):
             text = f"{who} wrote {request.method} {request.path} at {served.written_at:.6f}"
             self._observed.violated(self, f"{text}, while {holder or 'nothing'} held the lease")
+
+    def _is_named(self, holder: str, who: str, written_at: float) -> bool:
+        """Return whether a holder is the process of a replica that wrote then, and not the one before on its host."""
+        replica = self._replicas[who]
+        insides = scheduler_insides(replica) if written_at >= replica.started_at else None
+        if insides is None or insides.elector is None:
+            return holder.startswith(f"{who}_")
+        return holder == insides.elector._lock.identity
 
     def at_end(self) -> None:
         """All was checked as it came."""

@@ -20,7 +20,7 @@ _EXPECTED: Final = (
     (r"WARNING stopped before all events were written", "it does not answer"),
     (r"ERROR lost the leader lease", "the replica was frozen or cut off"),
     (r"ERROR cannot update a pod", "the lease is lost, the pod is gone, or the API server does not answer"),
-    (r"ERROR preemption failed .*(Error|TimeoutError)\(", "the same of its victims"),
+    (r"ERROR preemption failed .*(Api|Unreachable|Silent|Doubt|Kube|Timeout)Error\(", "the same of its victims"),
     (r"WARNING a pod that was to be bound is not", "the API server did not answer the binding, and did not do it"),
     (r"WARNING hanging up on calls that have not finished", "`serve` ends while it is asked"),
     (r"WARNING cannot evaluate the nominated node", "an extender does not answer"),
@@ -134,8 +134,11 @@ class EveryErrorRead:
 
     def at_end(self) -> None:
         """Let what nothing refers to go, which is when asyncio reports errors that were not read."""
+        loops = [*self._observed.world.loops()]
+        if any(loop.has_unread_error() for loop in loops):
+            gc.unfreeze()  # the product freezes what there is once it knows the cluster; of that, nothing would go
         gc.collect()
-        for loop in self._observed.world.loops():
+        for loop in loops:
             for context in loop.failures:
                 error = context.get("exception")
                 self._observed.violated(self, f"{loop.name}: {context.get('message')} {error!r}")

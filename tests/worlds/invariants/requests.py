@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from types import CoroutineType
+from types import CodeType, CoroutineType
 from typing import Any, Final
 
 from extender_service.kube.connection.client import KubeClient
@@ -18,14 +18,14 @@ _MOST_IN_THAT: Final = 100
 _SECONDS_BETWEEN_LOOKS: Final = 2.0
 # A client lets far more requests be under way at once.
 _FEW: Final = 10
-_BEGINS: Final = (KubeClient._read.__qualname__, KubeClient._write.__qualname__)
-_IS_UNDER_WAY: Final = KubeClient._answer.__qualname__
+_BEGINS: Final = (KubeClient._read.__code__, KubeClient._write.__code__)
+_IS_UNDER_WAY: Final = KubeClient._ask.__code__
 
 _Task = asyncio.Task[Any]
 
 
 class WatchesPaced:
-    """A program lists and watches a kind at most a hundred times in ten seconds, whatever fails."""
+    """A program lists and watches a kind at most a hundred times in each window of ten seconds, whatever fails."""
 
     name = "watches paced"
 
@@ -94,14 +94,14 @@ class RequestsApart:
 def _requests(process: Process) -> Iterator[tuple[_Task, bool]]:
     """Yield the tasks of a process that are in a request, and whether that is under way."""
     for task in process.loop.tasks():
-        names = [*_names(task.get_coro())]
+        codes = [*_codes(task.get_coro())]
         # The innermost one itself waits for nothing but the end of the program.
-        if any(name in names[:-1] for name in _BEGINS):
-            yield task, _IS_UNDER_WAY in names
+        if any(code in _BEGINS for code in codes[:-1]):
+            yield task, _IS_UNDER_WAY in codes
 
 
-def _names(awaited: Any) -> Iterator[str]:
-    """Yield the names of the functions in which a task waits, from the outermost on."""
+def _codes(awaited: Any) -> Iterator[CodeType]:
+    """Yield the functions in which a task waits, from the outermost on."""
     while isinstance(awaited, CoroutineType):
-        yield awaited.cr_code.co_qualname
+        yield awaited.cr_code
         awaited = awaited.cr_await

@@ -86,6 +86,19 @@ def test_two_may_lead_for_a_while_after_the_lease_was_deleted() -> None:
     assert len(election.write("replica-0", 33.0)) == 1
 
 
+def test_the_lease_of_the_process_before_on_the_same_host_is_no_excuse() -> None:
+    cluster = ScheduledCluster(Scenario(seed=1, minutes=0.5, replicas=2, pods=0))
+    cluster.run()
+    (rule,) = [each for each in cluster.holds._always if isinstance(each, WrittenByLeader)]
+    (who,) = [each.name for each in cluster.replicas if (found := scheduler_insides(each)) and found.is_leading]
+    written = Served(who, cluster.world.timeline.now, Request("POST", BINDING), Response(201, b""))
+    rule._check(written)
+    assert cluster.problems() == []
+    rule._holders[-1] = f"{who}_as it was before"
+    rule._check(written)
+    assert f"while {who}_as it was before held the lease" in "".join(cluster.problems())
+
+
 def test_an_age_that_is_counted_from_later_than_the_renewal_is_reported() -> None:
     cluster = ScheduledCluster(Scenario(seed=1, minutes=0.5, replicas=2, pods=0))
     cluster.run()

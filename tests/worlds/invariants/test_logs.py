@@ -1,6 +1,7 @@
 """Unexpected lines of logs and errors that nothing reads are reported."""
 
 import asyncio
+import gc
 from random import Random
 
 import pytest
@@ -27,6 +28,7 @@ def observed() -> Observed:
         'ERROR cannot update a pod error=pods "a" is invalid (422 Invalid) pod=default/a',
         'WARNING failed error=running PreBind plugin "VolumeBinding": list index out of range ms=7.7 node=a',
         "ERROR Task exception was never retrieved ValueError('x')",
+        "ERROR preemption failed node=b pod=a KeyError('x')",
     ],
 )
 def test_a_line_that_no_fault_explains_is_reported(observed: Observed, line: str) -> None:
@@ -45,6 +47,7 @@ def test_a_line_that_no_fault_explains_is_reported(observed: Observed, line: str
         'WARNING failed error=running PreBind plugin "V": binding volumes: provisioning failed for PVC "c" ms=2',
         "WARNING nodes: nothing came for 6 s; next watch in 0.0 s",
         "WARNING failed error=binding default/a to b: the pod was asked about on other nodes ms=6448.7 verb=bind",
+        "ERROR preemption failed node=b pod=a ApiError('it fails (500 InternalError)')",
         "INFO cannot schedule a pod why=a text with : ERROR in it",
     ],
 )
@@ -97,6 +100,25 @@ def test_an_error_of_a_task_that_nothing_waits_for_is_reported(observed: Observe
     EveryErrorRead(observed).at_end()
     text = "program: NumberedTask exception was never retrieved ValueError('lost')"
     assert observed.violations.lines() == [f"5.000000 every error read: {text}"]
+
+
+def test_an_error_of_a_task_in_a_frozen_cycle_is_reported(observed: Observed) -> None:
+    """The product freezes what is in memory once it knows the cluster (command/background.py)."""
+
+    async def fail(holds: list[object]) -> None:
+        raise ValueError("lost")
+
+    async def program(_: object) -> None:
+        held: list[object] = []
+        held.append((held, asyncio.create_task(fail(held))))
+        await asyncio.sleep(1.0)
+        del held
+        gc.freeze()
+
+    Process(observed.world, "program", program).start()
+    observed.world.run(5.0)
+    EveryErrorRead(observed).at_end()
+    assert len(observed.violations.lines()) == 1
 
 
 def test_an_error_that_is_read_is_not(observed: Observed) -> None:

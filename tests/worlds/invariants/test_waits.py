@@ -31,8 +31,9 @@ def test_pods_that_are_tried_in_time_are_fine(mode: Mode | None) -> None:
     assert reported(cluster, is_deaf=False) == []
 
 
-def test_a_pod_that_misses_the_room_made_for_it_is_reported() -> None:
-    cluster = ScheduledCluster(Scenario(seed=1, minutes=1.0, nodes=1, pods=40, replicas=2))
+@pytest.mark.parametrize("mode", [None, "beside", "replace"])
+def test_a_pod_that_misses_the_room_made_for_it_is_reported(mode: Mode | None) -> None:
+    cluster = ScheduledCluster(Scenario(seed=1, minutes=1.0, nodes=1, pods=40, replicas=2, mode=mode))
     found = reported(cluster, is_deaf=True)
     assert found
     assert 43.0 < float(found[0].split()[0]) < 46.0

@@ -4,6 +4,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+import msgspec
+
 from extender_service.framework.events import NODE_DELETE, reported_events
 from extender_service.kube.types.pods import pod_uid
 from extender_service.queue.queued_pod import QueuedPodInfo
@@ -11,7 +13,7 @@ from extender_service.queue.scheduling_queue import MAX_IN_UNSCHEDULABLE_SECONDS
 from extender_service.queue.waiting_queues import UNSCHEDULABLE
 from extender_service.scheduler.nominated_pods import nominations
 from tests.worlds.actors.fitting import is_finished
-from tests.worlds.api_server.etcd import Change
+from tests.worlds.api_server.etcd import Change, Item
 from tests.worlds.api_server.kinds import BY_PATH, NODES, PODS, Kind
 from tests.worlds.invariants.insides import SchedulerInsides, ServiceInsides, scheduler_insides, service_insides
 from tests.worlds.invariants.observed import Observed
@@ -21,7 +23,7 @@ from tests.worlds.simulation.process import Process
 _SECONDS_BETWEEN_LOOKS: Final = 1.0
 # A pod may wait so long once all know that it fits; up to a second more passes before it is looked at.
 _MOST_SECONDS: Final = 2.0 + _SECONDS_BETWEEN_LOOKS
-# So much is judged at each look, the others at the next ones.
+# So many kinds of pods are judged at each look, the others at the next ones.
 _MOST_JUDGED: Final = 10
 
 # A program that computes for longer than that was stalled by a fault.
@@ -78,7 +80,9 @@ class FittingPodsTried:
         self._nominations_ended_at: dict[str, float] = {}
         self._quiet_until = 0.0
         self._judged = 0
-        self._fits: dict[str, tuple[int, Sequence[str]]] = {}
+        self._last_judged = ""
+        self._fits: dict[bytes, Sequence[str]] = {}
+        self._forms: dict[str, tuple[int, bytes]] = {}
         self._fits_since: dict[str, float] = {}
         self._judged_at: object = None
         observed.model.etcd.listeners.append(self._note)
@@ -102,20 +106,25 @@ class FittingPodsTried:
         self._note_nominations()
         leader = self._leader()
         begins_at = self._quiet_until if observed.service is None else max(self._quiet_until, observed.calm_from)
-        if leader is None or observed.now < begins_at:
+        waiting = {} if leader is None or observed.now < begins_at else _unschedulable(leader)
+        if leader is None or not waiting or not self._all_are_current(leader):
             self._fits_since.clear()
             return
-        waiting = {
-            pod_uid(entry.info.pod): entry.info for entry in leader.queue.entries() if entry.queue == UNSCHEDULABLE
-        }
         for uid in self._fits_since.keys() - waiting.keys():
             del self._fits_since[uid]
-        if not waiting:
-            return
+        for uid in self._forms.keys() - waiting.keys():
+            del self._forms[uid]
         judge = self._judge_of_now(leader)
         self._judged = 0
-        for uid, info in waiting.items():
-            self._judge_pod(leader, judge, uid, info)
+        for uid in self._in_turn(waiting):
+            self._judge_pod(leader, judge, uid, waiting[uid])
+
+    def _in_turn(self, waiting: Mapping[str, QueuedPodInfo]) -> list[str]:
+        """Return the pods in the order in which to judge them: first those that have fitted so far, then the others,
+        beginning behind the last one that was judged before."""
+        others = [uid for uid in waiting if uid not in self._fits_since]
+        begin = others.index(self._last_judged) + 1 if self._last_judged in others else 0
+        return [*self._fits_since, *others[begin:], *others[:begin]]
 
     def _judge_pod(self, leader: SchedulerInsides, judge: Judge, uid: str, info: QueuedPodInfo) -> None:
         now, key = self._observed.now, info.key
@@ -199,32 +208,49 @@ class FittingPodsTried:
         item = self._observed.model.etcd.get(PODS, key)
         if item is None:
             return ()
-        known = self._fits.get(uid)
-        if known is None or known[0] != item.revision:
+        form = self._form_of(uid, item)
+        known = self._fits.get(form)
+        if known is None:
             if self._judged == _MOST_JUDGED:
                 return ()
             self._judged += 1
-            known = self._fits[uid] = (item.revision, judge.feasible(item))
-        return known[1]
+            self._last_judged = uid
+            known = self._fits[form] = judge.feasible(item)
+        return known
+
+    def _form_of(self, uid: str, item: Item) -> bytes:
+        """Return what pods have in common that fit on the same nodes, unless one of them has a nomination of its own,
+        or claims that are named after it."""
+        revision, form = self._forms.get(uid, (-1, b""))
+        if revision != item.revision:
+            metadata, spec = item.value["metadata"], item.value["spec"]
+            is_own = any("ephemeral" in volume for volume in spec.get("volumes", ())) or "resourceClaims" in spec
+            owners = [owner["uid"] for owner in metadata.get("ownerReferences", ())]
+            parts = (uid if is_own else "", metadata["namespace"], metadata.get("labels"), owners, spec)
+            form = msgspec.json.encode(parts)
+            self._forms[uid] = item.revision, form
+        return uid.encode() if uid in self._nominated else form
 
     def _leader(self) -> SchedulerInsides | None:
-        """Return the leader, if it and the service run, know the latest versions, and have nothing of their own."""
+        """Return the only replica that leads, if there is one."""
         leading = [
             insides
             for replica in self._observed.replicas
             if (insides := scheduler_insides(replica)) is not None and self._leads(insides)
         ]
-        if len(leading) != 1 or not all(self._is_current(each, insides) for each, insides in self._parties(leading)):
-            return None
-        return leading[0]
+        return leading[0] if len(leading) == 1 else None
+
+    def _all_are_current(self, leader: SchedulerInsides) -> bool:
+        """Return whether the leader and the service run, know the latest versions, and have nothing of their own."""
+        return all(self._is_current(each, insides) for each, insides in self._parties(leader))
 
     def _leads(self, insides: SchedulerInsides) -> bool:
         return insides.is_leading and (insides.elector is None or insides.elector.problem() is None)
 
-    def _parties(self, leading: Sequence[SchedulerInsides]) -> Iterator[tuple[Process, _Insides | None]]:
+    def _parties(self, leader: SchedulerInsides) -> Iterator[tuple[Process, _Insides | None]]:
         for replica in self._observed.replicas:
             insides = scheduler_insides(replica)
-            if insides is not None and insides.cluster is leading[0].cluster:
+            if insides is not None and insides.cluster is leader.cluster:
                 yield replica, insides
         if self._observed.service is not None:
             yield self._observed.service, service_insides(self._observed.service)
@@ -244,3 +270,9 @@ class FittingPodsTried:
 
     def at_end(self) -> None:
         """All was looked at as time went on."""
+
+
+def _unschedulable(leader: SchedulerInsides) -> dict[str, QueuedPodInfo]:
+    """Return the pods in the unschedulable part of a queue, by UID."""
+    entries = leader.queue.entries()
+    return {pod_uid(entry.info.pod): entry.info for entry in entries if entry.queue == UNSCHEDULABLE}

@@ -38,6 +38,7 @@ class Process:
         self._world = world
         self._main = main
         self.starts = 0
+        self.started_at = 0.0
         self._loop: SimulatedLoop | None = None
         self._task: asyncio.Task[object] | None = None
 
@@ -51,6 +52,7 @@ class Process:
         """Start a new process."""
         assert self.outcome is not None, "it runs"
         self.starts += 1
+        self.started_at = self._world.timeline.now
         self.outcome = None
         self._loop = loop = self._world.loop(self.name, self.clocks)
         random = self._world.random(f"random of {self.name}, start {self.starts}")

@@ -121,6 +121,10 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         """Return the tasks that have not ended, as asyncio.all_tasks does, which looks at those of all loops."""
         return [task for task in self._tasks if not task.done()]
 
+    def has_unread_error(self) -> bool:
+        """Return whether a task has failed, and nothing has read its error so far."""
+        return any(task.done() and task._log_traceback for task in self._tasks)
+
     def next_at(self) -> float:
         """Return when the next callback runs, in the world's time; infinity if there is none."""
         if self._stops or self._is_closed:
