@@ -100,14 +100,15 @@ class Cluster:
 
     def apply_node(self, node: Node) -> None:
         """Add or update a node. Raises QuantityError for a malformed quantity, and changes nothing then."""
-        was_known = self.nodes.is_node(node.metadata.name)
+        name = node.metadata.name
+        was_known = self.nodes.is_node(name)
         if self.nodes.apply(node):
-            self.changes.notify(Change.NODE_UPDATED if was_known else Change.NODE_ADDED)
+            self.changes.notify(Change.NODE_UPDATED if was_known else Change.NODE_ADDED, ("", name))
 
     def remove_node(self, name: str) -> None:
         """Forget a node; pods on it count again if it comes back."""
         if self.nodes.remove(name):
-            self.changes.notify(Change.NODE_REMOVED)
+            self.changes.notify(Change.NODE_REMOVED, ("", name))
 
     @property
     def version(self) -> tuple[int, ...]:
@@ -146,10 +147,10 @@ class Cluster:
             if old.uid != uid:
                 self.end_placement(old.uid)
             if old.node_name:
-                self.changes.notify(Change.POD_REMOVED)
+                self.changes.notify(Change.POD_REMOVED, key)
         if node_name:
             self._settle(uid, node_name)
-            self.changes.notify(Change.POD_ADDED)
+            self.changes.notify(Change.POD_ADDED, key)
 
     def remove_pod(self, key: PodKey) -> None:
         """Forget a pod, and any placement of it."""
@@ -159,9 +160,9 @@ class Cluster:
         facts = self._forget(slot)
         placement = self.placements.end(facts.uid)
         if facts.node_name or placement is not None:
-            self.changes.notify(Change.POD_REMOVED)
+            self.changes.notify(Change.POD_REMOVED, key)
         if not facts.node_name:
-            self.changes.notify(Change.PENDING_POD_REMOVED)
+            self.changes.notify(Change.PENDING_POD_REMOVED, key)
 
     def pod_keys(self) -> list[PodKey]:
         """Namespace and name of all pods that the watch knows."""
@@ -203,13 +204,15 @@ class Cluster:
 
     def drop_placement(self, uid: str) -> None:
         """End a placement that has failed or is out of date; its room is free again."""
-        if self.placements.drop(uid) is not None:
-            self.changes.notify(Change.POD_REMOVED)
+        placement = self.placements.drop(uid)
+        if placement is not None:
+            self.changes.notify(Change.POD_REMOVED, key_of(placement.pod))
 
     def end_placement(self, uid: str) -> None:
         """End the placement of a pod that has ended."""
-        if self.placements.end(uid) is not None:
-            self.changes.notify(Change.POD_REMOVED)
+        placement = self.placements.end(uid)
+        if placement is not None:
+            self.changes.notify(Change.POD_REMOVED, key_of(placement.pod))
 
     def end_unlisted_placements(self, version: str) -> None:
         """End the placements of pods that a list at this resource version should show, and does not.
@@ -224,8 +227,9 @@ class Cluster:
 
     def fulfil_placement(self, uid: str) -> None:
         """End a placement whose pod was bound to its node, and has ended or gone; its room is free again."""
-        if self.placements.fulfil(uid) is not None:
-            self.changes.notify(Change.POD_REMOVED)
+        placement = self.placements.fulfil(uid)
+        if placement is not None:
+            self.changes.notify(Change.POD_REMOVED, key_of(placement.pod))
 
     def apply_storage(self, item: StorageObject) -> None:
         """Add or update a volume, a claim or another storage object.
@@ -235,8 +239,9 @@ class Cluster:
         self.storage.apply(item)
         if isinstance(item, CSINode):
             self.nodes.apply_csi_node(item.metadata.name, item)
-        self.held_volumes.refresh(type(item), key_of(item))
-        self.changes.notify(_STORAGE_CHANGES[type(item)])
+        key = key_of(item)
+        self.held_volumes.refresh(type(item), key)
+        self.changes.notify(_STORAGE_CHANGES[type(item)], key)
 
     def remove_storage(self, kind: type[StorageObject], key: Key) -> None:
         """Forget a volume, a claim or another storage object."""
@@ -245,7 +250,7 @@ class Cluster:
             self.nodes.apply_csi_node(key[1], None)
         self.held_volumes.refresh(kind, key)
         if kind is VolumeAttachment:
-            self.changes.notify(Change.VOLUME_ATTACHMENT)
+            self.changes.notify(Change.VOLUME_ATTACHMENT, key)
 
     def catch_up(self) -> None:
         """Bring the columns that the last decisions used up to date, while no call waits for them."""

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 from msgspec import structs
 
-from extender_service.cluster.state.changes import Change
+from extender_service.cluster.state.changes import Change, ObjectChange
 from extender_service.cluster.state.cluster import Cluster
 from extender_service.cluster.volumes.storage_table import A, Assumable, OutOfSyncError
 from extender_service.framework.handle import Handle
@@ -26,10 +26,7 @@ from extender_service.kube.types.storage import (
 from extender_service.plugins.volume_binding.reach import reach_volume
 from extender_service.plugins.volume_binding.verdicts import VolumeVerdicts
 
-# Events that can end the wait. Pod events are too many to wake up for: the poll notices a deleted pod soon enough.
-_PROGRESS = (
-    Change.VOLUME | Change.CLAIM | Change.CSI_NODE | Change.NODE | Change.NODE_REMOVED | Change.PENDING_POD_REMOVED
-)
+# How often kube-scheduler looks. Here, most of what ends the wait ends it at once: see `_awaited`.
 _POLL_SECONDS = 1.0
 
 
@@ -68,8 +65,10 @@ class BoundVolumes:
     def revert(self) -> None:
         """Undo what was assumed; what was written stays written, and the watch brings it."""
         while self._assumed:
-            self._cluster.storage.restore(self._assumed.pop())
-            self._cluster.changes.notify(Change.VOLUME | Change.CLAIM)
+            item = self._assumed.pop()
+            self._cluster.storage.restore(item)
+            change = Change.VOLUME if isinstance(item, PersistentVolume) else Change.CLAIM
+            self._cluster.changes.notify(change, key_of(item))
 
     async def bind(self, timeout_seconds: float) -> None:
         """Write what was assumed, and wait until all claims are bound.
@@ -107,7 +106,24 @@ class BoundVolumes:
             if left <= 0:
                 claims = [*(claim for _, claim in self._volumes.bindings), *self._volumes.provisions]
                 raise PluginError(f"context deadline exceeded: {self._unbound(claims)} within {timeout_seconds:g} s")
-            await self._cluster.changes.wait(_PROGRESS, min(left, _POLL_SECONDS))
+            await self._cluster.changes.wait_for(self._awaited(), min(left, _POLL_SECONDS))
+
+    def _awaited(self) -> set[ObjectChange]:
+        """Return the changes that can end the wait now: those of this pod, its node, its claims and their volumes.
+
+        The poll notices what else ends it, such as a claim that goes. So a burst of pods takes time in proportion to
+        the pods, and not to the pods times the changes.
+        """
+        awaited = {(Change.PENDING_POD_REMOVED, key_of(self._pod)), (Change.NODE_REMOVED, ("", self._node_name))}
+        for volume, claim in self._volumes.bindings:
+            awaited |= {(Change.VOLUME, key_of(volume)), (Change.CLAIM, key_of(claim))}
+        for written in self._volumes.provisions:
+            key = key_of(written)
+            awaited.add((Change.CLAIM, key))
+            claim_now = self._cluster.storage.claim(*key)
+            if claim_now is not None and claim_now.spec.volume_name:
+                awaited.add((Change.VOLUME, ("", claim_now.spec.volume_name)))
+        return awaited
 
     def _are_bound(self) -> bool:
         """Return whether all claims are bound, as far as the watch shows. Raises PluginError if they never will be."""

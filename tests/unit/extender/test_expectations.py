@@ -144,7 +144,7 @@ def test_waiting_decisions_are_woken_when_an_expectation_ends(monkeypatch: pytes
     world = World()
     seen: list[Change] = []
     world.expect(WEB, "a")
-    monkeypatch.setattr(world.cluster.changes, "notify", seen.append)
+    monkeypatch.setattr(world.cluster.changes, "notify", lambda change, _: seen.append(change))
     assert world.expired_after(4.9) == []
     assert seen == []
     assert world.expired_after(0.1) == [UID]

@@ -245,7 +245,7 @@ def decisions(refuses: type[PreFilter | Filter], event: ClusterEvent | None, cha
             SecondLook(cluster, WatchLag(cluster), Clock()).decide(decide(), decide, math.inf)
         )
         await asyncio.sleep(0)
-        cluster.changes.notify(change)
+        cluster.changes.notify(change, ("", "x"))
         _, looked_again = await looking
         return f"{len(asked)} times" if looked_again else "at once"
 

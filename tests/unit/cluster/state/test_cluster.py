@@ -11,6 +11,7 @@ from extender_service.cluster.state.cluster import Cluster
 from extender_service.kube.parsing.quantities import QuantityError
 from extender_service.kube.parsing.selectors import EVERYTHING
 from extender_service.kube.types.core import Node, Pod
+from extender_service.kube.types.keys import Key
 from extender_service.kube.types.pods import pod_uid
 from tests.support.objects import Undo, make_node, make_pod
 
@@ -25,7 +26,8 @@ class Recorded(Cluster):
         self.seen = Change(0)
         self.changes.notify = self._note  # type: ignore[method-assign]
 
-    def _note(self, change: Change) -> None:
+    def _note(self, change: Change, key: Key) -> None:
+        del key
         self.seen |= change
 
     def events_of_node(self, node: Node) -> Change:

@@ -510,7 +510,7 @@ def test_what_can_help_where_there_is_no_room(event: Change, monkeypatch: pytest
 
     def happens() -> None:
         world.cluster.nodes.apply(small_node("a"))  # of which nobody is told
-        world.cluster.changes.notify(event)
+        world.cluster.changes.notify(event, ("", "x"))
 
     assert look_again(world, WEB, ["a"], happens)["NodeNames"] == ["a"]
     assert wakes.decisions == 2
@@ -519,14 +519,14 @@ def test_what_can_help_where_there_is_no_room(event: Change, monkeypatch: pytest
 def test_pods_that_come_do_not_help_where_there_is_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
     world = ExtenderWorld(small_node("a", "500m"))
     wakes = Wakes(monkeypatch)
-    look_again(world, WEB, ["a"], lambda: world.cluster.changes.notify(Change.POD_ADDED))
+    look_again(world, WEB, ["a"], lambda: world.cluster.changes.notify(Change.POD_ADDED, ("default", "x")))
     assert wakes.decisions == 1
 
 
 def test_pods_that_go_do_not_help_where_the_node_is_tainted(monkeypatch: pytest.MonkeyPatch) -> None:
     world = ExtenderWorld(small_node("a", taints=[Taint("busy", "", "NoSchedule")]))
     wakes = Wakes(monkeypatch)
-    look_again(world, WEB, ["a"], lambda: world.cluster.changes.notify(Change.POD_REMOVED))
+    look_again(world, WEB, ["a"], lambda: world.cluster.changes.notify(Change.POD_REMOVED, ("default", "x")))
     assert wakes.decisions == 1
 
 

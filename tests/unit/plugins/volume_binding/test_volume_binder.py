@@ -27,6 +27,7 @@ from extender_service.kube.types.storage import (
 )
 from extender_service.plugins.volume_binding.args import VolumeBindingArgs
 from extender_service.plugins.volume_binding.plugin import VolumeBinding
+from extender_service.plugins.volume_binding.volume_binder import BoundVolumes
 from tests.support.clusters.volume_worlds import storage_cluster, verdicts
 from tests.support.objects import make_node
 from tests.support.storage_objects import make_claim, make_class, make_csi_node, make_volume, with_claims
@@ -364,6 +365,39 @@ def test_a_pod_that_is_deleted_does_not_go_on() -> None:
     assert failure(cluster, lambda api: api.cluster.remove_pod(("default", "p"))) == (
         'binding volumes: pod does not exist any more: pod "p" not found'
     )
+
+
+def test_pods_that_bind_at_once_look_when_their_own_claims_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    pods = 40
+    claims = [make_claim(f"c{number}", class_name="made") for number in range(pods)]
+    cluster = cluster_with(MADE, *claims)
+    tries = [reserved(cluster, claim.metadata.name, name=f"p{at}") for at, claim in enumerate(claims)]
+    looks = 0
+    look = BoundVolumes._are_bound
+
+    def counted(volumes: BoundVolumes) -> bool:
+        nonlocal looks
+        looks += 1
+        return look(volumes)
+
+    monkeypatch.setattr(BoundVolumes, "_are_bound", counted)
+
+    async def burst() -> list[Status | None]:
+        binding = [asyncio.create_task(tried.plugin.pre_bind(tried.state, tried.pod, "a")) for tried in tries]
+        while not all(tried.api.claims for tried in tries):
+            await asyncio.sleep(0)
+        for at, tried in enumerate(tries):
+            (written,) = tried.api.claims
+            for item in (written, tried.api.newer(bound(written, f"v{at}")), make_volume(f"v{at}")):
+                tried.api.show(item)
+                cluster.apply_node(make_node("b", labels={"host": "b", "changed": f"{at} {item.metadata.name}"}))
+                await asyncio.sleep(0)
+                await asyncio.sleep(0)
+        async with asyncio.timeout(20):
+            return await asyncio.gather(*binding)
+
+    assert asyncio.run(burst()) == [None] * pods
+    assert looks <= 8 * pods  # one before the wait, and one for each of the three changes; the poll may add some
 
 
 def failure(cluster: Cluster, happens: Callable[[Api], None]) -> str:
