@@ -1,12 +1,18 @@
 """What happened while pods were in flight, which the queue looks at when one of them comes back rejected.
 
-Events are in a list, and each pod has a position in it: the events from there on are those that it has missed. Events
-before the position of the oldest pod are dropped. kube-scheduler has pods and events in one list (inFlightEvents), and
-walks over all younger pods to find the events. As there, this is used only with queueing hints.
+Events have a position, counted from the first event ever, and each pod has the position at which it left: the events
+from there on are those that it has missed. Events before the position of the oldest pod are dropped. Those of a kind
+are in one list, so a pod that was in flight for long looks only at the kinds that can matter to it: the plugins that
+rejected it registered a few.
+
+kube-scheduler has pods and events in one list (inFlightEvents), and walks over all younger pods and all events. As
+there, this is used only with queueing hints.
 """
 
-from collections import Counter, OrderedDict
-from collections.abc import Iterator, Sequence
+import heapq
+from bisect import bisect_left
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 from extender_service.framework.cluster_event import ClusterEvent
@@ -19,21 +25,52 @@ _SHORT = 64
 
 
 class InFlightEvent(NamedTuple):
-    """A change, and the object before and after it."""
+    """A change, and the object before and after it. No two have the same position, so they compare by it."""
 
+    position: int
     event: ClusterEvent
     old: Any
     new: Any
+
+
+class _Kind:
+    """The events of one kind, oldest first."""
+
+    def __init__(self) -> None:
+        self._positions: list[int] = []
+        self._events: list[InFlightEvent | None] = []
+        # Those before this index are dropped.
+        self._first = 0
+
+    def __len__(self) -> int:
+        return len(self._events) - self._first
+
+    def append(self, event: InFlightEvent) -> None:
+        self._positions.append(event.position)
+        self._events.append(event)
+
+    def drop_oldest(self) -> None:
+        """Drop an event: its objects at once, its place when such places are most of the list."""
+        self._events[self._first] = None
+        self._first += 1
+        if self._first > _SHORT and 2 * self._first > len(self._events):
+            del self._events[: self._first], self._positions[: self._first]
+            self._first = 0
+
+    def since(self, position: int) -> list[InFlightEvent]:
+        """Return the events from a position on, none of which is dropped."""
+        first = bisect_left(self._positions, position, self._first)
+        return self._events[first:]  # type: ignore[return-value]
 
 
 class InFlightEvents:
     """Pods in flight by UID, and the events since the oldest of them left the queue."""
 
     def __init__(self) -> None:
-        # Positions are counted from the first event ever, and _events begins at position _start.
         self._positions: OrderedDict[str, int] = OrderedDict()
-        self._events: list[InFlightEvent | None] = []
-        self._start = 0
+        self._kinds: dict[ClusterEvent, _Kind] = {}
+        # The kind of each event that is kept, in the order in which they came: the first has the position _oldest.
+        self._order: deque[_Kind] = deque()
         self._oldest = 0
 
     def __len__(self) -> int:
@@ -45,16 +82,19 @@ class InFlightEvents:
 
     def __iter__(self) -> Iterator[str | InFlightEvent]:
         """Yield the UIDs of pods and the events, in the order in which they came."""
-        position = self._oldest
-        for uid, its_position in self._positions.items():
-            yield from self._between(position, its_position)
-            yield uid
-            position = its_position
-        yield from self._between(position, self._start + len(self._events))
+        pods = deque(self._positions.items())
+        for event in self._merged(self._oldest, lambda _: True):
+            while pods and pods[0][1] <= event.position:
+                yield pods.popleft()[0]
+            yield event
+        yield from (uid for uid, _ in pods)
 
     def counts(self) -> Counter[str]:
         """Return how many events are kept, by label, and how many pods are in flight, under POD_POPPED."""
-        counts = Counter(each.event.label for each in self._events if each is not None)
+        counts: Counter[str] = Counter()
+        for event, kind in self._kinds.items():
+            if kind:
+                counts[event.label] += len(kind)
         if self._positions:
             counts[POD_POPPED] = len(self._positions)
         return counts
@@ -62,34 +102,43 @@ class InFlightEvents:
     def start(self, uid: str) -> None:
         """Note that a pod leaves the queue. An earlier attempt of the same pod is done with that."""
         self.done(uid)
-        self._positions[uid] = self._start + len(self._events)
+        self._positions[uid] = self._end
         self._drop()
 
     def record(self, event: ClusterEvent, old: Any, new: Any) -> None:
         """Note a change, for the pods that are in flight now."""
-        if self._positions:
-            self._events.append(InFlightEvent(event, old, new))
+        if not self._positions:
+            return
+        kind = self._kinds.get(event)
+        if kind is None:
+            kind = self._kinds[event] = _Kind()
+        kind.append(InFlightEvent(self._end, event, old, new))
+        self._order.append(kind)
 
-    def since(self, uid: str) -> Sequence[InFlightEvent]:
-        """Return what happened since a pod left the queue, oldest first. Raises KeyError for a pod not in flight."""
-        return self._between(self._positions[uid], self._start + len(self._events))
+    def since(self, uid: str, matters: Callable[[ClusterEvent], bool]) -> Iterator[InFlightEvent]:
+        """Return what happened since a pod left the queue, oldest first, of the kinds that matter.
+
+        `matters` is asked once for each kind. Raises KeyError for a pod not in flight.
+        """
+        return self._merged(self._positions[uid], matters)
 
     def done(self, uid: str) -> None:
         """Note that a pod's attempt is over; nothing happens if it is not in flight."""
         if self._positions.pop(uid, None) is not None:
             self._drop()
 
-    def _between(self, first: int, end: int) -> list[InFlightEvent]:
-        return self._events[first - self._start : end - self._start]  # type: ignore[return-value]
+    @property
+    def _end(self) -> int:
+        """The position of the next event."""
+        return self._oldest + len(self._order)
+
+    def _merged(self, position: int, matters: Callable[[ClusterEvent], bool]) -> Iterator[InFlightEvent]:
+        found = [kind.since(position) for event, kind in self._kinds.items() if kind and matters(event)]
+        return iter(heapq.merge(*found))
 
     def _drop(self) -> None:
-        """Drop the events that no pod has missed: objects at once, places when they are most of the list."""
-        end = self._start + len(self._events)
-        oldest = next(iter(self._positions.values()), end)
-        for position in range(self._oldest, oldest):
-            self._events[position - self._start] = None
+        """Drop the events that no pod has missed."""
+        oldest = next(iter(self._positions.values()), self._end)
+        for _ in range(self._oldest, oldest):
+            self._order.popleft().drop_oldest()
         self._oldest = oldest
-        dropped = oldest - self._start
-        if dropped > _SHORT and 2 * dropped > len(self._events):
-            del self._events[:dropped]
-            self._start = oldest

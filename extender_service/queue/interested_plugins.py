@@ -58,7 +58,7 @@ class InterestedPlugins:
         """Return what an event means to a pod that was rejected.
 
         Only plugins that rejected the pod are asked. If one that is pending says QUEUE, the pod does not wait for the
-        end of its backoff.
+        end of its backoff. SKIP for kinds of events that `may_matter` excludes.
         """
         pending = info.pending_plugins
         if not info.unschedulable_plugins and not pending:
@@ -81,6 +81,16 @@ class InterestedPlugins:
             if _one_queues(functions.get(plugin, ()), event, info, old, new):
                 return Requeueing.AFTER_BACKOFF
         return Requeueing.SKIP
+
+    def may_matter(self, info: QueuedPodInfo, event: ClusterEvent) -> bool:
+        """Return whether events of a kind can move a pod that was rejected: whether any plugin would be asked."""
+        rejecting = info.unschedulable_plugins | info.pending_plugins
+        profile = info.pod.spec.scheduler_name
+        if not rejecting or event.is_wild_card or profile not in self._hints:
+            return True
+        interest = self.of(event)
+        functions = None if interest is None else interest.functions.get(profile)
+        return functions is not None and not rejecting.isdisjoint(functions)
 
     def _find(self, event: ClusterEvent) -> Interest:
         functions: dict[str, dict[str, list[HintFunction]]] = {}

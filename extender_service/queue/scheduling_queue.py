@@ -24,6 +24,7 @@ All methods belong to one event loop.
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, Final
 
 from extender_service.config.rules import Rules
@@ -381,7 +382,7 @@ class SchedulingQueue:
         if not info.unschedulable_plugins and not info.pending_plugins:
             return Requeueing.AFTER_BACKOFF
         found = Requeueing.SKIP
-        for event, old, new in self._in_flight.since(uid):
+        for _, event, old, new in self._in_flight.since(uid, partial(self._interested.may_matter, info)):
             requeueing = self._interested.requeueing(info, event, old, new)
             if requeueing is Requeueing.IMMEDIATELY:
                 return requeueing

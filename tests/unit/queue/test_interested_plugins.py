@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from extender_service.config.rules import DEFAULT_RULES
+from extender_service.config.rules import DEFAULT_RULES, Rules, rules_of
 from extender_service.framework.cluster_event import NODE, POD, WILD_CARD, ActionType, ClusterEvent, QueueingHint
 from extender_service.framework.queueing_hints import HintFunction, RegisteredHint
 from extender_service.queue.interested_plugins import InterestedPlugins, Requeueing
@@ -12,6 +12,7 @@ from tests.support.clusters.queue_worlds import SCHEDULER, queue_pod
 
 NODES = ClusterEvent(NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL)
 NODE_ADDED = ClusterEvent(NODE, ActionType.ADD, "NodeAdd")
+POD_ADDED = ClusterEvent(POD, ActionType.ADD, "PodAdd")
 NODE_TAINTED = ClusterEvent(NODE, ActionType.UPDATE_NODE_TAINT, "NodeTaintChange")
 EVERYTHING = ClusterEvent(WILD_CARD, ActionType.ALL, "WildCardEvent")
 
@@ -95,3 +96,30 @@ def test_a_plugin_gets_the_event_the_pod_and_the_object() -> None:
 
 def test_an_event_of_another_kind_of_object_is_another_event() -> None:
     assert interested(A=queues).of(ClusterEvent(POD, ActionType.ADD)) is None
+
+
+REJECTED_BY = [info("A"), info("B"), info("C"), info(pending=["A"]), info("C", pending=["B"]), info("B", "C"), info()]
+KINDS = [NODE_ADDED, NODE_TAINTED, POD_ADDED, ClusterEvent(POD, ActionType.DELETE, "PodDelete"), EVERYTHING]
+
+
+@pytest.mark.parametrize("rejected", REJECTED_BY)
+@pytest.mark.parametrize("event", KINDS)
+@pytest.mark.parametrize("profile", [SCHEDULER, "other"])
+@pytest.mark.parametrize("rules", [rules_of(31, {}), rules_of(37, {})])
+def test_a_kind_of_event_that_cannot_matter_asks_no_plugin_and_moves_no_pod(
+    rejected: QueuedPodInfo, event: ClusterEvent, profile: str, rules: Rules
+) -> None:
+    asked = 0
+
+    def ask(*about: Any) -> QueueingHint:
+        nonlocal asked
+        asked += 1
+        return QueueingHint.SKIP
+
+    anything = ClusterEvent(WILD_CARD, ActionType.ALL)
+    registered = {NODES: "A", ClusterEvent(POD, ActionType.ADD): "A", anything: "B"}
+    plugins = InterestedPlugins(
+        {profile: {event: [RegisteredHint(plugin, ask)] for event, plugin in registered.items()}}, rules
+    )
+    requeueing = plugins.requeueing(rejected, event, None, None)
+    assert plugins.may_matter(rejected, event) is (requeueing is not Requeueing.SKIP or asked > 0)

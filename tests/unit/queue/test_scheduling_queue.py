@@ -1,6 +1,7 @@
 """What a scheduler sees of the queue. That it does as kube-scheduler's in every state, tests/lockstep shows."""
 
 import asyncio
+from typing import Any
 
 import msgspec
 import pytest
@@ -10,6 +11,7 @@ from extender_service.framework.cluster_event import ASSIGNED_POD, NODE, POD, Ac
 from extender_service.framework.events import POD_LABEL_CHANGE, POD_REQUEST_SCALED_DOWN, UNSCHEDULED_POD_UPDATE
 from extender_service.framework.status import Status, unresolvable
 from extender_service.kube.types.core import Pod, PodStatus
+from extender_service.queue.interested_plugins import InterestedPlugins, Requeueing
 from tests.support.clusters.queue_worlds import (
     GATE,
     NODE_ADD,
@@ -98,6 +100,44 @@ def test_with_hints_only_an_event_that_can_help_does_that() -> None:
         world.queue.move_all_to_active_or_backoff(NODE_ADD)
         world.fail(info, plugin)
     assert world.summary == (0, 1, 1)
+
+
+def test_a_pod_that_comes_back_late_looks_at_the_kinds_of_events_of_the_plugins_that_rejected_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[object] = []
+
+    def ask(event: object, pod: object, old: object, new: object) -> QueueingHint:
+        asked.append(new)
+        return QueueingHint.SKIP
+
+    world = QueueWorld(
+        (NODE_ADD, "Fit", queues), (NODE_DELETE, "Gang", ask), (POD_LABEL_CHANGE, "Gang", ask), uses_hints=True
+    )
+    looks = 0
+    look = InterestedPlugins.requeueing
+
+    def counted(*arguments: Any) -> Requeueing:
+        nonlocal looks
+        looks += 1
+        return look(*arguments)
+
+    monkeypatch.setattr(InterestedPlugins, "requeueing", counted)
+    infos = []
+    for number in range(10):
+        world.queue.add(queue_pod(f"{number}"))
+        infos.append(world.pop())
+    for number in range(500):
+        world.queue.move_all_to_active_or_backoff(NODE_ADD, None, f"node {number}")
+        if number % 100 == 0:
+            world.queue.move_all_to_active_or_backoff(NODE_DELETE, f"node {number}", None)
+            world.queue.move_all_to_active_or_backoff(POD_LABEL_CHANGE, None, f"pod {number}")
+    for info in infos:
+        world.fail(info, "Gang")
+    assert world.summary == (0, 0, 10)
+    assert looks == 10 * 10
+    once = [seen for number in range(0, 500, 100) for seen in (None, f"pod {number}")]
+    assert asked == once * 10
 
 
 def test_with_hints_a_pending_plugin_ends_the_wait_at_once() -> None:
