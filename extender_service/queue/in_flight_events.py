@@ -59,8 +59,14 @@ class _Kind:
 
     def since(self, position: int) -> list[InFlightEvent]:
         """Return the events from a position on, none of which is dropped."""
-        first = bisect_left(self._positions, position, self._first)
-        return self._events[first:]  # type: ignore[return-value]
+        return self._events[self._index(position) :]  # type: ignore[return-value]
+
+    def count_since(self, position: int) -> int:
+        """Return how many events `since` returns."""
+        return len(self._events) - self._index(position)
+
+    def _index(self, position: int) -> int:
+        return bisect_left(self._positions, position, self._first)
 
 
 class InFlightEvents:
@@ -114,6 +120,13 @@ class InFlightEvents:
             kind = self._kinds[event] = _Kind()
         kind.append(InFlightEvent(self._end, event, old, new))
         self._order.append(kind)
+
+    def count_since(self, uid: str, matters: Callable[[ClusterEvent], bool]) -> int:
+        """Return how many events `since` returns; 0 for a pod not in flight."""
+        position = self._positions.get(uid)
+        if position is None:
+            return 0
+        return sum(kind.count_since(position) for event, kind in self._kinds.items() if kind and matters(event))
 
     def since(self, uid: str, matters: Callable[[ClusterEvent], bool]) -> Iterator[InFlightEvent]:
         """Return what happened since a pod left the queue, oldest first, of the kinds that matter.

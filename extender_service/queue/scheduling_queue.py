@@ -214,6 +214,12 @@ class SchedulingQueue:
         """Note that the attempt of a pod is over; nothing happens if it is over already."""
         self._in_flight.done(uid)
 
+    def count_missed(self, info: QueuedPodInfo) -> int:
+        """Return how many events are looked at when a pod in flight comes back, rejected by the plugins that it has."""
+        if not info.unschedulable_plugins and not info.pending_plugins:
+            return 0
+        return self._in_flight.count_since(pod_uid(info.pod), partial(self._interested.may_matter, info))
+
     def add_unschedulable_if_not_present(self, info: QueuedPodInfo, cycle: int) -> bool:
         """Take a pod back that was popped and not scheduled, and note that its attempt is over.
 

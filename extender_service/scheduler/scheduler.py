@@ -36,6 +36,7 @@ from extender_service.scheduler.attempt import Outcome, Preemption, SchedulingCy
 from extender_service.scheduler.attempt_metrics import UNCOUNTED, AttemptMetrics
 from extender_service.scheduler.failure import SCHEDULER_ERROR, UNSCHEDULABLE, Failure, words
 from extender_service.scheduler.failure_reports import FailureReports
+from extender_service.scheduler.look_budget import LookBudget
 from extender_service.scheduler.pod_lister import PodLister
 from extender_service.scheduling import pod_events
 from extender_service.scheduling.binder import BindError
@@ -89,6 +90,7 @@ class Scheduler:
         self._evictions = Evictions(engine, preemptions, api, self._writes, record, wall_clock)
         self._background: set[asyncio.Task[None]] = set()
         self._bindings: set[asyncio.Task[None]] = set()
+        self._looks = LookBudget()
         self._is_abandoned = False
         engine.binder.on_lost = self._queue_lost
 
@@ -220,7 +222,7 @@ class Scheduler:
             if self._rules.nominated_before_waits:
                 await self._expect(placement)
         except CycleError as error:
-            self._fail_binding(info, placement, Failure.of(error))
+            await self._fail_binding(info, placement, Failure.of(error))
             return
         self._bind(info, placement)
 
@@ -251,7 +253,7 @@ class Scheduler:
         if await self._engine.binder.find_out(placement):
             self._report_bound(info, placement)
         else:
-            self._fail_binding(info, placement, Failure.of(error))
+            await self._fail_binding(info, placement, Failure.of(error))
 
     def _report_bound(self, info: QueuedPodInfo, placement: Placement) -> None:
         pod, node_name = placement.pod, placement.node_name
@@ -286,8 +288,9 @@ class Scheduler:
             )
             await asyncio.wait([write])
 
-    def _fail_binding(self, info: QueuedPodInfo, placement: Placement, failure: Failure) -> None:
+    async def _fail_binding(self, info: QueuedPodInfo, placement: Placement, failure: Failure) -> None:
         """Let other pods have the room that is free again, and queue the pod again (handleBindingCycleError)."""
+        await self._may_come_back(info, failure)
         pod, left = placement.pod, pod_on(placement.pod, placement.node_name)
         if not failure.is_rejection:
             self._queue.move_all_to_active_or_backoff(self._room_freed, left, None)
@@ -318,6 +321,7 @@ class Scheduler:
             failure = Failure.unfit(failed, nomination=None)
         else:
             self._metrics.preempted(len(preemption.victims))
+        await self._may_come_back(info, failure)
         self._fail(info, pod, failure, cycle)
         latest = self._pending.get(info.key)
         self._queue.release(pod, latest if latest is not None and pod_uid(latest) == pod_uid(pod) else None)
@@ -357,15 +361,18 @@ class Scheduler:
         nominated = self._queue.nominated_pods_for_node(node_name)
         return [other for other in nominated if other.spec.priority < pod.spec.priority]
 
+    async def _may_come_back(self, info: QueuedPodInfo, failure: Failure) -> None:
+        """Wait while pods that come back in this turn of the event loop have many events to look at."""
+        _note_rejection(info, failure)
+        await self._looks.take(self._queue.count_missed(info))
+
     def _fail(self, info: QueuedPodInfo, pod: Pod, failure: Failure, cycle: int | None = None) -> None:
         """Queue a pod again, and report why its attempt failed (handleSchedulingFailure).
 
         As in kube-scheduler, the `cycle` is the queue's current one unless it is given.
         """
         self._metrics.failed(info, is_unschedulable=failure.reason == UNSCHEDULABLE)
-        if failure.fit_error is not None:
-            info.unschedulable_plugins = failure.fit_error.plugins
-            info.pending_plugins = failure.fit_error.pending_plugins
+        _note_rejection(info, failure)
         fields = {"pod": pod_name(pod), "reason": failure.reason, "why": failure.message}
         log_fields(log, logging.INFO, "cannot schedule a pod", fields, at=self._wall_clock())
         latest = self._pending.get(info.key)
@@ -391,6 +398,12 @@ class Scheduler:
         while True:
             await self._sleep(seconds())
             flush()
+
+
+def _note_rejection(info: QueuedPodInfo, failure: Failure) -> None:
+    if failure.fit_error is not None:
+        info.unschedulable_plugins = failure.fit_error.plugins
+        info.pending_plugins = failure.fit_error.pending_plugins
 
 
 def _is_unfit(outcome: Outcome) -> bool:

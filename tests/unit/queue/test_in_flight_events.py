@@ -123,6 +123,8 @@ def test_it_is_as_one_list_of_pods_and_events(steps: list[tuple[str, str]], want
     for uid in pods:
         after = [entry for entry in entries[entries.index(uid) :] if isinstance(entry, int)]
         assert objects(events.since(uid, always)) == after
+        assert events.count_since(uid, always) == len(after)
         found = [(event.event, event.new) for event in events.since(uid, wanted.__contains__)]
         of_kinds = [(KINDS[steps[number][0]], number) for number in after]
         assert found == [each for each in of_kinds if each[0] in wanted]
+        assert events.count_since(uid, wanted.__contains__) == len(found)

@@ -9,8 +9,10 @@ import msgspec
 import pytest
 
 from extender_service.config.rules import rules_of
+from extender_service.framework.cluster_event import ClusterEvent, QueueingHint
 from extender_service.framework.cycle_state import CycleState
 from extender_service.framework.guard import CycleError
+from extender_service.framework.handle import Handle
 from extender_service.framework.interface import Permit, Reserve
 from extender_service.framework.status import Code, Status, unschedulable
 from extender_service.kube.api_errors import ApiError, ApiStatus, UnreachableError
@@ -26,7 +28,9 @@ from extender_service.kube.types.core import (
     SelectorRequirement,
 )
 from extender_service.scheduler.failure_reports import MOST_REPORTS_AT_ONCE
+from extender_service.scheduler.look_budget import MOST_LOOKS_A_TURN
 from extender_service.scheduling.binding_cycle import BindingCycle
+from tests.support.clusters.queue_worlds import NODE_ADD
 from tests.support.clusters.scheduler_world import SchedulerWorld, turns
 from tests.support.event_loop import in_event_loop
 from tests.support.objects import make_node, make_pod
@@ -527,6 +531,41 @@ async def test_a_pod_that_is_deleted_while_it_waits_in_permit_gives_its_place_up
     assert len(world.handle.waiting_pods) == 0
     assert world.api.named("bind") == []
     assert world.where() == {}
+
+
+class Gang(Late):
+    """Makes pods wait, and is asked about new nodes, of which none helps. `asked` counts that by turn of the loop."""
+
+    retry_on = (NODE_ADD,)
+
+    def __init__(self, arguments: None, handle: Handle) -> None:
+        super().__init__(arguments, handle)
+        self.asked = [0]
+
+    def queueing_hint(self, event: ClusterEvent, pod: Pod, old: object, new: object) -> QueueingHint:
+        self.asked[-1] += 1
+        return QueueingHint.SKIP
+
+
+@in_event_loop
+async def test_pods_that_time_out_at_once_look_at_what_they_missed_in_turns() -> None:
+    pods, events = 12, 3000
+    plugin = Gang(None, SchedulerWorld().handle)
+    plugins = {"reserve": [(plugin, 0)], "permit": [(plugin, 0)]}
+    world = SchedulerWorld(make_node("a"), plugins=plugins, rules=rules_of(34))
+    world.create(*[make_pod(f"p{number}") for number in range(pods)])
+    world.attempt_all()
+    await turns()
+    for number in range(events):
+        world.queue.move_all_to_active_or_backoff(NODE_ADD, None, f"n{number}")
+    for waiting in world.handle.waiting_pods:
+        waiting.time_out()
+    while world.scheduler.under_way:
+        plugin.asked.append(0)
+        await asyncio.sleep(0)
+    assert world.where() == {"unschedulable": pods}
+    assert sum(plugin.asked) == pods * events
+    assert max(plugin.asked) < MOST_LOOKS_A_TURN + events
 
 
 @in_event_loop
