@@ -49,12 +49,13 @@ class _Kind:
         self._positions.append(event.position)
         self._events.append(event)
 
-    def drop_oldest(self) -> None:
-        """Drop an event: its objects at once, its place when such places are most of the list."""
-        self._events[self._first] = None
-        self._first += 1
-        if self._first > _SHORT and 2 * self._first > len(self._events):
-            del self._events[: self._first], self._positions[: self._first]
+    def drop_before(self, position: int) -> None:
+        """Drop the events before a position: objects at once, places when such places are most of the list."""
+        first = self._index(position)
+        self._events[self._first : first] = [None] * (first - self._first)
+        self._first = first
+        if first > _SHORT and 2 * first > len(self._events):
+            del self._events[:first], self._positions[:first]
             self._first = 0
 
     def since(self, position: int) -> list[InFlightEvent]:
@@ -75,9 +76,9 @@ class InFlightEvents:
     def __init__(self) -> None:
         self._positions: OrderedDict[str, int] = OrderedDict()
         self._kinds: dict[ClusterEvent, _Kind] = {}
-        # The kind of each event that is kept, in the order in which they came: the first has the position _oldest.
-        self._order: deque[_Kind] = deque()
+        # Where the oldest pod left, and the position of the next event.
         self._oldest = 0
+        self._end = 0
 
     def __len__(self) -> int:
         """How many pods are in flight."""
@@ -119,7 +120,7 @@ class InFlightEvents:
         if kind is None:
             kind = self._kinds[event] = _Kind()
         kind.append(InFlightEvent(self._end, event, old, new))
-        self._order.append(kind)
+        self._end += 1
 
     def count_since(self, uid: str, matters: Callable[[ClusterEvent], bool]) -> int:
         """Return how many events `since` returns; 0 for a pod not in flight."""
@@ -140,11 +141,6 @@ class InFlightEvents:
         if self._positions.pop(uid, None) is not None:
             self._drop()
 
-    @property
-    def _end(self) -> int:
-        """The position of the next event."""
-        return self._oldest + len(self._order)
-
     def _merged(self, position: int, matters: Callable[[ClusterEvent], bool]) -> Iterator[InFlightEvent]:
         found = [kind.since(position) for event, kind in self._kinds.items() if kind and matters(event)]
         return iter(heapq.merge(*found))
@@ -152,6 +148,9 @@ class InFlightEvents:
     def _drop(self) -> None:
         """Drop the events that no pod has missed."""
         oldest = next(iter(self._positions.values()), self._end)
-        for _ in range(self._oldest, oldest):
-            self._order.popleft().drop_oldest()
+        if oldest == self._oldest:
+            return
         self._oldest = oldest
+        for kind in self._kinds.values():
+            if kind:
+                kind.drop_before(oldest)
