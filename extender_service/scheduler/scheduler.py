@@ -26,7 +26,7 @@ from extender_service.framework.running_preemptions import RunningPreemption, Ru
 from extender_service.kube.api_errors import KubeError
 from extender_service.kube.types.core import Pod, pod_name
 from extender_service.kube.types.pods import pod_uid
-from extender_service.kube.writing.event_recorder import Occurrence
+from extender_service.kube.writing.event_recorder import Occurrence, cut_note
 from extender_service.observability.logs import log_fields
 from extender_service.plugins.default_preemption import DefaultPreemption
 from extender_service.queue.queued_pod import QueuedPodInfo
@@ -373,7 +373,7 @@ class Scheduler:
         """
         self._metrics.failed(info, is_unschedulable=failure.reason == UNSCHEDULABLE)
         _note_rejection(info, failure)
-        fields = {"pod": pod_name(pod), "reason": failure.reason, "why": failure.message}
+        fields = {"pod": pod_name(pod), "reason": failure.reason, "why": cut_note(failure.message)}
         log_fields(log, logging.INFO, "cannot schedule a pod", fields, at=self._wall_clock())
         latest = self._pending.get(info.key)
         if latest is None or pod_uid(latest) != pod_uid(pod):  # it is gone, perhaps made again, or on a node after all

@@ -79,7 +79,10 @@ _Key = tuple[ObjectReference, ObjectReference | None, str, str, str, str]
 
 
 class _Event(msgspec.Struct, eq=False, gc=False):
-    """One event: its first occurrence, the count of all occurrences, and the count that was written last."""
+    """One event: its first occurrence, the count of all occurrences, and the count that was written last.
+
+    The note of the first occurrence is cut to what the API server takes.
+    """
 
     first: Occurrence
     first_ns: int
@@ -137,6 +140,10 @@ class EventRecorder:
         now = self._clock_ns()
         event = self._known.get(key)
         if event is None:
+            # The text of a failure may have a megabyte, as the author of a pod likes, and events are kept for minutes.
+            note = cut_note(occurrence.note)
+            if note is not occurrence.note:
+                occurrence = msgspec.structs.replace(occurrence, note=note)
             event = _Event(occurrence, now, now)
             if self._enqueue(event):
                 self._known[key] = event
@@ -278,13 +285,24 @@ class EventRecorder:
             "type": first.type,
             "reason": first.reason,
             "action": first.action,
-            "note": _cut(first.note),
+            "note": first.note,
         }
         if first.related is not None:
             manifest["related"] = first.related
         if event.count > 1:
             manifest["series"] = _series(event)
         return manifest
+
+
+def cut_note(note: str) -> str:
+    """Return a note as the API server takes it: of 1,024 bytes at most (truncateMessage in schedule_one.go)."""
+    if len(note) <= _NOTE_BYTES // 4:  # no character has more than four bytes
+        return note
+    encoded = note[: _NOTE_BYTES + 1].encode(errors="replace")
+    if len(encoded) <= _NOTE_BYTES:
+        return note
+    suffix = " ..."
+    return encoded[: _NOTE_BYTES - len(suffix)].decode(errors="ignore") + suffix
 
 
 def _retry_after(error: Exception, backoff: Backoff) -> float | None:
@@ -305,11 +323,3 @@ def _name(event: _Event) -> str:
 
 def _series(event: _Event) -> dict[str, object]:
     return {"count": event.count, "lastObservedTime": micro_time(event.last_ns)}
-
-
-def _cut(note: str) -> str:
-    encoded = note.encode()
-    if len(encoded) <= _NOTE_BYTES:
-        return note
-    suffix = " ..."
-    return encoded[: _NOTE_BYTES - len(suffix)].decode(errors="ignore") + suffix

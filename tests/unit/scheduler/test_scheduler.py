@@ -758,3 +758,19 @@ async def test_a_pod_is_tried_again_when_the_pod_has_gone_whose_anti_affinity_ke
         world.delete(apart)
         assert world.where() == {"backoff": 1}
         world.delete(pod)
+
+
+@in_event_loop
+async def test_the_log_has_no_more_of_why_a_pod_failed_than_its_event(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "extender_service")
+    world = SchedulerWorld(make_node("a"))
+    resources: ResourceList = {f"example.com/{'x' * 50}-{number}": "1" for number in range(100)}
+    world.create(make_pod("greedy", requests=resources))
+    assert world.attempt() == "greedy"
+    [record] = [record for record in caplog.records if record.getMessage() == "cannot schedule a pod"]
+    why = vars(record)["why"]
+    assert why.startswith("0/1 nodes are available: 1 Insufficient example.com/x")
+    assert len(why) == 1024
+    await world.scheduler.close()
+    [(_, _, patch)] = world.api.written
+    assert len(patch["status"]["conditions"][0]["message"]) > 5000

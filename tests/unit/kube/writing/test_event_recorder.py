@@ -529,6 +529,16 @@ def test_a_note_is_no_longer_than_the_api_takes(events: Events, note: str, store
     assert events.stored[f"web.{NOW:x}"]["note"] == stored
 
 
+def test_no_more_of_a_note_is_kept_than_is_written_and_the_event_stays_the_same(events: Events) -> None:
+    async def main() -> None:
+        async with recording(events):
+            await events.record(failed(note="x" * 1_000_000), failed(note="y" * 1_000_000))
+
+    asyncio.run(main())
+    assert [len(event.first.note) for event in events.recorder._known.values()] == [1024]
+    assert events.series == [2]
+
+
 def test_the_name_of_an_event_of_a_long_name_is_a_name(events: Events) -> None:
     async def main() -> None:
         async with recording(events):
